@@ -1,0 +1,1 @@
+"""The CrossNER engine: sentences, tags, formats, gazetteer, models, training and evaluation."""

@@ -1,0 +1,59 @@
+"""One base for every error a user can cause or should read."""
+
+from __future__ import annotations
+
+
+class WorkbenchError(Exception):
+    """Base of all errors that are shown to a user; the message says what, which value, what is allowed."""
+
+
+class InvalidSpan(WorkbenchError):
+    """A span lies outside its sentence, overlaps another, or its surface does not match the text."""
+
+
+class UnknownType(WorkbenchError):
+    """An entity type that the domain does not define; the message names those it does."""
+
+
+class InvalidDomain(WorkbenchError):
+    """A domain definition that cannot be used."""
+
+
+class InvalidConfig(WorkbenchError):
+    """A configuration value that is unknown or out of range."""
+
+
+class BadInput(WorkbenchError):
+    """A file that cannot be read as its format; `problems` lists file, line and reason."""
+
+    def __init__(self, message: str, problems: tuple[str, ...] = ()) -> None:
+        super().__init__(message)
+        self.problems = problems
+
+
+class EncoderUnavailable(WorkbenchError):
+    """An encoder that cannot be loaded: missing, damaged, or its hub is out of reach."""
+
+
+class CheckpointError(WorkbenchError):
+    """A checkpoint that is missing, damaged, or of another domain or format version."""
+
+
+class EndpointUnavailable(WorkbenchError):
+    """A SPARQL endpoint that did not give a complete answer."""
+
+
+class NotAllowed(WorkbenchError):
+    """The signed-in person's role does not permit this."""
+
+
+class NotFound(WorkbenchError):
+    """No row of that kind with that id or name."""
+
+
+class Conflict(WorkbenchError):
+    """The stored state moved on (revision, lease or name) since it was read."""
+
+
+class StorageError(WorkbenchError):
+    """The store refused a write: disk full, locked, or read-only."""

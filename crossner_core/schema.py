@@ -1,0 +1,136 @@
+"""The values that travel through the house; imports nothing of ours but the errors."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from crossner_core.errors import InvalidSpan
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Token:
+    """A piece of text by its character offsets (code points, half-open)."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """An entity mention: token offsets `[start, end)` and its entity type."""
+
+    start: int
+    end: int
+    type: str
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Link:
+    """A hyperlink over tokens `[start, end)` with the title of the page it points to."""
+
+    start: int
+    end: int
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A pre-annotation over tokens `[start, end)`: `source` names who says so, `score` lies in [0, 1]."""
+
+    start: int
+    end: int
+    type: str
+    source: str
+    score: float
+    entity: str | None = None
+
+    @property
+    def span(self) -> Span:
+        return Span(self.start, self.end, self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """The annotation unit: text, its tokens, link spans, and whatever else came with it."""
+
+    id: str
+    text: str
+    tokens: tuple[Token, ...]
+    links: tuple[Link, ...] = ()
+    meta: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        end = 0
+        for token in self.tokens:
+            if not end <= token.start < token.end <= len(self.text):
+                raise InvalidSpan(
+                    f"Sentence {self.id}: token [{token.start}, {token.end}) overlaps its neighbour or lies outside "
+                    f"the text of {len(self.text)} characters; tokens must be in order and inside the text."
+                )
+            end = token.end
+        for link in self.links:
+            if not 0 <= link.start < link.end <= len(self.tokens):
+                raise InvalidSpan(
+                    f"Sentence {self.id}: link [{link.start}, {link.end}) to {link.target!r} lies outside "
+                    f"its {len(self.tokens)} tokens."
+                )
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The token texts, in order."""
+        return tuple(self.text[token.start : token.end] for token in self.tokens)
+
+    def surface(self, start: int, end: int) -> str:
+        """The text covered by tokens `[start, end)`, inner white space included."""
+        return self.text[self.tokens[start].start : self.tokens[end - 1].end]
+
+    def char_range(self, start: int, end: int) -> tuple[int, int]:
+        """Character offsets of tokens `[start, end)`."""
+        return self.tokens[start].start, self.tokens[end - 1].end
+
+    @property
+    def content_hash(self) -> str:
+        """SHA-256 over text and token offsets; two sentences with one hash are the same annotation unit."""
+        offsets = ",".join(f"{token.start}-{token.end}" for token in self.tokens)
+        return hashlib.sha256(f"{self.text}\x00{offsets}".encode()).hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledSentence:
+    """A sentence with the spans somebody (or gold) gave it."""
+
+    sentence: Sentence
+    spans: tuple[Span, ...]
+
+
+def check_spans(sentence: Sentence, spans: Iterable[Span]) -> tuple[Span, ...]:
+    """Return the spans sorted; raise InvalidSpan if one is outside the sentence or two overlap."""
+    ordered = tuple(sorted(spans))
+    end = 0
+    for span in ordered:
+        if not 0 <= span.start < span.end <= len(sentence.tokens):
+            raise InvalidSpan(
+                f"Sentence {sentence.id}: span [{span.start}, {span.end}) {span.type} lies outside its "
+                f"{len(sentence.tokens)} tokens."
+            )
+        if span.start < end:
+            raise InvalidSpan(
+                f"Sentence {sentence.id}: span [{span.start}, {span.end}) {span.type} overlaps the one before it; "
+                "entities do not nest here."
+            )
+        end = span.end
+    return ordered
+
+
+def sentence_from_words(
+    words: Sequence[str], *, id: str, links: Iterable[Link] = (), meta: Mapping[str, Any] | None = None
+) -> Sentence:
+    """Build a sentence whose text is its words joined by single spaces."""
+    tokens, at = [], 0
+    for word in words:
+        tokens.append(Token(at, at + len(word)))
+        at += len(word) + 1
+    return Sentence(id=id, text=" ".join(words), tokens=tuple(tokens), links=tuple(links), meta=dict(meta or {}))

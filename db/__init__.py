@@ -1,0 +1,1 @@
+"""The store: engine, typed tables and store functions; nothing here commits but `Store.write`."""

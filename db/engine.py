@@ -1,0 +1,127 @@
+"""Open the store and hand out transactions; the only file that knows SQLite from PostgreSQL."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.orm import Session, sessionmaker
+
+from crossner_core.errors import StorageError
+
+__all__ = ["Session", "Store", "backup_sqlite", "lock_rows", "upsert"]
+
+_BUSY_TIMEOUT_MS = 15_000
+
+
+class Store:
+    """An open database; `read()` and `write()` are the only ways to a session."""
+
+    def __init__(self, url: str) -> None:
+        self.url = sa.make_url(url)
+        self.engine = _make_engine(self.url)
+        self._read = sessionmaker(self.engine, expire_on_commit=False)
+        self._write = sessionmaker(self.engine.execution_options(workbench_write=True), expire_on_commit=False)
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """Yield a session for reading; nothing done in it is kept."""
+        with _storage_errors(self.url), self._read() as session:
+            yield session
+
+    @contextmanager
+    def write(self) -> Iterator[Session]:
+        """Yield a session whose transaction is committed at the end, or rolled back on any error."""
+        with _storage_errors(self.url), self._write() as session, session.begin():
+            yield session
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+
+@contextmanager
+def _storage_errors(url: sa.URL) -> Iterator[None]:
+    try:
+        yield
+    except OperationalError as error:
+        where = url.render_as_string(hide_password=True)
+        raise StorageError(
+            f"The store at {where} refused: {error.orig}. Nothing was half written; "
+            "check free disk space and permissions, then try again."
+        ) from error
+
+
+def _make_engine(url: sa.URL) -> sa.Engine:
+    if url.get_backend_name() != "sqlite":
+        return sa.create_engine(url, pool_pre_ping=True)
+    engine = sa.create_engine(url, connect_args={"timeout": _BUSY_TIMEOUT_MS / 1000, "check_same_thread": False})
+
+    @sa.event.listens_for(engine, "connect")
+    def _set_pragmas(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # the driver must not begin transactions of its own
+        cursor = connection.cursor()
+        for pragma in (
+            "journal_mode=WAL",
+            "synchronous=NORMAL",
+            f"busy_timeout={_BUSY_TIMEOUT_MS}",
+            "foreign_keys=ON",
+        ):
+            cursor.execute(f"PRAGMA {pragma}")
+        cursor.close()
+
+    @sa.event.listens_for(engine, "begin")
+    def _begin(connection: sa.Connection) -> None:
+        write = connection.get_execution_options().get("workbench_write", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    return engine
+
+
+def upsert(
+    session: Session,
+    table: type[Any],
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    keys: Sequence[str],
+    update: Sequence[str] = (),
+) -> None:
+    """Insert rows; where `keys` already exist, set the columns named in `update`, or leave the row alone."""
+    if not rows:
+        return
+    make = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
+    statement = make(table)
+    if update:
+        statement = statement.on_conflict_do_update(
+            index_elements=list(keys), set_={name: statement.excluded[name] for name in update}
+        )
+    else:
+        statement = statement.on_conflict_do_nothing(index_elements=list(keys))
+    session.execute(statement, [dict(row) for row in rows])
+
+
+def lock_rows(statement: sa.Select[Any]) -> sa.Select[Any]:
+    """Lock the selected rows until the transaction ends, passing over locked ones (SQLite holds its one lock)."""
+    return statement.with_for_update(skip_locked=True)
+
+
+def backup_sqlite(store: Store, target: str) -> None:
+    """Copy a SQLite store to the file `target` while it is in use; raise StorageError for another database."""
+    if store.url.get_backend_name() != "sqlite":
+        raise StorageError("Only a SQLite store is copied this way; use the database's own dump for the others.")
+    import sqlite3
+
+    source = store.engine.raw_connection()
+    try:
+        destination = sqlite3.connect(target)
+        try:
+            source.driver_connection.backup(destination)  # type: ignore[union-attr]
+        finally:
+            destination.close()
+    except (sqlite3.Error, DBAPIError) as error:
+        raise StorageError(f"The copy to {target} failed: {error}. Check the folder and free space.") from error
+    finally:
+        source.close()

@@ -1,0 +1,51 @@
+"""Bring a store to the newest migration."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection
+
+from crossner_core.errors import StorageError
+from db.engine import Store
+
+_SCRIPTS = Path(__file__).parent / "migrations"
+
+
+def _config(connection: Connection) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(_SCRIPTS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config
+
+
+def migrate(store: Store) -> None:
+    """Upgrade the store's schema to head; do nothing when it is there already.
+
+    Raises StorageError when the store was written by a newer version of the workbench.
+    """
+    with store.engine.connect() as connection:
+        config = _config(connection)
+        script = ScriptDirectory.from_config(config)
+        current = MigrationContext.configure(connection).get_current_revision()
+        known = {revision.revision for revision in script.walk_revisions()}
+        if current is not None and current not in known:
+            raise StorageError(
+                f"The store is at revision {current}, which this version does not know; "
+                "use the newer version of the workbench that wrote it."
+            )
+        if current == script.get_current_head():
+            return
+        connection.rollback()
+        command.upgrade(config, "head")
+        connection.commit()
+
+
+def new_revision(store: Store, message: str) -> None:
+    """Write a migration for the difference between the tables and the store (for developers)."""
+    with store.engine.connect() as connection:
+        command.revision(_config(connection), message=message, autogenerate=True)

@@ -1,0 +1,45 @@
+"""Fixtures shared by all tests: a fresh migrated store in a file, people of every role, a small campaign."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from db.engine import Store
+from db.migrate import migrate
+
+SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The folder with real data beside the checkout; tests that need it skip without it."""
+    if not SHARED.is_dir():
+        pytest.skip(f"real data is not at {SHARED}")
+    return SHARED
+
+
+@pytest.fixture(scope="session")
+def store_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated, empty store, made once and copied for each test."""
+    path = tmp_path_factory.mktemp("template") / "store.sqlite3"
+    store = Store(f"sqlite:///{path}")
+    migrate(store)
+    with store.engine.connect() as connection:
+        connection.exec_driver_sql("COMMIT")
+        connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)")
+    store.close()
+    return path
+
+
+@pytest.fixture
+def store(store_template: Path, tmp_path: Path) -> Iterator[Store]:
+    """A fresh store in a SQLite file of its own."""
+    path = tmp_path / "store.sqlite3"
+    shutil.copyfile(store_template, path)
+    fresh = Store(f"sqlite:///{path}")
+    yield fresh
+    fresh.close()

@@ -1,0 +1,100 @@
+"""The store keeps what was committed, refuses what the constraints forbid, and rolls back as a whole."""
+
+from __future__ import annotations
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy.exc import IntegrityError
+
+from crossner_core.errors import StorageError
+from db.engine import Store, upsert
+from db.migrate import migrate
+from db.tables import Annotation, Campaign, SentenceRow, SpanRow, SparqlCache, Task, User
+from db.types import Base
+
+
+def test_migrations_give_the_tables_of_the_code(store: Store) -> None:
+    with store.engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+
+
+def test_migrate_twice_changes_nothing(store: Store) -> None:
+    migrate(store)
+    with store.read() as session:
+        assert session.execute(sa.text("select count(*) from alembic_version")).scalar_one() == 1
+
+
+def test_migrate_refuses_a_newer_store(store: Store) -> None:
+    with store.write() as session:
+        session.execute(sa.text("update alembic_version set version_num = 'from_the_future'"))
+    with pytest.raises(StorageError, match="from_the_future"):
+        migrate(store)
+
+
+def _annotation(store: Store) -> int:
+    with store.write() as session:
+        user = User(name="ann", display_name="Ann", password_hash="x", role="annotator")
+        campaign = Campaign(name="c", domain_name="music", domain_toml="")
+        session.add_all([user, campaign])
+        session.flush()
+        sentence = SentenceRow(
+            campaign_id=campaign.id,
+            external_id="1",
+            content_hash="h",
+            text="a b",
+            tokens=[[0, 1], [2, 3]],
+            meta={},
+            position=0.0,
+        )
+        task = Task(sentence=sentence, stage="annotate")
+        session.add(task)
+        session.flush()
+        annotation = Annotation(task_id=task.id, user_id=user.id)
+        session.add(annotation)
+        session.flush()
+        return annotation.id
+
+
+@pytest.mark.parametrize(("start", "end"), [(-1, 1), (1, 1), (2, 1)])
+def test_store_refuses_impossible_spans(store: Store, start: int, end: int) -> None:
+    annotation_id = _annotation(store)
+    with pytest.raises(IntegrityError), store.write() as session:
+        session.add(SpanRow(annotation_id=annotation_id, start=start, end=end, type="band", surface="a"))
+
+
+def test_store_refuses_two_spans_at_one_token(store: Store) -> None:
+    annotation_id = _annotation(store)
+    with pytest.raises(IntegrityError), store.write() as session:
+        for kind in ("band", "song"):
+            session.add(SpanRow(annotation_id=annotation_id, start=0, end=1, type=kind, surface="a"))
+
+
+def test_store_refuses_a_lease_without_holder(store: Store) -> None:
+    _annotation(store)
+    with pytest.raises(IntegrityError), store.write() as session:
+        session.execute(sa.update(Task).values(state="leased"))
+
+
+def test_write_rolls_back_as_a_whole(store: Store) -> None:
+    with pytest.raises(RuntimeError), store.write() as session:
+        session.add(User(name="x", display_name="X", password_hash="x", role="admin"))
+        session.flush()
+        raise RuntimeError("stop")
+    with store.read() as session:
+        assert session.scalars(sa.select(User)).all() == []
+
+
+def test_upsert_updates_the_named_columns(store: Store) -> None:
+    for value in ({"n": 1}, {"n": 2}):
+        with store.write() as session:
+            upsert(
+                session,
+                SparqlCache,
+                [{"endpoint": "e", "key": "k", "value": value}],
+                keys=["endpoint", "key"],
+                update=["value"],
+            )
+    with store.read() as session:
+        assert session.scalars(sa.select(SparqlCache.value)).all() == [{"n": 2}]

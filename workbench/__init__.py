@@ -1,0 +1,1 @@
+"""Use cases: the only place where store and engine meet, and where transactions begin and end."""

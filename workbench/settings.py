@@ -1,0 +1,49 @@
+"""Typed settings from the environment (prefix `CROSSNER_`); nothing here has a secret default."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from db.engine import Store
+
+
+class Settings(BaseSettings):
+    """Where the workbench keeps its data and how it listens."""
+
+    model_config = SettingsConfigDict(env_prefix="CROSSNER_", extra="ignore")
+
+    home: Path = Field(default=Path(".workbench"), description="folder for the store, checkpoints and logs")
+    database_url: str | None = Field(default=None, description="SQLAlchemy URL; default is a SQLite file in home")
+    host: str = Field(default="127.0.0.1", description="address the web app listens on")
+    port: int = Field(default=8501, ge=1, le=65535, description="port the web app listens on")
+    session_hours: float = Field(default=12.0, gt=0, description="hours until a sign-in expires")
+    secure_cookie: bool = Field(default=False, description="send the session cookie over HTTPS only")
+
+    @property
+    def url(self) -> str:
+        return self.database_url or f"sqlite:///{self.home.resolve() / 'workbench.sqlite3'}"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.home.resolve() / "checkpoints"
+
+
+def get_settings() -> Settings:
+    """Read the settings afresh from the environment."""
+    return Settings()
+
+
+@cache
+def _store_for(url: str) -> Store:
+    return Store(url)
+
+
+def open_store(settings: Settings | None = None) -> Store:
+    """Return the process's store for these settings, made once per URL."""
+    chosen = settings or get_settings()
+    chosen.home.mkdir(parents=True, exist_ok=True)
+    return _store_for(chosen.url)
