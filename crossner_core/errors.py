@@ -47,6 +47,18 @@ class NotAllowed(WorkbenchError):
     """The signed-in person's role does not permit this."""
 
 
+class SignInRefused(NotAllowed):
+    """Name and password do not open an active account; the message never says which of them is wrong."""
+
+
+class RateLimited(NotAllowed):
+    """Too many tries; the message says when the next one is possible."""
+
+
+class InvalidAccount(WorkbenchError):
+    """An account name, password or role that cannot be used."""
+
+
 class NotFound(WorkbenchError):
     """No row of that kind with that id or name."""
 

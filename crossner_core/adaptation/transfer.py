@@ -1,0 +1,158 @@
+"""Transfer settings: each plans the stages of a run from its recipe and data. Source: Liu et al. 2021, section 5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from crossner_core.errors import InvalidConfig
+from crossner_core.schema import LabelledSentence
+
+if TYPE_CHECKING:
+    from crossner_core.training.data import TrainingData
+    from crossner_core.training.recipe import Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One optimisation from start to finish; `types` are the head's, of which the first `scored` are decoded."""
+
+    phase: str
+    train: tuple[LabelledSentence, ...]
+    dev: tuple[LabelledSentence, ...]
+    types: tuple[str, ...]
+    scored: int
+    learning_rate: float
+    head_learning_rate: float
+    epochs: int
+    batch_size: int
+    warmup_share: float
+    patience: int
+    seed: int
+    cached: bool = False
+
+
+Planner = Callable[["Recipe", "TrainingData"], tuple[Stage, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A transfer setting by its id."""
+
+    id: str
+    title: str
+    plan: Planner
+
+
+_SETTINGS: dict[str, Setting] = {}
+
+
+def register_setting(id: str, title: str) -> Callable[[Planner], Planner]:
+    """Register a function that plans the stages of a run."""
+
+    def keep(plan: Planner) -> Planner:
+        _SETTINGS[id] = Setting(id, title, plan)
+        return plan
+
+    return keep
+
+
+def setting_ids() -> tuple[str, ...]:
+    """Return the ids of all transfer settings, in the order they are registered."""
+    return tuple(_SETTINGS)
+
+
+def setting(id: str) -> Setting:
+    """Return one setting; raise InvalidConfig naming the known ones."""
+    if id not in _SETTINGS:
+        raise InvalidConfig(f"Unknown transfer setting {id!r}; choose one of {', '.join(_SETTINGS)}.")
+    return _SETTINGS[id]
+
+
+def needs_source(id: str) -> bool:
+    """Say whether a setting reads the source corpus."""
+    return setting(id).id != "direct"
+
+
+@register_setting("direct", "Direct: the target only")
+def direct(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
+    """Plan one stage on the target."""
+    return (_target(recipe, data),)
+
+
+@register_setting("pretrain_finetune", "Pre-train on the source, then fine-tune on the target")
+def pretrain_finetune(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
+    """Plan a source stage at its own, lower rate and then the target stage.
+
+    The head keeps its rows for types that both domains name alike. Departure from the released code: the source
+    stage has a head of the source's own types, so that one source checkpoint serves every target.
+    """
+    _require_source(recipe, data)
+    types = data.source_types
+    source = Stage(
+        phase="source",
+        train=data.source_train,
+        dev=data.source_dev,
+        types=types,
+        scored=len(types),
+        learning_rate=recipe.source_learning_rate,
+        head_learning_rate=recipe.source_head_learning_rate,
+        epochs=recipe.source_epochs,
+        batch_size=recipe.source_batch_size,
+        warmup_share=recipe.source_warmup_share,
+        patience=recipe.source_epochs,
+        seed=recipe.source_seed,
+        cached=True,
+    )
+    return (source, _target(recipe, data))
+
+
+@register_setting("joint", "Joint: source and upsampled target together")
+def joint(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
+    """Plan one stage on the source and the target's sentences `upsample` times, at the source's rate.
+
+    Types that only the source has get tags of their own, after the target's; they are never decoded.
+    """
+    _require_source(recipe, data)
+    extra = tuple(name for name in data.source_types if name not in data.types)
+    stage = Stage(
+        phase="target",
+        train=data.train * recipe.upsample + data.source_train,
+        dev=data.dev,
+        types=data.types + extra,
+        scored=len(data.types),
+        learning_rate=recipe.source_learning_rate,
+        head_learning_rate=recipe.source_head_learning_rate,
+        epochs=recipe.source_epochs,
+        batch_size=recipe.source_batch_size,
+        warmup_share=recipe.source_warmup_share,
+        patience=recipe.patience,
+        seed=recipe.seed,
+    )
+    return (stage,)
+
+
+def _target(recipe: Recipe, data: TrainingData) -> Stage:
+    return Stage(
+        phase="target",
+        train=data.train,
+        dev=data.dev,
+        types=data.types,
+        scored=len(data.types),
+        learning_rate=recipe.learning_rate,
+        head_learning_rate=recipe.head_learning_rate,
+        epochs=recipe.max_epochs,
+        batch_size=recipe.batch_size,
+        warmup_share=recipe.warmup_share,
+        patience=recipe.patience,
+        seed=recipe.seed,
+    )
+
+
+def _require_source(recipe: Recipe, data: TrainingData) -> None:
+    if not data.source_train:
+        raise InvalidConfig(
+            f"Setting {recipe.setting!r} needs sentences of the source corpus {recipe.source!r}, and there are none; "
+            "import them first, or choose the setting direct."
+        )

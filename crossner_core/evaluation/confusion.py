@@ -1,0 +1,82 @@
+"""Which type is taken for which, and what goes wrong besides."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from crossner_core.errors import BadInput
+from crossner_core.schema import Span
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """Counts by type. `matrix[gold][predicted]` pairs spans of equal boundaries, so its diagonal is what is right.
+
+    `boundary[gold]`: a gold span that only overlaps predicted ones; `missed[gold]`: overlaps none;
+    `spurious[predicted]`: a predicted span that overlaps no gold one.
+    """
+
+    types: tuple[str, ...]
+    matrix: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    boundary: Mapping[str, int] = field(default_factory=dict)
+    missed: Mapping[str, int] = field(default_factory=dict)
+    spurious: Mapping[str, int] = field(default_factory=dict)
+
+    def count(self, gold: str, predicted: str) -> int:
+        """Return how often a gold type was predicted as another (or the same) with equal boundaries."""
+        return self.matrix.get(gold, {}).get(predicted, 0)
+
+    def worst(self, limit: int = 10) -> list[tuple[str, str, int]]:
+        """Return the most frequent (gold, predicted, count) of unequal types, most frequent first."""
+        pairs = [(g, p, n) for g, row in self.matrix.items() for p, n in row.items() if g != p and n]
+        return sorted(pairs, key=lambda pair: (-pair[2], pair[0], pair[1]))[:limit]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that `from_dict` reads back."""
+        return {
+            "types": list(self.types),
+            "matrix": {gold: dict(row) for gold, row in self.matrix.items()},
+            "boundary": dict(self.boundary),
+            "missed": dict(self.missed),
+            "spurious": dict(self.spurious),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Confusion:
+        """Build a confusion from what `to_dict` gave."""
+        return cls(**{**values, "types": tuple(values["types"])})
+
+
+def confusion(
+    gold: Sequence[Iterable[Span]], predicted: Sequence[Iterable[Span]], types: Iterable[str] = ()
+) -> Confusion:
+    """Count type ↔ type for equal boundaries, and what has no equal partner."""
+    if len(gold) != len(predicted):
+        raise BadInput(f"{len(gold)} gold sentences but {len(predicted)} predicted ones; they must pair up.")
+    pairs: Counter[tuple[str, str]] = Counter()
+    boundary: Counter[str] = Counter()
+    missed: Counter[str] = Counter()
+    spurious: Counter[str] = Counter()
+    for wanted, got in zip(gold, predicted, strict=True):
+        wanted, got = tuple(wanted), tuple(got)
+        found = {(span.start, span.end): span.type for span in got}
+        for span in wanted:
+            if (span.start, span.end) in found:
+                pairs[span.type, found[span.start, span.end]] += 1
+            elif _overlaps(span, got):
+                boundary[span.type] += 1
+            else:
+                missed[span.type] += 1
+        spurious.update(span.type for span in got if not _overlaps(span, wanted))
+    seen = {name for pair in pairs for name in pair} | set(boundary) | set(missed) | set(spurious)
+    listed = dict.fromkeys(types)
+    names = (*listed, *sorted(seen - set(listed)))
+    matrix = {g: {p: pairs[g, p] for p in names if pairs[g, p]} for g in names}
+    return Confusion(names, matrix, dict(boundary), dict(missed), dict(spurious))
+
+
+def _overlaps(span: Span, others: Iterable[Span]) -> bool:
+    return any(other.start < span.end and span.start < other.end for other in others)

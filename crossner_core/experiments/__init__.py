@@ -1,0 +1,1 @@
+"""Grids over recipes and the published numbers to compare them with."""

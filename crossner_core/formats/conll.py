@@ -1,0 +1,225 @@
+"""CoNLL columns: a token a line, a blank line after a sentence, with or without tags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import Any
+
+from crossner_core.errors import BadInput, InvalidConfig
+from crossner_core.formats.base import (
+    Format,
+    Layout,
+    ReadOptions,
+    Record,
+    join_pieces,
+    meta_with,
+    own_layout,
+    register,
+)
+from crossner_core.formats.columns import Block, Shape, find_blocks, find_shape, split_columns
+from crossner_core.formats.source import Source, clip
+from crossner_core.schema import Span, sentence_from_words
+from crossner_core.tags import SCHEMES, detect_scheme, is_tag, spans_from_tags, tag_problems, tags_from_spans
+
+_FILLER = "_"
+
+
+@dataclass(frozen=True)
+class ConllOptions(ReadOptions):
+    """How to read columns; what is not given is found by looking."""
+
+    scheme: str | None = field(default=None, metadata={"doc": f"Tag scheme: {', '.join(SCHEMES)}; found if not given."})
+    lenient: bool = field(default=False, metadata={"doc": "A stray I- begins an entity, as conlleval has it."})
+    token_column: int | None = field(default=None, metadata={"doc": "Column of the token, from 0."})
+    tag_column: int | None = field(default=None, metadata={"doc": "Column of the tag, from 0."})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.scheme is not None and self.scheme not in SCHEMES:
+            raise InvalidConfig(f"Unknown tag scheme {self.scheme!r}; known are {', '.join(SCHEMES)}.")
+
+
+@dataclass(frozen=True)
+class ConllLayout(Layout):
+    """How columns were laid out; `width` columns, `index_column` counts tokens from `index_from`."""
+
+    separator: str = "\t"
+    width: int = 1
+    token_column: int = 0
+    tag_column: int | None = None
+    index_column: int | None = None
+    index_from: int = 1
+    scheme: str = "IOB2"
+    lenient: bool = False  # the file may hold tags its scheme does not allow
+
+
+def read(source: Source, options: ConllOptions) -> tuple[list[Record], ConllLayout]:
+    """Read sentences; they are annotated where the file has a tag column."""
+    shape = find_shape(source, options.token_column, options.tag_column)
+    blocks, tail = find_blocks(source, shape, options.max_tokens)
+    scheme = options.scheme or _find_scheme(blocks, shape)
+    layout = ConllLayout(
+        newline=source.newline,
+        bom=source.bom,
+        tail=None if tail == source.newline else tail,
+        type_map=dict(options.type_map),
+        separator=shape.separator,
+        width=shape.width,
+        token_column=shape.token,
+        tag_column=shape.tag,
+        index_column=shape.index,
+        index_from=shape.index_from,
+        scheme=scheme,
+        lenient=options.lenient,
+    )
+    prefix = options.id_prefix or PurePath(source.name).stem
+    records: list[Record] = []
+    for number, block in enumerate(blocks, 1):
+        if not block.bad:
+            spans = _read_spans(source, block, options, layout)
+            if not block.bad:
+                records.append(_record(f"{prefix}-{number}", block, spans, layout, is_first=number == 1))
+    return records, layout
+
+
+def write(records: Sequence[Record], layout: ConllLayout) -> str:
+    """Write columns; raise BadInput at a sentence that has no annotation among those that have."""
+    if any(record.spans is not None for record in records):
+        if bare := next((record for record in records if record.spans is None), None):
+            raise BadInput(
+                f"Sentence {bare.sentence.id} has no annotation while others have: export those with and those without "
+                "in two files."
+            )
+        if layout.tag_column is None:
+            layout = ConllLayout(**{**vars(layout), "width": layout.width + 1, "tag_column": layout.width})
+    gap = layout.newline * 2
+    return join_pieces((_piece(record, layout) for record in records), records, "conll", gap, layout)
+
+
+def _find_scheme(blocks: Iterable[Block], shape: Shape) -> str:
+    """Name the scheme of the sentences whose tags are tags."""
+    if shape.tag is None:
+        return "IOB2"
+    good = [block.tags for block in blocks if not block.bad and all(map(is_tag, set(block.tags)))]
+    return detect_scheme(good)
+
+
+def _read_spans(source: Source, block: Block, options: ConllOptions, layout: ConllLayout) -> tuple[Span, ...] | None:
+    """Read a block's spans in our types; problems mark the block as bad."""
+    if layout.tag_column is None:
+        return None
+    if block.tags.count("O") == len(block.tags):
+        return ()
+    try:
+        spans = spans_from_tags(block.tags, layout.scheme, strict=not options.lenient)
+    except BadInput:
+        _report_tags(source, block, options, layout)
+        return None
+    if options.type_map:
+        spans = tuple(Span(span.start, span.end, options.type_map.get(span.type, span.type)) for span in spans)
+    if options.types is not None:
+        for span in spans:
+            if span.type not in options.types:
+                allowed = ", ".join(options.types)
+                block.problem(source, span.start, f"entity type {clip(span.type)} is not one of {allowed}.")
+    return spans
+
+
+def _report_tags(source: Source, block: Block, options: ConllOptions, layout: ConllLayout) -> None:
+    """Note every bad tag of a block; leniently only those that are no tags at all."""
+    for position, reason in tag_problems(block.tags, layout.scheme):
+        if not options.lenient:
+            block.problem(source, position, reason)
+            if "does not go on" in reason:
+                source.hint = f"Tags were read as {layout.scheme}; read leniently, a stray I- begins an entity."
+        elif not is_tag(block.tags[position]):
+            block.problem(source, position, reason)
+
+
+def _record(id: str, block: Block, spans: tuple[Span, ...] | None, layout: ConllLayout, *, is_first: bool) -> Record:
+    """Make a record that carries whatever the layout alone would not give back."""
+    own: dict[str, Any] = {}
+    if block.before != ("" if is_first else layout.newline * 2):
+        own["before"] = block.before
+    if extra := _extra_columns(block, layout):
+        own["columns"] = extra
+    record = Record(sentence_from_words(block.words, id=id, meta=meta_with(own, "conll")), spans)
+    if _render(record, layout, own) != block.raw:
+        own["raw"] = block.raw
+        record = Record(sentence_from_words(block.words, id=id, meta=meta_with(own, "conll")), spans)
+    return record
+
+
+def _extra_columns(block: Block, layout: ConllLayout) -> dict[str, list[str]]:
+    """Give the columns that are neither token, tag nor index, by their number (a string, as JSON wants it)."""
+    ours = {layout.token_column, layout.tag_column, layout.index_column}
+    return {str(at): [row[at] for row in block.rows] for at in range(layout.width) if at not in ours}
+
+
+def _piece(record: Record, layout: ConllLayout) -> str:
+    own = own_layout(record.sentence, "conll")
+    raw = own.get("raw")
+    if raw is not None and _says(raw, record, layout):
+        return str(raw)
+    return _render(record, layout, own)
+
+
+def _says(raw: str, record: Record, layout: ConllLayout) -> bool:
+    """Tell whether the text a sentence came in still says what the record says."""
+    rows = [split_columns(line.rstrip("\r"), layout.separator) for line in raw.split(layout.newline[-1])]
+    if any(len(row) != layout.width for row in rows):
+        return False
+    if tuple(row[layout.token_column] for row in rows) != record.sentence.words:
+        return False
+    if layout.tag_column is None or record.spans is None:
+        return layout.tag_column is None and record.spans is None
+    try:
+        spans = spans_from_tags([row[layout.tag_column] for row in rows], layout.scheme, strict=not layout.lenient)
+    except BadInput:
+        return False
+    ours = tuple(Span(span.start, span.end, layout.type_map.get(span.type, span.type)) for span in spans)
+    return ours == tuple(sorted(record.spans))
+
+
+def _render(record: Record, layout: ConllLayout, own: Mapping[str, Any]) -> str:
+    """Write one sentence's lines, without the newline after the last."""
+    words = record.sentence.words
+    _check_words(record, words, layout)
+    extra: Mapping[str, list[str]] = own.get("columns", {})
+    columns: list[Sequence[str]] = []
+    for at in range(layout.width):
+        if at == layout.token_column:
+            columns.append(words)
+        elif at == layout.tag_column and record.spans is not None:
+            outer = [Span(s.start, s.end, layout.outer_type(s.type)) for s in record.spans]
+            columns.append(tags_from_spans(outer, len(words), layout.scheme))
+        elif at == layout.index_column:
+            columns.append([str(layout.index_from + position) for position in range(len(words))])
+        else:
+            kept = extra.get(str(at), ())
+            columns.append(kept if len(kept) == len(words) else [_FILLER] * len(words))
+    return layout.newline.join(layout.separator.join(row) for row in zip(*columns, strict=True))
+
+
+def _check_words(record: Record, words: tuple[str, ...], layout: ConllLayout) -> None:
+    if not words:
+        raise BadInput(f"Sentence {record.sentence.id} has no tokens: a column file cannot hold it.")
+    joined = "".join(words)
+    for bad in ["\n", "\r", "\t", *([" "] if layout.separator == " " else [])]:
+        if bad in joined:
+            raise BadInput(f"Sentence {record.sentence.id}: a token holds {bad!r}, which a column file cannot hold.")
+
+
+register(
+    Format(
+        id="conll",
+        title="CoNLL columns",
+        suffixes=(".conll", ".conllu", ".tsv", ".bio", ".iob", ".iob2", ".bioes", ".bmes"),
+        reader=read,
+        writer=write,
+        options_type=ConllOptions,
+        layout_type=ConllLayout,
+    )
+)

@@ -1,0 +1,269 @@
+"""JSON lines: an object a line with text, tokens, links, gold, and anything else kept as metadata."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import Any, NoReturn
+
+from crossner_core.errors import BadInput, WorkbenchError
+from crossner_core.formats.base import (
+    LAYOUT_KEY,
+    Format,
+    Layout,
+    ReadOptions,
+    Record,
+    join_pieces,
+    meta_with,
+    own_layout,
+    register,
+)
+from crossner_core.formats.source import Source, clip
+from crossner_core.schema import Link, Sentence, Span, Token, check_spans
+from crossner_core.tokenize import tokenize
+
+_OURS = ("id", "text", "tokens", "links", "gold")
+_STYLES = tuple((ascii, item, key) for ascii in (False, True) for item in (", ", ",") for key in (": ", ":"))
+
+
+@dataclass(frozen=True)
+class JsonlLayout(Layout):
+    """How the objects were written; `surface`: each span carries the text it covers."""
+
+    ensure_ascii: bool = False
+    item_separator: str = ", "
+    key_separator: str = ": "
+    surface: bool = False
+
+
+def read(source: Source, options: ReadOptions) -> tuple[list[Record], JsonlLayout]:
+    """Read an object a line; a sentence is annotated where it has `gold`, an empty list included."""
+    prefix = options.id_prefix or PurePath(source.name).stem
+    layout: JsonlLayout | None = None
+    records: list[Record] = []
+    seen: dict[str, int] = {}
+    at = number = 0
+    for index, line in enumerate(source.lines):
+        if not line.strip():
+            continue
+        number += 1
+        before, at = source.text[at : source.starts[index]], source.end(index)
+        if index in source.bad_lines:
+            continue
+        try:
+            values = _load(line)
+            record = _record(values, f"{prefix}-{number}", options)
+            if record.sentence.id in seen:
+                raise BadInput(f"id {clip(record.sentence.id)} is already on line {seen[record.sentence.id]}.")
+            layout = layout or _find_layout(line, values, source, options)
+            own = {"before": before} if before != (source.newline if number > 1 else "") else {}
+            records.append(_with_layout(record, values, line, own, layout))
+        except WorkbenchError as error:
+            source.problem(index, str(error))
+        else:
+            seen[record.sentence.id] = index + 1
+    tail = source.text[at:]
+    layout = layout or JsonlLayout()
+    kept = {"newline": source.newline, "bom": source.bom, "tail": None if tail == source.newline else tail}
+    return records, JsonlLayout(**{**vars(layout), **kept})
+
+
+def write(records: Sequence[Record], layout: JsonlLayout) -> str:
+    """Write an object a line; unchanged ones as they came, others in their order of keys."""
+    return join_pieces((_piece(record, layout) for record in records), records, "jsonl", layout.newline, layout)
+
+
+def _load(line: str) -> dict[str, Any]:
+    try:
+        values = json.loads(line, parse_constant=_no_constant)
+    except RecursionError as error:
+        raise BadInput("the JSON is nested too deep.") from error
+    except ValueError as error:
+        raise BadInput(f"not JSON: {error}.") from error
+    if not isinstance(values, dict):
+        raise BadInput(f"a JSON {type(values).__name__} where an object with text is expected; one object a line.")
+    return values
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def _record(values: Mapping[str, Any], default_id: str, options: ReadOptions) -> Record:
+    """Make a record of one object; raise a WorkbenchError saying what does not fit."""
+    text, id = values.get("text"), values.get("id", default_id)
+    if not isinstance(text, str) or not text.strip():
+        raise BadInput(f"text must be a string with something in it, not {clip(json.dumps(text))}.")
+    if not isinstance(id, str | int) or isinstance(id, bool) or id == "":
+        raise BadInput(f"id must be a string or a whole number, not {clip(json.dumps(id))}.")
+    tokens = _read_tokens(values["tokens"], text) if values.get("tokens") is not None else tokenize(text)
+    if not 0 < len(tokens) <= options.max_tokens:
+        raise BadInput(f"a sentence of {len(tokens):,} tokens; 1 to {options.max_tokens:,} are read.")
+    bounds = ({token.start: at for at, token in enumerate(tokens)}, {t.end: at + 1 for at, t in enumerate(tokens)})
+    links = tuple(
+        Link(*_token_range(item, text, bounds, "link"), _string(item, "target", "link"))
+        for item in _items(values.get("links") or [], "links")
+    )
+    meta = {key: value for key, value in values.items() if key not in _OURS and key != LAYOUT_KEY}
+    sentence = Sentence(str(id), text, tokens, links, meta)
+    if values.get("gold") is None:
+        return Record(sentence)
+    spans = []
+    for item in _items(values["gold"], "gold"):
+        theirs = _string(item, "type", "gold span")
+        ours = options.type_map.get(theirs, theirs)
+        if options.types is not None and ours not in options.types:
+            raise BadInput(f"entity type {clip(theirs)} is not one of {', '.join(options.types)}.")
+        spans.append(Span(*_token_range(item, text, bounds, "gold span"), ours))
+    return Record(sentence, check_spans(sentence, spans))
+
+
+def _read_tokens(value: Any, text: str) -> tuple[Token, ...]:
+    tokens = []
+    end = 0
+    for pair in value if isinstance(value, list) else [value]:
+        if not isinstance(pair, list) or len(pair) != 2 or not all(type(offset) is int for offset in pair):
+            raise BadInput(f"tokens must be a list of [start, end] character offsets, not {clip(json.dumps(pair))}.")
+        if not end <= pair[0] < pair[1] <= len(text):
+            raise BadInput(
+                f"token {pair} overlaps the one before it or lies outside the text's {len(text)} characters."
+            )
+        if not text[pair[0] : pair[1]].strip():
+            raise BadInput(f"token {pair} holds nothing but white space.")
+        end = pair[1]
+        tokens.append(Token(*pair))
+    return tuple(tokens)
+
+
+def _items(value: Any, key: str) -> list[dict[str, Any]]:
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise BadInput(f"{key} must be a list of objects, not {clip(json.dumps(value))}.")
+    return value
+
+
+def _string(item: Mapping[str, Any], key: str, what: str) -> str:
+    value = item.get(key)
+    if not isinstance(value, str) or not value:
+        raise BadInput(f"{what} {clip(json.dumps(item))} has no {key}.")
+    return value
+
+
+def _token_range(
+    item: Mapping[str, Any], text: str, bounds: tuple[dict[int, int], dict[int, int]], what: str
+) -> tuple[int, int]:
+    """Turn character offsets into token offsets; both ends must fall on token boundaries."""
+    start, end = item.get("start"), item.get("end")
+    if type(start) is not int or type(end) is not int or not 0 <= start < end <= len(text):
+        raise BadInput(
+            f"{what} [{start}, {end}) lies outside the text's {len(text)} characters (whole numbers, half-open)."
+        )
+    surface = item.get("surface")
+    if surface is not None and surface != text[start:end]:
+        raise BadInput(f"{what} [{start}, {end}) covers {clip(text[start:end])}, not {clip(str(surface))}.")
+    if start not in bounds[0] or end not in bounds[1]:
+        edge = start if start not in bounds[0] else end
+        raise BadInput(f"{what} [{start}, {end}) {clip(text[start:end])}: {edge} is not on a token boundary.")
+    return bounds[0][start], bounds[1][end]
+
+
+def _find_layout(line: str, values: Mapping[str, Any], source: Source, options: ReadOptions) -> JsonlLayout:
+    """Find the spacing and escaping that give this line back."""
+    style = next((s for s in _STYLES if _dumps(values, *s) == line), _STYLES[0])
+    surface = any("surface" in item for item in [*(values.get("gold") or ()), *(values.get("links") or ())])
+    return JsonlLayout(
+        newline=source.newline,
+        type_map=dict(options.type_map),
+        ensure_ascii=style[0],
+        item_separator=style[1],
+        key_separator=style[2],
+        surface=surface,
+    )
+
+
+def _with_layout(
+    record: Record, values: Mapping[str, Any], line: str, own: dict[str, Any], layout: JsonlLayout
+) -> Record:
+    """Add to the record what the layout alone would not give back: order of keys, or the whole line."""
+
+    def keep() -> Record:
+        sentence = record.sentence
+        meta = meta_with(own, "jsonl", sentence.meta)
+        return Record(Sentence(sentence.id, sentence.text, sentence.tokens, sentence.links, meta), record.spans)
+
+    if LAYOUT_KEY not in values and _render(record, layout, own) == line:
+        return keep() if own else record
+    own["keys"] = [key for key in values if key != LAYOUT_KEY]
+    if _render(keep(), layout, own) != line:
+        own["raw"] = line
+    return keep()
+
+
+def _piece(record: Record, layout: JsonlLayout) -> str:
+    own = own_layout(record.sentence, "jsonl")
+    raw = own.get("raw")
+    if raw is not None and _says(raw, record, layout):
+        return str(raw)
+    return _render(record, layout, own)
+
+
+def _says(raw: str, record: Record, layout: JsonlLayout) -> bool:
+    """Tell whether the line a sentence came in still says what the record says."""
+    sentence = record.sentence
+    kept = _record(_load(raw), sentence.id, ReadOptions(type_map=layout.type_map, max_tokens=10**9))
+    was, meta = kept.sentence, {key: value for key, value in sentence.meta.items() if key != LAYOUT_KEY}
+    same = (was.id, was.text, was.tokens, was.links) == (sentence.id, sentence.text, sentence.tokens, sentence.links)
+    return same and dict(was.meta) == meta and kept.spans == record.spans
+
+
+def _render(record: Record, layout: JsonlLayout, own: Mapping[str, Any]) -> str:
+    sentence, keys = record.sentence, own.get("keys")
+    values: dict[str, Any] = {} if keys and "id" not in keys else {"id": sentence.id}
+    values["text"] = sentence.text
+    if (keys and "tokens" in keys) or tokenize(sentence.text) != sentence.tokens:
+        values["tokens"] = [[token.start, token.end] for token in sentence.tokens]
+    if sentence.links or (keys and "links" in keys):
+        values["links"] = [_item(sentence, link, {"target": link.target}, layout) for link in sentence.links]
+    if record.spans is not None:
+        values["gold"] = [
+            _item(sentence, span, {"type": layout.outer_type(span.type)}, layout)
+            for span in check_spans(sentence, record.spans)
+        ]
+    for key, value in sentence.meta.items():
+        if key in _OURS:
+            raise BadInput(f"Sentence {sentence.id}: metadata may not be called {key!r}.")
+        if key != LAYOUT_KEY:
+            values[key] = value
+    if keys:
+        values = {
+            key: values[key] for key in [*(k for k in keys if k in values), *(k for k in values if k not in keys)]
+        }
+    return _dumps(values, layout.ensure_ascii, layout.item_separator, layout.key_separator)
+
+
+def _item(sentence: Sentence, span: Span | Link, rest: Mapping[str, str], layout: JsonlLayout) -> dict[str, Any]:
+    start, end = sentence.char_range(span.start, span.end)
+    surface = {"surface": sentence.text[start:end]} if layout.surface else {}
+    return {"start": start, "end": end, **surface, **rest}
+
+
+def _dumps(values: Mapping[str, Any], ensure_ascii: bool, item_separator: str, key_separator: str) -> str:
+    line = json.dumps(values, ensure_ascii=ensure_ascii, separators=(item_separator, key_separator))
+    try:
+        line.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise BadInput(f"{clip(ascii(line[error.start]))} is half of a character pair and no text.") from error
+    return line
+
+
+register(
+    Format(
+        id="jsonl",
+        title="JSON lines",
+        suffixes=(".jsonl", ".ndjson", ".json"),
+        reader=read,
+        writer=write,
+        layout_type=JsonlLayout,
+    )
+)

@@ -1,0 +1,123 @@
+"""Plain text: one sentence a line, or paragraphs to be split into sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import PurePath
+
+from crossner_core.errors import InvalidConfig
+from crossner_core.formats.base import Format, Layout, ReadOptions, Record, join_pieces, meta_with, register
+from crossner_core.formats.source import Source
+from crossner_core.schema import Sentence
+from crossner_core.tokenize import split_sentences, tokenize
+
+_SPLITS = ("lines", "paragraphs")
+
+
+def _check_split(split: str) -> None:
+    if split not in _SPLITS:
+        raise InvalidConfig(f"Plain text is split by {' or '.join(_SPLITS)}, not {split!r}.")
+
+
+@dataclass(frozen=True)
+class PlainOptions(ReadOptions):
+    """How to read plain text."""
+
+    split: str = field(default="lines", metadata={"doc": "lines: a sentence a line; paragraphs: split into sentences."})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _check_split(self.split)
+
+
+@dataclass(frozen=True)
+class PlainLayout(Layout):
+    """How a plain text was laid out."""
+
+    split: str = "lines"
+
+    def __post_init__(self) -> None:
+        _check_split(self.split)
+
+
+def read(source: Source, options: PlainOptions) -> tuple[list[Record], PlainLayout]:
+    """Read sentences, none of them annotated; ids count all sentences of the file."""
+    ranges = _line_ranges(source) if options.split == "lines" else _sentence_ranges(source)
+    gap = _gap(options.split, source.newline)
+    prefix = options.id_prefix or PurePath(source.name).stem
+    records: list[Record] = []
+    at = 0
+    for number, (start, end, first, last) in enumerate(ranges, 1):
+        before, at = source.text[at:start], end
+        if any(index in source.bad_lines for index in range(first, last + 1)):
+            continue
+        text = source.text[start:end]
+        tokens = tokenize(text)
+        if len(tokens) > options.max_tokens:
+            source.problem(first, f"a sentence of {len(tokens):,} tokens; at most {options.max_tokens:,} are read.")
+            continue
+        own = {} if before == (gap if number > 1 else "") else {"before": before}
+        records.append(Record(Sentence(f"{prefix}-{number}", text, tokens, meta=meta_with(own, "plain"))))
+    tail = source.text[at:]
+    layout = PlainLayout(source.newline, source.bom, None if tail == source.newline else tail, split=options.split)
+    return records, layout
+
+
+def write(records: Sequence[Record], layout: PlainLayout) -> str:
+    """Write the texts; a sentence a line unless they were split from paragraphs. Annotation is left out."""
+    by_line = layout.split == "lines"
+    pieces = (" ".join(r.sentence.text.split("\n")) if by_line else r.sentence.text for r in records)
+    return join_pieces(pieces, records, "plain", _gap(layout.split, layout.newline), layout)
+
+
+def _gap(split: str, newline: str) -> str:
+    return newline if split == "lines" else " "
+
+
+def _line_ranges(source: Source) -> list[tuple[int, int, int, int]]:
+    """Give (start, end, first line, last line) of each line that is not blank."""
+    return [
+        (source.starts[index], source.end(index), index, index)
+        for index, line in enumerate(source.lines)
+        if line.strip()
+    ]
+
+
+def _sentence_ranges(source: Source) -> list[tuple[int, int, int, int]]:
+    """Give (start, end, first line, last line) of each sentence of the paragraphs."""
+    text = source.text if source.newline != "\r" else source.text.replace("\r", "\n")
+    text = _without_bad_lines(text, source)
+    ranges = []
+    line, last = 0, len(source.starts) - 1
+    for start, end in split_sentences(text):
+        while line < last and source.starts[line + 1] <= start:
+            line += 1
+        stop = line
+        while stop < last and source.starts[stop + 1] < end:
+            stop += 1
+        ranges.append((start, end, line, stop))
+    return ranges
+
+
+def _without_bad_lines(text: str, source: Source) -> str:
+    """Make each bad line one long word: nothing to chew on, and every offset stays."""
+    parts, at = [], 0
+    for index in sorted(source.bad_lines):
+        start, end = source.starts[index], source.end(index)
+        parts += [text[at:start], "x" * (end - start)]
+        at = end
+    return "".join([*parts, text[at:]])
+
+
+register(
+    Format(
+        id="plain",
+        title="Plain text",
+        suffixes=(".txt", ".text"),
+        reader=read,
+        writer=write,
+        options_type=PlainOptions,
+        layout_type=PlainLayout,
+    )
+)

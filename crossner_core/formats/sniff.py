@@ -1,0 +1,44 @@
+"""Guess a file's format by its suffix and its first lines."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import PurePath
+
+from crossner_core.formats.base import Format, format_ids, get_format
+from crossner_core.formats.source import Source
+from crossner_core.tags import is_tag
+
+_AMBIGUOUS = {".txt", ""}
+_SAMPLE = 400
+
+
+def guess_format(source: Source) -> Format:
+    """Take the format whose suffix the file has; `.txt` and unknown suffixes are told by content."""
+    suffix = PurePath(source.name).suffix.lower()
+    if suffix not in _AMBIGUOUS:
+        for id in format_ids():
+            if suffix in get_format(id).suffixes:
+                return get_format(id)
+    return get_format(_by_content(source))
+
+
+def _by_content(source: Source) -> str:
+    lines = list(islice((line for line in source.lines if line.strip()), _SAMPLE))
+    if lines and lines[0].lstrip().startswith("{") and lines[0].rstrip().endswith("}"):
+        return "jsonl"
+    return "conll" if _looks_like_columns(lines, source) else "plain"
+
+
+def _looks_like_columns(lines: list[str], source: Source) -> bool:
+    """Tell columns from prose: tabs, tags at the end, or single words with blank lines between sentences."""
+    if any(line.startswith("-DOCSTART-") for line in lines):
+        return True
+    lines = [line for line in lines if not line.startswith("# ")]
+    rows = [line.split("\t") if "\t" in line else line.split() for line in lines]
+    tabbed = sum("\t" in line for line in lines)
+    tagged = sum(len(row) > 1 and is_tag(row[-1].strip()) for row in rows)
+    if rows and max(tabbed, tagged) >= 0.5 * len(rows):  # half: a file with broken rows is still one of columns
+        return True
+    has_blank = any(not line.strip() for line in source.lines[: 4 * _SAMPLE])
+    return has_blank and all(len(row) == 1 for row in rows)

@@ -1,0 +1,96 @@
+"""A decoded file: its text, its lines with offsets, and the problems found in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from crossner_core.errors import BadInput
+
+_HEAD = 60
+
+
+def clip(value: str, limit: int = _HEAD) -> str:
+    """Quote a value for a message, cut to a readable length."""
+    return repr(value if len(value) <= limit else value[: limit - 1] + "…")
+
+
+@dataclass
+class Source:
+    """A file's text; `lines[i]` is the content of line i + 1 and begins at `text[starts[i]]`."""
+
+    name: str
+    text: str
+    bom: bool
+    newline: str
+    lines: list[str]
+    starts: list[int]
+    problems: list[tuple[int, str]] = field(default_factory=list)
+    bad_lines: set[int] = field(default_factory=set)  # indices into `lines`
+    hint: str = ""  # what the reader may do about the problems
+
+    def problem(self, index: int, reason: str) -> None:
+        """Note what is wrong with line `index` (from 0)."""
+        self.problems.append((index + 1, reason))
+        self.bad_lines.add(index)
+
+    def check_lines(self, max_line: int) -> None:
+        """Note lines that are too long; they are emptied, so that nothing downstream has to chew on them."""
+        for index, line in enumerate(self.lines):
+            if len(line) > max_line:
+                self.problem(index, f"{len(line):,} characters in one line; at most {max_line:,} are read.")
+                self.lines[index] = line[:_HEAD]
+
+    def end(self, index: int) -> int:
+        """Offset in `text` just past the content of line `index`; its newline is not content."""
+        following = self.starts[index + 1] if index + 1 < len(self.starts) else len(self.text)
+        while following > self.starts[index] and self.text[following - 1] in "\r\n":
+            following -= 1
+        return following
+
+
+def decode(data: bytes, name: str) -> Source:
+    """Decode UTF-8 and split into lines; undecodable lines become problems, an empty file raises BadInput."""
+    if not data.strip():
+        reason = f"{name}:1: the file is empty."
+        raise BadInput(reason, (reason,))
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        reason = f"{name}:1: the file is UTF-16; save it as UTF-8."
+        raise BadInput(reason, (reason,))
+    bom = data.startswith(b"\xef\xbb\xbf")
+    text = data[3:].decode("utf-8", "surrogateescape") if bom else data.decode("utf-8", "surrogateescape")
+    source = _split(text, name, bom)
+    _check_characters(source)
+    return source
+
+
+def _split(text: str, name: str, bom: bool) -> Source:
+    newline = "\r\n" if "\r\n" in text else "\r" if "\r" in text and "\n" not in text else "\n"
+    cut = newline[-1]
+    raw = text.split(cut)
+    if raw[-1] == "":
+        raw.pop()
+    starts, at = [], 0
+    for line in raw:
+        starts.append(at)
+        at += len(line) + 1
+    lines = [line.rstrip("\r") for line in raw] if "\r" in text else raw
+    return Source(name, text, bom, newline, lines, starts)
+
+
+def _check_characters(source: Source) -> None:
+    try:
+        source.text.encode("utf-8")
+        clean = "\x00" not in source.text
+    except UnicodeEncodeError:
+        clean = False
+    if clean:
+        return
+    for index, line in enumerate(source.lines):
+        column = next((at for at, char in enumerate(line) if "\udc80" <= char <= "\udcff" or char == "\x00"), None)
+        if column is None:
+            continue
+        if line[column] == "\x00":
+            source.problem(index, f"a NUL byte at character {column + 1}; this is not a text file.")
+        else:
+            source.problem(index, f"byte 0x{ord(line[column]) - 0xDC00:02x} at character {column + 1} is not UTF-8.")
+        source.lines[index] = line[:column].rstrip() or "?"

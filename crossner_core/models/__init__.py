@@ -1,0 +1,1 @@
+"""Architectures: one file each; the file's name is its id."""

@@ -1,0 +1,74 @@
+"""What every architecture offers: batch → loss, batch → tags with probabilities."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from crossner_core.encoders import Encoder
+
+IGNORED = -100
+
+
+@dataclass(slots=True)
+class Batch:
+    """Windows of sentences, padded: B windows, L subwords, W scored tokens."""
+
+    input_ids: Tensor  # (B, L) subword ids
+    attention_mask: Tensor  # (B, L) 1 where there is a subword
+    positions: Tensor  # (B, W) index into L of each token's first subword; 0 where padded
+    mask: Tensor  # (B, W) True where there is a token
+    tags: Tensor  # (B, W) index into the model's tags; IGNORED where unknown or padded
+
+    def to(self, device: torch.device) -> Batch:
+        """Return the batch on another device."""
+        return Batch(
+            self.input_ids.to(device),
+            self.attention_mask.to(device),
+            self.positions.to(device),
+            self.mask.to(device),
+            self.tags.to(device),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """One window's tags as indices into the model's tags, each with its probability in [0, 1]."""
+
+    tags: list[int]
+    probabilities: list[float]
+
+
+class TokenTagger(nn.Module):
+    """Base of all architectures: an encoder and the tags it chooses from; tag 0 is O."""
+
+    def __init__(self, encoder: Encoder, tags: Sequence[str]) -> None:
+        super().__init__()
+        self.encoder = encoder.model
+        self.tags = tuple(tags)
+        self.use_bf16 = False
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Return the mean loss over the batch's tokens with a known tag, a scalar."""
+        raise NotImplementedError
+
+    def decode(self, batch: Batch, allowed: int | None = None) -> list[Decoded]:
+        """Return tags for the scored tokens of each window, choosing from the first `allowed` tags only."""
+        raise NotImplementedError
+
+    def token_vectors(self, batch: Batch) -> Tensor:
+        """Return the encoder's vector of each token's first subword, (B, W, H)."""
+        device = batch.input_ids.device.type
+        # Only the encoder is worth the lower precision; heads and losses stay in single precision.
+        with torch.autocast(device, dtype=torch.bfloat16, enabled=self.use_bf16):
+            hidden = self.encoder(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
+        hidden = hidden.float()  # (B, L, H)
+        index = batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1])  # (B, W, H)
+        return hidden.gather(1, index)  # (B, W, H)
+
+    def copy_shared_tags(self, other: TokenTagger) -> tuple[str, ...]:
+        """Take over from another head what belongs to tags of the same name; return those names."""
+        raise NotImplementedError

@@ -1,0 +1,63 @@
+"""The BERT tagger: a linear head on each token's first subword."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor, nn
+from torch.nn import functional
+
+from crossner_core.encoders import Encoder
+from crossner_core.models.base import IGNORED, Batch, Decoded, TokenTagger
+from crossner_core.models.heads import copy_rows
+from crossner_core.models.registry import register
+from crossner_core.models.viterbi import iob2_transitions, viterbi
+
+
+@dataclass(frozen=True)
+class TaggerConfig:
+    """Dropout before the head, and whether decoding is held to what IOB2 allows."""
+
+    dropout: float = 0.1
+    constrained: bool = True
+
+
+@register("tagger", "BERT tagger", TaggerConfig)
+class Tagger(TokenTagger):
+    """Linear head over first-subword vectors. Source: Devlin et al. 2019, section 5.3."""
+
+    def __init__(self, encoder: Encoder, tags: Sequence[str], config: TaggerConfig) -> None:
+        super().__init__(encoder, tags)
+        self.config = config
+        self.dropout = nn.Dropout(config.dropout)
+        self.head = nn.Linear(encoder.hidden_size, len(self.tags))
+        nn.init.normal_(self.head.weight, std=0.02)
+        nn.init.zeros_(self.head.bias)
+
+    def scores(self, batch: Batch) -> Tensor:
+        """Return unnormalised tag scores (B, W, K), in single precision."""
+        return self.head(self.dropout(self.token_vectors(batch))).float()
+
+    def loss(self, batch: Batch) -> Tensor:
+        scores = self.scores(batch)  # (B, W, K)
+        return functional.cross_entropy(scores.flatten(0, 1), batch.tags.flatten(), ignore_index=IGNORED)
+
+    def decode(self, batch: Batch, allowed: int | None = None) -> list[Decoded]:
+        scores = self.scores(batch)[..., :allowed].log_softmax(-1)  # (B, W, K)
+        path = self._path(scores, batch.mask)  # (B, W)
+        chosen = scores.gather(2, path.unsqueeze(2)).squeeze(2).exp()  # (B, W)
+        lengths = batch.mask.sum(1).tolist()
+        rows = zip(path.tolist(), chosen.tolist(), lengths, strict=True)
+        return [Decoded(tags[:n], probabilities[:n]) for tags, probabilities, n in rows]
+
+    def _path(self, scores: Tensor, mask: Tensor) -> Tensor:
+        if not self.config.constrained:
+            return scores.argmax(-1)
+        start, moves = iob2_transitions(self.tags[: scores.shape[-1]])
+        return viterbi(scores, mask, start.to(scores.device), moves.to(scores.device))
+
+    def copy_shared_tags(self, other: TokenTagger) -> tuple[str, ...]:
+        if not isinstance(other, Tagger):
+            return ()
+        return copy_rows(self.head, self.tags, other.head, other.tags)

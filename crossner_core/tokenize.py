@@ -1,0 +1,131 @@
+"""Text to tokens with character offsets, and paragraphs to sentences."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+from crossner_core.schema import Token
+
+_PICTOGRAPHS = (
+    "\u00a9\u00ae\u203c\u2049\u2122\u2194-\u21aa\u231a-\u23ff\u25aa-\u25fe\u2600-\u27bf"
+    "\u2934\u2935\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001f1e5\U0001f200-\U0001faff"
+)
+# The sentencizer's own exceptions know Mr., Dr., St., Inc.; these are what it misses in encyclopedic prose.
+_BEFORE_NAME = re.compile(
+    r"(?:sen|rep|gov|gen|col|capt|lt|sgt|rev|hon|prof|pres|mt|ft|feat|vs|cf|ca|approx|dept|univ)\."
+)
+_BEFORE_NUMBER = re.compile(r"(?:nos?|vol|op|pp?|ch|fig|sec|art|ed|jan|feb|mar|apr|aug|sept|oct|nov|dec)\.")
+
+
+@lru_cache(maxsize=1)
+def _extenders() -> str:
+    """Build the character class of what stays with the character before it: marks (M*) and format characters (Cf)."""
+    ranges: list[list[int]] = []
+    for code in (*range(0xAD, 0x20000), *range(0xE0000, 0xE0200)):
+        if unicodedata.category(chr(code)) in {"Mn", "Mc", "Me", "Cf"}:
+            if ranges and ranges[-1][1] == code - 1:
+                ranges[-1][1] = code
+            else:
+                ranges.append([code, code])
+    return "".join(f"{re.escape(chr(low))}-{re.escape(chr(high))}" for low, high in ranges)
+
+
+@lru_cache(maxsize=1)
+def _token_pattern() -> re.Pattern[str]:
+    ext = _extenders()
+    after = rf"[{ext}\U0001f3fb-\U0001f3ff]*"
+    emoji = rf"[{_PICTOGRAPHS}]{after}(?:(?<=\u200d)[{_PICTOGRAPHS}]{after})*"
+    flag = rf"[\U0001f1e6-\U0001f1ff]{{2}}[{ext}]*"
+    abbreviation = rf"[^\W\d_](?:\.[^\W\d_])+(?![\w{ext}])\.?"
+    run = rf"\w[\w{ext}]*(?:(?<=\d)[.,]\d[\w{ext}]*)*"
+    word = rf"{run}(?:(?:-|['’](?![sS](?![\w{ext}]))){run})*"
+    clitic = rf"['’][sS](?![\w{ext}])"
+    return re.compile(rf"{flag}|{emoji}|{abbreviation}|{word}|{clitic}|[^\s][{ext}]*")
+
+
+def tokenize(text: str) -> tuple[Token, ...]:
+    """Split a text into tokens; every character that is not white space lies in exactly one.
+
+    One token each: a run of letters, digits and their marks, kept together over an inner hyphen or apostrophe
+    (`opinion-based`, `O'Brien`); numbers with inner `.` and `,` (`1,000.5`); single letters with dots (`U.S.`); an
+    emoji with its modifiers and joiners; any other mark by itself. The possessive `'s` is its own token, so that a
+    name before it can be a span. The rules look at no neighbour beyond the token: a name alone splits as it does in a
+    sentence.
+    """
+    return tuple(Token(match.start(), match.end()) for match in _token_pattern().finditer(text))
+
+
+@lru_cache(maxsize=1)
+def _sentencizer() -> Any:
+    import spacy  # late: splitting paragraphs is the only thing that needs it
+
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sentencizer")
+    nlp.max_length = 100_000_000  # the limit guards parsers; a sentencizer's memory is its tokens
+    return nlp
+
+
+def split_sentences(text: str) -> list[tuple[int, int]]:
+    """Split a text into sentences; character offsets into `text`, without the white space around each.
+
+    A blank line ends a paragraph and so a sentence; in a text without any blank line every line is a paragraph.
+    """
+    spans: list[tuple[int, int]] = []
+    for start, end in _paragraphs(text):
+        spans.extend(_split_paragraph(text, start, end))
+    return spans
+
+
+def _paragraphs(text: str) -> list[tuple[int, int]]:
+    """Give each paragraph's offsets, line by line: a regular expression would be quadratic in blank space."""
+    found: list[tuple[int, int]] = []
+    starts_new, has_blank, at = True, False, 0
+    for line in text.split("\n"):
+        end = at + len(line)
+        if not line.strip():
+            starts_new = True
+        elif starts_new or not found:
+            has_blank = has_blank or bool(found)
+            found.append((at, end))
+            starts_new = False
+        else:
+            found[-1] = (found[-1][0], end)
+        at = end + 1
+    if has_blank:
+        return found
+    return [span for start, end in found for span in _lines(text, start, end)]
+
+
+def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    for line in text[start:end].split("\n"):
+        yield start, start + len(line)
+        start += len(line) + 1
+
+
+def _split_paragraph(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    found: list[tuple[int, int]] = []
+    for sentence in _sentencizer()(text[start:end]).sents:
+        low, high = start + sentence.start_char, start + sentence.end_char
+        while low < high and text[low].isspace():
+            low += 1
+        while high > low and text[high - 1].isspace():
+            high -= 1
+        if low == high:
+            continue
+        if found and _goes_on(text[found[-1][0] : found[-1][1]], text[low]):
+            found[-1] = (found[-1][0], high)
+        else:
+            found.append((low, high))
+    return found
+
+
+def _goes_on(before: str, following: str) -> bool:
+    """Tell whether `before` ended on an abbreviation only; `following` is the next sentence's first character."""
+    last = before[-20:].split()[-1].lower().lstrip("(\"'“‘[")
+    if _BEFORE_NAME.fullmatch(last):
+        return True
+    return following.isdigit() and _BEFORE_NUMBER.fullmatch(last) is not None

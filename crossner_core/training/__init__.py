@@ -1,0 +1,1 @@
+"""Turn a recipe and a snapshot into a checkpoint."""

@@ -1,0 +1,134 @@
+"""Saving and reading: safetensors and JSON, never pickle; written beside, then renamed.
+
+A run's folder holds `state/` while it goes on (weights, best weights, optimizer moments, random state) and `tagger/`
+plus `result.json` when it is done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from crossner_core.errors import CheckpointError, StorageError
+
+FORMAT_VERSION = 1
+META = "meta.json"
+TENSORS = "tensors.safetensors"
+
+
+def write_folder(folder: Path, meta: Mapping[str, Any], tensors: Mapping[str, Tensor], extra: Any = None) -> None:
+    """Write a folder as a whole or not at all; `extra(path)` may add files to it before it is put in place."""
+    beside = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.new")
+    old = folder.with_name(f".{folder.name}.old")
+    try:
+        beside.mkdir(parents=True)
+        if extra is not None:
+            extra(beside)
+        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, beside / TENSORS)
+        _sync(beside / TENSORS)
+        write_json(beside / META, {"format": FORMAT_VERSION, **meta})
+        if folder.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            folder.rename(old)
+        beside.rename(folder)
+    except (OSError, SafetensorError) as error:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise StorageError(f"The checkpoint {folder} cannot be written: {error}. Free some disk and resume.") from error
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def read_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """Read what `write_folder` wrote; raise CheckpointError if it is missing, damaged or of another version."""
+    recover_folder(folder)
+    meta = read_json(folder / META)
+    if meta.get("format") != FORMAT_VERSION:
+        raise CheckpointError(
+            f"Checkpoint {folder} has format {meta.get('format')!r}; known is {FORMAT_VERSION}. Train it again."
+        )
+    try:
+        return meta, load_file(folder / TENSORS)
+    except FileNotFoundError as error:
+        raise CheckpointError(f"Checkpoint {folder} has no {TENSORS}. Train it again.") from error
+    except (OSError, SafetensorError, ValueError) as error:
+        raise CheckpointError(f"Checkpoint {folder} is damaged: {error}. Delete it and train again.") from error
+
+
+def recover_folder(folder: Path) -> None:
+    """Put the former folder back where a crash fell between the two renames; sweep up half-written ones."""
+    old = folder.with_name(f".{folder.name}.old")
+    if not folder.exists() and old.exists():
+        old.rename(folder)
+    for left in folder.parent.glob(f".{folder.name}.*.new"):
+        shutil.rmtree(left, ignore_errors=True)
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Write a JSON file in one piece."""
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(json.dumps(values, indent=1, sort_keys=True), encoding="utf-8")
+        _sync(beside)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise StorageError(f"{path} cannot be written: {error}. Free some disk and resume.") from error
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a JSON object; raise CheckpointError if it is missing or damaged."""
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise CheckpointError(f"There is no checkpoint at {path.parent}: {path.name} is missing.") from error
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"Checkpoint file {path} is damaged: {error}. Delete it and train again.") from error
+    if not isinstance(values, dict):
+        raise CheckpointError(f"Checkpoint file {path} is damaged: not an object. Delete it and train again.")
+    return values
+
+
+def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Mapping[Tensor, str]) -> dict[str, Tensor]:
+    """Return the optimizer's moments by parameter name and kind."""
+    return {
+        f"{names[parameter]}|{kind}": value
+        for parameter, state in optimizer.state.items()
+        for kind, value in state.items()
+    }
+
+
+def restore_optimizer(
+    optimizer: torch.optim.Optimizer, names: Mapping[Tensor, str], tensors: Mapping[str, Tensor]
+) -> None:
+    """Put back what `optimizer_tensors` gave."""
+    parameters = {name: parameter for parameter, name in names.items()}
+    for key, value in tensors.items():
+        name, _, kind = key.rpartition("|")
+        if name not in parameters:
+            raise CheckpointError(f"The saved optimizer knows a weight {name!r} that this model lacks; start afresh.")
+        optimizer.state[parameters[name]][kind] = value.to(parameters[name].device) if kind != "step" else value.clone()
+
+
+def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors with `prefix/` before their names."""
+    return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}
+
+
+def within(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors under `prefix/`, without it."""
+    return {name[len(prefix) + 1 :]: tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}/")}
+
+
+def _sync(path: Path) -> None:
+    with path.open("rb") as file:
+        os.fsync(file.fileno())

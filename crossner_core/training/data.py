@@ -1,0 +1,67 @@
+"""What a run learns from and is measured on."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from crossner_core.errors import BadInput, UnknownType
+from crossner_core.schema import LabelledSentence, check_spans
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """The sentences of a run; `types` in the domain's order; `snapshot` names the frozen gold, if there is one."""
+
+    train: tuple[LabelledSentence, ...]
+    types: tuple[str, ...]
+    dev: tuple[LabelledSentence, ...] = ()
+    test: tuple[LabelledSentence, ...] = ()
+    source_train: tuple[LabelledSentence, ...] = ()
+    source_dev: tuple[LabelledSentence, ...] = ()
+    snapshot: str = ""
+
+    def __post_init__(self) -> None:
+        if not any(item.sentence.tokens for item in self.train):
+            raise BadInput("There are no training sentences; make gold or import some first.")
+        if not self.types or len(set(self.types)) != len(self.types):
+            raise BadInput(f"Entity types are {list(self.types)}; there must be at least one, each once.")
+        for part in (self.train, self.dev, self.test):
+            _check(part, self.types)
+        for part in (self.source_train, self.source_dev):
+            _check(part, None)
+
+    @property
+    def source_types(self) -> tuple[str, ...]:
+        """The entity types found in the source corpus, sorted."""
+        both = self.source_train + self.source_dev
+        return tuple(sorted({span.type for item in both for span in item.spans}))
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 over all sentences, spans and types."""
+        parts = (self.train, self.dev, self.test, self.source_train, self.source_dev)
+        joined = "|".join([",".join(self.types), *(corpus_hash(part) for part in parts)])
+        return hashlib.sha256(joined.encode()).hexdigest()
+
+
+def corpus_hash(items: Iterable[LabelledSentence]) -> str:
+    """SHA-256 over sentences and their spans, in order."""
+    digest = hashlib.sha256()
+    for item in items:
+        digest.update(item.sentence.content_hash.encode())
+        digest.update(";".join(f"{span.start}-{span.end}-{span.type}" for span in item.spans).encode())
+        digest.update(b"\n")
+    return digest.hexdigest()
+
+
+def _check(items: tuple[LabelledSentence, ...], types: tuple[str, ...] | None) -> None:
+    for item in items:
+        check_spans(item.sentence, item.spans)
+        unknown = {span.type for span in item.spans} - set(types) if types is not None else set()
+        if types is not None and unknown:
+            raise UnknownType(
+                f"Sentence {item.sentence.id} has entity type {', '.join(sorted(unknown))}; "
+                f"the domain knows {', '.join(types)}."
+            )

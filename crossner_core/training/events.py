@@ -1,0 +1,90 @@
+"""What a run tells while it goes on, and what it ends with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crossner_core.evaluation.confusion import Confusion
+from crossner_core.evaluation.scores import Scores
+from crossner_core.schema import Span
+
+# How a run can end.
+OUTCOMES = ("early_stop", "all_epochs", "stopped", "not_finite")
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRecord:
+    """One finished epoch of a phase: mean training loss, and dev F1 in [0, 1] if there is dev data."""
+
+    phase: str
+    epoch: int
+    loss: float
+    dev_f1: float | None
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What a run ended with; `test` and `confusion` are of the best epoch; seconds are of computing, resumes added up.
+
+    `predictions` are the test sentences' spans in order (the dev sentences' if there is no test); `confusion` is
+    computed on the same ones. `outcome` is one of OUTCOMES; a stopped run can be resumed.
+    """
+
+    outcome: str
+    recipe_hash: str
+    data_hash: str
+    snapshot: str
+    best_epoch: int | None
+    epochs: int
+    steps: int
+    seconds: float
+    tokens_per_second: float
+    train_sentences: int
+    dev: Scores | None = None
+    test: Scores | None = None
+    confusion: Confusion | None = None
+    predictions: tuple[tuple[Span, ...], ...] = ()
+    history: tuple[EpochRecord, ...] = ()
+    notes: tuple[str, ...] = ()
+    checkpoint: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that `from_dict` reads back."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        for name in ("dev", "test", "confusion"):
+            values[name] = values[name].to_dict() if values[name] is not None else None
+        values["predictions"] = [[[s.start, s.end, s.type] for s in spans] for spans in self.predictions]
+        values["history"] = [[r.phase, r.epoch, r.loss, r.dev_f1] for r in self.history]
+        values["notes"] = list(self.notes)
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> RunResult:
+        """Build a result from what `to_dict` gave."""
+        made = dict(values)
+        for name, kind in (("dev", Scores), ("test", Scores), ("confusion", Confusion)):
+            made[name] = kind.from_dict(made[name]) if made[name] is not None else None
+        made["predictions"] = tuple(tuple(Span(*span) for span in spans) for spans in made["predictions"])
+        made["history"] = tuple(EpochRecord(*record) for record in made["history"])
+        made["notes"] = tuple(made["notes"])
+        return cls(**made)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainEvent:
+    """One report of a run; `step` counts over all phases, `epoch` from 1 within its phase.
+
+    `dev_f1` is set where an epoch was measured; `result` on the last event only.
+    """
+
+    step: int
+    epoch: int
+    phase: str
+    loss: float
+    dev_f1: float | None = None
+    is_best: bool = False
+    message: str = ""
+    tokens_per_second: float = 0.0
+    result: RunResult | None = None

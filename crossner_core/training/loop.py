@@ -1,0 +1,228 @@
+"""Train a recipe on data: one generator of events that only yields; the caller saves, draws and cancels."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+
+from crossner_core.adaptation.transfer import Stage, setting
+from crossner_core.encoders import Encoder, load_encoder
+from crossner_core.errors import CheckpointError
+from crossner_core.models.base import TokenTagger
+from crossner_core.training.checkpoint import read_folder, read_json, recover_folder, write_folder, write_json
+from crossner_core.training.data import TrainingData
+from crossner_core.training.events import EpochRecord, RunResult, TrainEvent
+from crossner_core.training.outcome import measure_run
+from crossner_core.training.precision import RunRandom, pick_device, use_bf16
+from crossner_core.training.predictor import Predictor, build_model, load_tagger, save_tagger
+from crossner_core.training.recipe import Recipe
+from crossner_core.training.source_cache import cached_source
+from crossner_core.training.stage import StageRun
+
+STATE, TAGGER, RESULT = "state", "tagger", "result.json"
+# A killed run loses at most about this much work.
+SECONDS_BETWEEN_SAVES = 30.0
+# Steps between two events inside an epoch.
+STEPS_BETWEEN_EVENTS = 10
+
+
+def train(
+    recipe: Recipe,
+    data: TrainingData,
+    *,
+    checkpoint_dir: Path,
+    resume: bool = True,
+    should_stop: Callable[[], bool] = lambda: False,
+    source_cache: Path | None = None,
+    encoder: Encoder | None = None,
+    name: str = "",
+) -> Iterator[TrainEvent]:
+    """Yield events until the run ends; the last one carries the `result`.
+
+    `checkpoint_dir` gets the resumable state, then the tagger and `result.json`. With `resume`, a run goes on from
+    there, and a finished one yields its result at once; without, it starts afresh. `should_stop` is asked after each
+    step: on True the state is saved and the result's outcome is "stopped". `source_cache` keeps source checkpoints
+    for other runs. `encoder` spares loading it again and is not changed; `name` signs the tagger's suggestions.
+    Raises EncoderUnavailable, CheckpointError, StorageError, InvalidConfig.
+    """
+    run = _Run(recipe, data, Path(checkpoint_dir), source_cache, name)
+    if not resume:
+        run.forget()
+    done = run.finished()
+    if done is not None:
+        yield TrainEvent(done.steps, done.epochs, "target", 0.0, message="This run was finished before.", result=done)
+        return
+    yield from run.go(encoder or load_encoder(recipe.encoder), should_stop)
+
+
+@dataclass
+class _Before:
+    """What the stages before the present one add up to."""
+
+    steps: int = 0
+    seconds: float = 0.0
+    history: list[EpochRecord] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+class _Run:
+    """One run: its stages in order, its folder, its clock."""
+
+    def __init__(self, recipe: Recipe, data: TrainingData, folder: Path, cache: Path | None, name: str) -> None:
+        self.recipe, self.data, self.folder, self.cache, self.name = recipe, data, folder, cache, name
+        self.stages = setting(recipe.setting).plan(recipe, data)
+        self.device = pick_device(recipe.device)
+        self.data_hash = data.fingerprint
+        self.saved_at = time.monotonic()
+        self.before = _Before()
+        if not data.dev:
+            epochs = self.stages[-1].epochs
+            self.before.notes.append(f"No dev data: trained for a fixed {epochs} epochs; the last one is kept.")
+
+    def finished(self) -> RunResult | None:
+        """Return the result of a run that ended here before; raise CheckpointError if it was another run."""
+        if not (self.folder / RESULT).exists():
+            return None
+        values = read_json(self.folder / RESULT)
+        self._check_same(str(values.get("recipe_hash")), str(values.get("data_hash")))
+        return RunResult.from_dict(values)
+
+    def forget(self) -> None:
+        """Remove what an earlier run left in the folder."""
+        (self.folder / RESULT).unlink(missing_ok=True)
+        for name in (STATE, TAGGER):
+            shutil.rmtree(self.folder / name, ignore_errors=True)
+
+    def go(self, encoder: Encoder, should_stop: Callable[[], bool]) -> Iterator[TrainEvent]:
+        """Run the stages from the saved state on; end with the event that carries the result."""
+        first = self._saved_stage()
+        encoder = replace(encoder, model=copy.deepcopy(encoder.model).to(self.device))
+        former: TokenTagger | None = None
+        for number in range(first, len(self.stages)):
+            stage, last = self.stages[number], number + 1 == len(self.stages)
+            cache = cached_source(self.cache, self.recipe, self.data, encoder) if stage.cached else None
+            if cache is not None and cache.is_dir():
+                found, message = self._reuse(cache)
+                yield TrainEvent(self.before.steps, 0, stage.phase, 0.0, message=message)
+                if found is not None:
+                    former, encoder = found, replace(encoder, model=found.encoder)
+                    continue
+            run = self._start(stage, encoder, former)
+            if number == first and (self.folder / STATE).exists():
+                self._restore(run)
+                yield replace(run.event(0.0), message=f"Resumed at {stage.phase} epoch {run.progress.epoch + 1}.")
+            yield from self._drive(run, number, should_stop)
+            run.restore_best()
+            if last or run.progress.outcome in ("", "not_finite"):
+                yield self._end(run, last=last)
+                return
+            if cache is not None:
+                save_tagger(cache, run.predictor, stage.types)
+            former = run.model
+            self._carry(run)
+
+    def _saved_stage(self) -> int:
+        """Return the index of the stage that the saved state is in, 0 if nothing is saved."""
+        recover_folder(self.folder / STATE)
+        if not (self.folder / STATE).exists():
+            return 0
+        meta = read_json(self.folder / STATE / "meta.json")
+        self._check_same(str(meta.get("recipe_hash")), str(meta.get("data_hash")))
+        return int(meta["stage"])
+
+    def _reuse(self, cache: Path) -> tuple[TokenTagger | None, str]:
+        """Load a cached source checkpoint; where it is damaged, say so and let it be trained again."""
+        try:
+            found = load_tagger(cache, device=self.recipe.device, precision=self.recipe.precision)
+        except CheckpointError as error:
+            return None, f"{error} The source stage is trained again."
+        self.before.notes.append(f"Source checkpoint {cache.name} was reused.")
+        return found.model, self.before.notes[-1]
+
+    def _start(self, stage: Stage, encoder: Encoder, former: TokenTagger | None) -> StageRun:
+        """Make a stage's model: the body as it is, a new head with the rows of types known before."""
+        random = RunRandom(stage.seed, self.device)
+        with random.active():
+            model = build_model(self.recipe, encoder, stage.types).to(self.device)
+        if former is not None:
+            model.copy_shared_tags(former)
+        model.use_bf16 = use_bf16(self.recipe.precision, self.device)
+        meta = self._identity() | {"encoder": encoder.name, "encoder_hash": encoder.fingerprint, "name": self.name}
+        types, length = stage.types[: stage.scored], min(self.recipe.max_length, encoder.max_length)
+        predictor = Predictor(model, encoder.tokenizer, types, max_length=length, meta=meta)
+        return StageRun(stage, self.recipe, predictor, random, self.before.steps)
+
+    def _drive(self, run: StageRun, number: int, should_stop: Callable[[], bool]) -> Iterator[TrainEvent]:
+        """Forward a stage's events; save now and then, and when told to stop."""
+        for event in run.run():
+            going_on = not run.progress.outcome
+            stop = going_on and should_stop()
+            if stop or (going_on and time.monotonic() - self.saved_at > SECONDS_BETWEEN_SAVES):
+                self._save(run, number)
+            if stop:
+                yield replace(event, message="Stopped on request; the state is saved.")
+                return
+            if run.progress.batch == 0 or event.message or event.step % STEPS_BETWEEN_EVENTS == 0:
+                yield event
+
+    def _save(self, run: StageRun, number: int) -> None:
+        meta = self._identity() | {"stage": number, "before": asdict(self.before), **run.meta()}
+        write_folder(self.folder / STATE, meta, run.tensors())
+        self.saved_at = time.monotonic()
+
+    def _restore(self, run: StageRun) -> None:
+        meta, tensors = read_folder(self.folder / STATE)
+        history = [EpochRecord(**record) for record in meta["before"]["history"]]
+        self.before = _Before(**{**meta["before"], "history": history})
+        run.first_step = self.before.steps
+        run.restore(meta, tensors)
+
+    def _carry(self, run: StageRun) -> None:
+        self.before.steps += run.progress.step
+        self.before.seconds += run.progress.seconds
+        self.before.history += run.progress.history
+
+    def _end(self, run: StageRun, *, last: bool) -> TrainEvent:
+        """Measure, save the tagger and the result, and drop the state; a stopped run keeps only its state."""
+        self._carry(run)
+        outcome = run.progress.outcome or "stopped"
+        usable = last and outcome != "stopped" and (outcome != "not_finite" or run.best is not None)
+        result = measure_run(run, self.data, outcome=outcome, usable=usable)
+        result = replace(
+            result,
+            recipe_hash=self.recipe.hash,
+            data_hash=self.data_hash,
+            steps=self.before.steps,
+            seconds=self.before.seconds,
+            history=tuple(self.before.history),
+            notes=(*self.before.notes, *result.notes),
+            checkpoint=str(self.folder / TAGGER) if usable else None,
+        )
+        if usable:
+            save_tagger(self.folder / TAGGER, run.predictor, run.stage.types)
+            write_json(self.folder / RESULT, result.to_dict())
+            shutil.rmtree(self.folder / STATE, ignore_errors=True)
+        return replace(
+            run.event(0.0), step=self.before.steps, epoch=result.epochs, message=result.notes[-1], result=result
+        )
+
+    def _identity(self) -> dict[str, object]:
+        return {
+            "recipe": self.recipe.to_dict(),
+            "recipe_hash": self.recipe.hash,
+            "data_hash": self.data_hash,
+            "snapshot": self.data.snapshot,
+            "types": list(self.data.types),
+        }
+
+    def _check_same(self, recipe_hash: str, data_hash: str) -> None:
+        for what, there, here in (("recipe", recipe_hash, self.recipe.hash), ("data", data_hash, self.data_hash)):
+            if there != here:
+                raise CheckpointError(
+                    f"The checkpoint in {self.folder} was made with another {what} ({there[:12]}, not {here[:12]}); "
+                    "give another folder or start without resuming."
+                )

@@ -1,0 +1,55 @@
+"""AdamW with parameter groups, and the learning-rate schedule as a function of the step."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+from torch import nn
+
+from crossner_core.models.base import TokenTagger
+
+_LAYER = re.compile(r"^encoder\.(?:.*\.)?layers?\.(\d+)\.")
+
+
+def make_optimizer(
+    model: TokenTagger, *, learning_rate: float, head_learning_rate: float, weight_decay: float, layer_decay: float
+) -> torch.optim.AdamW:
+    """Return AdamW whose groups differ in peak rate (`peak`) and in weight decay (none on biases and norms)."""
+    depth = 1 + max((_layer(name) for name, _ in model.named_parameters()), default=0)
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if name.startswith("encoder."):
+            peak = learning_rate * layer_decay ** (depth - 1 - _layer(name))
+        else:
+            peak = head_learning_rate
+        decay = 0.0 if parameter.dim() < 2 else weight_decay
+        groups.setdefault((peak, decay), []).append(parameter)
+    return torch.optim.AdamW(
+        [
+            {"params": params, "lr": peak, "peak": peak, "weight_decay": decay}
+            for (peak, decay), params in groups.items()
+        ],
+        fused=True,
+    )
+
+
+def set_rate(optimizer: torch.optim.AdamW, step: int, total: int, warmup_share: float) -> None:
+    """Set each group's rate for `step` (0-based) of `total`: linear climb, then linear fall to zero."""
+    factor = rate_factor(step, total, warmup_share)
+    for group in optimizer.param_groups:
+        group["lr"] = group["peak"] * factor
+
+
+def rate_factor(step: int, total: int, warmup_share: float) -> float:
+    """Return the share of the peak rate at a step, in (0, 1]."""
+    warmup = int(total * warmup_share)
+    if step < warmup:
+        return (step + 1) / (warmup + 1)
+    return max(total - step, 1) / max(total - warmup, 1)
+
+
+def _layer(name: str) -> int:
+    """Return 1-based encoder layer of a parameter; 0 for the embeddings and whatever has none."""
+    found = _LAYER.match(name)
+    return int(found.group(1)) + 1 if found else 0

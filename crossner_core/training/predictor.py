@@ -1,0 +1,137 @@
+"""A trained tagger, ready to pre-annotate; saved with its encoder's config and tokenizer, so it needs no hub."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from crossner_core.encoders import Encoder
+from crossner_core.errors import CheckpointError
+from crossner_core.models.base import Decoded, TokenTagger
+from crossner_core.models.heads import head_tags
+from crossner_core.models.registry import architecture, config_from
+from crossner_core.schema import Sentence, Span, Suggestion
+from crossner_core.tags import spans_from_tags
+from crossner_core.training.batches import Window, collate, encode, ordered_batches
+from crossner_core.training.checkpoint import read_folder, write_folder
+from crossner_core.training.precision import pick_device, use_bf16
+from crossner_core.training.recipe import Recipe
+
+
+class Predictor:
+    """Tags sentences with a trained model; `types` are the target's, the first ones of the model's head."""
+
+    def __init__(
+        self, model: TokenTagger, tokenizer: Any, types: Sequence[str], *, max_length: int, meta: dict[str, Any]
+    ) -> None:
+        self.model, self.tokenizer, self.types = model, tokenizer, tuple(types)
+        self.max_length, self.meta = max_length, meta
+
+    @property
+    def recipe(self) -> Recipe:
+        """The recipe this tagger was trained by."""
+        return Recipe.from_dict(self.meta["recipe"])
+
+    @property
+    def snapshot(self) -> str:
+        """The hash of the snapshot this tagger was trained on; empty if it was none."""
+        return str(self.meta["snapshot"])
+
+    def predict(self, sentences: Sequence[Sentence], batch_size: int = 32) -> list[tuple[Suggestion, ...]]:
+        """Return suggestions for each sentence; a span's score is the least probability among its tokens' tags."""
+        source = f"model:{str(self.meta.get('name') or self.meta['recipe_hash'])[:12]}"
+        answers = []
+        for tags, probabilities in self.predict_tags(sentences, batch_size):
+            answers.append(
+                tuple(
+                    Suggestion(s.start, s.end, s.type, source, min(1.0, min(probabilities[s.start : s.end])))
+                    for s in spans_from_tags(tags, strict=False)
+                )
+            )
+        return answers
+
+    def predict_spans(self, sentences: Sequence[Sentence], batch_size: int = 32) -> list[tuple[Span, ...]]:
+        """Return the predicted spans of each sentence."""
+        return [spans_from_tags(tags, strict=False) for tags, _ in self.predict_tags(sentences, batch_size)]
+
+    def predict_tags(
+        self, sentences: Sequence[Sentence], batch_size: int = 32
+    ) -> list[tuple[tuple[str, ...], tuple[float, ...]]]:
+        """Return each sentence's tags, one a token, and their probabilities, in the order of the sentences."""
+        windows = encode(sentences, self.tokenizer, self.max_length)
+        return self.predict_windows(windows, len(sentences), batch_size)
+
+    def predict_windows(
+        self, windows: Sequence[Window], count: int, batch_size: int = 32
+    ) -> list[tuple[tuple[str, ...], tuple[float, ...]]]:
+        """Tag windows made before, joined to `count` sentences."""
+        device = next(self.model.parameters()).device
+        allowed = len(head_tags(self.types))
+        parts: list[list[tuple[int, Decoded]]] = [[] for _ in range(count)]
+        training = self.model.training
+        self.model.eval()
+        with torch.inference_mode():
+            for indices in ordered_batches([len(window.input_ids) for window in windows], batch_size):
+                batch = collate([windows[at] for at in indices], self.tokenizer.pad_token_id).to(device)
+                for at, decoded in zip(indices, self.model.decode(batch, allowed), strict=True):
+                    parts[windows[at].sentence].append((windows[at].start, decoded))
+        self.model.train(training)
+        return [self._join(part) for part in parts]
+
+    def _join(self, parts: Iterable[tuple[int, Decoded]]) -> tuple[tuple[str, ...], tuple[float, ...]]:
+        ordered = [decoded for _, decoded in sorted(parts, key=lambda part: part[0])]
+        tags = tuple(self.model.tags[tag] for decoded in ordered for tag in decoded.tags)
+        return tags, tuple(probability for decoded in ordered for probability in decoded.probabilities)
+
+
+def build_model(recipe: Recipe, encoder: Encoder, types: Sequence[str]) -> TokenTagger:
+    """Make an untrained model of the recipe's architecture over the tags of the types."""
+    found = architecture(recipe.architecture)
+    return found.build(encoder, head_tags(types), config_from(recipe, found.config))
+
+
+def save_tagger(folder: Path, predictor: Predictor, head_types: Sequence[str]) -> None:
+    """Write weights, encoder config, tokenizer and what they were trained on; all of it or nothing."""
+
+    def add_files(beside: Path) -> None:
+        predictor.model.encoder.config.save_pretrained(beside / "encoder")
+        predictor.tokenizer.save_pretrained(beside / "encoder")
+
+    meta = {**predictor.meta, "types": list(predictor.types), "head_types": list(head_types)}
+    meta["max_length"] = predictor.max_length
+    write_folder(folder, meta, predictor.model.state_dict(), add_files)
+
+
+def load_tagger(path: str | Path, *, device: str = "auto", precision: str = "auto") -> Predictor:
+    """Read a tagger from its folder or its run's folder; raise CheckpointError if missing, damaged or too new."""
+    folder = Path(path)
+    if (folder / "tagger").is_dir() or not (folder / "meta.json").exists():
+        folder = folder / "tagger"
+    meta, tensors = read_folder(folder)
+    try:
+        encoder = _empty_encoder(folder / "encoder", meta)
+        model = build_model(Recipe.from_dict(meta["recipe"]), encoder, meta["head_types"])
+        model.load_state_dict(tensors)
+    except (KeyError, OSError, ValueError, RuntimeError) as error:
+        raise CheckpointError(f"Checkpoint {folder} is damaged: {error}. Delete it and train again.") from error
+    where = pick_device(device)
+    model.use_bf16 = use_bf16(precision, where)
+    model.to(where).eval()
+    return Predictor(model, encoder.tokenizer, meta["types"], max_length=meta["max_length"], meta=meta)
+
+
+def _empty_encoder(folder: Path, meta: dict[str, Any]) -> Encoder:
+    """Make the encoder's body from its config, without its trained weights."""
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    model = AutoModel.from_config(config)
+    if getattr(model, "pooler", None) is not None:
+        model.pooler = None
+    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    return Encoder(
+        model, tokenizer, int(config.hidden_size), int(meta["max_length"]), meta["encoder"], meta["encoder_hash"]
+    )

@@ -1,0 +1,37 @@
+"""The names of source checkpoints: one serves all runs that agree in what decides its weights."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+from crossner_core.encoders import Encoder
+from crossner_core.training.data import TrainingData, corpus_hash
+from crossner_core.training.recipe import Recipe
+
+_SHARED = (
+    "architecture",
+    "layer_decay",
+    "weight_decay",
+    "clip_norm",
+    "max_length",
+    "dropout",
+    "constrained",
+    "min_epoch_steps",
+    "precision",
+    "device",
+)
+
+
+def source_key(recipe: Recipe, data: TrainingData, encoder: Encoder) -> str:
+    """Return a hash of encoder, source corpus, source hyper-parameters and source seed."""
+    parts = {name: value for name, value in recipe.to_dict().items() if name.startswith("source_") or name in _SHARED}
+    parts |= {"encoder": encoder.fingerprint}
+    parts |= {"train": corpus_hash(data.source_train), "dev": corpus_hash(data.source_dev)}
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def cached_source(folder: Path | None, recipe: Recipe, data: TrainingData, encoder: Encoder) -> Path | None:
+    """Return where the source checkpoint is or will be; None without a cache folder."""
+    return Path(folder) / source_key(recipe, data, encoder) if folder is not None else None

@@ -1,0 +1,204 @@
+"""One stage of a run: optimise, measure on dev after each epoch, keep the best."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crossner_core.adaptation.transfer import Stage
+from crossner_core.evaluation.scores import Scores, score_tags
+from crossner_core.models.base import TokenTagger
+from crossner_core.schema import LabelledSentence
+from crossner_core.tags import tags_from_spans
+from crossner_core.training.batches import collate, encode, shuffled_batches
+from crossner_core.training.checkpoint import optimizer_tensors, prefixed, restore_optimizer, within
+from crossner_core.training.events import EpochRecord, TrainEvent
+from crossner_core.training.optim import make_optimizer, set_rate
+from crossner_core.training.precision import RunRandom
+from crossner_core.training.predictor import Predictor
+from crossner_core.training.recipe import Recipe
+
+
+@dataclass
+class Progress:
+    """How far a stage has come; `epoch` and `batch` name the next step, both from 0."""
+
+    epoch: int = 0
+    batch: int = 0
+    step: int = 0
+    loss_sum: float = 0.0
+    best_epoch: int | None = None
+    best_f1: float = -1.0
+    stale: int = 0
+    seconds: float = 0.0
+    learning_seconds: float = 0.0
+    tokens: int = 0
+    outcome: str = ""
+    history: list[EpochRecord] = field(default_factory=list)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Training tokens (not subwords) a second, time for dev scores left out."""
+        return self.tokens / self.learning_seconds if self.learning_seconds else 0.0
+
+
+class StageRun:
+    """The state of one stage; `run()` yields after each step, and between two yields everything can be saved."""
+
+    def __init__(self, stage: Stage, recipe: Recipe, predictor: Predictor, random: RunRandom, first_step: int) -> None:
+        self.stage, self.recipe, self.predictor, self.random = stage, recipe, predictor, random
+        self.first_step = first_step
+        self.model: TokenTagger = predictor.model
+        self.device = next(self.model.parameters()).device
+        self.windows = encode([item.sentence for item in stage.train], predictor.tokenizer, predictor.max_length)
+        self.lengths = [len(window.input_ids) for window in self.windows]
+        self.tags = tag_indices(stage.train, self.model.tags)
+        self.dev_windows = encode([item.sentence for item in stage.dev], predictor.tokenizer, predictor.max_length)
+        self.dev_gold = [tags_from_spans(item.spans, len(item.sentence.tokens)) for item in stage.dev]
+        self.names: dict[Tensor, str] = {value: name for name, value in self.model.named_parameters()}
+        self.optimizer = make_optimizer(
+            self.model,
+            learning_rate=stage.learning_rate,
+            head_learning_rate=stage.head_learning_rate,
+            weight_decay=recipe.weight_decay,
+            layer_decay=recipe.layer_decay,
+        )
+        self.progress = Progress()
+        self.best: dict[str, Tensor] | None = None
+        self.best_scores: Scores | None = None
+        self.total_steps = stage.epochs * len(self.epoch_batches(0))
+
+    def epoch_batches(self, epoch: int) -> list[list[int]]:
+        """Return an epoch's batches: from seed and epoch alone; a small set is passed over more than once."""
+        rng = np.random.default_rng([self.stage.seed, epoch])
+        batches: list[list[int]] = []
+        while len(batches) < self.recipe.min_epoch_steps:
+            batches.extend(shuffled_batches(self.lengths, self.stage.batch_size, rng))
+        return batches
+
+    def run(self) -> Iterator[TrainEvent]:
+        """Go on from `progress` to the stage's end; `progress.outcome` says how it ended."""
+        progress = self.progress
+        while not progress.outcome:
+            batches = self.epoch_batches(progress.epoch)
+            while progress.batch < len(batches):
+                began = time.perf_counter()
+                loss = self._step(batches[progress.batch])
+                if not math.isfinite(loss):
+                    progress.outcome = "not_finite"
+                    yield self.event(loss, message=self._not_finite(loss))
+                    return
+                progress.loss_sum += loss
+                progress.batch += 1
+                progress.step += 1
+                progress.seconds += time.perf_counter() - began
+                progress.learning_seconds += time.perf_counter() - began
+                if progress.batch < len(batches):
+                    yield self.event(loss)
+            yield self._end_epoch(len(batches))
+
+    def restore_best(self) -> None:
+        """Put the best epoch's weights into the model, if one was measured."""
+        if self.best is not None:
+            self.model.load_state_dict(self.best)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """Return everything but `progress` that going on needs."""
+        saved = prefixed("model", self.model.state_dict()) | prefixed("random", self.random.state)
+        saved |= prefixed("optimizer", optimizer_tensors(self.optimizer, self.names))
+        return saved | (prefixed("best", self.best) if self.best is not None else {})
+
+    def meta(self) -> dict[str, Any]:
+        """Return `progress` and the best scores as plain values."""
+        scores = self.best_scores.to_dict() if self.best_scores else None
+        return {"progress": asdict(self.progress), "best_scores": scores}
+
+    def restore(self, meta: dict[str, Any], tensors: dict[str, Tensor]) -> None:
+        """Put back what `meta` and `tensors` gave."""
+        history = [EpochRecord(**record) for record in meta["progress"]["history"]]
+        self.progress = Progress(**{**meta["progress"], "history": history})
+        self.best_scores = Scores.from_dict(meta["best_scores"]) if meta["best_scores"] else None
+        self.model.load_state_dict(within("model", tensors))
+        self.random.state = within("random", tensors)
+        restore_optimizer(self.optimizer, self.names, within("optimizer", tensors))
+        self.best = within("best", tensors) or None
+
+    def _step(self, indices: Sequence[int]) -> float:
+        windows = [self.windows[at] for at in indices]
+        batch = collate(windows, self.predictor.tokenizer.pad_token_id, self.tags).to(self.device)
+        set_rate(self.optimizer, self.progress.step, self.total_steps, self.stage.warmup_share)
+        self.model.train()
+        with self.random.active():
+            loss = self.model.loss(batch)
+        value = float(loss.item())
+        if not math.isfinite(value):
+            return value
+        loss.backward()
+        norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
+        if not bool(torch.isfinite(norm)):
+            return float("nan")
+        self.optimizer.step()
+        self.optimizer.zero_grad(set_to_none=True)
+        self.progress.tokens += sum(len(window.positions) for window in windows)
+        return value
+
+    def _end_epoch(self, steps: int) -> TrainEvent:
+        progress, began = self.progress, time.perf_counter()
+        loss, dev_f1, is_best = progress.loss_sum / steps, None, False
+        progress.epoch, progress.batch, progress.loss_sum = progress.epoch + 1, 0, 0.0
+        if self.stage.dev:
+            scores = self.measure()
+            dev_f1, is_best = scores.f1, scores.f1 > progress.best_f1
+            progress.stale = 0 if is_best else progress.stale + 1
+            if is_best:
+                progress.best_f1, progress.best_epoch, self.best_scores = scores.f1, progress.epoch, scores
+                self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+        progress.history.append(EpochRecord(self.stage.phase, progress.epoch, loss, dev_f1))
+        progress.seconds += time.perf_counter() - began
+        if progress.epoch >= self.stage.epochs:
+            progress.outcome = "all_epochs"
+        elif self.stage.dev and progress.stale >= self.stage.patience:
+            progress.outcome = "early_stop"
+        return self.event(loss, dev_f1=dev_f1, is_best=is_best, epoch=progress.epoch)
+
+    def measure(self) -> Scores:
+        """Score the model as it is on the stage's dev sentences."""
+        answers = self.predictor.predict_windows(self.dev_windows, len(self.dev_gold))
+        return score_tags(self.dev_gold, [tags for tags, _ in answers], self.predictor.types)
+
+    def event(
+        self,
+        loss: float,
+        *,
+        dev_f1: float | None = None,
+        is_best: bool = False,
+        message: str = "",
+        epoch: int | None = None,
+    ) -> TrainEvent:
+        """Report the present step; the epoch is the one under way unless told otherwise."""
+        progress = self.progress
+        speed = progress.tokens_per_second
+        number = progress.epoch + 1 if epoch is None else epoch
+        step = self.first_step + progress.step
+        return TrainEvent(step, number, self.stage.phase, loss, dev_f1, is_best, message, speed)
+
+    def _not_finite(self, loss: float) -> str:
+        progress = self.progress
+        kept = f"the weights of epoch {progress.best_epoch} are kept" if self.best is not None else "nothing was kept"
+        return (
+            f"Stopped: the loss is {loss} at step {self.first_step + progress.step + 1} (epoch {progress.epoch + 1}, "
+            f"batch {progress.batch + 1}); {kept}. Lower the learning rate or use precision fp32."
+        )
+
+
+def tag_indices(items: Sequence[LabelledSentence], tags: Sequence[str]) -> list[list[int]]:
+    """Return the index of each token's tag, sentence by sentence."""
+    index = {tag: at for at, tag in enumerate(tags)}
+    return [[index[tag] for tag in tags_from_spans(item.spans, len(item.sentence.tokens))] for item in items]
