@@ -10,6 +10,8 @@ import pytest
 
 from db.engine import Store
 from db.migrate import migrate
+from tests import builders
+from workbench.actors import Actor
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 
@@ -43,3 +45,15 @@ def store(store_template: Path, tmp_path: Path) -> Iterator[Store]:
     fresh = Store(f"sqlite:///{path}")
     yield fresh
     fresh.close()
+
+
+@pytest.fixture
+def people(store: Store) -> dict[str, Actor]:
+    """Annotators ann1, ann2 and ann3, the expert eva, the researcher res and the admin adm."""
+    return builders.make_people(store)
+
+
+@pytest.fixture
+def campaign(store: Store, people: dict[str, Actor]) -> int:
+    """The id of a music campaign of six sentences with everybody in it."""
+    return builders.make_campaign(store, people)

@@ -22,6 +22,7 @@ class Settings(BaseSettings):
     port: int = Field(default=8501, ge=1, le=65535, description="port the web app listens on")
     session_hours: float = Field(default=12.0, gt=0, description="hours until a sign-in expires")
     secure_cookie: bool = Field(default=False, description="send the session cookie over HTTPS only")
+    worker_threads: int = Field(default=0, ge=0, description="threads the worker computes with; 0 lets PyTorch choose")
 
     @property
     def url(self) -> str:

@@ -1,0 +1,126 @@
+"""Store functions of accounts: people, signed-in browsers and tries to sign in."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+
+import sqlalchemy as sa
+
+from db.engine import Session
+from db.tables import LoginAttempt, LoginSession, User
+from db.types import now
+
+
+def by_name(session: Session, *, name: str) -> User | None:
+    return session.scalar(sa.select(User).where(User.name == name))
+
+
+def everyone(session: Session) -> list[User]:
+    """Return all accounts, the active ones first, by name."""
+    return list(session.scalars(sa.select(User).order_by(User.active.desc(), User.name)))
+
+
+def add(session: Session, *, name: str, display_name: str, password_hash: str, role: str) -> User:
+    user = User(name=name, display_name=display_name, password_hash=password_hash, role=role)
+    session.add(user)
+    session.flush()
+    return user
+
+
+def active_admins(session: Session) -> list[User]:
+    """Return the active admins, the oldest account first."""
+    return list(session.scalars(sa.select(User).where(User.role == "admin", User.active).order_by(User.id)))
+
+
+def open_session(session: Session, *, user_id: int, token_hash: str, expires_at: dt.datetime) -> None:
+    session.add(LoginSession(user_id=user_id, token_hash=token_hash, expires_at=expires_at))
+
+
+def valid_session(session: Session, *, token_hash: str) -> LoginSession | None:
+    """Return the session of a token that is neither expired nor revoked, of an active account."""
+    found = session.scalar(sa.select(LoginSession).where(LoginSession.token_hash == token_hash))
+    if found is None or found.revoked_at is not None or found.expires_at <= now() or not found.user.active:
+        return None
+    return found
+
+
+def revoke_session(session: Session, *, token_hash: str) -> None:
+    _revoke(session, LoginSession.token_hash == token_hash)
+
+
+def revoke_sessions_of(session: Session, *, user_id: int, but: str | None = None) -> None:
+    """Revoke every session of a person, except the one whose token hash is `but`."""
+    conditions = [LoginSession.user_id == user_id]
+    if but is not None:
+        conditions.append(LoginSession.token_hash != but)
+    _revoke(session, *conditions)
+
+
+def _revoke(session: Session, *conditions: sa.ColumnElement[bool]) -> None:
+    session.execute(
+        sa.update(LoginSession)
+        .where(LoginSession.revoked_at.is_(None), *conditions)
+        .values(revoked_at=now())
+        .execution_options(synchronize_session=False)
+    )
+
+
+def open_sessions(session: Session) -> dict[int, int]:
+    """Return how many browsers each person is signed in with, by account id."""
+    counted = (
+        sa.select(LoginSession.user_id, sa.func.count())
+        .where(LoginSession.revoked_at.is_(None), LoginSession.expires_at > now())
+        .group_by(LoginSession.user_id)
+    )
+    return dict(session.execute(counted).all())
+
+
+def last_sign_ins(session: Session) -> dict[int, dt.datetime]:
+    """Return when each person last signed in, by account id."""
+    latest = sa.select(LoginSession.user_id, sa.func.max(LoginSession.created_at)).group_by(LoginSession.user_id)
+    return dict(session.execute(latest).all())
+
+
+def add_attempt(session: Session, *, name: str, address: str) -> int:
+    """Note a try to sign in as failed, until `attempt_succeeded` says otherwise; return its id."""
+    attempt = LoginAttempt(name=name, address=address, succeeded=False)
+    session.add(attempt)
+    session.flush()
+    return attempt.id
+
+
+def attempt_succeeded(session: Session, *, attempt_id: int) -> None:
+    session.execute(sa.update(LoginAttempt).where(LoginAttempt.id == attempt_id).values(succeeded=True))
+
+
+def failures(
+    session: Session, *, since: dt.datetime, name: str | None = None, address: str | None = None
+) -> list[dt.datetime]:
+    """Return the moments of failed tries since then, the newest first, by name, address, or both."""
+    query = sa.select(LoginAttempt.at).where(LoginAttempt.at > since, LoginAttempt.succeeded.is_(False))
+    if name is not None:
+        query = query.where(LoginAttempt.name == name)
+    if address is not None:
+        query = query.where(LoginAttempt.address == address)
+    return list(session.scalars(query.order_by(LoginAttempt.at.desc())))
+
+
+def last_success(session: Session, *, name: str, address: str) -> dt.datetime | None:
+    """Return when this name last signed in from this address."""
+    return session.scalar(
+        sa.select(sa.func.max(LoginAttempt.at)).where(
+            LoginAttempt.name == name, LoginAttempt.address == address, LoginAttempt.succeeded
+        )
+    )
+
+
+def forget_old(session: Session, *, failures_before: dt.datetime, others_before: dt.datetime) -> None:
+    """Delete tries and ended sessions that nothing looks at any more."""
+    statements: Iterable[sa.Delete] = (
+        sa.delete(LoginAttempt).where(LoginAttempt.succeeded.is_(False), LoginAttempt.at < failures_before),
+        sa.delete(LoginAttempt).where(LoginAttempt.at < others_before),
+        sa.delete(LoginSession).where(LoginSession.expires_at < others_before),
+    )
+    for statement in statements:
+        session.execute(statement.execution_options(synchronize_session=False))

@@ -1,0 +1,199 @@
+"""Rows of annotations: one person's work on one task, its submitted versions, and the events that wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import selectinload
+
+from db.engine import Session
+from db.tables import (
+    Annotation,
+    AnnotationVersion,
+    AppliedEvent,
+    Decision,
+    FlagRow,
+    LinkRow,
+    RejectedRow,
+    SentenceRow,
+    SpanRow,
+    SuggestionRow,
+    Task,
+    User,
+)
+from db.types import now
+
+_PARTS = (Annotation.spans, Annotation.flags, Annotation.rejected, Annotation.decisions)
+
+
+def find(session: Session, *, task_id: int, user_id: int) -> Annotation | None:
+    """Return a person's work on a task."""
+    return session.scalar(sa.select(Annotation).where(Annotation.task_id == task_id, Annotation.user_id == user_id))
+
+
+def mine(session: Session, task_ids: Sequence[int], *, user_id: int) -> dict[int, Annotation]:
+    """Return a person's work by task id, with all its parts."""
+    query = (
+        sa.select(Annotation)
+        .where(Annotation.task_id.in_(task_ids), Annotation.user_id == user_id)
+        .options(*(selectinload(part) for part in _PARTS))
+    )
+    return {annotation.task_id: annotation for annotation in session.scalars(query)}
+
+
+def submitted(session: Session, sentence_ids: Sequence[int], stage: str) -> dict[int, Annotation]:
+    """Return the submitted work of a finished stage by sentence id, with its spans and flags."""
+    query = (
+        sa.select(Task.sentence_id, Annotation)
+        .join(Task, Task.id == Annotation.task_id)
+        .where(
+            Task.sentence_id.in_(sentence_ids),
+            Task.stage == stage,
+            Task.state == "done",
+            Annotation.state == "submitted",
+        )
+        .options(selectinload(Annotation.spans), selectinload(Annotation.flags))
+    )
+    return dict(session.execute(query).all())
+
+
+def imported(session: Session, sentence_ids: Sequence[int]) -> dict[int, Annotation]:
+    """Return imported gold by sentence id, whether it still stands or an expert has reopened it."""
+    query = (
+        sa.select(Task.sentence_id, Annotation)
+        .join(Task, Task.id == Annotation.task_id)
+        .where(Task.sentence_id.in_(sentence_ids), Annotation.origin == "import")
+        .options(selectinload(Annotation.spans), selectinload(Annotation.flags))
+    )
+    return dict(session.execute(query).all())
+
+
+def standing(session: Session, task_id: int) -> Annotation | None:
+    """Return the submitted work of a task."""
+    return session.scalar(sa.select(Annotation).where(Annotation.task_id == task_id, Annotation.state == "submitted"))
+
+
+def of_task(session: Session, task_id: int) -> list[tuple[Annotation, User]]:
+    """Return everybody's work on a task with who did it."""
+    query = (
+        sa.select(Annotation, User)
+        .join(User, User.id == Annotation.user_id)
+        .where(Annotation.task_id == task_id)
+        .order_by(Annotation.id)
+    )
+    return [(annotation, user) for annotation, user in session.execute(query)]
+
+
+def skips(session: Session, task_ids: Sequence[int]) -> list[tuple[int, int, str]]:
+    """Return (task id, user id, reason) of every skip of these tasks."""
+    query = (
+        sa.select(Annotation.task_id, Annotation.user_id, Annotation.skip_reason)
+        .where(Annotation.task_id.in_(task_ids), Annotation.state == "skipped")
+        .order_by(Annotation.updated_at)
+    )
+    return [(task_id, user_id, reason or "") for task_id, user_id, reason in session.execute(query)]
+
+
+def workers_of(session: Session, sentence_id: int) -> dict[int, set[str]]:
+    """Return who has worked on a sentence, skips left out: the stages by user id."""
+    query = (
+        sa.select(Annotation.user_id, Task.stage)
+        .join(Task, Task.id == Annotation.task_id)
+        .where(Task.sentence_id == sentence_id, Annotation.state != "skipped", Annotation.origin == "person")
+    )
+    found: dict[int, set[str]] = {}
+    for user_id, stage in session.execute(query):
+        found.setdefault(user_id, set()).add(stage)
+    return found
+
+
+def add(session: Session, *, task_id: int, user_id: int, **values: Any) -> Annotation:
+    """Add somebody's work on a task, empty as yet."""
+    annotation = Annotation(task_id=task_id, user_id=user_id, **values)
+    session.add(annotation)
+    session.flush()
+    return annotation
+
+
+def replace_parts(
+    session: Session,
+    annotation: Annotation,
+    *,
+    spans: Iterable[Mapping[str, Any]],
+    flags: Iterable[Mapping[str, Any]] = (),
+    rejected: Iterable[Mapping[str, Any]] = (),
+    decisions: Iterable[Mapping[str, Any]] = (),
+) -> None:
+    """Put these spans, flags, rejected suggestions and decisions in place of the annotation's."""
+    parts: tuple[tuple[type[Any], Iterable[Mapping[str, Any]]], ...] = (
+        (SpanRow, spans),
+        (FlagRow, flags),
+        (RejectedRow, rejected),
+        (Decision, decisions),
+    )
+    for table, rows in parts:
+        session.execute(sa.delete(table).where(table.annotation_id == annotation.id))
+        values = [{**row, "annotation_id": annotation.id} for row in rows]
+        if values:
+            session.execute(sa.insert(table), values)
+    session.expire(annotation, ["spans", "flags", "rejected", "decisions"])
+
+
+def keep_version(session: Session, annotation: Annotation, work: Mapping[str, Any], *, revision: int) -> None:
+    """Keep a version of the work under its revision, or under the next number that is free."""
+    query = sa.select(sa.func.max(AnnotationVersion.revision)).where(AnnotationVersion.annotation_id == annotation.id)
+    highest = session.scalar(query)
+    number = revision if highest is None or revision > highest else highest + 1
+    session.add(AnnotationVersion(annotation_id=annotation.id, revision=number, work=dict(work)))
+
+
+def versions(session: Session, annotation_id: int) -> list[AnnotationVersion]:
+    """Return the kept versions, the oldest first."""
+    query = sa.select(AnnotationVersion).where(AnnotationVersion.annotation_id == annotation_id)
+    return list(session.scalars(query.order_by(AnnotationVersion.revision)))
+
+
+def event(session: Session, key: str) -> AppliedEvent | None:
+    """Return the applied event with this key."""
+    return session.get(AppliedEvent, key)
+
+
+def note_event(session: Session, *, key: str, user_id: int, client: str, seq: int) -> None:
+    """Note an event as applied; a number that the client used before (a copied tab) goes under a name of its own."""
+    taken = session.scalar(sa.select(AppliedEvent.key).where(AppliedEvent.client == client, AppliedEvent.seq == seq))
+    name = client if taken is None else f"{client}#{key}"
+    session.add(AppliedEvent(key=key, user_id=user_id, client=name, seq=seq, at=now()))
+
+
+def highest_seq(session: Session, *, client: str, user_id: int) -> int | None:
+    """Return the highest number of a client's applied events."""
+    query = sa.select(sa.func.max(AppliedEvent.seq)).where(
+        AppliedEvent.client == client, AppliedEvent.user_id == user_id
+    )
+    return session.scalar(query)
+
+
+def sentences_of_tasks(session: Session, task_ids: Sequence[int]) -> dict[int, SentenceRow]:
+    """Return the sentences by task id."""
+    query = sa.select(Task.id, SentenceRow).join(SentenceRow, SentenceRow.id == Task.sentence_id)
+    return dict(session.execute(query.where(Task.id.in_(task_ids))).all())
+
+
+def links_of(session: Session, sentence_ids: Sequence[int]) -> dict[int, list[LinkRow]]:
+    """Return the links by sentence id, in the order of the text."""
+    query = sa.select(LinkRow).where(LinkRow.sentence_id.in_(sentence_ids)).order_by(LinkRow.start)
+    found: dict[int, list[LinkRow]] = {}
+    for link in session.scalars(query):
+        found.setdefault(link.sentence_id, []).append(link)
+    return found
+
+
+def suggestions_of(session: Session, sentence_ids: Sequence[int]) -> dict[int, list[SuggestionRow]]:
+    """Return the suggestions by sentence id, in the order of the text."""
+    query = sa.select(SuggestionRow).where(SuggestionRow.sentence_id.in_(sentence_ids)).order_by(SuggestionRow.start)
+    found: dict[int, list[SuggestionRow]] = {}
+    for suggestion in session.scalars(query):
+        found.setdefault(suggestion.sentence_id, []).append(suggestion)
+    return found

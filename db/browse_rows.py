@@ -1,0 +1,88 @@
+"""Rows for looking through the sentences of a campaign: where each stands, and everything said about one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import selectinload
+
+from db.engine import Session
+from db.tables import Annotation, LinkRow, SentenceRow, SuggestionRow, Task
+
+
+def _has(*conditions: Any) -> sa.Exists:
+    return sa.exists().where(Task.sentence_id == SentenceRow.id, *conditions)
+
+
+_PLACE = sa.case(
+    (_has(Task.state == "parked"), "parked"),
+    (_has(Task.stage == "annotate", Task.state != "done"), "annotate"),
+    (_has(Task.stage == "check", Task.state != "done"), "check"),
+    (_has(Task.stage == "adjudicate", Task.state == "done"), "gold"),
+    else_="adjudicate",
+)
+
+
+def search(
+    session: Session, campaign_id: int, *, place: str | None, split: str | None, text: str, offset: int, limit: int
+) -> tuple[int, list[tuple[SentenceRow, str]]]:
+    """Return how many sentences match, and some of them with the place where each stands, in the queue's order."""
+    wanted = [SentenceRow.campaign_id == campaign_id]
+    if place is not None:
+        wanted.append(_PLACE.in_([place]))
+    if split is not None:
+        wanted.append(SentenceRow.split == split)
+    if text:
+        found = (column.icontains(text, autoescape=True) for column in (SentenceRow.text, SentenceRow.external_id))
+        wanted.append(sa.or_(*found))
+    total = session.scalar(sa.select(sa.func.count()).select_from(SentenceRow).where(*wanted)) or 0
+    query = sa.select(SentenceRow, _PLACE).where(*wanted).order_by(SentenceRow.position, SentenceRow.id)
+    return total, [(row, where) for row, where in session.execute(query.offset(offset).limit(limit))]
+
+
+def one(session: Session, campaign_id: int, sentence_id: int) -> tuple[SentenceRow, str] | None:
+    """Return a sentence of the campaign with its links, its suggestions and the place where it stands."""
+    query = (
+        sa.select(SentenceRow, _PLACE)
+        .where(SentenceRow.campaign_id == campaign_id, SentenceRow.id == sentence_id)
+        .options(selectinload(SentenceRow.links), selectinload(SentenceRow.suggestions))
+    )
+    found = session.execute(query).first()
+    return None if found is None else (found[0], found[1])
+
+
+def work_on(session: Session, sentence_id: int) -> list[tuple[str, Annotation]]:
+    """Return all work on a sentence with its stage, oldest first."""
+    query = (
+        sa.select(Task.stage, Annotation)
+        .join(Task, Task.id == Annotation.task_id)
+        .where(Task.sentence_id == sentence_id)
+        .order_by(Annotation.id)
+        .options(selectinload(Annotation.spans), selectinload(Annotation.flags), selectinload(Annotation.user))
+    )
+    return [(stage, annotation) for stage, annotation in session.execute(query)]
+
+
+def layer_counts(session: Session, campaign_id: int) -> dict[str, int]:
+    """Return the number of sentences with finished work by stage, and with suggestions under `suggestions`."""
+    finished = (
+        sa.select(Task.stage, sa.func.count())
+        .join(SentenceRow, SentenceRow.id == Task.sentence_id)
+        .join(Annotation, Annotation.task_id == Task.id)
+        .where(SentenceRow.campaign_id == campaign_id, Task.state == "done", Annotation.state == "submitted")
+        .group_by(Task.stage)
+    )
+    counts = dict(session.execute(finished).tuples().all())
+    reached = sa.select(sa.func.count()).select_from(SentenceRow)
+    reached = reached.where(SentenceRow.campaign_id == campaign_id, SentenceRow.preannotated_at.is_not(None))
+    return counts | {"suggestions": session.scalar(reached) or 0}
+
+
+def part_counts(session: Session, sentence_ids: list[int]) -> dict[int, tuple[int, int]]:
+    """Return the number of links and of suggestions by sentence."""
+    found = []
+    for table in (LinkRow, SuggestionRow):
+        query = sa.select(table.sentence_id, sa.func.count()).where(table.sentence_id.in_(sentence_ids))
+        found.append(dict(session.execute(query.group_by(table.sentence_id)).tuples().all()))
+    return {id_: (found[0].get(id_, 0), found[1].get(id_, 0)) for id_ in sentence_ids}

@@ -1,0 +1,165 @@
+"""Rows of the job table: queue, claim, lease, and what became of each job."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import sqlalchemy as sa
+
+from db.engine import Session, lock_rows
+from db.training_tables import Job
+from db.types import now
+
+
+def add(
+    session: Session,
+    *,
+    kind: str,
+    payload: Mapping[str, Any],
+    run_id: int | None = None,
+    campaign_id: int | None = None,
+    created_by: int | None = None,
+    priority: int = 10,
+    max_attempts: int = 3,
+) -> int:
+    """Queue a job; return its id."""
+    job = Job(
+        kind=kind,
+        payload=dict(payload),
+        run_id=run_id,
+        campaign_id=campaign_id,
+        created_by=created_by,
+        priority=priority,
+        max_attempts=max_attempts,
+    )
+    session.add(job)
+    session.flush()
+    return job.id
+
+
+def get(session: Session, job_id: int) -> Job | None:
+    """Return a job by id."""
+    return session.get(Job, job_id)
+
+
+def for_runs(session: Session, run_ids: Sequence[int]) -> dict[int, Job]:
+    """Return the newest job of each run, by run id."""
+    found = session.scalars(sa.select(Job).where(Job.run_id.in_(set(run_ids))).order_by(Job.id))
+    return {cast(int, job.run_id): job for job in found}
+
+
+def recent(
+    session: Session, *, campaign_id: int | None = None, kinds: Sequence[str] = (), limit: int = 50
+) -> list[Job]:
+    """Return jobs, newest first."""
+    query = sa.select(Job).order_by(Job.id.desc()).limit(limit)
+    if campaign_id is not None:
+        query = query.where(Job.campaign_id == campaign_id)
+    return list(session.scalars(query))
+
+
+def waiting_twin(session: Session, *, kind: str, campaign_id: int) -> Job | None:
+    """Return a queued job of this kind for this campaign: a second one would do the same again."""
+    query = sa.select(Job).where(Job.kind == kind, Job.campaign_id == campaign_id, Job.state == "queued")
+    return session.scalars(query.order_by(Job.id).limit(1)).first()
+
+
+def claim(session: Session, *, worker: str, run_ids: Sequence[int] | None = None) -> Job | None:
+    """Give the next queued job to a worker; None when there is none (or another worker was quicker).
+
+    With `run_ids` only the jobs of these runs are taken.
+    """
+    query = sa.select(Job.id).where(Job.state == "queued").order_by(Job.priority, Job.id).limit(1)
+    if run_ids is not None:
+        query = query.where(Job.run_id.in_(run_ids))
+    job_id = session.scalar(lock_rows(query))
+    if job_id is None:
+        return None
+    taken = _update(
+        session,
+        sa.and_(Job.id == job_id, Job.state == "queued"),
+        state="running",
+        worker=worker,
+        heartbeat_at=now(),
+        attempts=Job.attempts + 1,
+        finished_at=None,
+        error=None,
+    )
+    return session.get(Job, job_id, populate_existing=True) if taken else None
+
+
+def beat(session: Session, *, job_id: int, worker: str, progress: float, message: str) -> bool | None:
+    """Renew the lease; return whether to cancel, or None when the lease is lost."""
+    held = _update(
+        session,
+        _held(job_id, worker),
+        heartbeat_at=now(),
+        progress=min(max(progress, 0.0), 1.0),
+        message=message,
+    )
+    if not held:
+        return None
+    return bool(session.scalar(sa.select(Job.cancel_requested).where(Job.id == job_id)))
+
+
+def holds(session: Session, *, job_id: int, worker: str) -> bool:
+    """Say whether the worker still holds the job, and lock the row so that it stays so in this transaction."""
+    return session.scalar(sa.select(Job.id).where(_held(job_id, worker)).with_for_update()) is not None
+
+
+def finish(
+    session: Session, *, job_id: int, worker: str, state: str, message: str = "", error: str | None = None
+) -> bool:
+    """End a job that the worker holds; False when the lease is lost."""
+    values: dict[str, Any] = {"state": state, "message": message, "error": error, "finished_at": now()}
+    if state == "done":
+        values["progress"] = 1.0
+    return _update(session, _held(job_id, worker), **values)
+
+
+def give_back(session: Session, *, job_id: int, worker: str, message: str, counted: bool) -> bool:
+    """Queue a held job again; `counted` says whether the attempt is used up. False when the lease is lost."""
+    attempts = Job.attempts if counted else Job.attempts - 1
+    return _update(
+        session,
+        _held(job_id, worker),
+        state="queued",
+        worker=None,
+        heartbeat_at=None,
+        attempts=attempts,
+        message=message,
+    )
+
+
+def running(session: Session) -> list[Job]:
+    """Return the jobs that a worker holds, locked where the database can."""
+    return list(session.scalars(lock_rows(sa.select(Job).where(Job.state == "running").order_by(Job.id))))
+
+
+def request_cancel(session: Session, *, job_id: int) -> str | None:
+    """Cancel a queued job at once, ask a running one to stop; return the state it is in then."""
+    _update(session, sa.and_(Job.id == job_id, Job.state == "queued"), state="cancelled", finished_at=now())
+    _update(session, sa.and_(Job.id == job_id, Job.state == "running"), cancel_requested=True)
+    return session.scalar(sa.select(Job.state).where(Job.id == job_id))
+
+
+def counts(session: Session) -> dict[str, int]:
+    """Return how many jobs are in each state."""
+    rows = session.execute(sa.select(Job.state, sa.func.count()).group_by(Job.state))
+    return {row[0]: row[1] for row in rows}
+
+
+def older_than(moment: dt.datetime | None, seconds: float) -> bool:
+    """Say whether a moment is unknown or so many seconds past."""
+    return moment is None or (now() - moment).total_seconds() > seconds
+
+
+def _held(job_id: int, worker: str) -> sa.ColumnElement[bool]:
+    return sa.and_(Job.id == job_id, Job.worker == worker, Job.state == "running")
+
+
+def _update(session: Session, where: sa.ColumnElement[bool], **values: Any) -> bool:
+    statement = sa.update(Job).where(where).values(**values).execution_options(synchronize_session=False)
+    return cast(sa.CursorResult[Any], session.execute(statement)).rowcount == 1

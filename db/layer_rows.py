@@ -1,0 +1,69 @@
+"""Rows of whole layers of a campaign, for snapshots, export and figures."""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+from sqlalchemy.orm import selectinload
+
+from db.engine import Session
+from db.tables import Annotation, LinkRow, SentenceRow, SuggestionRow, Task
+
+
+def sentences(session: Session, campaign_id: int, *, preannotated: bool | None = None) -> list[SentenceRow]:
+    """Return the sentences in the order of the queue; all, or those that have or have not been pre-annotated."""
+    query = sa.select(SentenceRow).where(SentenceRow.campaign_id == campaign_id)
+    if preannotated is not None:
+        reached = SentenceRow.preannotated_at.is_not(None)
+        query = query.where(reached if preannotated else ~reached)
+    return list(session.scalars(query.order_by(SentenceRow.position, SentenceRow.id)))
+
+
+def submitted(session: Session, campaign_id: int, stage: str) -> list[tuple[SentenceRow, Annotation]]:
+    """Return the submitted work of a finished stage with its sentence and all its parts, in the order of the queue."""
+    query = (
+        sa.select(SentenceRow, Annotation)
+        .join(Task, Task.sentence_id == SentenceRow.id)
+        .join(Annotation, Annotation.task_id == Task.id)
+        .where(
+            SentenceRow.campaign_id == campaign_id,
+            Task.stage == stage,
+            Task.state == "done",
+            Annotation.state == "submitted",
+        )
+        .order_by(SentenceRow.position, SentenceRow.id)
+        .options(
+            selectinload(Annotation.spans),
+            selectinload(Annotation.flags),
+            selectinload(Annotation.rejected),
+            selectinload(Annotation.decisions),
+        )
+    )
+    return [(row, annotation) for row, annotation in session.execute(query)]
+
+
+def links(session: Session, campaign_id: int) -> dict[int, list[LinkRow]]:
+    """Return the links of a campaign by sentence id, in the order of the text."""
+    query = (
+        sa.select(LinkRow)
+        .join(SentenceRow, SentenceRow.id == LinkRow.sentence_id)
+        .where(SentenceRow.campaign_id == campaign_id)
+        .order_by(LinkRow.sentence_id, LinkRow.start)
+    )
+    found: dict[int, list[LinkRow]] = {}
+    for link in session.scalars(query):
+        found.setdefault(link.sentence_id, []).append(link)
+    return found
+
+
+def suggestions(session: Session, campaign_id: int) -> dict[int, list[SuggestionRow]]:
+    """Return the suggestions of a campaign by sentence id, in the order of the text."""
+    query = (
+        sa.select(SuggestionRow)
+        .join(SentenceRow, SentenceRow.id == SuggestionRow.sentence_id)
+        .where(SentenceRow.campaign_id == campaign_id)
+        .order_by(SuggestionRow.sentence_id, SuggestionRow.start)
+    )
+    found: dict[int, list[SuggestionRow]] = {}
+    for suggestion in session.scalars(query):
+        found.setdefault(suggestion.sentence_id, []).append(suggestion)
+    return found

@@ -1,0 +1,32 @@
+"""Rows of people, as far as the role check and campaigns need them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import sqlalchemy as sa
+
+from db.engine import Session
+from db.tables import Member, User
+
+
+def find(session: Session, user_id: int) -> User | None:
+    """Return the person with this id as the store has it now."""
+    return session.scalar(sa.select(User).where(User.id == user_id))
+
+
+def by_ids(session: Session, ids: Iterable[int]) -> dict[int, User]:
+    """Return the persons with these ids, by id."""
+    found = session.scalars(sa.select(User).where(User.id.in_(set(ids))))
+    return {user.id: user for user in found}
+
+
+def members(session: Session, campaign_id: int) -> list[User]:
+    """Return the members of a campaign, by name."""
+    query = sa.select(User).join(Member, Member.user_id == User.id).where(Member.campaign_id == campaign_id)
+    return list(session.scalars(query.order_by(User.name)))
+
+
+def is_member(session: Session, *, campaign_id: int, user_id: int) -> bool:
+    """Say whether the person works in the campaign."""
+    return session.get(Member, (campaign_id, user_id)) is not None

@@ -1,0 +1,84 @@
+"""Rows of questions that experts ask about sentences, and of the answers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from sqlalchemy.orm import aliased
+
+from db.engine import Session, upsert
+from db.tables import Answer, Question, SentenceRow, Task, User
+from db.types import now
+
+Thread = tuple[Question, User, list[tuple[Answer, User]]]
+
+
+def find(session: Session, question_id: int) -> Question | None:
+    """Return the question with this id."""
+    return session.get(Question, question_id)
+
+
+def add(session: Session, *, task_id: int, user_id: int, text: str) -> Question:
+    """Add a question and give it its id."""
+    question = Question(task_id=task_id, asked_by=user_id, text=text)
+    session.add(question)
+    session.flush()
+    return question
+
+
+def answer(session: Session, *, question_id: int, user_id: int, text: str) -> None:
+    """Add a person's answer, or put it in place of their earlier one."""
+    row = {"question_id": question_id, "user_id": user_id, "text": text, "answered_at": now()}
+    upsert(session, Answer, [row], keys=("question_id", "user_id"), update=("text", "answered_at"))
+
+
+def close_all(session: Session, task_id: int) -> None:
+    """Close every open question about a task."""
+    still_open = sa.update(Question).where(Question.task_id == task_id, Question.closed_at.is_(None))
+    session.execute(still_open.values(closed_at=now()))
+
+
+def of_tasks(session: Session, task_ids: Sequence[int]) -> list[Thread]:
+    """Return the questions about tasks with who asked and the answers, the oldest first."""
+    return _threads(session, Question.task_id.in_(task_ids))
+
+
+def asked_by(session: Session, *, campaign_id: int, user_id: int) -> list[Thread]:
+    """Return a person's questions in a campaign, the oldest first."""
+    return _threads(session, Question.asked_by == user_id, _in_campaign(campaign_id))
+
+
+def put_to(session: Session, *, campaign_id: int, user_id: int) -> list[Thread]:
+    """Return the questions about sentences that a person annotated or checked, the oldest first."""
+    own, about = aliased(Task), aliased(Task)
+    theirs = sa.exists().where(
+        about.id == Question.task_id,
+        own.sentence_id == about.sentence_id,
+        own.stage != "adjudicate",
+        own.done_by == user_id,
+    )
+    return _threads(session, theirs, _in_campaign(campaign_id))
+
+
+def _in_campaign(campaign_id: int) -> sa.ColumnElement[bool]:
+    return sa.exists().where(
+        Task.id == Question.task_id, SentenceRow.id == Task.sentence_id, SentenceRow.campaign_id == campaign_id
+    )
+
+
+def _threads(session: Session, *conditions: sa.ColumnElement[bool]) -> list[Thread]:
+    query = sa.select(Question, User).join(User, User.id == Question.asked_by).where(*conditions)
+    found = {question.id: (question, user) for question, user in session.execute(query.order_by(Question.id))}
+    if not found:
+        return []
+    answers = (
+        sa.select(Answer, User)
+        .join(User, User.id == Answer.user_id)
+        .where(Answer.question_id.in_(found))
+        .order_by(Answer.answered_at)
+    )
+    threads: dict[int, Thread] = {id_: (question, user, []) for id_, (question, user) in found.items()}
+    for given, person in session.execute(answers):
+        threads[given.question_id][2].append((given, person))
+    return list(threads.values())

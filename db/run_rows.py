@@ -1,0 +1,133 @@
+"""Rows of runs and their log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import sqlalchemy as sa
+from sqlalchemy.orm import defer, selectinload
+
+from db.engine import Session
+from db.tables import Campaign
+from db.training_tables import Run, RunEvent
+from db.types import UtcTime, now
+
+FINAL = ("done", "failed", "cancelled")
+
+
+def add(session: Session, values: Mapping[str, Any]) -> int:
+    """Add a run with these column values; return its id."""
+    run = Run(**values)
+    session.add(run)
+    session.flush()
+    return run.id
+
+
+def get(session: Session, run_id: int) -> Run | None:
+    """Return a run by id, with its snapshot or data set."""
+    return session.get(Run, run_id, options=_with_sources())
+
+
+def listed(
+    session: Session,
+    *,
+    campaign_id: int | None = None,
+    dataset_id: int | None = None,
+    group_id: str | None = None,
+    states: Sequence[str] = (),
+    limit: int = 1000,
+) -> list[Run]:
+    """Return runs without their results, newest first."""
+    query = sa.select(Run).options(*_with_sources(), defer(Run.result)).order_by(Run.id.desc()).limit(limit)
+    if campaign_id is not None:
+        query = query.where(Run.campaign_id == campaign_id)
+    if dataset_id is not None:
+        query = query.where(Run.dataset_id == dataset_id)
+    if group_id is not None:
+        query = query.where(Run.group_id == group_id)
+    if states:
+        query = query.where(Run.state.in_(states))
+    return list(session.scalars(query))
+
+
+def twin(
+    session: Session,
+    *,
+    snapshot_id: int | None,
+    dataset_id: int | None,
+    recipe_hash: str,
+    size: int | None,
+    order_seed: int | None,
+) -> Run | None:
+    """Return a run of the same cell that is done, or waiting, or under way."""
+    query = sa.select(Run).where(
+        Run.snapshot_id == snapshot_id if snapshot_id is not None else Run.snapshot_id.is_(None),
+        Run.dataset_id == dataset_id if dataset_id is not None else Run.dataset_id.is_(None),
+        Run.recipe_hash == recipe_hash,
+        Run.size == size if size is not None else Run.size.is_(None),
+        Run.order_seed == order_seed if order_seed is not None else Run.order_seed.is_(None),
+        Run.state.in_(("done", "queued", "running")),
+    )
+    order = sa.case((Run.state == "done", 0), (Run.state == "running", 1), else_=2)
+    return session.scalars(query.order_by(order, Run.id.desc()).limit(1)).first()
+
+
+def update(session: Session, run_id: int, **values: Any) -> bool:
+    """Set columns of a run; False when it is gone."""
+    statement = sa.update(Run).where(Run.id == run_id).values(**values)
+    done = session.execute(statement.execution_options(synchronize_session=False))
+    return cast(sa.CursorResult[Any], done).rowcount == 1
+
+
+def mark_started(session: Session, run_id: int) -> None:
+    """Say that a run is under way; the moment of its first start stays."""
+    started = sa.func.coalesce(Run.started_at, sa.literal(now(), UtcTime()))
+    update(session, run_id, state="running", started_at=started)
+
+
+def finish(session: Session, run_id: int, state: str, *, error: str | None = None) -> None:
+    """End a run that has not ended yet."""
+    statement = sa.update(Run).where(Run.id == run_id, Run.state.not_in(FINAL))
+    statement = statement.values(state=state, error=error, finished_at=now())
+    session.execute(statement.execution_options(synchronize_session=False))
+
+
+def best_done(session: Session, *, campaign_id: int) -> Run | None:
+    """Return the campaign's run whose checkpoint should score its pool: of the newest snapshot, the best on dev.
+
+    Runs on all of a snapshot's sentences come before those on a part of it.
+    """
+    query = sa.select(Run).where(Run.campaign_id == campaign_id, Run.state == "done", Run.checkpoint.is_not(None))
+    whole = sa.case((Run.size.is_(None), 0), else_=1)
+    known = sa.case((Run.dev_f1.is_(None), 1), else_=0)
+    query = query.order_by(Run.snapshot_id.desc(), whole, known, Run.dev_f1.desc(), Run.id.desc())
+    return session.scalars(query.limit(1)).first()
+
+
+def add_event(session: Session, run_id: int, values: Mapping[str, Any]) -> int:
+    """Add a line to a run's log; return its number."""
+    newest = session.scalar(sa.select(sa.func.max(RunEvent.number)).where(RunEvent.run_id == run_id)) or 0
+    session.add(RunEvent(run_id=run_id, number=newest + 1, **values))
+    session.flush()
+    return newest + 1
+
+
+def events(session: Session, run_id: int, *, after: int = 0, limit: int = 5000) -> list[RunEvent]:
+    """Return the log of a run after a line's number, in order."""
+    query = sa.select(RunEvent).where(RunEvent.run_id == run_id, RunEvent.number > after)
+    return list(session.scalars(query.order_by(RunEvent.number).limit(limit)))
+
+
+def drop_events_after(session: Session, run_id: int, *, step: int) -> None:
+    """Forget the measurements beyond a step, which a run that was taken up again there will make once more."""
+    session.execute(sa.delete(RunEvent).where(RunEvent.run_id == run_id, RunEvent.step > step, RunEvent.message == ""))
+
+
+def campaign_exists(session: Session, campaign_id: int) -> bool:
+    """Say whether there is such a campaign."""
+    return session.get(Campaign, campaign_id) is not None
+
+
+def _with_sources() -> tuple[Any, ...]:
+    return selectinload(Run.snapshot), selectinload(Run.dataset)

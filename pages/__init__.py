@@ -1,0 +1,1 @@
+"""The screens: widgets, one workbench call, display."""

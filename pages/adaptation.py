@@ -1,0 +1,40 @@
+"""Adaptation: freeze the gold, train recipes on it, and read what each extra sentence bought."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages import model_runs, model_scores, shell
+
+VIEWS = {
+    "Curve": model_scores.curve_view,
+    "By type": model_scores.types_view,
+    "Compare": model_scores.compare_view,
+    "Train": model_runs.train_view,
+    "Runs": model_runs.runs_view,
+}
+
+actor = shell.signed_in("researcher", "admin", "expert")
+campaign = shell.page(
+    actor,
+    "Adaptation",
+    "How good is a model trained on the gold so far, and what did each further sentence buy?",
+    help="""
+**Train.** *Freeze* makes a snapshot of the gold, named by its hash: what a model was trained on can always be named.
+A *recipe* says what to train: encoder, architecture, transfer setting (*direct*: only your gold; *pretrain, then
+fine-tune*: first a source corpus; *joint*: both at once) and the numbers. One run, or a *few-shot curve*: nested
+subsets of the gold, drawn at random, for several seeds.
+
+**Runs** shows what the worker does now, with the log; a run can be cancelled and goes on from its last checkpoint
+after a crash.
+
+**Curve** draws the mean over seeds with a band of one deviation. Published points used BERT-base, not your encoder.
+Choices are made on dev; the figures are test scores where there is test gold. F1 is entity F1 as conlleval counts it;
+the strict IOB2 figure stands beside it under its own name.
+""",
+)
+if campaign:
+    alive = model_runs.worker_line()
+    chosen = st.segmented_control("View", list(VIEWS), default="Curve", key="model-view", label_visibility="collapsed")
+    with shell.shown_errors():
+        VIEWS[chosen or "Curve"](actor, campaign)

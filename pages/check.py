@@ -1,0 +1,29 @@
+"""Check: look for mistakes in what the first annotator marked."""
+
+from __future__ import annotations
+
+from pages import shell
+from pages.editing import labelling_screen
+
+actor = shell.signed_in("annotator", "expert")
+campaign = shell.page(
+    actor,
+    "Check",
+    "Look for mistakes in a colleague's spans: flag what may be wrong and say what you would mark instead.",
+    help="""
+The spans you see are the first annotator's. **Tab** goes from one to the next. If one may be wrong, give the better
+answer (a **type's key** for another type, new borders, or **Backspace** for no entity): that flags it by itself.
+If you only doubt it, press `!` and write why. Add what is missing as when annotating. **Enter** sends the check;
+a sentence without mistakes is simply sent on.
+
+Some sentences come without spans (marked *blind*): label them from scratch. They measure how well two people agree.
+You never check your own sentences. `?` lists all keys.
+""",
+)
+if campaign:
+    labelling_screen(
+        actor,
+        campaign,
+        stage="check",
+        empty="Nothing is waiting to be checked by you. Sentences arrive as colleagues send them.",
+    )

@@ -1,0 +1,45 @@
+"""Sentences with their spans in colour, and entity types as coloured chips; every word is escaped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from html import escape
+
+from crossner_core.domains import Domain, EntityType
+from crossner_core.schema import Sentence, Span
+from pages.components.palette import entity_colour
+
+_CHIP = "padding:0 .4em;border-radius:4px;white-space:nowrap;font-weight:600"
+_MARK = "padding:.05em .25em;border-radius:4px;box-decoration-break:clone;-webkit-box-decoration-break:clone"
+_UNKNOWN = "color:inherit;background:transparent;outline:1px solid currentColor"
+
+
+def type_chip(one: EntityType) -> str:
+    """Return the type's title in its colour as HTML."""
+    return f'<span style="{_CHIP};{_colours(one.color)}">{escape(one.title)}</span>'
+
+
+def marked_sentence(sentence: Sentence, spans: Iterable[Span], domain: Domain, notes: Mapping[Span, str]) -> str:
+    """Return the text as HTML with its spans marked and named; `notes` are words to show after some of them."""
+    colours = {one.name: one.color for one in domain.types}
+    parts, at = [], 0
+    for span in sorted(spans):
+        start, end = sentence.char_range(span.start, span.end)
+        style = _colours(colours[span.type]) if span.type in colours else _UNKNOWN
+        note = f" · {escape(notes[span])}" if span in notes else ""
+        parts.append(escape(sentence.text[at:start]))
+        parts.append(
+            f'<mark style="{_MARK};{style}">{escape(sentence.text[start:end])}'
+            f'<small style="font-weight:600;margin-inline-start:.4em">{escape(span.type)}{note}</small></mark>'
+        )
+        at = end
+    parts.append(escape(sentence.text[at:]))
+    return f'<p dir="auto" style="margin:0;line-height:1.9;overflow-wrap:anywhere;white-space:pre-wrap">{"".join(parts)}</p>'
+
+
+def _colours(index: int) -> str:
+    colour = entity_colour(index)
+    return (
+        f"color:light-dark({colour.light_text},{colour.dark_text});"
+        f"background:light-dark({colour.light_fill},{colour.dark_fill})"
+    )

@@ -1,0 +1,39 @@
+"""Draw a figure with its ways out: PNG or SVG from the camera button, CSV from a button below."""
+
+from __future__ import annotations
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+
+def saved_figure(figure: go.Figure, table: pd.DataFrame, *, name: str, index: bool = False) -> None:
+    """Draw the figure full width; `name` becomes the file name, `table` the CSV."""
+    kind = st.session_state.get(f"save-{name}", "PNG")
+    st.plotly_chart(
+        figure,
+        key=f"figure-{name}",
+        config={
+            "displaylogo": False,
+            "modeBarButtonsToRemove": ["lasso2d", "select2d", "autoScale2d"],
+            "toImageButtonOptions": {"format": kind.lower(), "filename": name, "scale": 2},
+        },
+    )
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.segmented_control(
+            "The camera above the figure saves it as",
+            ["PNG", "SVG"],
+            default="PNG",
+            key=f"save-{name}",
+            required=True,
+            label_visibility="collapsed",
+            help="The camera button above the figure saves it in this format.",
+        )
+        st.download_button(
+            "CSV",
+            table.to_csv(index=index).encode(),
+            file_name=f"{name}.csv",
+            mime="text/csv",
+            key=f"csv-{name}",
+            type="tertiary",
+        )

@@ -1,0 +1,100 @@
+// From a key event to an action. Pure: reads only the event's fields.
+
+/** The character a key stands for, whatever the keyboard's script: a Cyrillic or Arabic layout falls back to the key's place. */
+export function charOf({ key, code }) {
+  if (key.length !== 1 || key.charCodeAt(0) < 128) return key;
+  const letter = /^Key([A-Z])$/.exec(code ?? "");
+  if (letter) return letter[1].toLowerCase();
+  const digit = /^Digit([0-9])$/.exec(code ?? "");
+  if (digit) return digit[1];
+  return { Semicolon: ";", Slash: "/", Comma: ",", Period: "." }[code] ?? key;
+}
+
+const SIGNS = {
+  ";": { do: "jump" },
+  "/": { ui: "filter" },
+  ",": { ui: "comment" },
+  ".": { ui: "skip" },
+  "?": { ui: "help" },
+  "!": { do: "flag" },
+  "0": { do: "none" },
+};
+const CHOICES = { 1: "first", 2: "second", 0: "none" };
+
+function withCommand(char, shift) {
+  if (char === "z") return { do: shift ? "redo" : "undo" };
+  if (char === "y") return { do: "redo" };
+  if (char === "a") return { do: "acceptAll" };
+  return null;
+}
+
+function arrows(key, shift, rtl) {
+  const forward = rtl ? -1 : 1;
+  const by = { ArrowRight: forward, ArrowLeft: -forward }[key];
+  return by ? { do: shift ? "extend" : "move", by } : null;
+}
+
+/**
+ * The action for a key in the sentence, or null when the key is not ours.
+ * `context`: {mode, rtl, jump: bool, typeKeys: {key: type name}, leaving: bool}.
+ */
+export function actionFor(event, context) {
+  const char = charOf(event);
+  const lower = char.toLowerCase();
+  if (event.ctrlKey || event.metaKey) return event.altKey ? null : withCommand(lower, event.shiftKey);
+  if (event.altKey) return null;
+  const named = {
+    Tab: context.leaving ? null : { do: "tab", by: event.shiftKey ? -1 : 1 },
+    Home: { do: "end", last: false, extend: event.shiftKey },
+    End: { do: "end", last: true, extend: event.shiftKey },
+    " ": event.shiftKey ? { do: "acceptAll" } : { do: "accept" },
+    Backspace: { do: "remove" },
+    Delete: { do: "remove" },
+    Enter: event.shiftKey ? { ui: "reopen" } : { do: "enter" },
+    Escape: { do: "escape", ui: "leave" },
+    ArrowUp: { ui: "up", shift: event.shiftKey },
+    ArrowDown: { ui: "down", shift: event.shiftKey },
+  };
+  if (context.jump && char.length === 1 && char !== " " && char !== ";") return { do: "hint", char };
+  if (Object.hasOwn(named, event.key)) return named[event.key];
+  const arrow = arrows(event.key, event.shiftKey, context.rtl);
+  if (arrow) return arrow;
+  if (context.mode === "adjudicate" && Object.hasOwn(CHOICES, char)) return { do: "choose", choice: CHOICES[char] };
+  if (Object.hasOwn(SIGNS, char)) return SIGNS[char];
+  const type = context.typeKeys[lower];
+  return type ? { do: "type", type } : null;
+}
+
+/** Type name by key; a key that a command uses belongs to the command. */
+export function typeKeysOf(types) {
+  const keyed = types.filter((type) => type.key && !Object.hasOwn(SIGNS, type.key));
+  return Object.fromEntries(keyed.map((type) => [type.key.toLowerCase(), type.name]));
+}
+
+/** The rows of the key help for a mode. */
+export function helpRows(mode) {
+  const rows = [
+    ["← →", "move by token", "all"],
+    ["Shift + ← →", "extend the selection", "all"],
+    ["Home  End", "first, last token (with Shift: select up to there)", "all"],
+    ["Tab  Shift + Tab", mode === "adjudicate" ? "next, previous undecided unit" : "next, previous suggestion or span", "all"],
+    ["a type's key", "give the selection, span or suggestion that type", "edit"],
+    ["Space", mode === "check" ? "next span" : "accept the suggestion and go to the next", "mark"],
+    ["Shift + Space", "accept all suggestions", "annotate"],
+    ["↓ ↑", "another suggestion for the same tokens; otherwise the line below, above", "annotate"],
+    ["1  2  0", "first annotator, second annotator, no entity", "adjudicate"],
+    ["Backspace", "remove the span or suggestion", "edit"],
+    ["; hint hint", "select from one hinted token to another, then a type", "edit"],
+    ["/", "find a type by name", "edit"],
+    ["!", "flag annotator 1's span, with a note", "check"],
+    ["0", "no entities in this sentence", "mark"],
+    [",", "comment", "edit"],
+    [".", "skip, with a reason", "edit"],
+    ["Ctrl + Z  Ctrl + Y", "undo, redo", "edit"],
+    ["Enter", "submit and go to the next sentence", "edit"],
+    ["Shift + Enter", "back to the sentence submitted last", "edit"],
+    ["Esc", "leave what is open; a second Tab then leaves the editor", "all"],
+  ];
+  const wanted = { view: ["all"], annotate: ["all", "edit", "mark", "annotate"], check: ["all", "edit", "mark", "check", "annotate"], adjudicate: ["all", "edit", "adjudicate"] };
+  return rows.filter(([, , where]) => wanted[mode].includes(where)).map(([keys, text]) => ({ keys, text }));
+}

@@ -1,0 +1,349 @@
+// The editor's state and its reducer: no DOM, no clock, no network.
+import { count, hintPages, jumpHints, overlaps, sameBounds, sameSpan, splitText, surfaceOf, inOrder } from "./tokens.js";
+import { alternatives, candidates, emptyWork, marksOf, openCandidates, originOf, workFromStored } from "./marks.js";
+import { chooseUnit, initialAdjudication, nextUnit, removeOwnSpan, setOwnSpan, undecided, unitExtent, choiceOf } from "./adjudicate.js";
+
+const UNDO_STEPS = 200;
+
+/** State of one item, from what is stored of it. */
+export function openItem(item, mode, titles = {}, stored = item.work) {
+  const split = splitText(item.text, item.tokens);
+  const state = {
+    item, mode, titles, split, work: firstWork(item, mode, stored), past: [], future: [], preferred: [],
+    anchor: 0, head: 0, explicit: false, unit: -1, jump: null, confirm: null, noting: null, commenting: false, message: "", said: 0,
+  };
+  return focusFirst(state);
+}
+
+function firstWork(item, mode, stored) {
+  if (stored) return workFromStored(item, stored);
+  if (mode === "adjudicate") return initialAdjudication(item);
+  const split = splitText(item.text, item.tokens);
+  if (mode === "check" && item.first) {
+    const kept = item.first.map(({ start, end, type }) => ({ start, end, type, surface: surfaceOf(split, start, end), origin: "kept" }));
+    return { ...emptyWork(), spans: inOrder(kept) };
+  }
+  return emptyWork();
+}
+
+function focusFirst(state) {
+  if (state.mode === "adjudicate") return focusUnit(state, nextUnit(state.item, state.work, -1, 1));
+  const marks = marksOf(state);
+  const mark = marks.find((one) => one.kind === "suggestion") ?? marks[0];
+  return mark ? focusRange(state, mark) : state;
+}
+
+/** The selected tokens, [start, end). */
+export function selectionOf(state) {
+  return { start: Math.min(state.anchor, state.head), end: Math.max(state.anchor, state.head) + 1 };
+}
+
+/** The mark that commands act on: the selected one, or the one under the cursor. */
+export function focusedMark(state) {
+  const selection = selectionOf(state);
+  const marks = marksOf(state);
+  const exact = marks.find((mark) => sameBounds(mark, selection));
+  if (exact || state.explicit) return exact ?? null;
+  return marks.find((mark) => mark.start <= state.head && state.head < mark.end) ?? null;
+}
+
+/** Number of suggestions still to be decided. */
+export function openCount(state) {
+  return marksOf(state).filter((mark) => mark.kind === "suggestion").length;
+}
+
+export function typeTitle(state, type) {
+  return state.titles[type] ?? type;
+}
+
+function words(state, span) {
+  return surfaceOf(state.split, span.start, span.end);
+}
+
+function say(state, message) {
+  return { ...state, message, said: state.said + 1 };
+}
+
+function focusRange(state, range) {
+  return { ...state, anchor: range.start, head: range.end - 1, explicit: false };
+}
+
+function focusUnit(state, unit) {
+  if (unit < 0) return state;
+  return { ...focusRange(state, unitExtent(state.item.units[unit])), unit };
+}
+
+function edit(state, work, message) {
+  const before = { work: state.work, anchor: state.anchor, head: state.head, explicit: state.explicit, unit: state.unit };
+  const past = [...state.past.slice(-UNDO_STEPS + 1), before];
+  return say({ ...state, work, past, future: [], explicit: false }, message);
+}
+
+const ACTIONS = {
+  move: (state, { by }) => place(state, state.head + by),
+  to: (state, { index }) => place(state, index),
+  extend: (state, { by }) => stretch(state, state.head + by),
+  extendTo: (state, { index }) => stretch(state, index),
+  select: (state, { from, to }) => stretch({ ...state, anchor: clamp(state, from) }, to),
+  end: (state, { last, extend }) => (extend ? stretch : place)(state, last ? state.item.tokens.length - 1 : 0),
+  tab: (state, { by }) => (state.mode === "adjudicate" && state.item.units?.length ? tabUnit(state, by) : tabMark(state, by)),
+  focusMark: (state, { mark }) => focusRange(state, mark),
+  focusUnit: (state, { unit }) => say(focusUnit(state, unit), describeUnit(state, unit)),
+  type: giveType,
+  accept: acceptFocused,
+  acceptAll,
+  remove: removeFocused,
+  restore: (state, { span }) => putBack(state, span),
+  alternative: nextAlternative,
+  choose,
+  flag: toggleFlag,
+  note: setNote,
+  none: noEntities,
+  comment: writeComment,
+  jump: startJump,
+  hint: jumpTo,
+  undo: (state) => travel(state, "past", "future", "Undone."),
+  redo: (state) => travel(state, "future", "past", "Done again."),
+  enter,
+  escape: (state) => ({ ...state, jump: null, explicit: false, anchor: state.head }),
+};
+const READING = new Set(["move", "to", "extend", "extendTo", "select", "end", "tab", "focusMark", "focusUnit", "escape"]);
+
+/** The next state; an unknown action or one that may not be done here leaves it as it is. `submit` is set when Enter ends the item. */
+export function reduce(state, action) {
+  if (state.mode === "view" && !READING.has(action.do)) return say(state, "Read only.");
+  const handler = ACTIONS[action.do];
+  if (!handler) return state;
+  const next = handler({ ...state, submit: false, noting: null }, action);
+  const confirm = action.do === "enter" || action.do === "none" ? next.confirm : null;
+  const message = next.said === state.said ? "" : next.message;
+  return { ...next, confirm, message, commenting: action.do === "comment" };
+}
+
+function clamp(state, index) {
+  return Math.max(0, Math.min(state.item.tokens.length - 1, index));
+}
+
+function place(state, index) {
+  const at = clamp(state, index);
+  return { ...state, anchor: at, head: at, explicit: false };
+}
+
+function stretch(state, index) {
+  const from = state.explicit || state.anchor !== state.head ? state.anchor : state.head;
+  return { ...state, anchor: from, head: clamp(state, index), explicit: true };
+}
+
+function tabMark(state, by) {
+  const marks = marksOf(state);
+  if (!marks.length) return say(state, "Nothing is marked yet.");
+  const here = marks.findIndex((mark) => sameBounds(mark, selectionOf(state)));
+  let at = here + by;
+  if (here < 0) {
+    const later = marks.findIndex((mark) => mark.start > state.head);
+    at = by > 0 ? later : (later < 0 ? marks.length : later) - 1;
+    if (by > 0 && later < 0) at = 0;
+  }
+  return focusRange(state, marks[(at + marks.length) % marks.length]);
+}
+
+function tabUnit(state, by) {
+  const unit = nextUnit(state.item, state.work, state.unit, by);
+  return say(focusUnit(state, unit), describeUnit(state, unit));
+}
+
+function describeUnit(state, unit) {
+  const { kind, first, second } = state.item.units[unit];
+  const side = (span) => (span ? `${words(state, span)}, ${typeTitle(state, span.type)}` : "nothing");
+  return `${unit + 1}, ${kind}: first ${side(first)}; second ${side(second)}; ${choiceOf(state.work, unit) ?? "undecided"}.`;
+}
+
+/** The next open suggestion after a place, else stay. */
+function toNextSuggestion(state) {
+  const from = selectionOf(state);
+  const open = marksOf(state).filter((mark) => mark.kind === "suggestion");
+  const next = open.find((mark) => mark.start >= from.start) ?? open[0];
+  return next ? focusRange(state, next) : state;
+}
+
+function giveType(state, { type }) {
+  const mark = focusedMark(state);
+  if (state.mode === "adjudicate") return giveOwnType(state, type, mark);
+  const range = mark && !state.explicit ? mark : selectionOf(state);
+  return putSpan(state, range, type, mark?.kind === "suggestion");
+}
+
+function giveOwnType(state, type, mark) {
+  const unit = state.item.units?.[state.unit];
+  const fallback = unit && !state.explicit && sameBounds(selectionOf(state), unitExtent(unit)) ? unit.first ?? unit.second : null;
+  const range = state.explicit ? selectionOf(state) : fallback ?? mark ?? selectionOf(state);
+  const span = { start: range.start, end: range.end, type, surface: words(state, range) };
+  const { work, reopened } = setOwnSpan(state.item, state.work, state.unit, span);
+  return afterChoice(state, edit(state, work, `${span.surface}: ${typeTitle(state, type)}.`), reopened);
+}
+
+function reference(state) {
+  return state.mode === "check" && state.item.first ? state.item.first : candidates(state.item);
+}
+
+function putSpan(state, { start, end }, type, advance) {
+  if (end > state.item.tokens.length) return state;
+  const same = state.mode === "check" && state.item.first ? "kept" : "accepted";
+  const span = { start, end, type, surface: words(state, { start, end }) };
+  span.origin = originOf(reference(state), span, same);
+  const before = state.work.spans.find((one) => sameBounds(one, span));
+  if (before && before.type === type) return say(state, `${span.surface} already is ${typeTitle(state, type)}.`);
+  const spans = inOrder([...state.work.spans.filter((one) => !overlaps(one, span)), span]);
+  const rejected = state.work.rejected.filter((one) => !sameBounds(one, span));
+  const done = edit(state, { ...state.work, spans, rejected, no_entities: false }, `${span.surface}: ${typeTitle(state, type)}.`);
+  return advance ? toNextSuggestion(focusRange(done, span)) : focusRange(done, span);
+}
+
+function acceptFocused(state) {
+  if (state.mode === "adjudicate") return say(state, "Choose 1, 2, 0 or a type.");
+  const mark = focusedMark(state);
+  if (mark?.kind === "suggestion") return putSpan(state, mark, mark.type, true);
+  if (mark?.kind === "gone") return putBack(state, mark);
+  return openCount(state) ? toNextSuggestion(state) : tabMark(state, 1);
+}
+
+function acceptAll(state) {
+  const open = marksOf(state).filter((mark) => mark.kind === "suggestion");
+  if (!open.length) return say(state, "No suggestion is open.");
+  const added = open.map(({ start, end, type }) => ({ start, end, type, surface: words(state, { start, end }), origin: "accepted" }));
+  const work = { ...state.work, spans: inOrder([...state.work.spans, ...added]), no_entities: false };
+  return edit(state, work, `${count(open.length, "suggestion")} accepted.`);
+}
+
+function putBack(state, span) {
+  return putSpan(state, span, span.type, false);
+}
+
+function rejecting(state, range) {
+  const open = openCandidates(state.item, { ...state.work, spans: [] }).filter((one) => sameBounds(one, range));
+  return open.flatMap(({ start, end, type, sources }) => sources.map((source) => ({ start, end, type, source })));
+}
+
+function removeFocused(state) {
+  const range = selectionOf(state);
+  const inside = marksOf(state).filter((mark) => range.start <= mark.start && mark.end <= range.end);
+  const mark = focusedMark(state);
+  const targets = (state.explicit && inside.length ? inside : mark ? [mark] : []).filter((one) => one.kind !== "gone");
+  if (state.mode === "adjudicate") return removeDecided(state, targets);
+  if (!targets.length) return say(state, "Nothing is marked here.");
+  const spans = state.work.spans.filter((span) => !targets.some((one) => one.kind === "span" && sameSpan(one, span)));
+  const rejected = [...state.work.rejected, ...(state.mode === "check" && state.item.first ? [] : targets.flatMap((one) => rejecting(state, one)))];
+  const what = targets.length === 1 ? words(state, targets[0]) : count(targets.length, "mark");
+  const removed = edit(state, { ...state.work, spans, rejected }, `${what} removed.`);
+  return targets.every((one) => one.kind === "suggestion") ? toNextSuggestion(removed) : removed;
+}
+
+function removeDecided(state, targets) {
+  const own = targets.find((span) => span.origin === "other" || span.origin === "new");
+  if (own) return edit(state, removeOwnSpan(state.item, state.work, own).work, `${words(state, own)} removed.`);
+  return state.unit >= 0 ? choose(state, { choice: "none" }) : say(state, "Nothing is marked here.");
+}
+
+function nextAlternative(state, { by }) {
+  const mark = focusedMark(state);
+  if (mark?.kind !== "suggestion") return state;
+  const others = [mark, ...alternatives(state.item, state.work, mark)];
+  if (others.length === 1) return say(state, "No other suggestion here.");
+  const ring = candidates(state.item).filter((one) => others.some((other) => sameSpan(one, other)));
+  const at = ring.findIndex((one) => sameSpan(one, mark));
+  const chosen = ring[(at + by + ring.length) % ring.length];
+  const preferred = [chosen, ...state.preferred.filter((one) => !overlaps(one, chosen))];
+  return say(focusRange({ ...state, preferred }, chosen), `${words(state, chosen)}: ${typeTitle(state, chosen.type)}, suggested.`);
+}
+
+function choose(state, { choice, unit = state.unit }) {
+  if (state.mode !== "adjudicate" || unit < 0) return state;
+  const given = state.item.units[unit];
+  if (choice !== "none" && !given[choice]) return say(state, `The ${choice} has no span here: 0 decides for none.`);
+  const { work, reopened } = chooseUnit(state.item, state.work, unit, choice);
+  const what = choice === "none" ? "no entity" : `${words(state, given[choice])}, ${typeTitle(state, given[choice].type)}`;
+  return afterChoice({ ...state, unit }, edit({ ...state, unit }, work, `Decided: ${what}.`), reopened);
+}
+
+function afterChoice(before, state, reopened) {
+  const open = undecided(state.item, state.work);
+  const moved = open.length ? focusUnit(state, nextUnit(state.item, state.work, before.unit, 1)) : state;
+  if (!reopened.length) return open.length ? moved : say(moved, `${state.message} Everything is decided: Enter submits.`);
+  return say(moved, `${state.message} ${count(reopened.length, "overlapping decision")} open again.`);
+}
+
+function toggleFlag(state) {
+  if (state.mode !== "check" || !state.item.first) return say(state, "Flags belong to checking.");
+  const mark = focusedMark(state);
+  const span = mark && state.item.first.find((one) => sameBounds(one, mark));
+  if (!span) return say(state, "Only a span of annotator 1 can be flagged.");
+  const { start, end, type } = span;
+  const flagged = state.work.flags.some((flag) => sameSpan(flag, span));
+  const rest = state.work.flags.filter((flag) => !sameSpan(flag, span));
+  const flags = flagged ? rest : inOrder([...rest, { start, end, type, note: "" }]);
+  const done = edit(state, { ...state.work, flags }, `${words(state, span)} ${flagged ? "no longer flagged" : "flagged"}.`);
+  return focusRange({ ...done, noting: flagged ? null : { start, end, type } }, mark);
+}
+
+function setNote(state, { span, text }) {
+  const flags = state.work.flags.map((flag) => (sameSpan(flag, span) ? { ...flag, note: text } : flag));
+  return edit({ ...state, noting: null }, { ...state.work, flags }, text ? "Note kept." : "Flagged without a note.");
+}
+
+/** Typing a comment is one step of undo, not one a letter. */
+function writeComment(state, { text }) {
+  if (text === state.work.comment) return state;
+  const work = { ...state.work, comment: text };
+  return state.commenting ? { ...state, work } : { ...edit(state, work, ""), explicit: state.explicit };
+}
+
+function noEntities(state) {
+  if (state.mode === "adjudicate") return choose(state, { choice: "none" });
+  if (state.work.no_entities) return edit(state, { ...state.work, no_entities: false }, "Entities possible again.");
+  if (state.work.spans.length && state.confirm !== "none")
+    return say({ ...state, confirm: "none" }, `0 again removes ${count(state.work.spans.length, "span")} and marks the sentence as without entities.`);
+  const open = state.mode === "check" && state.item.first ? [] : candidates(state.item);
+  const rejected = open.flatMap(({ start, end, type, sources }) => sources.map((source) => ({ start, end, type, source })));
+  return { ...edit(state, { ...state.work, spans: [], rejected, no_entities: true }, "No entities. Enter submits."), confirm: null };
+}
+
+function startJump(state) {
+  const pages = hintPages(state.split.words);
+  if (!state.jump) return say({ ...state, jump: { stage: "start", page: 0 } }, "Jump: type the hint of the first token.");
+  return { ...state, jump: { ...state.jump, page: (state.jump.page + 1) % pages } };
+}
+
+function jumpTo(state, { char }) {
+  if (!state.jump) return state;
+  const hint = [...jumpHints(state.split.words, state.jump.page)].find(([, one]) => one === char);
+  if (!hint) return say(state, `No token has the hint ${char}.`);
+  const [index] = hint;
+  if (state.jump.stage === "start") return say({ ...place(state, index), jump: { ...state.jump, stage: "end" } }, "Now the hint of the last token.");
+  const selected = { ...state, head: index, explicit: true, jump: null };
+  return say(selected, `${words(state, selectionOf(selected))} selected: now a type.`);
+}
+
+function travel(state, from, to, message) {
+  if (!state[from].length) return say(state, from === "past" ? "Nothing to undo." : "Nothing to do again.");
+  const { work, anchor, head, explicit, unit } = state;
+  const step = state[from][state[from].length - 1];
+  const stacks = { [from]: state[from].slice(0, -1), [to]: [...state[to], { work, anchor, head, explicit, unit }] };
+  return say({ ...state, ...step, ...stacks }, message);
+}
+
+function enter(state) {
+  if (state.mode === "adjudicate") {
+    const open = undecided(state.item, state.work);
+    if (open.length) return say(focusUnit(state, open[0]), `${count(open.length, "unit")} undecided: decide ${open.length === 1 ? "it" : "them"} first.`);
+  }
+  const open = openCount(state);
+  const bare = !state.work.spans.length && !state.work.no_entities;
+  if (open && state.confirm !== "drop") {
+    const what = bare ? "drops them and says: no entities" : "drops them";
+    return say({ ...state, confirm: "drop" }, `${count(open, "suggestion")} undecided: Enter again ${what}, Shift+Space accepts all.`);
+  }
+  if (!open && bare && state.mode !== "adjudicate" && state.confirm !== "empty")
+    return say({ ...state, confirm: "empty" }, "No entities? Enter again confirms.");
+  const work = { ...state.work, no_entities: !state.work.spans.length };
+  return { ...state, work, confirm: null, submit: true };
+}

@@ -1,0 +1,238 @@
+// What the server has not acknowledged yet. The core is pure: storage, clock and keys are handed in.
+//
+// A box belongs to one tab (client). Events wait in it, in localStorage too, until the server names them. One event of a
+// task travels at a time, so that `base` always is the revision the server holds when nobody else wrote; tasks go side by
+// side. `seq` is given at the first send. A later snapshot replaces an unsent draft of its task.
+
+const FINAL = new Set(["submit", "skip"]);
+
+// A tab that goes marks its box as closed; only closed boxes, and those whose tab has been silent for `stale` ms (a crash), are
+// taken over by another tab. Two tabs never number the events of one box.
+export function createOutbox({ storage, prefix, client, now, newKey, stale = 90000 }) {
+  const boxes = new Map();
+  const box = (id) => boxes.get(id) ?? boxes.set(id, { next: 1, events: [], conflicts: [], closed: false }).get(id);
+  let stored = true;
+
+  function save(id) {
+    const { next, events, conflicts, closed } = box(id);
+    const name = `${prefix}:${id}`;
+    try {
+      if (events.length || conflicts.length) storage.setItem(name, JSON.stringify({ next, events, conflicts, closed, at: now() }));
+      else storage.removeItem(name);
+      stored = true;
+    } catch {
+      stored = false; // full or forbidden: the status line says so, the memory copy goes on
+    }
+  }
+
+  function recover() {
+    const names = [];
+    try {
+      for (let i = 0; i < storage.length; i++) names.push(storage.key(i));
+    } catch {
+      stored = false;
+    }
+    for (const name of names.filter((one) => one?.startsWith(`${prefix}:`))) {
+      const id = name.slice(prefix.length + 1);
+      if (boxes.has(id)) continue;
+      const found = parseBox(storage.getItem(name));
+      if (found?.closed || (found && now() - found.at > stale)) boxes.set(id, { ...found, closed: true });
+    }
+    return boxes.size;
+  }
+
+  function pendingOf(task) {
+    return [...boxes.values()].flatMap((one) => one.events.filter((event) => event.task === task));
+  }
+
+  /** Queue a snapshot; `base` is the server revision the shown state stands on. Returns the event. */
+  function put({ kind, task, base, work, reason = "", active_ms = 0, keystrokes = 0 }) {
+    const mine = box(client);
+    const waiting = mine.events.find((event) => event.task === task && event.seq === null && event.kind === "draft");
+    const before = newestOf(pendingOf(task).filter((event) => event !== waiting));
+    const from = before ? before.revision : (waiting?.base ?? base);
+    const revision = Math.max(from, waiting?.revision ?? 0) + 1;
+    const event = {
+      seq: null, key: newKey(), kind, task, base: from, revision, work, reason,
+      active_ms: active_ms + (waiting?.active_ms ?? 0), keystrokes: keystrokes + (waiting?.keystrokes ?? 0),
+    };
+    mine.events = [...mine.events.filter((one) => one !== waiting), event];
+    save(client);
+    return event;
+  }
+
+  /** Whether an event has to wait for another one of its task, of whatever tab. */
+  function held(event) {
+    return pendingOf(event.task).some((other) => other !== event && other.revision <= event.base);
+  }
+
+  /** The message for one client, or null when nothing of it may travel; numbers the events that travel for the first time. */
+  function message(id, counter) {
+    const { events } = box(id);
+    const tasks = new Set();
+    const first = events.filter((event) => !tasks.has(event.task) && tasks.add(event.task));
+    const travelling = first.filter((event) => event.seq !== null || !held(event));
+    if (!travelling.length) return null;
+    let numbered = false;
+    for (const event of travelling)
+      if (event.seq === null) {
+        event.seq = box(id).next++;
+        numbered = true;
+      }
+    if (numbered) save(id);
+    const inOrder = [...travelling].sort((a, b) => a.seq - b.seq);
+    return { client: id, events: inOrder, sent: counter };
+  }
+
+  /** Take the server's answer; returns {acked, rejected}, each with the events that left. */
+  function answer({ acks, rejections }) {
+    const rejected = [];
+    for (const rejection of rejections ?? []) {
+      const home = boxes.get(rejection.client);
+      const event = home?.events.find((one) => one.seq === rejection.seq);
+      if (!event) continue;
+      const newest = newestOf(pendingOf(event.task));
+      for (const [id, other] of boxes) {
+        const kept = other.events.filter((one) => one.task !== event.task);
+        if (kept.length === other.events.length) continue;
+        other.events = kept;
+        save(id);
+      }
+      if (rejection.reason === "conflict") box(client).conflicts = [...box(client).conflicts, { ...rejection, event: newest }];
+      rejected.push({ ...rejection, event: newest });
+      save(client);
+    }
+    const acked = [];
+    for (const [id, highest] of Object.entries(acks ?? {})) {
+      const home = boxes.get(id);
+      if (!home) continue;
+      const done = home.events.filter((event) => event.seq !== null && event.seq <= highest);
+      if (!done.length) continue;
+      home.events = home.events.filter((event) => !done.includes(event));
+      acked.push(...done);
+      save(id);
+    }
+    return { acked, rejected };
+  }
+
+  /** Settle a conflict: keep mine queues my work again on top of theirs, otherwise it is let go. */
+  function settle(conflict, keepMine) {
+    for (const [id, home] of boxes) {
+      if (!home.conflicts.includes(conflict)) continue;
+      home.conflicts = home.conflicts.filter((one) => one !== conflict);
+      save(id);
+    }
+    if (!keepMine) return null;
+    const { kind, task, work, reason } = conflict.event;
+    return put({ kind, task, work, reason, base: conflict.item?.revision ?? conflict.event.base });
+  }
+
+  /** While a conflict is open, further edits go into the work it holds. */
+  function amendConflict(task, changes) {
+    for (const [id, home] of boxes) {
+      const conflict = home.conflicts.find((one) => one.task === task);
+      if (!conflict) continue;
+      Object.assign(conflict.event, changes);
+      save(id);
+      return true;
+    }
+    return false;
+  }
+
+  recover();
+  return {
+    client,
+    /** Take over boxes of tabs that died meanwhile; true when there were any. */
+    adopt: () => boxes.size < recover(),
+    /** Say in the storage that this tab lives. */
+    beat: () => box(client).events.length && save(client),
+    close: () => {
+      box(client).closed = true;
+      save(client);
+    }, put, message, answer, settle, amendConflict, pendingOf,
+    clients: () => [...boxes.keys()].filter((id) => box(id).events.length),
+    conflicts: () => [...boxes.values()].flatMap((one) => one.conflicts),
+    pending: () => [...boxes.values()].reduce((sum, one) => sum + one.events.length, 0),
+    finished: (task) => pendingOf(task).some((event) => FINAL.has(event.kind)),
+    latest: (task) => newestOf(pendingOf(task)),
+    keepsCopy: () => stored,
+  };
+}
+
+function newestOf(events) {
+  return events.reduce((best, event) => (!best || event.revision >= best.revision ? event : best), null);
+}
+
+function parseBox(text) {
+  let found;
+  try {
+    found = JSON.parse(text);
+  } catch {
+    return null; // not ours, or cut off: nothing to bring back
+  }
+  if (!found || !Array.isArray(found.events)) return null;
+  const events = found.events.filter((event) => event?.key && Number.isInteger(event.task) && event.work);
+  const highest = events.reduce((top, event) => Math.max(top, event.seq ?? 0), 0);
+  const next = Math.max(found.next ?? 1, highest + 1);
+  return { next, events, conflicts: found.conflicts ?? [], closed: Boolean(found.closed), at: found.at ?? 0 };
+}
+
+/** Sends the outbox: at once or after a pause, again after `patience` ms without an answer, one client at a time. */
+export function createSender({ outbox, post, timers, pause = 400, patience = 4000 }) {
+  let counter = 0;
+  let due = null;
+  let retry = null;
+  let last = null;
+  let waitingSince = null;
+
+  function send() {
+    if (due !== null) timers.clear(due);
+    due = null;
+    const ids = outbox.clients();
+    if (retry !== null) timers.clear(retry);
+    retry = null;
+    if (!ids.length) {
+      waitingSince = null;
+      return;
+    }
+    // Another tab's leftovers and our own take turns, so that neither can block the other.
+    const from = ids.indexOf(last) + 1;
+    for (const id of [...ids.slice(from), ...ids.slice(0, from)]) {
+      const message = outbox.message(id, counter + 1);
+      if (!message) continue;
+      last = id;
+      counter += 1;
+      waitingSince ??= timers.now();
+      post(message);
+      break;
+    }
+    retry = timers.set(send, patience);
+  }
+
+  return {
+    soon: () => {
+      if (due !== null) timers.clear(due);
+      due = timers.set(send, pause);
+    },
+    now: send,
+    answered: (progress) => {
+      if (progress) waitingSince = null;
+      if (progress && outbox.clients().length) send();
+      else if (!outbox.clients().length) {
+        if (retry !== null) timers.clear(retry);
+        retry = null;
+        waitingSince = null;
+      }
+    },
+    waited: () => (waitingSince === null ? 0 : timers.now() - waitingSince),
+    stop: () => [due, retry].forEach((timer) => timer !== null && timers.clear(timer)),
+  };
+}
+
+/** One word for the state of saving: conflict, offline, full, saving, saved. */
+export function statusOf({ outbox, waited, online, patience = 6000 }) {
+  if (outbox.conflicts().length) return "conflict";
+  if (!outbox.pending()) return "saved";
+  if (!online || waited > patience) return outbox.keepsCopy() ? "offline" : "lost";
+  return "saving";
+}

@@ -1,0 +1,130 @@
+// The quiet parts around the sentence: status, focus line, changes, comment, skip, help, conflict.
+import { count, overlaps, sameBounds, sameSpan, surfaceOf } from "./tokens.js";
+import { alternatives, candidates, changesOf } from "./marks.js";
+import { focusedMark, selectionOf, typeTitle } from "./model.js";
+import { helpRows } from "./keys.js";
+import { scoreText } from "./sentence.js";
+import { unitExtent } from "./adjudicate.js";
+import { KIND_HELP, KIND_WORDS } from "./units.js";
+import { button, h, keycap, replace } from "./dom.js";
+
+export const STATUS = {
+  saved: "Saved",
+  saving: "Saving…",
+  offline: "Not saved: no connection. Kept in this browser, sent when it is back.",
+  lost: "Not saved: no connection, and this browser keeps no copy. Leave the page open.",
+  conflict: "Conflict",
+};
+
+const ORIGINS = {
+  accepted: "accepted", retyped: "retyped", moved: "moved", new: "marked by you", kept: "by annotator 1",
+  first: "as annotator 1", second: "as annotator 2", other: "your own decision",
+};
+const REASONS = ["Not a sentence", "Another language", "Cannot tell without more text", "Should not be in the data"];
+
+/** The line about what is focused, as nodes. */
+export function focusLine(state, run) {
+  const mark = focusedMark(state);
+  const range = mark ?? selectionOf(state);
+  const parts = [h("b", { dir: "auto" }, surfaceOf(state.split, range.start, range.end))];
+  const unit = state.mode === "adjudicate" && state.item.units?.[state.unit];
+  if (unit && overlaps(unitExtent(unit), range)) parts.push(`${KIND_WORDS[unit.kind]}: ${KIND_HELP[unit.kind]}`);
+  if (mark?.kind === "suggestion") parts.push(...suggestionLine(state, mark, run));
+  else if (mark?.kind === "gone") parts.push(`${typeTitle(state, mark.type)}, deleted`, small("put back", "Space", () => run({ do: "restore", span: mark })));
+  else if (mark) parts.push(...spanLine(state, mark, run));
+  const link = (state.item.links ?? []).find((one) => one.start < range.end && range.start < one.end);
+  if (link) parts.push(h("span", { class: "quiet" }, `Wikipedia: ${link.target}`));
+  return parts;
+}
+
+function small(text, key, press) {
+  return button(text, { class: "small", tabindex: "-1", press }, " ", keycap(key));
+}
+
+function suggestionLine(state, mark, run) {
+  const others = alternatives(state.item, state.work, mark).length;
+  const known = mark.entity ? `, as ${mark.entity}` : "";
+  return [
+    `${typeTitle(state, mark.type)}? suggested by ${mark.sources.join(", ")} ${scoreText(mark.score)}${known}`,
+    small("accept", "Space", () => run({ do: "accept" })),
+    small("drop", "⌫", () => run({ do: "remove" })),
+    others > 0 && small(count(others, "other"), "↓", () => run({ do: "alternative", by: 1 })),
+  ];
+}
+
+function spanLine(state, mark, run) {
+  const first = state.mode === "check" && (state.item.first ?? []).find((one) => sameBounds(one, mark));
+  const flag = state.work.flags.find((one) => sameSpan(one, mark));
+  const source = candidates(state.item).find((one) => sameSpan(one, mark));
+  const how = `${ORIGINS[mark.origin] ?? ""}${mark.origin === "accepted" && source ? ` from ${source.sources.join(", ")}` : ""}`;
+  return [
+    [typeTitle(state, mark.type), how].filter(Boolean).join(", "),
+    flag && h("span", { class: "warn" }, flag.note ? `flagged: ${flag.note}` : "flagged"),
+    first && state.mode === "check" && small(flag ? "unflag" : "flag", "!", () => run({ do: "flag" })),
+    state.mode !== "view" && state.mode !== "adjudicate" && small("remove", "⌫", () => run({ do: "remove" })),
+  ];
+}
+
+/** Check mode: what annotator 2 changed, one line each, with a way back. */
+export function changeLines(state, run) {
+  if (state.mode !== "check" || !state.item.first) return [];
+  const name = (span) => `${surfaceOf(state.split, span.start, span.end)} (${typeTitle(state, span.type)})`;
+  const flags = state.work.flags.filter((flag) => state.work.spans.some((span) => sameSpan(span, flag)));
+  const lines = changesOf(state.item, state.work).map(({ kind, first, second }) =>
+    h("li", {}, h("span", { class: "word" }, kind), h("span", { dir: "auto" }, [first, second].filter(Boolean).map(name).join(" → ")),
+      first && button("put back", { class: "small", tabindex: "-1", press: () => run({ do: "restore", span: first }) })));
+  lines.push(...flags.map((flag) => h("li", {}, h("span", { class: "word warn" }, "flagged"), h("span", { dir: "auto" }, name(flag) + (flag.note ? `: ${flag.note}` : "")))));
+  return lines;
+}
+
+/** A one-line text field below the sentence; Enter keeps, Esc lets go. */
+export function createField({ placeholder, label, done, change = () => {} }) {
+  const input = h("input", { type: "text", "aria-label": label, placeholder, maxlength: "2000", dir: "auto" });
+  input.addEventListener("input", () => change(input.value));
+  input.addEventListener("keydown", (event) => {
+    event.stopPropagation();
+    if (event.isComposing || !["Enter", "Escape"].includes(event.key)) return;
+    event.preventDefault();
+    done(event.key === "Enter" ? input.value : null);
+  });
+  return input;
+}
+
+/** The reasons to skip: digits pick a ready one while nothing is typed. */
+export function createSkip({ skip, close }) {
+  const input = createField({ placeholder: "or your own reason, then Enter", label: "Reason to skip", done: (text) => (text === null ? close() : text.trim() && skip(text.trim())) });
+  input.addEventListener("keydown", (event) => {
+    const reason = /^[1-9]$/.test(event.key) && !input.value ? REASONS[Number(event.key) - 1] : null;
+    if (!reason) return;
+    event.preventDefault();
+    skip(reason);
+  });
+  const ready = REASONS.map((reason, i) => button("", { class: "plain", press: () => skip(reason) }, keycap(String(i + 1)), reason));
+  const root = h("div", { class: "panel", hidden: true, role: "group", "aria-label": "Skip with a reason" }, h("span", { class: "word" }, "Skip because"), ...ready, input);
+  return {
+    root,
+    open: () => {
+      root.hidden = false;
+      input.value = "";
+      input.focus({ preventScroll: true });
+    },
+  };
+}
+
+/** The key help, drawn for a mode. */
+export function drawHelp(root, mode) {
+  const rows = helpRows(mode).map(({ keys, text }) => [h("dt", {}, ...keys.split(/\s{2,}/).map(keycap)), h("dd", {}, text)]);
+  const colours = "A dashed mark is a suggestion, a filled one is decided. A dotted line below a word is a Wikipedia link.";
+  replace(root, h("dl", {}, ...rows.flat()), h("p", { class: "quiet" }, mode === "adjudicate" ? "Only what you decide here becomes gold." : colours));
+}
+
+/** The two ways out of a conflict. */
+export function drawConflict(root, conflict, settle) {
+  root.hidden = !conflict;
+  if (!conflict) return;
+  const snippet = Array.from(conflict.item?.text ?? "").slice(0, 60).join("");
+  const where = snippet ? `“${snippet}…” ` : "One sentence ";
+  const keep = conflict.item ? button("keep mine", { class: "plain", press: () => settle(true) }) : null;
+  replace(root, h("b", {}, "Conflict. "), h("span", { dir: "auto" }, `${where}was changed in another tab or on another device. ${conflict.message ?? ""}`), keep,
+    button(conflict.item ? "take theirs" : "let mine go", { class: "plain", press: () => settle(false) }));
+}

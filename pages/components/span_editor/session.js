@@ -1,0 +1,183 @@
+// The queue of items on this screen: which one is open, what the server said, what goes to the outbox. Pure but for what is handed in.
+import { openItem, reduce } from "./model.js";
+import { snapshotOf } from "./marks.js";
+
+export function createSession({ payload, outbox, sender, effort }) {
+  const session = { payload, state: null, base: 0, previous: null, notice: "", restored: false };
+  const finished = new Map(); // task → revision of my last submit or skip, so that an older list cannot bring it back
+  const titles = () => Object.fromEntries((session.payload.types ?? []).map((type) => [type.name, type.title]));
+
+  const isOver = (item) => outbox.finished(item.task) || (finished.get(item.task) ?? -1) > item.revision;
+  const queue = () => session.payload.items.filter((item) => !isOver(item) && !conflicting(item.task));
+  const conflicting = (task) => outbox.conflicts().some((one) => one.task === task && one.event.kind !== "draft");
+
+  function open(item) {
+    if (!item) {
+      session.state = null;
+      return;
+    }
+    const local = outbox.latest(item.task);
+    session.restored = Boolean(local);
+    session.base = item.revision;
+    session.state = openItem(item, session.payload.mode, titles(), local ? local.work : item.work);
+    effort.open(item.task);
+  }
+
+  function put(kind, extra = {}) {
+    const { item } = session.state;
+    const work = snapshotOf(session.state);
+    if (outbox.amendConflict(item.task, { work, kind: kind === "reopen" ? "draft" : kind, ...extra })) return null;
+    return outbox.put({ kind, task: item.task, base: session.base, work, ...effort.take(item.task), ...extra });
+  }
+
+  function advance(kind, extra) {
+    const event = put(kind, extra);
+    session.previous = { item: session.state.item, work: session.state.work, mode: session.payload.mode };
+    if (event) finished.set(event.task, event.revision);
+    session.notice = "";
+    open(queue()[0]);
+    sender.now();
+  }
+
+  /** Apply an action of the model; true when the item was left. */
+  session.dispatch = (action) => {
+    if (!session.state) return false;
+    const before = session.state.work;
+    session.state = reduce(session.state, action);
+    if (session.state.submit) {
+      advance("submit");
+      return true;
+    }
+    if (session.state.work !== before) {
+      put("draft");
+      sender.soon();
+    }
+    return false;
+  };
+
+  session.skip = (reason) => session.state && advance("skip", { reason });
+
+  /** Bring the last submitted sentence back on the screen. */
+  session.reopen = () => {
+    const last = session.previous;
+    if (!last) return false;
+    const base = finished.get(last.item.task) ?? last.item.revision;
+    finished.delete(last.item.task);
+    session.previous = null;
+    session.base = base;
+    session.state = openItem(last.item, last.mode, titles(), last.work);
+    effort.open(last.item.task);
+    put("reopen");
+    sender.now();
+    return true;
+  };
+
+  /** Take a new payload; keeps the open item while it is still mine. */
+  session.receive = (fresh) => {
+    session.payload = fresh;
+    const { acked, rejected } = outbox.answer(fresh);
+    for (const event of acked) noteAck(event);
+    for (const one of rejected) noteRejection(one);
+    sender.answered(acked.length + rejected.length > 0);
+    settleOpenItem();
+  };
+
+  function noteAck(event) {
+    if (event.kind === "submit" || event.kind === "skip") finished.set(event.task, event.revision);
+    if (session.state?.item.task === event.task) session.base = Math.max(session.base, event.revision);
+  }
+
+  function noteRejection({ reason, message, event }) {
+    finished.delete(event.task);
+    if (reason === "conflict") return;
+    session.notice = message || "A change was refused by the server.";
+    if (session.state?.item.task === event.task) session.state = null;
+  }
+
+  function settleOpenItem() {
+    const items = queue();
+    const current = session.state && items.find((item) => item.task === session.state.item.task);
+    if (current) {
+      const idle = !outbox.latest(current.task) && !outbox.conflicts().some((one) => one.task === current.task);
+      if (idle && current.revision > session.base) {
+        open(current);
+        session.notice = "Changed in another tab: this is the newest.";
+      } else if (idle && !session.state.past.length && textOf(current) !== textOf(session.state.item)) open(current);
+      else session.state.item = { ...session.state.item, notes: current.notes };
+      return;
+    }
+    if (session.state && outbox.pendingOf(session.state.item.task).length) return;
+    if (session.state && outbox.conflicts().some((one) => one.task === session.state.item.task)) return;
+    open(items[0]);
+  }
+
+  /** Bring back what a crashed tab had left, onto the screen too when it is about the open item. */
+  session.adopt = () => {
+    if (!outbox.adopt()) return false;
+    const item = session.state && queue().find((one) => one.task === session.state.item.task);
+    if (item && outbox.latest(item.task)) open(item);
+    sender.now();
+    return true;
+  };
+
+  const textOf = (item) => JSON.stringify([item.text, item.suggestions, item.first, item.units]);
+
+  /** Answer the first conflict. */
+  session.settle = (keepMine) => {
+    const [conflict] = outbox.conflicts();
+    if (!conflict) return;
+    const { task } = conflict.event;
+    const event = outbox.settle(conflict, keepMine);
+    if (event && (event.kind === "submit" || event.kind === "skip")) finished.set(task, event.revision);
+    const here = session.state?.item.task === task;
+    if (here && keepMine) session.base = event.base;
+    if (here && !keepMine) open(conflict.item ?? queue()[0]);
+    if (!session.state) open(queue()[0]);
+    if (keepMine) sender.now();
+  };
+
+  sender.now();
+  const { acked, rejected } = outbox.answer(payload);
+  acked.forEach(noteAck);
+  rejected.forEach(noteRejection);
+  open(queue()[0]);
+  return session;
+}
+
+/** Counts active time and keystrokes a task; the clock stops after `idle` ms without input and while the tab is hidden. */
+export function createEffort({ now, idle = 30000 }) {
+  const spent = new Map();
+  let task = null;
+  let mark = null;
+  const entry = (id) => spent.get(id) ?? spent.set(id, { active_ms: 0, keystrokes: 0 }).get(id);
+
+  function touch() {
+    const at = now();
+    if (task !== null && mark !== null) entry(task).active_ms += Math.min(at - mark, idle);
+    mark = at;
+  }
+
+  return {
+    touch,
+    open: (id) => {
+      touch();
+      task = id;
+    },
+    key: () => {
+      touch();
+      if (task !== null) entry(task).keystrokes += 1;
+    },
+    /** Stop the clock until the next input. */
+    pause: () => {
+      touch();
+      mark = null;
+    },
+    /** What was spent on a task since it was last taken. */
+    take: (id) => {
+      if (id === task && mark !== null) touch();
+      const { active_ms, keystrokes } = entry(id);
+      spent.delete(id);
+      return { active_ms: Math.round(active_ms), keystrokes };
+    },
+  };
+}

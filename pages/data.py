@@ -1,0 +1,40 @@
+"""Sentences: look through them, bring more in, take gold and other layers out, keep data sets."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages import data_browse, data_exchange, data_sets, shell
+
+_VIEWS = {
+    "Browse": data_browse.browse_view,
+    "Import": data_exchange.import_view,
+    "Export": data_exchange.export_view,
+    "Data sets": data_sets.datasets_view,
+}
+_HELP = """
+**Browse.** Where each sentence stands, and what annotator 1, annotator 2, the expert and the machine said about it.
+
+**Import.** Three formats: *plain* text (a sentence a line, or paragraphs to be split), *conll* (a token a line, with or
+without tags) and *jsonl* (an object a line with text, links, gold; anything else is kept as metadata). A file with a
+fault is refused as a whole, with file, line and reason, unless you ask to skip bad sentences. Sentences that the
+campaign has already are left out. Annotation in a file becomes gold at once; switch that off to have it done anew.
+
+**Split.** *Pool* is what people annotate and models train on; *dev* chooses between models; *test* scores them.
+
+**Export.** Each layer as a file, or the whole campaign as a zip that an admin can import again under Campaigns.
+
+**Data sets** stand beside campaigns: source corpora to transfer from, and reference sets to train and score on.
+"""
+
+actor = shell.signed_in("researcher", "admin")
+shell.header("Sentences", "What is in the campaign, how more comes in, and how the layers get out.", help=_HELP)
+campaign = shell.current_campaign(actor)
+chosen = st.segmented_control(
+    "View", list(_VIEWS), default="Browse", key="data:view", required=True, label_visibility="collapsed"
+)
+with shell.shown_errors():
+    if campaign is not None or chosen == "Data sets":
+        _VIEWS[chosen](actor, campaign)
+    else:
+        st.info("There is no campaign yet. An admin makes one under Campaigns.")

@@ -1,0 +1,186 @@
+"""The sentences of a campaign as a list, and one of them with all its layers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pandas as pd
+import streamlit as st
+
+from pages import shell
+from pages.components.marked_text import marked_sentence
+from workbench import browsing
+from workbench.actors import Actor
+from workbench.browsing import Found, LayerView, SentenceLayers
+from workbench.campaigns import domain_of
+from workbench.views import CampaignView
+
+PLACE_WORDS = {
+    "annotate": "to annotate",
+    "check": "to check",
+    "adjudicate": "to adjudicate",
+    "gold": "gold",
+    "parked": "set aside",
+}
+_LAYER_WORDS = {"first": "Annotator 1", "second": "Annotator 2", "gold": "Gold"}
+_STATE_WORDS = {"draft": "not sent yet", "skipped": "skipped", "superseded": "overtaken by another's work"}
+_PAGE = 100
+_TABLE_HEIGHT = 320
+
+
+def browse_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw the filter, the list, and the sentence chosen in it."""
+    place, split, text = _filter()
+    page = st.session_state.get("data:page", 1)
+    found = browsing.browse(
+        shell.store(),
+        actor,
+        campaign.id,
+        place=place,
+        split=split,
+        text=text,
+        offset=_PAGE * (page - 1),
+        limit=_PAGE,
+    )
+    if not found.total:
+        narrowed = place or split or text
+        st.info("No sentence fits this filter." if narrowed else "No sentences yet. Bring some in under Import.")
+        return
+    if not found.lines:
+        del st.session_state["data:page"]
+        st.rerun()
+    chosen = _table(found, page, key=f"data:table:{campaign.id}:{place}:{split}:{text}:{page}")
+    _one(browsing.sentence_layers(shell.store(), actor, campaign.id, chosen), campaign)
+
+
+def _filter() -> tuple[str | None, str | None, str]:
+    first, second, third = st.columns([1, 1, 2])
+    with first:
+        place = st.selectbox(
+            "Stands at", [None, *PLACE_WORDS], format_func=_or_all(PLACE_WORDS), on_change=_first_page, key="data:place"
+        )
+    with second:
+        names = {"pool": "pool", "dev": "dev", "test": "test"}
+        split = st.selectbox(
+            "Split", [None, *names], format_func=_or_all(names), on_change=_first_page, key="data:split"
+        )
+    with third:
+        text = st.text_input("Text or id contains", on_change=_first_page, key="data:text", max_chars=200)
+    return place, split, text
+
+
+def _or_all(words: dict[str, str]) -> Callable[[str | None], str]:
+    return lambda key: "all" if key is None else words[key]
+
+
+def _first_page() -> None:
+    st.session_state["data:page"] = 1
+
+
+def _table(found: Found, page: int, *, key: str) -> int:
+    """Draw the list; return the id of the chosen sentence, the first if none is chosen."""
+    picked = st.dataframe(
+        pd.DataFrame(
+            [
+                {
+                    "Sentence": one.text,
+                    "Stands at": PLACE_WORDS[one.place],
+                    "Split": one.split,
+                    "Links": one.links,
+                    "Suggestions": one.suggestions,
+                    "Id": one.external_id,
+                }
+                for one in found.lines
+            ]
+        ),
+        hide_index=True,
+        height=min(38 + 35 * len(found.lines), _TABLE_HEIGHT),
+        column_config={"Sentence": st.column_config.TextColumn(width="large")},
+        on_select="rerun",
+        selection_mode="single-row",
+        key=key,
+    )
+    first = _PAGE * (page - 1) + 1
+    with st.container(horizontal=True, vertical_alignment="center"):
+        last = first + len(found.lines) - 1
+        st.caption(f"{first}–{last} of {found.total} sentences. Choose one to see its layers.")
+        pages = -(-found.total // _PAGE)
+        if pages > 1:
+            st.pagination(pages, key="data:page")
+    rows = picked["selection"]["rows"]
+    return found.lines[rows[0] if rows and rows[0] < len(found.lines) else 0].id
+
+
+def _one(found: SentenceLayers, campaign: CampaignView) -> None:
+    """Draw a sentence: what it is, then a line for each layer."""
+    domain, sentence = domain_of(campaign), found.sentence
+    with st.container(border=True):
+        with st.container(gap=None):
+            st.text(f"{sentence.id} · {found.split} · {PLACE_WORDS[found.place]}")
+            st.caption(_about(found))
+        for layer in found.work:
+            with st.container(gap=None):
+                st.text(_who(layer))
+                flagged = dict.fromkeys(layer.flagged, "flagged")
+                st.html(marked_sentence(sentence, layer.spans, domain, flagged))
+                _line("May be wrong, says annotator 2", ", ".join(_named(found, layer)))
+                _line("Note", layer.note)
+        with st.container(gap=None):
+            st.text("Suggestions")
+            sources = {one.span: f"{one.source} {one.score:.2f}" for one in found.shown}
+            st.html(marked_sentence(sentence, sources, domain, sources))
+        _more(found)
+
+
+def _about(found: SentenceLayers) -> str:
+    facts = [f"{len(found.sentence.tokens)} tokens"]
+    if found.control:
+        facts.append("suggestions are withheld, as a control")
+    if found.blind:
+        facts.append("annotator 2 labels it blind")
+    if not found.work:
+        facts.append("nobody has begun it")
+    return " · ".join(facts)
+
+
+def _who(layer: LayerView) -> str:
+    words = [_LAYER_WORDS[layer.layer], f"imported by {layer.who}" if layer.imported else layer.who]
+    words.append(_STATE_WORDS.get(layer.state) or f"{layer.when:%Y-%m-%d %H:%M} UTC")
+    if not layer.spans and layer.state == "submitted":
+        words.append("no entities")
+    return " · ".join(words)
+
+
+def _named(found: SentenceLayers, layer: LayerView) -> list[str]:
+    return [f"{found.sentence.surface(one.start, one.end)} ({one.type})" for one in layer.flagged]
+
+
+def _line(name: str, value: str) -> None:
+    if value:
+        st.text(f"{name}: {value}")
+
+
+def _more(found: SentenceLayers) -> None:
+    sentence = found.sentence
+    if sentence.links or found.suggestions or found.meta:
+        with st.expander("Links, all suggestions, metadata"):
+            if sentence.links:
+                links = [{"Link": sentence.surface(one.start, one.end), "Page": one.target} for one in sentence.links]
+                st.dataframe(links, hide_index=True)
+            if found.suggestions:
+                st.dataframe(
+                    [
+                        {
+                            "Suggestion": sentence.surface(one.start, one.end),
+                            "Type": one.type,
+                            "Source": one.source,
+                            "Score": one.score,
+                            "Entity": one.entity or "",
+                        }
+                        for one in found.suggestions
+                    ],
+                    hide_index=True,
+                )
+            if found.meta:
+                st.code(json.dumps(dict(found.meta), ensure_ascii=False, indent=1), language="json", wrap_lines=True)

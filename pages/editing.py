@@ -1,0 +1,102 @@
+"""The screen the three labelling pages share: outbox in, next sentences out, the span editor between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from crossner_core.domains import Domain, parse_domain
+from pages import shell
+from pages.components.span_editor import span_editor
+from workbench import handout, outbox
+from workbench.actors import Actor
+from workbench.views import CampaignView
+
+_REJECTION_SECONDS = 60.0
+
+
+Below = Callable[[Actor, CampaignView, Sequence[Mapping[str, Any]]], None]
+
+
+def labelling_screen(
+    actor: Actor, campaign: CampaignView, *, stage: str, empty: str, below: Below | None = None
+) -> None:
+    """Draw the editor for one stage; it reruns alone, as a fragment, on every message from the browser.
+
+    `below` draws what belongs under the editor, given the items that were handed out.
+    """
+    _editor(actor, campaign, stage, empty, below)
+
+
+@st.fragment
+def _editor(actor: Actor, campaign: CampaignView, stage: str, empty: str, below: Below | None) -> None:
+    key = f"editor-{campaign.id}-{stage}"
+    with shell.shown_errors():
+        before = _stored_outbox(key)
+        acks = _apply(actor, campaign, stage, key, before)
+        payload = _payload(actor, campaign, stage, empty) | {"acks": acks, "rejections": _rejections(key)}
+        after = span_editor(payload=payload, key=key)
+        if after is not None and after != before:
+            # After a server restart the outbox arrives with the mount, not before it.
+            _apply(actor, campaign, stage, key, after)
+            st.rerun()
+        if below is not None:
+            below(actor, campaign, payload["items"])
+
+
+def _stored_outbox(key: str) -> dict[str, Any] | None:
+    state = st.session_state.get(key)
+    return state.get("outbox") if state else None
+
+
+def _apply(
+    actor: Actor, campaign: CampaignView, stage: str, key: str, message: dict[str, Any] | None
+) -> dict[str, int]:
+    """Apply the browser's events; return the acknowledgements, older tabs of this session included."""
+    acks: dict[str, int] = dict(st.session_state.get(f"{key}:acks", {}))
+    if message:
+        applied = outbox.apply(shell.store(), actor, campaign.id, stage, message)
+        acks.update(applied.acks)
+        kept = [entry for entry in st.session_state.get(f"{key}:rejections", []) if entry[1] not in applied.rejections]
+        kept += [(time.monotonic(), rejection) for rejection in applied.rejections]
+        st.session_state[f"{key}:rejections"] = kept
+        st.session_state[f"{key}:acks"] = acks
+    return acks
+
+
+def _rejections(key: str) -> list[dict[str, Any]]:
+    """Rejections are repeated for a minute, in case the browser missed one; it ignores those it knows."""
+    now = time.monotonic()
+    kept = [entry for entry in st.session_state.get(f"{key}:rejections", []) if now - entry[0] < _REJECTION_SECONDS]
+    return [rejection for _, rejection in kept]
+
+
+def _payload(actor: Actor, campaign: CampaignView, stage: str, empty: str) -> dict[str, Any]:
+    store = shell.store()
+    return {
+        "user": actor.id,
+        "campaign": campaign.id,
+        "mode": stage,
+        "types": editor_types(parse_domain(campaign.domain_toml, origin=campaign.name)),
+        "items": list(handout.items(store, actor, campaign.id, stage)),
+        "progress": handout.progress(store, actor, campaign.id, stage).to_json(),
+        "empty": empty,
+    }
+
+
+def editor_types(domain: Domain) -> list[dict[str, Any]]:
+    """The domain's entity types as the editor's payload names them."""
+    return [
+        {
+            "name": kind.name,
+            "title": kind.title,
+            "parent": kind.parent,
+            "key": kind.key,
+            "color": kind.color,
+            "guideline": kind.guideline,
+        }
+        for kind in domain.types
+    ]

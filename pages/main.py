@@ -1,0 +1,77 @@
+"""The page list for who is signed in, with the sidebar around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+
+from pages import shell
+from workbench.accounts import ROLES
+
+_HERE = Path(__file__).parent
+_LABELLERS = ("annotator", "expert")
+_OVERSEERS = ("expert", "researcher", "admin")
+_KEEPERS = ("researcher", "admin")
+_NAME = (
+    '<svg xmlns="http://www.w3.org/2000/svg" width="180" height="24" role="img" aria-label="CrossNER workbench">'
+    "<style>text{fill:#1d2530;font:600 16px 'Source Sans 3','Source Sans Pro',system-ui,sans-serif}"
+    "@media(prefers-color-scheme:dark){text{fill:#e6ebf1}}</style>"
+    '<text x="1" y="18" textLength="166" lengthAdjust="spacingAndGlyphs">CrossNER workbench</text></svg>'
+)
+"""The app's name as the frame's logo; an SVG, as that place takes no text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """One page: its file, its title, who sees it; the address is the file's name."""
+
+    file: str
+    title: str
+    roles: tuple[str, ...]
+
+
+SECTIONS: dict[str, tuple[Screen, ...]] = {
+    "": (Screen("welcome", "Start", ROLES),),
+    "Work": (
+        Screen("annotate", "Annotate", _LABELLERS),
+        Screen("check", "Check", _LABELLERS),
+        Screen("adjudicate", "Adjudicate", ("expert",)),
+        Screen("my_work", "My work", _LABELLERS),
+    ),
+    "Campaign": (
+        Screen("campaign", "Overview", _OVERSEERS),
+        Screen("data", "Sentences", _KEEPERS),
+        Screen("domains", "Domains", _KEEPERS),
+    ),
+    "Model": (Screen("adaptation", "Adaptation", _KEEPERS),),
+    "Admin": (Screen("people", "People", ("admin",)), Screen("campaigns", "Campaigns", ("admin",))),
+    "You": (Screen("account", "My account", ROLES),),
+}
+
+
+def page_list(role: str) -> dict[str, list[st.Page]]:
+    """Return the pages a role sees, by section."""
+    pages: dict[str, list[st.Page]] = {}
+    for section, screens in SECTIONS.items():
+        for screen in screens:
+            file = _HERE / f"{screen.file}.py"
+            if role in screen.roles and file.exists():
+                page = st.Page(file, title=screen.title, url_path=screen.file, default=screen.file == "welcome")
+                pages.setdefault(section, []).append(page)
+    return pages
+
+
+def main() -> None:
+    """Draw the frame and run the page that the address names, if this person may see it."""
+    st.set_page_config(page_title="CrossNER workbench", page_icon="🏷️", layout="wide", initial_sidebar_state=240)
+    st.logo(_NAME, size="medium")
+    actor = shell.signed_in()
+    chosen = st.navigation(page_list(actor.role), expanded=True)
+    shell.sidebar(actor)
+    chosen.run()
+
+
+if __name__ == "__main__":
+    main()

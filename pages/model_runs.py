@@ -1,0 +1,205 @@
+"""Starting runs and watching them: the recipe form, the list, progress and log."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from crossner_core.training.recipe import Recipe
+from pages import shell
+from pages.components.charts import setting_name
+from pages.recipe_form import recipe_inputs
+from workbench import adaptation, datasets, jobs
+from workbench.actors import Actor
+from workbench.adaptation import RunDetail, RunView, SnapshotView
+from workbench.views import CampaignView
+
+_STATE_WORDS = {
+    "queued": "waiting",
+    "running": "training",
+    "done": "done",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+_KEEPERS = ("researcher", "admin")
+
+
+def worker_line() -> bool:
+    """Say so when no worker is there to take up runs; return whether one is."""
+    status = adaptation.worker_status(shell.store())
+    if not status.alive:
+        st.warning(status.sentence)
+    return status.alive
+
+
+def train_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw the snapshots, the recipe form, and the two ways to start."""
+    if actor.role not in _KEEPERS:
+        st.info("Researchers start runs; you can read their results under the other views.")
+        return
+    snapshot = _snapshot_choice(actor, campaign)
+    if snapshot is None:
+        return
+    for line in snapshot.notes:
+        st.caption(line)
+    sources = tuple(one.name for one in datasets.list_datasets(shell.store(), actor))
+    with st.form("recipe"):
+        st.markdown("**Recipe**")
+        values = recipe_inputs("recipe", sources)
+        st.markdown("**Few-shot curve**")
+        left, right = st.columns(2)
+        sizes = left.text_input("Sizes", value=", ".join(map(str, _default_sizes(snapshot))), key="curve-sizes")
+        seeds = right.text_input("Seeds", value=", ".join(map(str, adaptation.SEEDS)), key="curve-seeds")
+        with st.container(horizontal=True):
+            one = st.form_submit_button("Start one run", type="primary")
+            many = st.form_submit_button("Start the curve")
+    if one or many:
+        recipe = Recipe.from_dict(values)
+        if one:
+            run_id = adaptation.start_run(
+                shell.store(), actor, campaign_id=campaign.id, snapshot_id=snapshot.id, recipe=recipe
+            )
+            shell.note(f"Run {run_id} waits for the worker; follow it under Runs.")
+        else:
+            started = adaptation.start_few_shot(
+                shell.store(),
+                actor,
+                campaign_id=campaign.id,
+                snapshot_id=snapshot.id,
+                recipe=recipe,
+                sizes=_numbers(sizes, "Sizes"),
+                seeds=_numbers(seeds, "Seeds"),
+            )
+            shell.note(f"{started.started} runs wait for the worker; {started.reused} trained before count too.")
+        st.rerun()
+
+
+def _default_sizes(snapshot: SnapshotView) -> list[int]:
+    most = snapshot.counts["pool"]
+    return [size for size in adaptation.SIZES if size < most] + [most]
+
+
+def _numbers(text: str, what: str) -> list[int]:
+    from crossner_core.errors import InvalidConfig
+
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts or not all(part.isdecimal() for part in parts):
+        raise InvalidConfig(f"{what} is {text!r}; write whole numbers with commas between, such as 10, 25, 40.")
+    return [int(part) for part in parts]
+
+
+def _snapshot_choice(actor: Actor, campaign: CampaignView) -> SnapshotView | None:
+    known = adaptation.list_snapshots(shell.store(), actor, campaign.id)
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        chosen = st.selectbox(
+            "Snapshot",
+            known,
+            format_func=lambda one: (
+                f"{one.name} · {one.counts['pool']} to train on, {one.counts['dev']} dev, {one.counts['test']} test · "
+                f"{one.created_at:%d %b %H:%M}"
+            ),
+            placeholder="No snapshot yet: freeze the gold first",
+        )
+        if st.button(f"Freeze the gold now ({campaign.gold} sentences)"):
+            made = adaptation.freeze(shell.store(), actor, campaign.id)
+            shell.note(
+                f"Snapshot {made.name} holds {sum(made.counts[s] for s in ('pool', 'dev', 'test'))} sentences."
+                if made.is_new
+                else f"The gold has not changed since snapshot {made.name}."
+            )
+            st.rerun()
+    return chosen
+
+
+def runs_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw the list of runs and the one chosen; both refresh while something is under way."""
+    _live_runs(actor, campaign)
+
+
+@st.fragment(run_every=2)
+def _live_runs(actor: Actor, campaign: CampaignView) -> None:
+    with shell.shown_errors():
+        runs = adaptation.list_runs(shell.store(), actor, campaign.id)
+        if not runs:
+            st.info("No run yet. Freeze the gold and start one under Train.")
+            return
+        picked = st.dataframe(
+            runs_table(runs),
+            hide_index=True,
+            height=min(38 + 35 * len(runs), 320),
+            on_select="rerun",
+            selection_mode="single-row",
+            key="run-table",
+            column_config={"progress": st.column_config.ProgressColumn(min_value=0, max_value=1, format="percent")},
+        )
+        rows = picked["selection"]["rows"]
+        chosen = runs[rows[0]] if rows and rows[0] < len(runs) else _most_interesting(runs)
+        _one_run(actor, campaign, adaptation.get_run(shell.store(), actor, chosen.id))
+
+
+def _most_interesting(runs: tuple[RunView, ...]) -> RunView:
+    return next((run for run in runs if run.state == "running"), runs[0])
+
+
+def runs_table(runs: tuple[RunView, ...]) -> pd.DataFrame:
+    """List runs for people: F1 in percent."""
+    return pd.DataFrame(
+        [
+            {
+                "run": run.id,
+                "state": _STATE_WORDS[run.state],
+                "progress": run.progress if run.state == "running" else float(run.state == "done"),
+                "setting": setting_name(run.recipe["setting"]),
+                "encoder": run.recipe["encoder"],
+                "sentences": run.size,
+                "seed": run.seed,
+                "dev F1": None if run.dev_f1 is None else round(100 * run.dev_f1, 1),
+                "test F1": None if run.test_f1 is None else round(100 * run.test_f1, 1),
+                "snapshot": (run.snapshot or run.dataset or "")[:12],
+                "started": run.started_at,
+            }
+            for run in runs
+        ]
+    )
+
+
+def _one_run(actor: Actor, campaign: CampaignView, detail: RunDetail) -> None:
+    run = detail.run
+    st.markdown(f"**{run.title}** — {_STATE_WORDS[run.state]}")
+    if run.error:
+        st.error(run.error)
+    if run.state == "running":
+        st.progress(run.progress, text=run.message or "training")
+    for reason in detail.reasons:
+        st.caption(reason)
+    _actions(actor, campaign, run)
+    if detail.events:
+        lines = [
+            f"{event.at:%H:%M:%S}  {event.phase:<7} epoch {event.epoch:5.1f}  step {event.step:>5}"
+            + (f"  loss {event.loss:.4f}" if event.loss is not None else "")
+            + (f"  dev F1 {100 * event.dev_f1:.1f}" if event.dev_f1 is not None else "")
+            + ("  best so far" if event.is_best else "")
+            + (f"  {event.message}" if event.message else "")
+            for event in detail.events[-200:]
+        ]
+        with st.expander("Log", expanded=run.state in ("running", "failed")):
+            st.code("\n".join(reversed(lines)), language=None, height=240)
+    with st.expander("Recipe"):
+        st.json(dict(run.recipe))
+
+
+def _actions(actor: Actor, campaign: CampaignView, run: RunView) -> None:
+    if actor.role not in _KEEPERS:
+        return
+    if run.state in ("queued", "running"):
+        asked = run.cancel_requested
+        if st.button("Cancelling …" if asked else "Cancel this run", disabled=asked, key=f"cancel-{run.id}"):
+            adaptation.cancel(shell.store(), actor, run.id)
+            st.rerun(scope="fragment")
+    if run.has_checkpoint and st.button(
+        "Suggest with this model",
+        key=f"score-{run.id}",
+        help="The worker pre-annotates the sentences that nobody has begun with this run's checkpoint.",
+    ):
+        jobs.queue_pool_scoring(shell.store(), actor, campaign.id, run_id=run.id)
+        st.toast("The worker will pre-annotate the pool with this model.")

@@ -1,0 +1,153 @@
+"""Reading finished runs: few-shot curve, F1 per type with confusion, one run against another."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from crossner_core.domains import parse_domain
+from crossner_core.experiments.published import published
+from pages import shell
+from pages.components import charts
+from pages.components.saved_figure import saved_figure
+from workbench import adaptation, curves
+from workbench.actors import Actor
+from workbench.adaptation import RunView
+from workbench.views import CampaignView
+
+_REFERENCE_SYSTEM = "BERT-base"
+
+
+def curve_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw the few-shot curve; it refreshes while cells are still being trained."""
+    _live_curve(actor, campaign)
+
+
+@st.fragment(run_every=5)
+def _live_curve(actor: Actor, campaign: CampaignView) -> None:
+    with shell.shown_errors():
+        found = curves.curve(shell.store(), actor, campaign.id)
+        drawn = [line for line in found if line.points]
+        pending = sum(line.pending for line in found)
+        if pending:
+            st.caption(f"{pending} runs wait or are under way; the curve grows as they finish.")
+        if not drawn:
+            if not pending:
+                st.info("No finished run yet. Start a few-shot curve under Train.")
+            return
+        shown = st.multiselect(
+            "Methods", drawn, default=drawn[:4], format_func=lambda line: line.title, key="curve-methods"
+        )
+        settings = {line.recipe["setting"] for line in shown}
+        references = [
+            point
+            for point in published(domain=campaign.domain_name)
+            if point.system == _REFERENCE_SYSTEM and point.setting in settings
+        ]
+        saved_figure(
+            charts.few_shot_figure(shown, references), charts.few_shot_table(shown), name=f"few-shot-{campaign.id}"
+        )
+        st.caption(
+            "Mean over seeds, band: one standard deviation; sentences in random order. "
+            + ("Open markers: published, with BERT-base on the whole training set." if references else "")
+        )
+
+
+def types_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw F1 per entity type and the confusion between types of one finished run."""
+    run = _pick(actor, campaign, "Run", "types-run")
+    if run is None:
+        return
+    measure = "test" if run.test_f1 is not None else "dev"
+    rows = curves.per_type(shell.store(), actor, run.id, measure=measure)
+    result = adaptation.get_run(shell.store(), actor, run.id).result or {}
+    overall, strict = result[measure]["overall"], result[measure]["strict_iob2"]
+    st.caption(
+        f"Measured on {measure}: entity F1 {_percent(overall)} as conlleval counts it; strict IOB2 {_percent(strict)}."
+    )
+    colours = {kind.name: kind.color for kind in parse_domain(campaign.domain_toml, origin=campaign.name).types}
+    st.markdown("**F1 per entity type** (entities in gold)")
+    saved_figure(charts.types_figure(rows, colours), charts.types_table(rows), name=f"types-run-{run.id}")
+    confusion = curves.confusion_of(shell.store(), actor, run.id)
+    if confusion is None:
+        return
+    st.markdown("**Which type is taken for which** (spans with right boundaries)")
+    saved_figure(
+        charts.confusion_figure(confusion),
+        charts.confusion_table(confusion),
+        name=f"confusion-run-{run.id}",
+        index=True,
+    )
+    worst = confusion.worst(3)
+    if worst:
+        st.caption("Most frequent: " + " · ".join(f"{gold} taken for {taken}, {n}×" for gold, taken, n in worst))
+
+
+def compare_view(actor: Actor, campaign: CampaignView) -> None:
+    """Put two finished runs side by side."""
+    left, right = st.columns(2)
+    with left:
+        first = _pick(actor, campaign, "First run", "compare-first", place=1)
+    with right:
+        second = _pick(actor, campaign, "Second run", "compare-second")
+    if first is None or second is None or first.id == second.id:
+        st.info("Choose two different finished runs.")
+        return
+    comparison = curves.compare(shell.store(), actor, first.id, second.id)
+    if comparison.note:
+        st.warning(comparison.note)
+    a, b = comparison.f1
+    if a is not None and b is not None:
+        st.markdown(
+            f"On {comparison.measured_on}: entity F1 **{100 * a:.1f}** → **{100 * b:.1f}** ({100 * (b - a):+.1f})"
+        )
+    st.dataframe(
+        pd.DataFrame(
+            [
+                {
+                    "type": row.type,
+                    "in gold": row.support,
+                    f"run {first.id}": _points(row.first),
+                    f"run {second.id}": _points(row.second),
+                    "change": _points(row.change),
+                }
+                for row in comparison.types
+            ]
+        ),
+        hide_index=True,
+    )
+    if comparison.recipe_changes:
+        st.markdown("**What differs in the recipe**")
+        st.dataframe(
+            pd.DataFrame(
+                [
+                    {"field": name, f"run {first.id}": str(one), f"run {second.id}": str(two)}
+                    for name, (one, two) in comparison.recipe_changes.items()
+                ]
+            ),
+            hide_index=True,
+        )
+
+
+def _pick(actor: Actor, campaign: CampaignView, label: str, key: str, *, place: int = 0) -> RunView | None:
+    done = adaptation.list_runs(shell.store(), actor, campaign.id, states=("done",))
+    if not done:
+        st.info("No finished run yet.")
+        return None
+    return st.selectbox(
+        label,
+        done,
+        index=min(place, len(done) - 1),
+        format_func=lambda run: f"{run.title} · F1 {_points(run.test_f1 if run.test_f1 is not None else run.dev_f1)}",
+        key=key,
+    )
+
+
+def _points(value: float | None) -> float | None:
+    return None if value is None else round(100 * value, 1)
+
+
+def _percent(score: dict[str, float]) -> str:
+    correct, predicted, support = score["correct"], score["predicted"], score["support"]
+    total = predicted + support
+    return f"{200 * correct / total:.1f}" if total else "undefined"

@@ -1,0 +1,119 @@
+"""People: accounts, roles, passwords."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages import shell
+from workbench import accounts
+from workbench.accounts import ROLE_TASKS, ROLES, Actor, Person
+
+_SHOWN_ONCE = "people:shown_once"
+_HELP = "\n".join(
+    (
+        *(f"- **{role}** {tasks}." for role, tasks in ROLE_TASKS.items()),
+        "",
+        "A password made here is shown once: hand it over, and ask the person to change it under My account.",
+        "Closing an account or giving it a new password signs the person out at once; their work stays.",
+        "The last active admin can be neither closed nor given another role.",
+    )
+)
+
+
+def _show_password_once() -> None:
+    """Show the password that was just made; it is nowhere else."""
+    made = st.session_state.pop(_SHOWN_ONCE, None)
+    if made:
+        name, password = made
+        st.success(f"Password of **{name}**, shown only now:")
+        st.code(password, language=None)
+
+
+def _table(people: tuple[Person, ...]) -> None:
+    st.dataframe(
+        [
+            {
+                "Account": person.name,
+                "Shown name": person.display_name,
+                "Role": person.role,
+                "State": "active" if person.active else "closed",
+                "Signed in": f"{person.browsers} browser{'s' if person.browsers != 1 else ''}"
+                if person.browsers
+                else "–",
+                "Last sign-in": f"{person.last_sign_in:%Y-%m-%d %H:%M} UTC" if person.last_sign_in else "never",
+            }
+            for person in people
+        ],
+        hide_index=True,
+    )
+
+
+def _add(actor: Actor) -> None:
+    with st.form("add", clear_on_submit=True):
+        first, second, third = st.columns(3)
+        name = first.text_input("Account name", placeholder="a–z, 0–9, . _ -", max_chars=40)
+        display_name = second.text_input("Shown name", max_chars=80)
+        role = third.selectbox("Role", ROLES)
+        if st.form_submit_button("Add, with a random password", type="primary"):
+            with shell.shown_errors():
+                password = accounts.random_password()
+                accounts.create_user(
+                    shell.store(), actor, name=name, display_name=display_name, password=password, role=role
+                )
+                st.session_state[_SHOWN_ONCE] = (name.strip(), password)
+                st.rerun()
+
+
+def _change(actor: Actor, people: tuple[Person, ...]) -> None:
+    named = {person.id: person for person in people}
+    chosen = st.selectbox(
+        "Person",
+        list(named),
+        format_func=lambda key: f"{named[key].name} · {named[key].display_name}",
+        key="people:who",
+    )
+    person = named[chosen]
+    role = st.selectbox("Role", ROLES, index=ROLES.index(person.role), key=f"people:role:{person.id}")
+    with st.container(horizontal=True):
+        save = st.button("Save the role", disabled=role == person.role)
+        reset = st.button("New random password")
+        out = st.button("Sign out everywhere", disabled=not person.browsers)
+        switch = st.button("Close the account" if person.active else "Open the account again")
+    with shell.shown_errors():
+        done = _apply(actor, person, role=role if save else None, reset=reset, out=out, switch=switch)
+        if done:
+            shell.note(done)
+            st.rerun()
+
+
+def _apply(actor: Actor, person: Person, *, role: str | None, reset: bool, out: bool, switch: bool) -> str:
+    """Do what was pressed; return what to say about it, or nothing."""
+    store = shell.store()
+    if role is not None:
+        accounts.set_role(store, actor, person.id, role)
+        return f"{person.display_name} is {role} now."
+    if reset:
+        password = accounts.random_password()
+        accounts.set_password(store, actor, person.id, password)
+        st.session_state[_SHOWN_ONCE] = (person.name, password)
+        return f"{person.display_name} has a new password and is signed out."
+    if out:
+        accounts.sign_out_everywhere(store, actor, person.id)
+        return f"{person.display_name} is signed out everywhere."
+    if switch:
+        accounts.set_active(store, actor, person.id, not person.active)
+        return f"The account of {person.display_name} is {'closed' if person.active else 'open'} now."
+    return ""
+
+
+actor = shell.signed_in("admin")
+shell.header("People", "Who may sign in, and as what.", help=_HELP)
+_show_password_once()
+with shell.shown_errors():
+    people = accounts.list_people(shell.store(), actor)
+    _table(people)
+    adding, changing = st.tabs(["Add a person", "Change a person"])
+    with adding:
+        _add(actor)
+    with changing:
+        _change(actor, people)

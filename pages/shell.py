@@ -1,0 +1,136 @@
+"""What every screen shares: who is signed in, which campaign, the header with its help, calm errors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import streamlit as st
+
+from crossner_core.errors import BadInput, NotAllowed, StorageError, WorkbenchError
+from db.engine import Store
+from pages.components.sign_out import sign_out_button
+from workbench import accounts, campaigns
+from workbench.accounts import Actor
+from workbench.http.cookies import form_token, session_cookie
+from workbench.settings import get_settings, open_store
+from workbench.views import CampaignView
+
+_MOST_PROBLEMS = 50
+_CAMPAIGN = "campaign"
+_NOTES = "shell:notes"
+_PERSON = "shell:person"
+
+
+def store() -> Store:
+    """Return the process's store."""
+    return open_store(get_settings())
+
+
+def session_token() -> str:
+    """Return this browser's session token, as its websocket brought it."""
+    return st.context.cookies.get(session_cookie(get_settings()), "")
+
+
+def signed_in(*roles: str) -> Actor:
+    """Return who is signed in, looked up afresh; end the run with words when nobody is or the role does not fit."""
+    try:
+        actor = accounts.actor_for_token(store(), session_token())
+        if actor is None:
+            st.warning("You are signed out. Nothing that was saved is lost.")
+            st.html('<a href="/auth/login" target="_self">Sign in again</a>')
+            st.stop()
+        if roles:
+            accounts.require(actor, *roles)
+    except NotAllowed as error:
+        st.info(str(error))
+        st.stop()
+    except StorageError as error:
+        st.error(str(error))
+        st.stop()
+    _forget_other_person(actor)
+    return actor
+
+
+def _forget_other_person(actor: Actor) -> None:
+    """Empty the page's memory when someone else signed in with the same browser meanwhile."""
+    if st.session_state.setdefault(_PERSON, actor.id) != actor.id:
+        for key in list(st.session_state):
+            del st.session_state[key]
+        st.session_state[_PERSON] = actor.id
+
+
+def header(title: str, line: str, *, help: str = "") -> None:
+    """Draw the screen's name, the line that explains it, and its help drawer (Markdown)."""
+    with st.container(gap=None):
+        with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+            st.subheader(title, anchor=False, width="stretch")
+            if help:
+                with st.popover("Help", type="tertiary"):
+                    st.markdown(help)
+        st.caption(line)
+    for note in st.session_state.pop(_NOTES, []):
+        st.success(note)
+
+
+def page(actor: Actor, title: str, line: str, *, help: str = "") -> CampaignView | None:
+    """Draw the header of a screen that shows one campaign; return it, or say why there is none."""
+    header(title, line, help=help)
+    campaign = current_campaign(actor)
+    if campaign is None:
+        make = "Make one under Campaigns." if actor.role == "admin" else "An admin adds you to one."
+        st.info(f"There is no campaign for you yet. {make}")
+    return campaign
+
+
+def note(text: str) -> None:
+    """Show a line of success under the header of the next run (for use before `st.rerun`)."""
+    st.session_state.setdefault(_NOTES, []).append(text)
+
+
+@contextmanager
+def shown_errors() -> Iterator[None]:
+    """Show an error of the workbench calmly instead of ending the page; any other error is a bug and goes on."""
+    try:
+        yield
+    except WorkbenchError as error:
+        (st.warning if isinstance(error, NotAllowed) else st.error)(str(error))
+        if isinstance(error, BadInput) and error.problems:
+            shown = "\n".join(error.problems[:_MOST_PROBLEMS])
+            more = len(error.problems) - _MOST_PROBLEMS
+            st.code(shown + (f"\n… and {more} more" if more > 0 else ""), language=None, wrap_lines=True)
+
+
+def current_campaign(actor: Actor) -> CampaignView | None:
+    """Return the campaign chosen in the sidebar, or the person's first; None when there is none."""
+    with shown_errors():
+        mine = _choosable(actor)
+        chosen = st.session_state.get(_CAMPAIGN)
+        return next((one for one in mine if one.id == chosen), mine[0] if mine else None)
+    return None
+
+
+def sidebar(actor: Actor) -> None:
+    """Draw the campaign chooser, who is signed in, and the way out."""
+    with st.sidebar:
+        with shown_errors():
+            _choose_campaign(_choosable(actor))
+        st.caption(f"{actor.display_name} · {actor.role}")
+        sign_out_button(form_token=form_token(session_token()))
+
+
+def _choosable(actor: Actor) -> list[CampaignView]:
+    return [one for one in campaigns.list_campaigns(store(), actor) if not one.archived]
+
+
+def _choose_campaign(mine: list[CampaignView]) -> None:
+    """Keep the choice in the session (across pages) and in the address (across reloads and in shared links)."""
+    if not mine:
+        return
+    names = {one.id: one.name for one in mine}
+    asked = st.query_params.get(_CAMPAIGN, "")
+    if st.session_state.get(_CAMPAIGN) not in names:
+        st.session_state[_CAMPAIGN] = int(asked) if asked.isdecimal() and int(asked) in names else mine[0].id
+    chosen = st.selectbox("Campaign", list(names), key=_CAMPAIGN, format_func=names.__getitem__)
+    if asked != str(chosen):
+        st.query_params[_CAMPAIGN] = str(chosen)

@@ -1,0 +1,58 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { actionFor, charOf, helpRows, typeKeysOf } from "../../pages/components/span_editor/keys.js";
+
+const press = (key, more = {}) => ({ key, code: "", shiftKey: false, ctrlKey: false, metaKey: false, altKey: false, ...more });
+const context = (more = {}) => ({ mode: "annotate", rtl: false, jump: false, typeKeys: { r: "writer", 1: "song", a: "album" }, leaving: false, ...more });
+
+test("type keys are letters and digits, capital letters too", () => {
+  assert.deepEqual(actionFor(press("r"), context()), { do: "type", type: "writer" });
+  assert.deepEqual(actionFor(press("R", { shiftKey: true }), context()), { do: "type", type: "writer" });
+  assert.deepEqual(actionFor(press("1"), context()), { do: "type", type: "song" });
+  assert.equal(actionFor(press("k"), context()), null);
+});
+
+test("when adjudicating 1, 2 and 0 choose", () => {
+  const choices = ["1", "2", "0"].map((key) => actionFor(press(key), context({ mode: "adjudicate" })).choice);
+  assert.deepEqual(choices, ["first", "second", "none"]);
+});
+
+test("arrows follow the direction of the text", () => {
+  assert.deepEqual(actionFor(press("ArrowLeft"), context()), { do: "move", by: -1 });
+  assert.deepEqual(actionFor(press("ArrowLeft", { shiftKey: true }), context({ rtl: true })), { do: "extend", by: 1 });
+});
+
+test("a Cyrillic or Arabic layout reaches the type keys by place", () => {
+  assert.equal(charOf(press("к", { code: "KeyR" })), "r");
+  assert.equal(charOf(press("١", { code: "Digit1" })), "1");
+  assert.equal(charOf(press("ك", { code: "Semicolon" })), ";");
+  assert.equal(charOf(press("é", { code: "Unknown" })), "é");
+});
+
+test("in jump mode letters are hints, the commands wait", () => {
+  assert.deepEqual(actionFor(press("r"), context({ jump: true })), { do: "hint", char: "r" });
+  assert.deepEqual(actionFor(press("0"), context({ jump: true })), { do: "hint", char: "0" });
+  assert.deepEqual(actionFor(press(";"), context({ jump: true })), { do: "jump" });
+  assert.equal(actionFor(press("Escape"), context({ jump: true })).do, "escape");
+});
+
+test("control and command keys: undo, redo, accept all; the browser keeps the rest", () => {
+  assert.deepEqual(actionFor(press("z", { ctrlKey: true }), context()), { do: "undo" });
+  assert.deepEqual(actionFor(press("Z", { metaKey: true, shiftKey: true }), context()), { do: "redo" });
+  assert.deepEqual(actionFor(press("a", { ctrlKey: true }), context()), { do: "acceptAll" });
+  assert.equal(actionFor(press("r", { ctrlKey: true }), context()), null);
+});
+
+test("Tab is ours until Esc lets it go", () => {
+  assert.equal(actionFor(press("Tab"), context()).do, "tab");
+  assert.equal(actionFor(press("Tab"), context({ leaving: true })), null);
+});
+
+test("a type on a command's key is left to the filter, not to the key", () => {
+  assert.deepEqual(typeKeysOf([{ name: "x", key: "0" }, { name: "y", key: "Y" }, { name: "z", key: null }]), { y: "y" });
+});
+
+test("every mode has its help", () => {
+  for (const mode of ["annotate", "check", "adjudicate", "view"]) assert.ok(helpRows(mode).length >= 4);
+  assert.ok(!helpRows("annotate").some((row) => row.keys === "!"));
+});

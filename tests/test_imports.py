@@ -1,0 +1,41 @@
+"""What must not be loaded when a page, the command line or the engine alone starts."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def _loaded(code: str) -> set[str]:
+    """Return the top-level modules in memory after running `code` in a fresh interpreter."""
+    script = f"{code}\nimport sys\nprint('LOADED', *sorted({{name.split('.')[0] for name in sys.modules}}))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return set(done.stdout.rsplit("LOADED", 1)[1].split())
+
+
+@pytest.mark.parametrize("page", sorted(path.stem for path in (ROOT / "pages").glob("*.py") if path.stem != "__init__"))
+def test_imports_of_a_page_leave_torch_out(page: str) -> None:
+    # Pages run their body on import; compiling what they import is enough to see what start-up loads.
+    source = (ROOT / "pages" / f"{page}.py").read_text()
+    imports = "\n".join(
+        line
+        for line in source.splitlines()
+        if line.startswith(("import ", "from ")) and line.count("(") == line.count(")")
+    )
+    assert not {"torch", "transformers", "spacy"} & _loaded(imports)
+
+
+def test_imports_of_the_command_line_are_light() -> None:
+    assert not {"torch", "transformers", "spacy", "streamlit", "plotly"} & _loaded("import workbench.cli")
+
+
+def test_imports_of_training_need_no_app_packages() -> None:
+    blocked = "import sys\nfor name in ('streamlit', 'sqlalchemy', 'spacy', 'pyoxigraph', 'SPARQLWrapper'):\n    sys.modules[name] = None\n"
+    loaded = _loaded(blocked + "import crossner_core.training.loop, crossner_core.experiments, crossner_core.formats")
+    assert "torch" in loaded

@@ -1,0 +1,110 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from crossner_core.errors import CheckpointError, StorageError
+from crossner_core.training import checkpoint
+from crossner_core.training.checkpoint import read_folder, write_folder
+from crossner_core.training.loop import train
+from crossner_core.training.predictor import load_tagger
+from tests.training_builders import labelled, own_sentences, tiny_data, tiny_encoder, tiny_recipe
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("run")
+    list(train(tiny_recipe(max_epochs=8), tiny_data(), checkpoint_dir=folder, encoder=tiny_encoder(), name="run 3"))
+    return folder
+
+
+def copy_of(folder: Path, to: Path) -> Path:
+    import shutil
+
+    return Path(shutil.copytree(folder, to))
+
+
+def test_checkpoint_round_trip(tmp_path: Path) -> None:
+    tensors = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.tensor([1], dtype=torch.uint8)}
+    write_folder(tmp_path / "c", {"x": 1}, tensors)
+    write_folder(tmp_path / "c", {"x": 2}, tensors)
+    meta, read = read_folder(tmp_path / "c")
+    assert meta["x"] == 2 and all(torch.equal(read[name], tensors[name]) for name in tensors)
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+def test_checkpoint_full_disk_keeps_the_former_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_folder(tmp_path / "c", {"x": 1}, {"a": torch.zeros(2)})
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(checkpoint, "save_file", full)
+    with pytest.raises(StorageError, match="No space left"):
+        write_folder(tmp_path / "c", {"x": 2}, {"a": torch.ones(2)})
+    assert read_folder(tmp_path / "c")[0]["x"] == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+def test_checkpoint_crash_between_renames_is_mended(tmp_path: Path) -> None:
+    write_folder(tmp_path / "c", {"x": 1}, {"a": torch.zeros(2)})
+    (tmp_path / "c").rename(tmp_path / ".c.old")
+    (tmp_path / ".c.1234.new").mkdir()
+    assert read_folder(tmp_path / "c")[0]["x"] == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+def test_checkpoint_missing_and_damaged_are_said(trained: Path, tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="no checkpoint"):
+        load_tagger(tmp_path / "nowhere")
+    for name, content in (("tensors.safetensors", b"\x00" * 40), ("meta.json", b"{"), ("encoder/config.json", b"{}")):
+        folder = copy_of(trained, tmp_path / name.replace("/", "-"))
+        (folder / "tagger" / name).write_bytes(content)
+        with pytest.raises(CheckpointError, match="damaged"):
+            load_tagger(folder)
+    folder = copy_of(trained, tmp_path / "lost")
+    (folder / "tagger" / "tensors.safetensors").unlink()
+    with pytest.raises(CheckpointError, match=r"tensors\.safetensors"):
+        load_tagger(folder)
+
+
+def test_checkpoint_other_version_is_said(trained: Path, tmp_path: Path) -> None:
+    folder = copy_of(trained, tmp_path / "copy")
+    path = folder / "tagger" / "meta.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 99}))
+    with pytest.raises(CheckpointError, match="format 99"):
+        load_tagger(folder)
+
+
+def test_checkpoint_holds_no_pickle(trained: Path) -> None:
+    names = {path.suffix for path in trained.rglob("*") if path.is_file()}
+    assert names <= {".json", ".safetensors", ".txt"}
+
+
+def test_predictor_knows_where_it_comes_from(trained: Path) -> None:
+    tagger = load_tagger(trained)
+    assert tagger.recipe == tiny_recipe(max_epochs=8) and tagger.types == tiny_data().types
+    assert tagger.meta["data_hash"] == tiny_data().fingerprint
+    found = [s for spans in tagger.predict([item.sentence for item in own_sentences(8)]) for s in spans]
+    assert found and {s.source for s in found} == {"model:run 3"}
+
+
+def test_predictor_does_not_depend_on_batching_or_order(trained: Path) -> None:
+    tagger = load_tagger(trained)
+    sentences = [item.sentence for item in own_sentences(11)]
+    alone = [tagger.predict_spans([sentence])[0] for sentence in sentences]
+    assert tagger.predict_spans(sentences, batch_size=4) == alone
+    assert tagger.predict_spans(sentences[::-1], batch_size=3) == alone[::-1]
+
+
+def test_predictor_long_sentence_is_never_cut(trained: Path) -> None:
+    tagger = load_tagger(trained)
+    items = own_sentences(30)
+    words = [word for item in items for word in item.sentence.words]
+    assert len(words) > 3 * tagger.max_length
+    ((tags, probabilities),) = tagger.predict_tags([labelled(words, []).sentence])
+    assert len(tags) == len(probabilities) == len(words)
+    assert sum(tag != "O" for tag in tags[-40:]) > 0 and sum(tag != "O" for tag in tags[:40]) > 0

@@ -1,0 +1,255 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from pathlib import Path
+
+import pytest
+import torch
+
+from crossner_core.encoders import load_encoder
+from crossner_core.errors import BadInput, CheckpointError, InvalidConfig, UnknownType
+from crossner_core.training import loop
+from crossner_core.training.data import TrainingData
+from crossner_core.training.events import RunResult, TrainEvent
+from crossner_core.training.loop import train
+from crossner_core.training.predictor import load_tagger
+from crossner_core.training.recipe import Recipe
+from tests.training_builders import TYPES, labelled, own_sentences, tiny_data, tiny_encoder, tiny_recipe
+
+
+def run_all(recipe: Recipe, data: TrainingData, folder: Path, **options: object) -> list[TrainEvent]:
+    options.setdefault("encoder", tiny_encoder())
+    return list(train(recipe, data, checkpoint_dir=folder, **options))  # type: ignore[arg-type]
+
+
+def result_of(events: list[TrainEvent]) -> RunResult:
+    assert events[-1].result is not None
+    assert all(event.result is None for event in events[:-1])
+    return events[-1].result
+
+
+def weights(folder: Path) -> dict[str, torch.Tensor]:
+    return load_tagger(folder).model.state_dict()
+
+
+def assert_same_weights(first: Path, second: Path) -> None:
+    one, two = weights(first), weights(second)
+    assert one.keys() == two.keys()
+    assert all(torch.equal(one[name], two[name]) for name in one)
+
+
+def test_training_overfits_own_sentences(tmp_path: Path) -> None:
+    sentences = own_sentences(20)
+    data = TrainingData(train=sentences, types=TYPES, dev=sentences, test=sentences)
+    result = result_of(run_all(tiny_recipe(max_epochs=30, patience=30), data, tmp_path))
+    assert result.test is not None and result.test.f1 == 1.0
+    predicted = load_tagger(tmp_path).predict_spans([item.sentence for item in sentences])
+    assert predicted == [item.spans for item in sentences]
+    assert result.predictions == tuple(predicted)
+
+
+@pytest.mark.slow
+def test_training_overfits_with_the_bundled_encoder(tmp_path: Path) -> None:
+    sentences = own_sentences(20)
+    data = TrainingData(train=sentences, types=TYPES, dev=sentences)
+    events = run_all(Recipe(max_epochs=15), data, tmp_path, encoder=load_encoder("minilm"))
+    result = result_of(events)
+    assert result.dev is not None and result.dev.f1 == 1.0
+    best = max(event.dev_f1 for event in events if event.dev_f1 is not None)
+    assert result.dev.f1 == best
+    suggestions = load_tagger(tmp_path).predict([item.sentence for item in sentences])
+    assert [tuple(s.span for s in found) for found in suggestions] == [item.spans for item in sentences]
+    assert all(0.0 < s.score <= 1.0 and s.source.startswith("model:") for found in suggestions for s in found)
+
+
+def test_training_same_seed_same_numbers(tmp_path: Path) -> None:
+    recipe, data = tiny_recipe(), tiny_data()
+    first = run_all(recipe, data, tmp_path / "a")
+    torch.manual_seed(99)  # the global generator must not matter
+    second = run_all(recipe, data, tmp_path / "b")
+    assert [event.loss for event in first] == [event.loss for event in second]
+    assert_same_weights(tmp_path / "a", tmp_path / "b")
+    other = run_all(tiny_recipe(seed=1), data, tmp_path / "c")
+    assert [event.loss for event in first] != [event.loss for event in other]
+
+
+def test_training_leaves_global_random_state_and_encoder_alone(tmp_path: Path) -> None:
+    encoder = tiny_encoder()
+    before = {name: tensor.clone() for name, tensor in encoder.model.state_dict().items()}
+    state = torch.get_rng_state()
+    run_all(tiny_recipe(max_epochs=1), tiny_data(), tmp_path, encoder=encoder)
+    assert torch.equal(state, torch.get_rng_state())
+    assert all(torch.equal(tensor, before[name]) for name, tensor in encoder.model.state_dict().items())
+
+
+@pytest.mark.parametrize("setting", ["direct", "pretrain_finetune", "joint"])
+@pytest.mark.parametrize("stop_at", [2, 4, 9])
+def test_training_resumed_equals_uninterrupted(tmp_path: Path, setting: str, stop_at: int) -> None:
+    recipe, data = tiny_recipe(setting=setting), tiny_data(source=setting != "direct")
+    whole = result_of(run_all(recipe, data, tmp_path / "whole"))
+    asked = count(1)
+    stopped = result_of(run_all(recipe, data, tmp_path / "parts", should_stop=lambda: next(asked) == stop_at))
+    assert stopped.outcome == "stopped" and stopped.steps >= stop_at and stopped.test is None
+    resumed = result_of(run_all(recipe, data, tmp_path / "parts"))
+    assert (resumed.history, resumed.steps, resumed.test) == (whole.history, whole.steps, whole.test)
+    assert_same_weights(tmp_path / "whole", tmp_path / "parts")
+
+
+def test_training_killed_between_saves_resumes_to_the_same_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipe, data = tiny_recipe(), tiny_data()
+    whole = result_of(run_all(recipe, data, tmp_path / "whole"))
+    monkeypatch.setattr(loop, "SECONDS_BETWEEN_SAVES", 0.0)
+    killed = train(recipe, data, checkpoint_dir=tmp_path / "killed", encoder=tiny_encoder())
+    for event in killed:
+        if event.epoch == 3 and event.dev_f1 is not None:
+            break
+    del killed  # the process is gone; only the files remain
+    assert (tmp_path / "killed" / "state").is_dir()
+    resumed = result_of(run_all(recipe, data, tmp_path / "killed"))
+    assert (resumed.history, resumed.test, resumed.best_epoch) == (whole.history, whole.test, whole.best_epoch)
+    assert_same_weights(tmp_path / "whole", tmp_path / "killed")
+    assert not (tmp_path / "killed" / "state").exists()
+
+
+def test_training_finished_run_gives_its_result_again(tmp_path: Path) -> None:
+    recipe, data = tiny_recipe(max_epochs=2), tiny_data()
+    first = result_of(run_all(recipe, data, tmp_path))
+    again = run_all(recipe, data, tmp_path)
+    assert len(again) == 1 and again[0].result == first
+
+
+def test_training_refuses_folder_of_another_run(tmp_path: Path) -> None:
+    run_all(tiny_recipe(max_epochs=1), tiny_data(), tmp_path)
+    with pytest.raises(CheckpointError, match="another recipe"):
+        run_all(tiny_recipe(max_epochs=2), tiny_data(), tmp_path)
+    with pytest.raises(CheckpointError, match="another data"):
+        run_all(tiny_recipe(max_epochs=1), tiny_data(8), tmp_path)
+    assert result_of(run_all(tiny_recipe(max_epochs=2), tiny_data(), tmp_path, resume=False)).epochs == 2
+
+
+def test_training_without_dev_keeps_the_last_epoch_and_says_so(tmp_path: Path) -> None:
+    events = run_all(tiny_recipe(max_epochs=3), tiny_data(dev=False), tmp_path)
+    result = result_of(events)
+    assert result.outcome == "all_epochs" and result.epochs == 3 and result.dev is None and result.test is not None
+    assert any("No dev data" in note for note in result.notes)
+    assert [event.epoch for event in events if event.dev_f1 is not None] == []
+
+
+def test_training_early_stop_restores_the_best_epoch(tmp_path: Path) -> None:
+    events = run_all(tiny_recipe(max_epochs=60, patience=3), tiny_data(), tmp_path)
+    result = result_of(events)
+    assert result.outcome == "early_stop" and result.best_epoch == result.epochs - 3
+    scored = [(event.epoch, event.dev_f1, event.is_best) for event in events if event.dev_f1 is not None]
+    best = max(f1 for _, f1, _ in scored if f1 is not None)
+    assert result.dev is not None and result.dev.f1 == best
+    assert next(epoch for epoch, f1, _ in scored if f1 == best) == result.best_epoch
+    data = tiny_data()
+    from crossner_core.training.outcome import measure
+
+    assert measure(load_tagger(tmp_path), data.dev)[0] == result.dev
+
+
+def test_training_not_finite_loss_stops_and_keeps_what_was_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from crossner_core.models.tagger import Tagger
+
+    right, calls = Tagger.loss, count(1)
+    monkeypatch.setattr(
+        Tagger, "loss", lambda self, batch: right(self, batch) * (float("nan") if next(calls) > 7 else 1)
+    )
+    events = run_all(tiny_recipe(max_epochs=9), tiny_data(), tmp_path)
+    result = result_of(events)
+    assert result.outcome == "not_finite" and result.test is not None
+    assert any("step 8 (epoch 3, batch 2)" in event.message for event in events)
+    assert torch.isfinite(weights(tmp_path)["head.weight"]).all()
+
+
+def test_training_not_finite_from_the_start_leaves_no_tagger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from crossner_core.models.tagger import Tagger
+
+    monkeypatch.setattr(Tagger, "loss", lambda self, batch: self.head.weight.sum() * float("inf"))
+    result = result_of(run_all(tiny_recipe(), tiny_data(), tmp_path))
+    assert result.outcome == "not_finite" and result.checkpoint is None and result.test is None
+    with pytest.raises(CheckpointError):
+        load_tagger(tmp_path)
+
+
+def test_training_batch_of_one_and_sentence_of_one_token(tmp_path: Path) -> None:
+    train_set = (labelled(["Marble"], [(0, 1, "band")]), labelled(["Hello"], []))
+    data = TrainingData(train=train_set, types=TYPES, dev=train_set, test=(labelled([], []), *train_set))
+    result = result_of(run_all(tiny_recipe(batch_size=1, max_epochs=2), data, tmp_path))
+    assert len(result.predictions) == 3 and result.predictions[0] == ()
+
+
+def test_training_seventeen_types_some_absent(tmp_path: Path) -> None:
+    types = (*TYPES, *(f"type{number}" for number in range(14)))
+    data = replace(tiny_data(), types=types)
+    result = result_of(run_all(tiny_recipe(max_epochs=3), data, tmp_path))
+    assert result.test is not None and tuple(result.test.per_type) == types
+    assert result.test.per_type["type3"].support == 0 and result.test.per_type["type3"].f1 == 0.0
+    assert len(load_tagger(tmp_path).model.tags) == 1 + 2 * 17
+
+
+def test_training_data_refuses_empty_and_unknown() -> None:
+    with pytest.raises(BadInput, match="no training sentences"):
+        TrainingData(train=(), types=TYPES)
+    with pytest.raises(UnknownType, match=r"drummer.*person, band, location"):
+        TrainingData(train=(labelled(["Ines"], [(0, 1, "drummer")]),), types=TYPES)
+
+
+def test_training_transfer_needs_a_source(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match="needs sentences of the source corpus"):
+        run_all(tiny_recipe(setting="joint"), tiny_data(), tmp_path)
+
+
+def test_training_source_checkpoint_is_cached_and_reused(tmp_path: Path) -> None:
+    recipe, data, cache = tiny_recipe(setting="pretrain_finetune"), tiny_data(source=True), tmp_path / "cache"
+    fresh = result_of(run_all(recipe, data, tmp_path / "a"))
+    first = run_all(recipe, data, tmp_path / "b", source_cache=cache)
+    assert len(list(cache.iterdir())) == 1
+    second = run_all(recipe, data, tmp_path / "c", source_cache=cache)
+    assert any(event.phase == "source" and event.step for event in first)
+    assert not any(event.phase == "source" and event.step for event in second)
+    assert any("reused" in note for note in result_of(second).notes)
+    assert fresh.test == result_of(first).test == result_of(second).test
+    assert_same_weights(tmp_path / "a", tmp_path / "c")
+    run_all(tiny_recipe(setting="pretrain_finetune", source_epochs=1), data, tmp_path / "d", source_cache=cache)
+    assert len(list(cache.iterdir())) == 2
+
+
+def test_training_damaged_source_checkpoint_is_trained_again(tmp_path: Path) -> None:
+    recipe, data, cache = tiny_recipe(setting="pretrain_finetune"), tiny_data(source=True), tmp_path / "cache"
+    first = result_of(run_all(recipe, data, tmp_path / "a", source_cache=cache))
+    tensors = next(cache.iterdir()) / "tensors.safetensors"
+    tensors.write_bytes(tensors.read_bytes()[:100])
+    events = run_all(recipe, data, tmp_path / "b", source_cache=cache)
+    assert any("trained again" in event.message for event in events)
+    assert result_of(events).test == first.test
+
+
+def test_training_source_rows_move_by_type_name(tmp_path: Path) -> None:
+    from crossner_core.models.heads import head_tags
+    from crossner_core.training.predictor import build_model
+
+    source = build_model(tiny_recipe(), tiny_encoder(), ("location", "misc", "person"))
+    target = build_model(tiny_recipe(), tiny_encoder(), TYPES)
+    former = target.head.weight.clone()
+    shared = target.copy_shared_tags(source)
+    assert shared == ("O", "B-person", "I-person", "B-location", "I-location")
+    for at, tag in enumerate(head_tags(TYPES)):
+        expected = source.head.weight[source.tags.index(tag)] if tag in shared else former[at]
+        assert torch.equal(target.head.weight[at], expected)
+
+
+def test_training_joint_never_predicts_types_of_the_source_alone(tmp_path: Path) -> None:
+    data = tiny_data(source=True)
+    misc = tuple(labelled([f"thing{n}"], [(0, 1, "misc")]) for n in range(30))
+    data = replace(data, source_train=data.source_train + misc)
+    result = result_of(run_all(tiny_recipe(setting="joint", upsample=2), data, tmp_path))
+    tagger = load_tagger(tmp_path)
+    assert "B-misc" in tagger.model.tags and tagger.types == TYPES
+    found = tagger.predict_spans([item.sentence for item in misc])
+    assert all(span.type in TYPES for spans in found for span in spans)
+    assert result.test is not None and "misc" not in result.test.per_type

@@ -1,0 +1,74 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import fields
+
+import pytest
+
+from crossner_core.adaptation.transfer import needs_source, setting, setting_ids
+from crossner_core.errors import InvalidConfig
+from crossner_core.training.recipe import Recipe
+
+
+def test_recipe_round_trip_and_hash() -> None:
+    recipe = Recipe(seed=7, setting="joint")
+    assert Recipe.from_dict(recipe.to_dict()) == recipe
+    assert recipe.hash == Recipe(setting="joint", seed=7).hash != Recipe(seed=8, setting="joint").hash
+    assert Recipe(dropout=0) == Recipe(dropout=0.0) and Recipe(dropout=0).hash == Recipe(dropout=0.0).hash
+
+
+def test_recipe_unknown_key_names_the_valid_ones() -> None:
+    with pytest.raises(InvalidConfig, match=r"learning_rat\b.*learning_rate"):
+        Recipe.from_dict({"learning_rat": 1e-4})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("setting", "sideways"),
+        ("architecture", "forest"),
+        ("device", "abacus"),
+        ("batch_size", 0),
+        ("batch_size", 2.5),
+        ("batch_size", True),
+        ("learning_rate", float("nan")),
+        ("learning_rate", "fast"),
+        ("learning_rate", -1.0),
+        ("dropout", 1.0),
+        ("encoder", " "),
+        ("constrained", 1),
+    ],
+)
+def test_recipe_refuses_bad_values(name: str, value: object) -> None:
+    with pytest.raises(InvalidConfig, match=name):
+        Recipe.from_dict({name: value})
+
+
+def test_recipe_fields_explain_themselves() -> None:
+    for spec in fields(Recipe):
+        assert spec.metadata["help"].endswith("."), spec.name
+        assert spec.metadata["group"] in {"model", "target", "source", "machine"}
+        if isinstance(spec.default, int | float) and not isinstance(spec.default, bool):
+            assert spec.metadata["min"] <= spec.default <= spec.metadata["max"]
+
+
+def test_recipe_and_results_import_without_torch() -> None:
+    code = (
+        "import sys\n"
+        "import crossner_core.training.recipe, crossner_core.training.events, crossner_core.training.data\n"
+        "import crossner_core.evaluation.agreement, crossner_core.experiments.few_shot\n"
+        "import crossner_core.experiments.published\n"
+        "crossner_core.training.recipe.Recipe()\n"
+        "heavy = {'torch', 'transformers', 'streamlit', 'sqlalchemy', 'spacy'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_setting_registry_names_the_known_ones() -> None:
+    assert setting_ids() == ("direct", "pretrain_finetune", "joint")
+    assert [needs_source(id) for id in setting_ids()] == [False, True, True]
+    with pytest.raises(InvalidConfig, match="direct, pretrain_finetune, joint"):
+        setting("sideways")

@@ -1,0 +1,180 @@
+"""The worker process: trains, is killed, is stopped, and another one goes on."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from db import job_rows, run_rows
+from db.engine import Store
+from tests.training_store import own_dataset, person, recipe_here, start_worker, work
+from workbench import adaptation, jobs
+from workbench.adaptation import get_run, start_run
+
+# Saves after every step, and takes its time over one, so that a test can catch it half-way.
+SLOW = (
+    "import time, crossner_core.training.loop as loop, crossner_core.training.stage as stage\n"
+    "loop.SECONDS_BETWEEN_SAVES = 0.0\n"
+    "step = stage.StageRun._step\n"
+    "stage.StageRun._step = lambda self, indices: (time.sleep(0.05), step(self, indices))[1]\n"
+)
+QUICK_TO_NOTICE = "import workbench.jobs as jobs\njobs.STALE_SECONDS = 1.0\njobs.GONE_SECONDS = 0.5\n"
+
+
+def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 60) -> None:
+    end = time.monotonic() + seconds
+    while not condition():
+        if process.poll() is not None:
+            assert process.stderr is not None
+            pytest.fail(f"the worker ended with {process.returncode}: {process.stderr.read()[-2000:]}")
+        if time.monotonic() > end:
+            process.kill()
+            pytest.fail("waited too long for the worker")
+        time.sleep(0.05)
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    _, errors = process.communicate(timeout=90)
+    assert process.returncode == 0, errors
+    return errors
+
+
+def steps_done(store: Store, run_id: int) -> int:
+    with store.read() as session:
+        return max((event.step for event in run_rows.events(session, run_id)), default=0)
+
+
+def test_worker_trains_a_run_and_keeps_its_scores(store: Store, tmp_path: Path) -> None:
+    actor = person(store, "researcher")
+    data = own_dataset(store, actor)
+    run_id = start_run(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path))
+    assert get_run(store, actor, run_id).run.state == "queued"
+    assert work(store, tmp_path / "home") == 1
+    detail = get_run(store, actor, run_id)
+    assert detail.run.state == "done" and detail.run.error is None
+    assert detail.run.test_f1 is not None and detail.run.dev_f1 is not None
+    assert detail.run.progress == 1.0 and detail.run.has_checkpoint
+    assert detail.result is not None and detail.result["test"]["sentences"] == 6
+    assert any(event.dev_f1 is not None for event in detail.events)
+    assert get_run(store, actor, run_id, after=detail.events[-1].number).events == ()
+    assert (tmp_path / "home" / "checkpoints" / f"run-{run_id}" / "tagger").is_dir()
+    assert not jobs.worker_status(store).alive  # it signed off
+
+
+def test_worker_killed_run_goes_on_in_another_and_ends_the_same(store: Store, tmp_path: Path) -> None:
+    actor = person(store, "researcher")
+    data = own_dataset(store, actor)
+    recipe = recipe_here(tmp_path, max_epochs=6)
+    reference = start_run(store, actor, dataset_id=data.id, recipe=recipe)
+    assert work(store, tmp_path / "home") == 1
+
+    killed = start_run(store, actor, dataset_id=data.id, recipe=recipe)
+    first = start_worker(store, tmp_path / "home", prelude=SLOW)
+    state = tmp_path / "home" / "checkpoints" / f"run-{killed}" / "state"
+    wait_for(lambda: state.is_dir() and steps_done(store, killed) >= 12, first)
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    assert get_run(store, actor, killed).run.state == "running"
+
+    time.sleep(1.0)
+    finish(start_worker(store, tmp_path / "home", prelude=QUICK_TO_NOTICE))
+    one, two = get_run(store, actor, reference), get_run(store, actor, killed)
+    assert two.run.state == "done", two.run.error
+    assert one.result is not None and two.result is not None
+    for part in ("test", "dev", "confusion", "predictions", "history", "best_epoch", "steps"):
+        assert one.result[part] == two.result[part], part
+    assert any("Resumed" in event.message for event in two.events)
+    measured = [event.epoch for event in two.events if event.dev_f1 is not None]
+    assert len(measured) == len(set(measured))
+    with store.read() as session:
+        assert job_rows.for_runs(session, [killed])[killed].attempts == 2
+
+
+def test_worker_sigterm_gives_the_job_back_with_its_state(store: Store, tmp_path: Path) -> None:
+    actor = person(store, "researcher")
+    data = own_dataset(store, actor)
+    run_id = start_run(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path, max_epochs=8))
+    process = start_worker(store, tmp_path / "home", prelude=SLOW, once=False)
+    wait_for(lambda: steps_done(store, run_id) >= 6, process)
+    assert jobs.worker_status(store).alive
+    process.send_signal(signal.SIGTERM)
+    finish(process)
+    assert get_run(store, actor, run_id).run.state == "queued"
+    with store.read() as session:
+        job = job_rows.for_runs(session, [run_id])[run_id]
+        assert (job.state, job.attempts, job.worker) == ("queued", 0, None)
+    assert (tmp_path / "home" / "checkpoints" / f"run-{run_id}" / "state").is_dir()
+    assert work(store, tmp_path / "home") == 1
+    assert get_run(store, actor, run_id).run.state == "done"
+
+
+def test_worker_stops_a_cancelled_run(store: Store, tmp_path: Path) -> None:
+    actor = person(store, "researcher")
+    data = own_dataset(store, actor)
+    run_id = start_run(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path, max_epochs=500, patience=500))
+    process = start_worker(store, tmp_path / "home", prelude=SLOW)
+    wait_for(lambda: steps_done(store, run_id) >= 6, process)
+    assert adaptation.cancel(store, actor, run_id) == "running"
+    finish(process)
+    detail = get_run(store, actor, run_id)
+    assert detail.run.state == "cancelled" and detail.run.finished_at is not None
+    assert not (tmp_path / "home" / "checkpoints" / f"run-{run_id}").exists()
+    assert work(store, tmp_path / "home") == 0
+
+
+def test_worker_says_why_a_run_failed(store: Store, tmp_path: Path) -> None:
+    actor = person(store, "researcher")
+    data = own_dataset(store, actor)
+    lost = recipe_here(tmp_path, encoder=str(tmp_path / "nowhere"))
+    wild = recipe_here(tmp_path, learning_rate=1e-2, head_learning_rate=1e-1, clip_norm=1e3)
+    missing = start_run(store, actor, dataset_id=data.id, recipe=lost)
+    fine = start_run(store, actor, dataset_id=data.id, recipe=wild)
+    assert work(store, tmp_path / "home") == 2
+    failed = get_run(store, actor, missing)
+    assert failed.run.state == "failed" and "nowhere" in (failed.run.error or "")
+    assert "nowhere" in failed.events[-1].message
+    assert get_run(store, actor, fine).run.state == "done"  # the worker went on
+
+
+def test_worker_not_finite_loss_fails_with_advice(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from crossner_core.training.stage import StageRun
+
+    actor = person(store, "researcher")
+    data = own_dataset(store, actor)
+    run_id = start_run(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path))
+    monkeypatch.setattr(StageRun, "_step", lambda self, indices: float("nan"))
+    assert work(store, tmp_path / "home") == 1
+    run = get_run(store, actor, run_id).run
+    assert run.state == "failed" and "learning rate" in (run.error or "")
+
+
+def test_worker_full_disk_fails_with_advice(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    actor = person(store, "researcher")
+    data = own_dataset(store, actor)
+    run_id = start_run(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path))
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _folder: usage._replace(free=1_000_000))
+    assert work(store, tmp_path / "home") == 1
+    run = get_run(store, actor, run_id).run
+    assert run.state == "failed" and "1 MB are free" in (run.error or "")
+
+
+def test_worker_reads_a_source_corpus_once_for_two_runs(store: Store, tmp_path: Path) -> None:
+    actor = person(store, "researcher")
+    own_dataset(store, actor, name="conll2003", train=16)
+    data = own_dataset(store, actor)
+    recipes = [recipe_here(tmp_path, setting="pretrain_finetune", seed=seed) for seed in (1, 2)]
+    runs = [start_run(store, actor, dataset_id=data.id, recipe=recipe) for recipe in recipes]
+    assert work(store, tmp_path / "home") == 2
+    details = [get_run(store, actor, run_id) for run_id in runs]
+    assert [detail.run.state for detail in details] == ["done", "done"]
+    assert not any("reused" in event.message for event in details[0].events)
+    assert any("reused" in event.message for event in details[1].events)

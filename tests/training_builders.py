@@ -1,0 +1,115 @@
+"""Small sentences, a small encoder and small runs for the tests of the training engine."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import torch
+from transformers import BertConfig, BertModel, BertTokenizer
+
+from crossner_core.encoders import Encoder, weights_fingerprint
+from crossner_core.schema import LabelledSentence, Span, sentence_from_words
+from crossner_core.training.data import TrainingData
+from crossner_core.training.recipe import Recipe
+
+BANDS = ["Quiet Harbour", "The Tin Foxes", "Marble", "North of Noon", "Lanterns"]
+PEOPLE = ["Ada Brook", "Milo Fenn", "Ines", "Otto Vale Junior"]
+PLACES = ["Leeds", "New Haven", "Oslo", "Porto"]
+PATTERNS = [
+    ("{p} sang with {b} in {c} .", "pbc"),
+    ("{b} toured {c} last year .", "bc"),
+    ("In {c} , {p} left {b} .", "cpb"),
+    ("{p} was born in {c} .", "pc"),
+]
+TYPES = ("person", "band", "location")
+
+
+def labelled(words: list[str], spans: list[tuple[int, int, str]], id: str = "s") -> LabelledSentence:
+    """Return a sentence of these words with these spans."""
+    return LabelledSentence(sentence_from_words(words, id=id), tuple(Span(*span) for span in spans))
+
+
+def own_sentences(count: int, *, offset: int = 0) -> tuple[LabelledSentence, ...]:
+    """Return sentences about made-up bands, people and places."""
+    made = []
+    for at in range(offset, offset + count):
+        pattern, _ = PATTERNS[at % len(PATTERNS)]
+        names = {
+            "p": ("person", PEOPLE[at % len(PEOPLE)]),
+            "b": ("band", BANDS[at % len(BANDS)]),
+            "c": ("location", PLACES[(at // 2) % len(PLACES)]),
+        }
+        words: list[str] = []
+        spans: list[tuple[int, int, str]] = []
+        for piece in pattern.split():
+            if piece.startswith("{"):
+                type_name, name = names[piece[1]]
+                spans.append((len(words), len(words) + len(name.split()), type_name))
+                words += name.split()
+            else:
+                words.append(piece)
+        made.append(labelled(words, spans, id=f"own-{at}"))
+    return tuple(made)
+
+
+def tiny_encoder(*, dropout: float = 0.1, seed: int = 3, positions: int = 64) -> Encoder:
+    """Return a randomly initialised BERT of two layers that knows the words of the own sentences."""
+    words = sorted({word.lower() for item in own_sentences(60) for word in item.sentence.words})
+    vocab = {word: at for at, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *words, "un", "##able"])}
+    tokenizer = BertTokenizer(vocab=vocab, do_lower_case=True, model_max_length=positions)
+    config = BertConfig(
+        vocab_size=len(vocab),
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=48,
+        max_position_embeddings=positions,
+        hidden_dropout_prob=dropout,
+        attention_probs_dropout_prob=dropout,
+    )
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = BertModel(config, add_pooling_layer=False)
+    return Encoder(model, tokenizer, 32, positions, "tiny", weights_fingerprint(model))
+
+
+def save_encoder(folder: Path, **changes: object) -> Path:
+    """Write the tiny encoder as a local folder; `changes` go into its tokenizer config."""
+    encoder = tiny_encoder()
+    encoder.model.save_pretrained(folder)
+    encoder.tokenizer.save_pretrained(folder)
+    if changes:
+        path = folder / "tokenizer_config.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    return folder
+
+
+def tiny_recipe(**changes: object) -> Recipe:
+    """Return a recipe that trains the tiny encoder in a moment, in single precision on the CPU."""
+    values: dict[str, object] = {
+        "learning_rate": 5e-3,
+        "head_learning_rate": 1e-2,
+        "source_learning_rate": 5e-3,
+        "batch_size": 4,
+        "max_epochs": 5,
+        "max_length": 64,
+        "min_epoch_steps": 1,
+        "source_epochs": 2,
+        "source_batch_size": 4,
+        "precision": "fp32",
+        "device": "cpu",
+    }
+    return Recipe.from_dict({**values, **changes})
+
+
+def tiny_data(count: int = 12, *, source: bool = False, dev: bool = True) -> TrainingData:
+    """Return training, dev and test sentences, with source sentences when asked for."""
+    there = own_sentences(16, offset=100) if source else ()
+    return TrainingData(
+        train=own_sentences(count),
+        types=TYPES,
+        dev=own_sentences(6, offset=30) if dev else (),
+        test=own_sentences(6, offset=40),
+        source_train=there,
+    )

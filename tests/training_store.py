@@ -1,0 +1,74 @@
+"""Builders for tests of retraining: a researcher, a data set of own sentences, a worker in this process."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from crossner_core.formats import write
+from crossner_core.schema import LabelledSentence
+from crossner_core.training.recipe import Recipe
+from db import account_rows
+from db.engine import Store
+from tests.training_builders import own_sentences, save_encoder, tiny_recipe
+from workbench.actors import Actor
+from workbench.datasets import DatasetView, import_dataset
+from workbench.settings import Settings
+from workbench.worker import Worker
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def person(store: Store, role: str, name: str | None = None) -> Actor:
+    """Add an account that nobody can sign in to."""
+    with store.write() as session:
+        user = account_rows.add(session, name=name or role, display_name=role.title(), password_hash="!", role=role)
+        return Actor(user.id, user.name, user.display_name, user.role)
+
+
+def as_jsonl(items: tuple[LabelledSentence, ...]) -> bytes:
+    return write(items, "jsonl").encode()
+
+
+def own_dataset(store: Store, actor: Actor, *, name: str = "own", train: int = 24, test: bool = True) -> DatasetView:
+    """Import a data set of own sentences."""
+    splits: dict[str, Any] = {
+        "train": ("train.jsonl", as_jsonl(own_sentences(train))),
+        "dev": ("dev.jsonl", as_jsonl(own_sentences(6, offset=30))),
+    }
+    if test:
+        splits["test"] = ("test.jsonl", as_jsonl(own_sentences(6, offset=40)))
+    return import_dataset(store, actor, name=name, splits=splits)
+
+
+def recipe_here(folder: Path, **changes: object) -> Recipe:
+    """Return a recipe whose encoder is a tiny one in a folder."""
+    place = folder / "encoder"
+    if not place.is_dir():
+        save_encoder(place)
+    return tiny_recipe(**{"encoder": str(place), **changes})
+
+
+def settings_for(store: Store, home: Path) -> Settings:
+    return Settings(home=home, database_url=str(store.url), worker_threads=1)
+
+
+def work(store: Store, home: Path) -> int:
+    """Let a worker in this process empty the queue; return the number of jobs."""
+    return Worker(store, settings_for(store, home)).run(once=True)
+
+
+def start_worker(store: Store, home: Path, *, prelude: str = "", once: bool = True) -> subprocess.Popen[str]:
+    """Start a worker process; `prelude` is run in it before."""
+    code = f"{prelude}\nfrom workbench.worker import main\nraise SystemExit(main(once={once}))"
+    environment = {
+        **os.environ,
+        "CROSSNER_HOME": str(home),
+        "CROSSNER_DATABASE_URL": str(store.url),
+        "CROSSNER_WORKER_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+    }
+    return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)

@@ -1,0 +1,398 @@
+"""From gold to a trained tagger: freeze, start runs and curves, watch, cancel. The worker does the training."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from crossner_core.adaptation.transfer import needs_source
+from crossner_core.errors import InvalidConfig, NotFound
+from crossner_core.training.recipe import Recipe
+from db import dataset_rows, job_rows, run_rows, snapshot_rows
+from db.engine import Session, Store
+from db.training_tables import Job, Run
+from workbench import jobs
+from workbench.access import enter
+from workbench.actors import Actor, fresh, require
+from workbench.curves import Comparison, CurvePoint, Series, compare, curve, recipe_family
+from workbench.jobs import WorkerStatus, worker_status
+from workbench.snapshots import MAY_CHANGE, MAY_LOOK, SnapshotView, find_snapshot, freeze, list_snapshots
+from workbench.training_data import require_source
+
+__all__ = [
+    "Comparison",
+    "CurvePoint",
+    "EventView",
+    "FewShot",
+    "RunDetail",
+    "RunView",
+    "Series",
+    "SnapshotView",
+    "WorkerStatus",
+    "cancel",
+    "compare",
+    "curve",
+    "find_snapshot",
+    "freeze",
+    "get_run",
+    "list_runs",
+    "list_snapshots",
+    "start_few_shot",
+    "start_run",
+    "worker_status",
+]
+
+SIZES = (10, 25, 40, 55, 70, 85, 100, 150, 200, 300, 400)
+SEEDS = (555, 666, 777)
+MOST_CELLS = 200
+# Runs that a person waits for go before the many of a curve.
+RUN_PRIORITY, CELL_PRIORITY = 10, 20
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run in a list; F1 in [0, 1]. `size` is the number of training sentences, all of them where `is_whole`."""
+
+    id: int
+    campaign_id: int | None
+    snapshot: str | None
+    dataset: str | None
+    group_id: str | None
+    size: int
+    is_whole: bool
+    seed: int
+    recipe: Mapping[str, Any]
+    family: str
+    state: str
+    progress: float
+    message: str
+    error: str | None
+    dev_f1: float | None
+    test_f1: float | None
+    cancel_requested: bool
+    has_checkpoint: bool
+    created_at: dt.datetime
+    started_at: dt.datetime | None
+    finished_at: dt.datetime | None
+
+    @property
+    def title(self) -> str:
+        """Name the run in a few words."""
+        return f"run {self.id} · {self.recipe['setting']} · {self.size} sentences · seed {self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class EventView:
+    """One line of a run's log; F1 in [0, 1]."""
+
+    number: int
+    phase: str
+    step: int
+    epoch: float
+    loss: float | None
+    dev_f1: float | None
+    is_best: bool
+    message: str
+    at: dt.datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RunDetail:
+    """A run with its log and, once done, its result (RunResult.to_dict); `reasons` say what it lacks."""
+
+    run: RunView
+    events: tuple[EventView, ...]
+    result: Mapping[str, Any] | None
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FewShot:
+    """A started curve: its group, its runs by (size, seed), and how many of them were there before."""
+
+    group_id: str
+    runs: Mapping[tuple[int, int], int]
+    started: int
+    reused: int
+
+
+def start_run(
+    store: Store,
+    actor: Actor,
+    *,
+    campaign_id: int | None = None,
+    snapshot_id: int | None = None,
+    dataset_id: int | None = None,
+    recipe: Recipe | Mapping[str, Any],
+    size: int | None = None,
+) -> int:
+    """Queue a training of a recipe on a snapshot or a data set; return the run's id.
+
+    `size` trains on a random subset (drawn with the recipe's seed). Raises InvalidConfig for a recipe or size out of
+    range, NotFound for a source corpus that is not here.
+    """
+    require(actor, *MAY_CHANGE)
+    chosen = _recipe(recipe)
+    with store.write() as session:
+        target = _target(session, actor, campaign_id, snapshot_id, dataset_id, MAY_CHANGE)
+        if needs_source(chosen.setting):
+            require_source(session, chosen)
+        if size is not None and not 1 <= size <= target.sentences:
+            raise InvalidConfig(f"size is {size}; there are {target.sentences} training sentences, choose 1 to that.")
+        return _add(session, actor, target, chosen, size=size, group_id=None, priority=RUN_PRIORITY)
+
+
+def start_few_shot(
+    store: Store,
+    actor: Actor,
+    *,
+    campaign_id: int | None = None,
+    snapshot_id: int | None = None,
+    dataset_id: int | None = None,
+    recipe: Recipe | Mapping[str, Any],
+    sizes: Iterable[int] = SIZES,
+    seeds: Iterable[int] = SEEDS,
+) -> FewShot:
+    """Queue a run for every size and seed; sizes above what there is become one point at all of it.
+
+    A cell that was trained (or waits) with the same data, recipe, size and seed is not trained again.
+    """
+    require(actor, *MAY_CHANGE)
+    chosen, seeds = _recipe(recipe), tuple(dict.fromkeys(seeds))
+    with store.write() as session:
+        target = _target(session, actor, campaign_id, snapshot_id, dataset_id, MAY_CHANGE)
+        if needs_source(chosen.setting):
+            require_source(session, chosen)
+        capped = _sizes(sizes, target.sentences)
+        if not seeds or len(capped) * len(seeds) > MOST_CELLS:
+            raise InvalidConfig(
+                f"{len(capped)} sizes × {len(seeds)} seeds are too many or none; choose 1 to {MOST_CELLS} runs."
+            )
+        group_id, runs, reused = uuid.uuid4().hex[:12], {}, 0
+        for seed in seeds:
+            for size in capped:
+                cell = replace(chosen, seed=seed)
+                known = _twin(session, target, cell, size)
+                reused += known is not None
+                runs[size, seed] = known or _add(
+                    session, actor, target, cell, size=size, group_id=group_id, priority=CELL_PRIORITY
+                )
+        return FewShot(group_id, runs, len(runs) - reused, reused)
+
+
+def cancel(store: Store, actor: Actor, run_id: int) -> str:
+    """Cancel a run; return its state now (`running` until the worker has stopped at its next step)."""
+    require(actor, *MAY_CHANGE)
+    with store.read() as session:
+        fresh(session, actor, *MAY_CHANGE)
+        run = _run(session, run_id)
+        job = job_rows.for_runs(session, [run_id]).get(run_id)
+    if job is None or run.state in run_rows.FINAL:
+        return run.state
+    return jobs.cancel_job(store, actor, job.id)
+
+
+def cancel_group(store: Store, actor: Actor, group_id: str) -> int:
+    """Cancel all runs of a curve that have not ended; return how many."""
+    require(actor, *MAY_CHANGE)
+    with store.read() as session:
+        fresh(session, actor, *MAY_CHANGE)
+        found = [run.id for run in run_rows.listed(session, group_id=group_id, states=("queued", "running"))]
+    for run_id in found:
+        cancel(store, actor, run_id)
+    return len(found)
+
+
+def list_runs(
+    store: Store,
+    actor: Actor,
+    campaign_id: int | None = None,
+    *,
+    dataset_id: int | None = None,
+    group_id: str | None = None,
+    states: Sequence[str] = (),
+    limit: int = 1000,
+) -> tuple[RunView, ...]:
+    """Return runs, newest first: a campaign's, a data set's, a curve's, or all."""
+    require(actor, *MAY_LOOK)
+    with store.read() as session:
+        if campaign_id is not None:
+            enter(session, actor, campaign_id, *MAY_LOOK)
+        elif dataset_id is not None:
+            fresh(session, actor, *MAY_LOOK)
+        else:
+            fresh(session, actor, *MAY_CHANGE)
+        rows = run_rows.listed(
+            session, campaign_id=campaign_id, dataset_id=dataset_id, group_id=group_id, states=states, limit=limit
+        )
+        found = job_rows.for_runs(session, [row.id for row in rows])
+        return tuple(_view(row, found.get(row.id)) for row in rows)
+
+
+def get_run(store: Store, actor: Actor, run_id: int, *, after: int = 0) -> RunDetail:
+    """Return a run with the lines of its log after number `after`."""
+    require(actor, *MAY_LOOK)
+    with store.read() as session:
+        run = _run(session, run_id)
+        if run.campaign_id is not None:
+            enter(session, actor, run.campaign_id, *MAY_LOOK)
+        else:
+            fresh(session, actor, *MAY_LOOK)
+        lines = run_rows.events(session, run_id, after=after)
+        events = tuple(EventView(**{name: getattr(line, name) for name in EventView.__slots__}) for line in lines)
+        shown = _view(run, job_rows.for_runs(session, [run_id]).get(run_id))
+        return RunDetail(shown, events, run.result, _reasons(run))
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What to train on; `sentences` counts its training sentences."""
+
+    campaign_id: int | None
+    snapshot_id: int | None
+    dataset_id: int | None
+    sentences: int
+
+
+def _target(
+    session: Session,
+    actor: Actor,
+    campaign_id: int | None,
+    snapshot_id: int | None,
+    dataset_id: int | None,
+    roles: Sequence[str],
+) -> _Target:
+    if (snapshot_id is None) == (dataset_id is None):
+        raise InvalidConfig("Name a snapshot or a data set to train on: one of them, not both.")
+    if dataset_id is not None:
+        fresh(session, actor, *roles)
+        if campaign_id is not None:
+            enter(session, actor, campaign_id, *roles)
+        dataset = dataset_rows.get(session, dataset_id)
+        if dataset is None:
+            raise NotFound(f"There is no data set {dataset_id}.")
+        count = next((part.sentences for part in dataset.splits if part.split == "train"), 0)
+        if not count:
+            raise InvalidConfig(f"The data set {dataset.name!r} has no train split; import one.")
+        return _Target(campaign_id, None, dataset_id, count)
+    assert snapshot_id is not None
+    snapshot = snapshot_rows.get(session, snapshot_id)
+    if snapshot is None or campaign_id not in (None, snapshot.campaign_id):
+        raise NotFound(f"There is no snapshot {snapshot_id} of this campaign.")
+    enter(session, actor, snapshot.campaign_id, *roles)
+    return _Target(snapshot.campaign_id, snapshot_id, None, int(snapshot.counts["pool"]))
+
+
+def _add(
+    session: Session,
+    actor: Actor,
+    target: _Target,
+    recipe: Recipe,
+    *,
+    size: int | None,
+    group_id: str | None,
+    priority: int,
+) -> int:
+    whole = size is None or size >= target.sentences
+    run_id = run_rows.add(
+        session,
+        {
+            "campaign_id": target.campaign_id,
+            "snapshot_id": target.snapshot_id,
+            "dataset_id": target.dataset_id,
+            "group_id": group_id,
+            "size": None if whole else size,
+            "order_seed": None if whole else recipe.seed,
+            "recipe": recipe.to_dict(),
+            "recipe_hash": recipe.hash,
+            "seed": recipe.seed,
+            "created_by": actor.id or None,
+        },
+    )
+    job_rows.add(
+        session,
+        kind="run",
+        payload={},
+        run_id=run_id,
+        campaign_id=target.campaign_id,
+        created_by=actor.id or None,
+        priority=priority,
+    )
+    return run_id
+
+
+def _twin(session: Session, target: _Target, recipe: Recipe, size: int) -> int | None:
+    whole = size >= target.sentences
+    found = run_rows.twin(
+        session,
+        snapshot_id=target.snapshot_id,
+        dataset_id=target.dataset_id,
+        recipe_hash=recipe.hash,
+        size=None if whole else size,
+        order_seed=None if whole else recipe.seed,
+    )
+    return found.id if found else None
+
+
+def _sizes(sizes: Iterable[int], most: int) -> list[int]:
+    given = sorted(set(sizes))
+    if not given or given[0] < 1:
+        raise InvalidConfig(f"sizes are {given}; give whole numbers from 1 up.")
+    return sorted({min(size, most) for size in given})
+
+
+def _recipe(recipe: Recipe | Mapping[str, Any]) -> Recipe:
+    return recipe if isinstance(recipe, Recipe) else Recipe.from_dict(recipe)
+
+
+def _run(session: Session, run_id: int) -> Run:
+    run = run_rows.get(session, run_id)
+    if run is None:
+        raise NotFound(f"There is no run {run_id}.")
+    return run
+
+
+def _view(run: Run, job: Job | None) -> RunView:
+    dataset = run.dataset
+    total = run.snapshot.counts["pool"] if run.snapshot else 0
+    if dataset is not None:
+        total = next((part.sentences for part in dataset.splits if part.split == "train"), 0)
+    return RunView(
+        id=run.id,
+        campaign_id=run.campaign_id,
+        snapshot=run.snapshot.hash if run.snapshot else None,
+        dataset=dataset.name if dataset else None,
+        group_id=run.group_id,
+        size=run.size or total,
+        is_whole=run.size is None,
+        seed=run.seed,
+        recipe=run.recipe,
+        family=recipe_family(run.recipe),
+        state=run.state,
+        progress=job.progress if job else 0.0,
+        message=job.message if job else "",
+        error=run.error,
+        dev_f1=run.dev_f1,
+        test_f1=run.test_f1,
+        cancel_requested=bool(job and job.cancel_requested),
+        has_checkpoint=run.checkpoint is not None,
+        created_at=run.created_at,
+        started_at=run.started_at,
+        finished_at=run.finished_at,
+    )
+
+
+def _reasons(run: Run) -> tuple[str, ...]:
+    if run.state != "done" or run.result is None:
+        return ()
+    found = list(run.result.get("notes", ()))
+    if run.test_f1 is None:
+        found.append("No test score: there is no test gold in what it was trained on.")
+    if run.dev_f1 is None:
+        found.append("No dev score: there is no dev gold in what it was trained on.")
+    if run.size is not None:
+        found.append("Its weights were not kept: it is a point of a curve, trained on a part of the gold.")
+    return tuple(found)

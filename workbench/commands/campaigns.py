@@ -1,0 +1,112 @@
+"""`workbench campaign`: campaigns as a whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from workbench.commands import common
+
+app = typer.Typer(help="Campaigns: list, create, show, members, import.", no_args_is_help=True)
+
+
+@app.command("list")
+def list_() -> None:
+    """List the campaigns."""
+    from workbench import campaigns
+
+    views = campaigns.list_campaigns(common.PLACE.store, common.PLACE.actor, archived=True)
+    rows = [
+        (one.id, one.name, one.domain_name, one.sentences, one.gold, "yes" if one.archived else "no") for one in views
+    ]
+    common.table(rows, ("no", "name", "domain", "sentences", "gold", "archived"))
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(help="Name of the new campaign.")],
+    domain: Annotated[str, typer.Option(help="Domain, by name (see workbench domain list).")],
+    blind: Annotated[float, typer.Option(help="Share of sentences that annotator 2 sees blind.")] = 0.1,
+    control: Annotated[float, typer.Option(help="Share of sentences whose suggestions are withheld.")] = 0.1,
+    endpoint: Annotated[str | None, typer.Option(help="SPARQL endpoint; default is the bundled sample.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of what is drawn at random.")] = 0,
+    member: Annotated[list[str] | None, typer.Option(help="Account that works in it; may be given again.")] = None,
+) -> None:
+    """Create an empty campaign."""
+    from workbench import campaigns, domains
+
+    campaign_id = campaigns.create_campaign(
+        common.PLACE.store,
+        common.PLACE.actor,
+        name=name,
+        domain=domains.get_domain(common.PLACE.store, domain),
+        blind_share=blind,
+        control_share=control,
+        endpoint=endpoint,
+        seed=seed,
+        member_ids=[common.find_person(one).id for one in member or ()],
+    )
+    typer.echo(f"Campaign {campaign_id}: {name}")
+
+
+@app.command()
+def show(name: Annotated[str, typer.Argument(help="Campaign, by name or number.")]) -> None:
+    """Show a campaign's settings, members and progress."""
+    view = common.find_campaign(name)
+    typer.echo(f"{view.id}: {view.name} · domain {view.domain_name} · {view.sentences} sentences {view.splits}")
+    typer.echo(
+        f"blind {view.blind_share:.0%} · control {view.control_share:.0%} · "
+        f"suggestions {'on' if view.suggestions_on else 'off'} from {view.endpoint or 'the bundled sample'}"
+    )
+    typer.echo("members: " + (", ".join(f"{one.name} ({one.role})" for one in view.members) or "none"))
+    rows = [(one.stage, one.waiting, one.open, one.leased, one.done, one.parked) for one in view.stages]
+    common.table(rows, ("stage", "waiting", "open", "leased", "done", "parked"))
+
+
+@app.command()
+def members(
+    name: Annotated[str, typer.Argument(help="Campaign, by name or number.")],
+    people: Annotated[list[str], typer.Argument(help="Account names to add.")],
+) -> None:
+    """Add people to a campaign."""
+    from workbench import campaigns
+
+    ids = [common.find_person(one).id for one in people]
+    campaigns.add_members(common.PLACE.store, common.PLACE.actor, common.find_campaign(name).id, ids)
+    typer.echo(f"{', '.join(people)}: in {name} now.")
+
+
+@app.command("import")
+def import_(
+    file: Annotated[Path, typer.Argument(help="Zip file that `workbench export --layer all` wrote.")],
+    name: Annotated[str | None, typer.Option(help="Name of the new campaign. Default: the name in the file.")] = None,
+) -> None:
+    """Make a new campaign from an exported one, with all its layers."""
+    from workbench import archive
+
+    campaign_id = archive.import_campaign(common.PLACE.store, common.PLACE.actor, common.read_in(file), name=name)
+    typer.echo(f"Campaign {campaign_id} was imported.")
+
+
+@app.command()
+def preannotate(name: Annotated[str, typer.Argument(help="Campaign, by name or number.")]) -> None:
+    """Ask the worker to pre-annotate new sentences from links and gazetteer."""
+    from workbench import jobs
+
+    job = jobs.queue_preannotation(common.PLACE.store, common.PLACE.actor, common.find_campaign(name).id)
+    typer.echo(f"Job {job} is queued. {jobs.worker_status(common.PLACE.store).sentence}")
+
+
+@app.command("score-pool")
+def score_pool(
+    name: Annotated[str, typer.Argument(help="Campaign, by name or number.")],
+    run: Annotated[int | None, typer.Option(help="Run whose checkpoint to use. Default: the best one.")] = None,
+) -> None:
+    """Ask the worker to pre-annotate the pool with a trained checkpoint."""
+    from workbench import jobs
+
+    campaign_id = common.find_campaign(name).id
+    job = jobs.queue_pool_scoring(common.PLACE.store, common.PLACE.actor, campaign_id, run_id=run)
+    typer.echo(f"Job {job} is queued. {jobs.worker_status(common.PLACE.store).sentence}")

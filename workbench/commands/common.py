@@ -1,0 +1,165 @@
+"""What all commands share: who acts, where the store is, tables, and finding a campaign by name."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+if TYPE_CHECKING:
+    from db.engine import Store
+    from workbench.actors import Actor
+    from workbench.settings import Settings
+    from workbench.views import CampaignView
+
+CampaignName = Annotated[str, typer.Option("--campaign", "-c", help="Campaign, by name or number.")]
+MaybeCampaign = Annotated[str | None, typer.Option("--campaign", "-c", help="Campaign, by name or number.")]
+MaybeDataset = Annotated[str | None, typer.Option("--dataset", "-d", help="Data set, by name.")]
+
+
+@dataclass
+class Place:
+    """The options before the command: where the data lies and as whom to act."""
+
+    home: Path | None = None
+    as_name: str | None = None
+    _store: Store | None = field(default=None, repr=False)
+
+    @property
+    def settings(self) -> Settings:
+        from workbench.settings import get_settings
+
+        found = get_settings()
+        return found.model_copy(update={"home": self.home}) if self.home else found
+
+    @property
+    def store(self) -> Store:
+        """The store, at its newest migration."""
+        from db.migrate import migrate
+        from workbench.settings import open_store
+
+        if self._store is None:
+            self._store = open_store(self.settings)
+            migrate(self._store)
+        return self._store
+
+    @property
+    def has_admin(self) -> bool:
+        from crossner_core.errors import NotFound
+        from workbench import accounts
+
+        try:
+            accounts.operator(self.store)
+        except NotFound:
+            return False
+        return True
+
+    @property
+    def actor(self) -> Actor:
+        """The person named by --as, or the oldest active admin."""
+        from crossner_core.errors import NotFound
+        from workbench import accounts
+
+        if self.as_name is None:
+            try:
+                return accounts.operator(self.store)
+            except NotFound as error:
+                raise NotFound("This store has no admin yet: workbench user add NAME --role admin") from error
+        person = next((one for one in self._people() if one.name == self.as_name), None)
+        if person is None or not person.active:
+            known = ", ".join(one.name for one in self._people() if one.active)
+            raise NotFound(f"There is no active account {self.as_name!r}; there are: {known}.")
+        found = accounts.current(self.store, person.id)
+        assert found is not None
+        return found
+
+    def _people(self) -> Sequence[Any]:
+        from workbench import accounts
+
+        return accounts.list_people(self.store, accounts.operator(self.store))
+
+
+PLACE = Place()
+"""Set by the options before the command; one command line is one process."""
+
+
+def find_campaign(name: str) -> CampaignView:
+    """Return a campaign by name or number; raise NotFound naming those there are."""
+    from crossner_core.errors import NotFound
+    from workbench import campaigns
+
+    found = campaigns.list_campaigns(PLACE.store, PLACE.actor, archived=True)
+    for view in found:
+        if view.name == name or str(view.id) == name:
+            return view
+    known = ", ".join(repr(view.name) for view in found) or "none yet"
+    raise NotFound(f"There is no campaign {name!r}; there are: {known}.")
+
+
+def find_person(name: str) -> Any:
+    """Return an account by name; raise NotFound."""
+    from crossner_core.errors import NotFound
+    from workbench import accounts
+
+    people = accounts.list_people(PLACE.store, PLACE.actor)
+    found = next((person for person in people if person.name == name), None)
+    if found is None:
+        raise NotFound(f"There is no account {name!r}; there are: {', '.join(one.name for one in people)}.")
+    return found
+
+
+def table(rows: Iterable[Sequence[object]], head: Sequence[str]) -> None:
+    """Print rows under their heads, columns aligned."""
+    texts = [[str(cell) for cell in row] for row in (head, *rows)]
+    widths = [max(len(row[at]) for row in texts) for at in range(len(head))]
+    for row in texts:
+        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+
+
+def percent(value: float | None) -> str:
+    """Write a share as the papers do: 66.59; a dash where there is none."""
+    return "–" if value is None else f"{100 * value:.2f}"
+
+
+def numbers(text: str, what: str) -> tuple[int, ...]:
+    """Read whole numbers separated by commas; raise BadInput otherwise."""
+    from crossner_core.errors import BadInput
+
+    try:
+        return tuple(int(part) for part in text.split(","))
+    except ValueError as error:
+        raise BadInput(f"{what} is {text!r}; give whole numbers separated by commas, e.g. 10,25,40.") from error
+
+
+def write_out(data: bytes, output: Path | None) -> None:
+    """Write to a file, or to standard output where none is named."""
+    if output is None or str(output) == "-":
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+        return
+    try:
+        output.write_bytes(data)
+    except OSError as error:
+        refuse(f"{output} cannot be written: {error.strerror or error}.")
+    typer.echo(f"{output}: {len(data):,} bytes", err=True)
+
+
+def read_in(path: Path) -> bytes:
+    """Read a file, or standard input where it is called `-`."""
+    if str(path) == "-":
+        return sys.stdin.buffer.read()
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        refuse(f"{path} cannot be read: {error.strerror or error}.")
+
+
+def refuse(message: str) -> NoReturn:
+    """Raise BadInput."""
+    from crossner_core.errors import BadInput
+
+    raise BadInput(message)

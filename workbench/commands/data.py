@@ -1,0 +1,177 @@
+"""Commands that bring sentences in and out: import, export; and `workbench dataset`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from workbench.commands import common
+from workbench.commands.common import MaybeCampaign, MaybeDataset
+
+datasets = typer.Typer(help="Data sets: labelled corpora beside campaigns.", no_args_is_help=True)
+
+Format = Annotated[str | None, typer.Option(help="plain, conll or jsonl. Default: by suffix and content.")]
+_SUFFIXES = (".txt", ".conll", ".tsv", ".jsonl", ".iob", ".bio", ".iob2")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command("import")(import_)
+    app.command("export")(export)
+
+
+def import_(
+    files: Annotated[
+        list[Path], typer.Argument(help="Files; for a data set one folder with train, dev and test files.")
+    ],
+    campaign: MaybeCampaign = None,
+    dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Name of the new data set.")] = None,
+    split: Annotated[str, typer.Option(help="pool, dev or test (train, dev or test of a data set).")] = "pool",
+    format: Format = None,
+    domain: Annotated[str | None, typer.Option(help="Domain of the data set: its types are the ones allowed.")] = None,
+    gold: Annotated[bool, typer.Option(help="Keep the file's annotation as gold, or leave it out.")] = True,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad sentences out and report each.")] = False,
+    paragraphs: Annotated[
+        bool, typer.Option("--paragraphs", help="Plain text: split paragraphs into sentences.")
+    ] = False,
+    map_type: Annotated[
+        list[str] | None, typer.Option(help="THEIRS=OURS: rename an entity type; again for more.")
+    ] = None,
+) -> None:
+    """Import sentences into a campaign, or labelled files as a data set: whole files or nothing."""
+    if (campaign is None) == (dataset is None):
+        common.refuse("Name a --campaign or a --dataset to import into: one of them.")
+    options: dict[str, Any] = {"split": "paragraphs"} if paragraphs else {}
+    if map_type:
+        options["type_map"] = dict(_pair(one) for one in map_type)
+    if dataset is not None:
+        _import_dataset(dataset, files, split, format, domain, skip_bad, options)
+        return
+    from workbench import exchange
+
+    assert campaign is not None
+    campaign_id = common.find_campaign(campaign).id
+    for file in files:
+        done = exchange.import_into_campaign(
+            common.PLACE.store,
+            common.PLACE.actor,
+            campaign_id,
+            common.read_in(file) if str(file) == "-" else file,
+            filename=None if str(file) != "-" else "stdin",
+            format=format or ("plain" if paragraphs else None),
+            split=split,
+            with_gold=gold,
+            skip_bad=skip_bad,
+            options=options,
+        )
+        _report(done.problems)
+        typer.echo(
+            f"{file}: {done.added} sentences added to {split} ({done.gold} with gold), {done.duplicates} duplicates "
+            f"left out, {len(done.problems)} skipped. {done.note}".rstrip()
+        )
+
+
+def export(
+    campaign: MaybeCampaign = None,
+    dataset: MaybeDataset = None,
+    layer: Annotated[
+        str, typer.Option(help="gold, first, second, suggestions, sentences; all: a zip of everything.")
+    ] = "gold",
+    split: Annotated[str | None, typer.Option(help="Only this split. Default: all.")] = None,
+    format: Annotated[str, typer.Option(help="jsonl, conll or plain.")] = "jsonl",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
+    ] = None,
+) -> None:
+    """Export a layer of a campaign, the whole campaign as a zip, or a split of a data set."""
+    from workbench import archive, exchange
+    from workbench import datasets as sets
+
+    store, actor = common.PLACE.store, common.PLACE.actor
+    if (campaign is None) == (dataset is None):
+        common.refuse("Name a --campaign or a --dataset to export: one of them.")
+    if dataset is not None:
+        data = sets.export_dataset(store, actor, dataset, split or "train", format=format)
+    elif layer == "all":
+        data = archive.export_campaign(store, actor, common.find_campaign(str(campaign)).id)
+    else:
+        campaign_id = common.find_campaign(str(campaign)).id
+        data = exchange.export_layer(store, actor, campaign_id, layer, format=format, split=split)
+    common.write_out(data, output)
+
+
+@datasets.command("list")
+def list_() -> None:
+    """List the data sets."""
+    from workbench import datasets as sets
+
+    rows = [
+        (one.name, one.domain_name or "–", len(one.types), *(one.count(split) for split in sets.SPLITS), one.runs)
+        for one in sets.list_datasets(common.PLACE.store, common.PLACE.actor)
+    ]
+    common.table(rows, ("name", "domain", "types", "train", "dev", "test", "runs"))
+
+
+@datasets.command()
+def delete(name: str) -> None:
+    """Delete a data set that no run was trained on."""
+    from workbench import datasets as sets
+
+    sets.delete_dataset(common.PLACE.store, common.PLACE.actor, name)
+    typer.echo(f"{name}: deleted.")
+
+
+def _import_dataset(
+    name: str,
+    files: list[Path],
+    split: str,
+    format: str | None,
+    domain: str | None,
+    skip_bad: bool,
+    options: dict[str, Any],
+) -> None:
+    from workbench import datasets as sets
+
+    if len(files) != 1:
+        common.refuse("For a data set give one folder with train, dev and test files, or one file with --split.")
+    splits = _find_splits(files[0]) if files[0].is_dir() else {"train" if split == "pool" else split: files[0]}
+    done = sets.import_dataset(
+        common.PLACE.store,
+        common.PLACE.actor,
+        name=name,
+        splits=splits,
+        domain=domain,
+        format=format,
+        skip_bad=skip_bad,
+        options=options,
+    )
+    _report(done.problems)
+    parts = ", ".join(f"{one.split} {one.sentences} sentences, {one.entities} entities" for one in done.splits)
+    typer.echo(f"Data set {done.name}: {parts}; types: {', '.join(done.types)}")
+
+
+def _find_splits(folder: Path) -> dict[str, Path]:
+    found = {}
+    for split, names in (("train", ("train",)), ("dev", ("dev", "valid", "validation")), ("test", ("test",))):
+        paths = sorted(path for path in folder.iterdir() if path.stem in names and path.suffix in _SUFFIXES)
+        if len(paths) > 1:
+            common.refuse(f"{folder} has {', '.join(path.name for path in paths)}: more than one file for {split}.")
+        if paths:
+            found[split] = paths[0]
+    if "train" not in found:
+        common.refuse(f"{folder} has no train file ({', '.join('train' + suffix for suffix in _SUFFIXES)}).")
+    return found
+
+
+def _report(problems: tuple[str, ...]) -> None:
+    for problem in problems:
+        typer.echo(f"skipped {problem}", err=True)
+
+
+def _pair(text: str) -> tuple[str, str]:
+    theirs, sign, ours = text.partition("=")
+    if not sign or not theirs or not ours:
+        common.refuse(f"--map-type is {text!r}; write THEIRS=OURS.")
+    return theirs, ours

@@ -1,0 +1,76 @@
+"""`workbench user`: accounts."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import click
+import typer
+
+from workbench.commands import common
+
+app = typer.Typer(help="Accounts: list, add, change role or password.", no_args_is_help=True)
+
+Role = Annotated[
+    str,
+    typer.Option(
+        help="annotator, expert, researcher or admin.",
+        click_type=click.Choice(["annotator", "expert", "researcher", "admin"]),
+    ),
+]
+
+
+@app.command("list")
+def list_() -> None:
+    """List the accounts."""
+    from workbench import accounts
+
+    people = accounts.list_people(common.PLACE.store, common.PLACE.actor)
+    rows = [(one.name, one.display_name, one.role, "yes" if one.active else "no") for one in people]
+    common.table(rows, ("name", "shown as", "role", "active"))
+
+
+@app.command()
+def add(
+    name: Annotated[str, typer.Argument(help="Account name: small letters, digits, '.', '_', '-'.")],
+    role: Role = "annotator",
+    display_name: Annotated[str, typer.Option(help="Name shown to others. Default: the account name.")] = "",
+    ask: Annotated[bool, typer.Option("--ask", help="Ask for the password instead of making one.")] = False,
+) -> None:
+    """Add an account; its password is made at random and printed once."""
+    from workbench import accounts
+
+    # An empty store has nobody to act as yet: its first account, an admin's, needs no one's leave.
+    actor = common.PLACE.actor if common.PLACE.has_admin else None
+    password = _password(ask)
+    made = accounts.create_user(
+        common.PLACE.store, actor, name=name, display_name=display_name, password=password, role=role
+    )
+    typer.echo(f"{made.name} ({made.role}) was added." + ("" if ask else f" Password: {password}"))
+
+
+@app.command("role")
+def set_role(name: str, role: Annotated[str, typer.Argument(help="annotator, expert, researcher or admin.")]) -> None:
+    """Give a person another role."""
+    from workbench import accounts
+
+    accounts.set_role(common.PLACE.store, common.PLACE.actor, common.find_person(name).id, role)
+    typer.echo(f"{name} is {role} now.")
+
+
+@app.command("password")
+def set_password(
+    name: str, ask: Annotated[bool, typer.Option("--ask", help="Ask for the password instead of making one.")] = False
+) -> None:
+    """Give a person a new password and sign them out everywhere."""
+    from workbench import accounts
+
+    password = _password(ask)
+    accounts.set_password(common.PLACE.store, common.PLACE.actor, common.find_person(name).id, password)
+    typer.echo(f"{name} has a new password" + ("." if ask else f": {password}"))
+
+
+def _password(ask: bool) -> str:
+    from workbench.passwords import random_password
+
+    return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True)) if ask else random_password()

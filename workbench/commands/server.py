@@ -1,0 +1,72 @@
+"""Commands that start and keep up the server: up, serve, worker, migrate, demo, backup."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from workbench.commands import common
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    for command in (up, serve, worker, migrate, demo, backup):
+        app.command()(command)
+
+
+def up(demo: Annotated[bool, typer.Option(help="Fill an empty store with the demo.")] = True) -> int:
+    """Start everything: migrations, the demo in an empty store, the web app and one worker."""
+    from workbench import up as starting
+
+    _share_home()
+    return starting.up(demo=demo)
+
+
+def serve(
+    port: Annotated[int | None, typer.Option(help="Port to listen on. Default: $CROSSNER_PORT or 8501")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on. Default: $CROSSNER_HOST or 127.0.0.1")] = None,
+) -> None:
+    """Start the web app alone."""
+    from workbench.http.server import run
+
+    given = {key: value for key, value in (("port", port), ("host", host)) if value is not None}
+    _ = common.PLACE.store
+    run(common.PLACE.settings.model_copy(update=given))
+
+
+def worker(once: Annotated[bool, typer.Option(help="End when the queue is empty.")] = False) -> int:
+    """Start a worker, which trains and pre-annotates."""
+    from workbench.worker import main
+
+    return main(common.PLACE.settings, once=once)
+
+
+def migrate() -> None:
+    """Bring the store to the newest migration."""
+    typer.echo(f"The store at {common.PLACE.store.url.render_as_string(hide_password=True)} is up to date.")
+
+
+def demo() -> None:
+    """Fill an empty store with the demo campaigns and accounts; passwords are printed once."""
+    from workbench.demo import seed
+
+    lines = list(seed.seed_if_empty(common.PLACE.store))
+    typer.echo("\n".join(lines) if lines else "The store has accounts already; the demo is only for an empty one.")
+
+
+def backup(target: Annotated[Path, typer.Argument(help="File to write; must not exist yet.")]) -> None:
+    """Copy the store to a file while it is in use (SQLite). Checkpoints lie beside it, in the home folder."""
+    from workbench.backup import backup as copy
+
+    size = copy(common.PLACE.store, common.PLACE.actor, target)
+    typer.echo(f"{target}: {size:,} bytes")
+
+
+def _share_home() -> None:
+    """Let the processes that are started find the folder named by --home."""
+    import os
+
+    if common.PLACE.home:
+        os.environ["CROSSNER_HOME"] = str(common.PLACE.home.resolve())

@@ -1,0 +1,198 @@
+"""Commands of retraining: snapshot, run, few-shot, runs, curve, cancel, predict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from crossner_core.training.recipe import Recipe
+from workbench.commands import common
+from workbench.commands.common import CampaignName, MaybeCampaign, MaybeDataset
+from workbench.commands.recipe_options import takes_recipe
+
+Snapshot = Annotated[str | None, typer.Option(help="Beginning of a snapshot's hash. Default: freeze the gold now.")]
+Wait = Annotated[
+    bool, typer.Option("--wait", help="Train in this process and show progress, else queue it for a worker.")
+]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command()(snapshot)
+    app.command()(run)
+    app.command("few-shot")(few_shot)
+    app.command()(runs)
+    app.command()(curve)
+    app.command()(cancel)
+    app.command()(predict)
+
+
+def snapshot(campaign: CampaignName) -> None:
+    """Freeze a campaign's gold; the same gold gives the same snapshot."""
+    from workbench import adaptation
+
+    view = adaptation.freeze(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
+    counts = ", ".join(f"{name} {count}" for name, count in view.counts.items())
+    typer.echo(f"{view.hash}  {counts}{'' if view.is_new else '  (was there before)'}")
+    for note in view.notes:
+        typer.echo(f"  {note}")
+
+
+@takes_recipe
+def run(
+    recipe: Recipe,
+    campaign: MaybeCampaign = None,
+    dataset: MaybeDataset = None,
+    snapshot: Snapshot = None,
+    size: Annotated[int | None, typer.Option(help="Train on so many sentences only, drawn with the seed.")] = None,
+    wait: Wait = False,
+) -> int:
+    """Train a recipe on a campaign's gold or on a data set."""
+    from workbench import adaptation
+
+    target = _target(campaign, dataset, snapshot)
+    run_id = adaptation.start_run(common.PLACE.store, common.PLACE.actor, **target, recipe=recipe, size=size)
+    typer.echo(f"Run {run_id} is queued.")
+    return _wait([run_id]) if wait else _say_worker()
+
+
+@takes_recipe
+def few_shot(
+    recipe: Recipe,
+    campaign: MaybeCampaign = None,
+    dataset: MaybeDataset = None,
+    snapshot: Snapshot = None,
+    sizes: Annotated[str, typer.Option(help="Numbers of training sentences.")] = "10,25,40,55,70,85,100",
+    seeds: Annotated[str, typer.Option(help="Seeds to average over.")] = "555,666,777",
+    wait: Wait = False,
+) -> int:
+    """Train nested subsets × seeds for a few-shot curve; cells trained before are reused."""
+    from workbench import adaptation
+
+    started = adaptation.start_few_shot(
+        common.PLACE.store,
+        common.PLACE.actor,
+        **_target(campaign, dataset, snapshot),
+        recipe=recipe,
+        sizes=common.numbers(sizes, "--sizes"),
+        seeds=common.numbers(seeds, "--seeds"),
+    )
+    typer.echo(f"Curve {started.group_id}: {started.started} runs queued, {started.reused} were there before.")
+    return _wait(sorted(set(started.runs.values()))) if wait else _say_worker()
+
+
+def runs(
+    campaign: MaybeCampaign = None,
+    dataset: MaybeDataset = None,
+    limit: Annotated[int, typer.Option(help="Most runs to list.")] = 50,
+) -> None:
+    """List runs, newest first."""
+    from workbench import adaptation
+    from workbench import datasets as sets
+
+    store, actor = common.PLACE.store, common.PLACE.actor
+    campaign_id = common.find_campaign(campaign).id if campaign else None
+    dataset_id = sets.get_dataset(store, actor, dataset).id if dataset else None
+    found = adaptation.list_runs(store, actor, campaign_id, dataset_id=dataset_id, limit=limit)
+    rows = [
+        (
+            one.id,
+            one.state,
+            f"{100 * one.progress:.0f} %",
+            one.snapshot[:12] if one.snapshot else one.dataset,
+            one.recipe["setting"],
+            one.size,
+            one.seed,
+            common.percent(one.dev_f1),
+            common.percent(one.test_f1),
+            one.error or one.message,
+        )
+        for one in found
+    ]
+    common.table(rows, ("run", "state", "done", "on", "setting", "size", "seed", "dev F1", "test F1", "says"))
+
+
+def curve(
+    campaign: MaybeCampaign = None,
+    dataset: MaybeDataset = None,
+    measure: Annotated[str, typer.Option(help="test or dev.")] = "test",
+) -> None:
+    """Print the few-shot curve of finished runs: mean and deviation of F1 over seeds."""
+    from workbench import adaptation
+    from workbench import datasets as sets
+
+    store, actor = common.PLACE.store, common.PLACE.actor
+    campaign_id = common.find_campaign(campaign).id if campaign else None
+    dataset_id = sets.get_dataset(store, actor, dataset).id if dataset else None
+    if campaign_id is None and dataset_id is None:
+        common.refuse("Name a --campaign or a --dataset whose curve to print.")
+    for series in adaptation.curve(store, actor, campaign_id, dataset_id=dataset_id, measure=measure):
+        typer.echo(f"{series.title}" + (f" ({series.pending} runs to come)" if series.pending else ""))
+        rows = [(one.size, common.percent(one.mean), common.percent(one.sd), one.n) for one in series.points]
+        common.table(rows, ("sentences", f"{measure} F1", "sd", "seeds"))
+
+
+def cancel(run: Annotated[int, typer.Argument(help="Number of the run.")]) -> None:
+    """Cancel a run; one under way stops at its next step."""
+    from workbench import adaptation
+
+    typer.echo(f"Run {run}: {adaptation.cancel(common.PLACE.store, common.PLACE.actor, run)}")
+
+
+def predict(
+    file: Annotated[Path, typer.Argument(help="File with sentences, of any format; - reads standard input.")],
+    run: Annotated[int | None, typer.Option(help="Run whose checkpoint to use.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="Folder of a checkpoint, in place of --run.")] = None,
+    format: Annotated[str | None, typer.Option(help="Format of the file. Default: by suffix and content.")] = None,
+    to: Annotated[str, typer.Option(help="Format to write: conll or jsonl.")] = "conll",
+    paragraphs: Annotated[
+        bool, typer.Option("--paragraphs", help="Plain text: split paragraphs into sentences.")
+    ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
+    ] = None,
+) -> None:
+    """Tag a file's sentences with a trained checkpoint."""
+    from workbench import predicting
+
+    options: dict[str, Any] = {"split": "paragraphs"} if paragraphs else {}
+    if (run is None) == (checkpoint is None):
+        common.refuse("Name a --run or a --checkpoint folder: one of them.")
+    folder = checkpoint or predicting.folder_of_run(
+        common.PLACE.store, common.PLACE.actor, int(run or 0), common.PLACE.settings.checkpoints
+    )
+    chosen = format or ("plain" if paragraphs else None)
+    data = predicting.tag_file(folder, common.read_in(file), name=file.name, format=chosen, to=to, options=options)
+    common.write_out(data, output)
+
+
+def _target(campaign: str | None, dataset: str | None, snapshot: str | None) -> dict[str, Any]:
+    from workbench import adaptation
+    from workbench import datasets as sets
+
+    store, actor = common.PLACE.store, common.PLACE.actor
+    if (campaign is None) == (dataset is None):
+        common.refuse("Name a --campaign or a --dataset to train on: one of them.")
+    if dataset is not None:
+        return {"dataset_id": sets.get_dataset(store, actor, dataset).id}
+    campaign_id = common.find_campaign(str(campaign)).id
+    if snapshot is not None:
+        found = adaptation.find_snapshot(store, actor, campaign_id, snapshot)
+    else:
+        found = adaptation.freeze(store, actor, campaign_id)
+    return {"campaign_id": campaign_id, "snapshot_id": found.id}
+
+
+def _say_worker() -> int:
+    from workbench import adaptation
+
+    typer.echo(adaptation.worker_status(common.PLACE.store).sentence)
+    return 0
+
+
+def _wait(run_ids: list[int]) -> int:
+    from workbench.following import train_here
+
+    return train_here(common.PLACE.store, common.PLACE.actor, common.PLACE.settings, run_ids, echo=typer.echo)

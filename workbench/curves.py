@@ -1,0 +1,254 @@
+"""What finished runs add up to: few-shot curves, F1 by type, confusion, one run against another."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crossner_core.errors import BadInput, NotFound
+from crossner_core.evaluation.confusion import Confusion
+from crossner_core.evaluation.scores import Score, Scores
+from crossner_core.experiments.few_shot import aggregate
+from db import run_rows
+from db.engine import Session, Store
+from db.training_tables import Run
+from workbench.access import enter
+from workbench.actors import Actor, fresh, require
+from workbench.snapshots import MAY_LOOK
+
+# These do not make another method of a recipe: seeds are what a curve averages over, the rest is where it was computed.
+_NOT_FAMILY = ("seed", "device", "precision")
+MEASURES = ("test", "dev")
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """F1 in [0, 1] at a number of training sentences, over `n` seeds; `sd` is None for one seed."""
+
+    size: int
+    mean: float
+    sd: float | None
+    n: int
+    values: tuple[float, ...]
+    runs: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line of a curve: one method on one snapshot or data set."""
+
+    title: str
+    family: str
+    snapshot: str | None
+    dataset: str | None
+    recipe: Mapping[str, Any]
+    points: tuple[CurvePoint, ...]
+    pending: int
+    """Cells that are queued or under way."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeRow:
+    """F1 in [0, 1] of one entity type with its counts in gold (support), predicted and both."""
+
+    type: str
+    f1: float
+    precision: float
+    recall: float
+    support: int
+    predicted: int
+    correct: int
+
+
+@dataclass(frozen=True, slots=True)
+class TypeDifference:
+    """F1 of one type in two runs; `change` is second minus first, None where either lacks the type."""
+
+    type: str
+    first: float | None
+    second: float | None
+    change: float | None
+    support: int
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Two runs side by side, second against first; `same_test` says whether their scores may be compared at all."""
+
+    first: int
+    second: int
+    measured_on: str
+    same_test: bool
+    f1: tuple[float | None, float | None]
+    strict_f1: tuple[float | None, float | None]
+    types: tuple[TypeDifference, ...]
+    recipe_changes: Mapping[str, tuple[Any, Any]]
+    note: str
+
+
+def curve(
+    store: Store,
+    actor: Actor,
+    campaign_id: int | None = None,
+    *,
+    dataset_id: int | None = None,
+    snapshot_id: int | None = None,
+    group_id: str | None = None,
+    measure: str = "test",
+) -> tuple[Series, ...]:
+    """Return the few-shot curves of finished runs, a series for each method and snapshot or data set."""
+    require(actor, *MAY_LOOK)
+    if measure not in MEASURES:
+        raise BadInput(f"measure is {measure!r}; choose one of {', '.join(MEASURES)}.")
+    with store.read() as session:
+        if campaign_id is not None:
+            enter(session, actor, campaign_id, *MAY_LOOK)
+        else:
+            fresh(session, actor, "researcher", "admin")
+        rows = run_rows.listed(session, campaign_id=campaign_id, dataset_id=dataset_id, group_id=group_id)
+        if snapshot_id is not None:
+            rows = [row for row in rows if row.snapshot_id == snapshot_id]
+        return tuple(_series(part, measure) for part in _by_method(rows).values())
+
+
+def per_type(store: Store, actor: Actor, run_id: int, *, measure: str = "test") -> tuple[TypeRow, ...]:
+    """Return F1 by entity type with support, in the domain's order; empty where it was not measured."""
+    scores = _scores_of(_result(store, actor, run_id), measure)
+    return tuple(_type_row(name, score) for name, score in scores.per_type.items()) if scores else ()
+
+
+def confusion_of(store: Store, actor: Actor, run_id: int) -> Confusion | None:
+    """Return which types a run takes for which, on test (on dev where there is no test)."""
+    values = _result(store, actor, run_id).get("confusion")
+    return Confusion.from_dict(values) if values else None
+
+
+def compare(store: Store, actor: Actor, first: int, second: int) -> Comparison:
+    """Put two finished runs side by side, on test if both have it, else on dev."""
+    require(actor, *MAY_LOOK)
+    one, two = _finished(store, actor, first), _finished(store, actor, second)
+    results = one.result or {}, two.result or {}
+    measured_on = next((name for name in MEASURES if all(result.get(name) for result in results)), None)
+    if measured_on is None:
+        raise BadInput(
+            f"Runs {first} and {second} were measured on no common split; compare runs with the same dev or test."
+        )
+    a, b = (_scores_of(result, measured_on) for result in results)
+    assert a is not None and b is not None
+    same = (one.snapshot_id, one.dataset_id) == (two.snapshot_id, two.dataset_id) or _same_gold(a, b)
+    return Comparison(
+        first=first,
+        second=second,
+        measured_on=measured_on,
+        same_test=same,
+        f1=(a.f1, b.f1),
+        strict_f1=(a.strict_iob2.f1, b.strict_iob2.f1),
+        types=tuple(_differences(a, b)),
+        recipe_changes={
+            name: (one.recipe.get(name), two.recipe.get(name))
+            for name in sorted({*one.recipe, *two.recipe})
+            if one.recipe.get(name) != two.recipe.get(name)
+        },
+        note="" if same else f"They were measured on different {measured_on} sentences: the difference says little.",
+    )
+
+
+def recipe_family(recipe: Mapping[str, Any]) -> str:
+    """Return a short name for a recipe whatever its seed and the machine it ran on."""
+    kept = {name: value for name, value in recipe.items() if name not in _NOT_FAMILY}
+    return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def _by_method(rows: Iterable[Run]) -> dict[tuple[Any, ...], list[Run]]:
+    found: dict[tuple[Any, ...], list[Run]] = {}
+    for row in rows:
+        found.setdefault((row.snapshot_id, row.dataset_id, recipe_family(row.recipe)), []).append(row)
+    return found
+
+
+def _series(rows: list[Run], measure: str) -> Series:
+    newest = rows[0]
+    cells: dict[tuple[int, int], Run] = {}
+    for row in rows:  # newest first: an older training of the same cell does not count twice
+        if row.state == "done" and getattr(row, f"{measure}_f1") is not None:
+            cells.setdefault((_size(row), row.seed), row)
+    points = []
+    for point in aggregate((size, float(getattr(row, f"{measure}_f1"))) for (size, _), row in cells.items()):
+        here = [row for (size, _), row in sorted(cells.items()) if size == point.size]
+        values = tuple(float(getattr(row, f"{measure}_f1")) for row in here)
+        points.append(CurvePoint(point.size, point.mean, point.sd, point.n, values, tuple(row.id for row in here)))
+    return Series(
+        title=_title(newest),
+        family=recipe_family(newest.recipe),
+        snapshot=newest.snapshot.hash if newest.snapshot else None,
+        dataset=newest.dataset.name if newest.dataset else None,
+        recipe=newest.recipe,
+        points=tuple(points),
+        pending=sum(1 for row in rows if row.state in ("queued", "running")),
+    )
+
+
+def _size(run: Run) -> int:
+    if run.size is not None:
+        return run.size
+    if run.snapshot is not None:
+        return int(run.snapshot.counts["pool"])
+    assert run.dataset is not None
+    return next((part.sentences for part in run.dataset.splits if part.split == "train"), 0)
+
+
+def _title(run: Run) -> str:
+    where = (
+        f"snapshot {run.snapshot.hash[:8]}" if run.snapshot else f"data set {run.dataset.name}" if run.dataset else ""
+    )
+    recipe = run.recipe
+    return f"{recipe['setting']} · {recipe['encoder']} · {recipe['architecture']} · {where}"
+
+
+def _finished(store: Store, actor: Actor, run_id: int) -> Run:
+    require(actor, *MAY_LOOK)
+    with store.read() as session:
+        run = _visible(session, actor, run_id)
+        if run.state != "done" or run.result is None:
+            raise BadInput(f"Run {run_id} is {run.state}; only finished runs have scores.")
+        return run
+
+
+def _visible(session: Session, actor: Actor, run_id: int) -> Run:
+    run = run_rows.get(session, run_id)
+    if run is None:
+        raise NotFound(f"There is no run {run_id}.")
+    if run.campaign_id is not None:
+        enter(session, actor, run.campaign_id, *MAY_LOOK)
+    else:
+        fresh(session, actor, *MAY_LOOK)
+    return run
+
+
+def _result(store: Store, actor: Actor, run_id: int) -> Mapping[str, Any]:
+    return _finished(store, actor, run_id).result or {}
+
+
+def _scores_of(result: Mapping[str, Any], measure: str) -> Scores | None:
+    return Scores.from_dict(result[measure]) if result.get(measure) else None
+
+
+def _type_row(name: str, score: Score) -> TypeRow:
+    return TypeRow(name, score.f1, score.precision, score.recall, score.support, score.predicted, score.correct)
+
+
+def _same_gold(a: Scores, b: Scores) -> bool:
+    """Say whether the gold of two measurements has the same size and the same entities by type."""
+    counts = [{name: score.support for name, score in one.per_type.items() if score.support} for one in (a, b)]
+    return (a.sentences, a.tokens, counts[0]) == (b.sentences, b.tokens, counts[1])
+
+
+def _differences(a: Scores, b: Scores) -> Iterable[TypeDifference]:
+    for name in dict.fromkeys([*a.per_type, *b.per_type]):
+        one, two = a.per_type.get(name), b.per_type.get(name)
+        change = two.f1 - one.f1 if one and two else None
+        support = max(part.support for part in (one, two) if part)
+        yield TypeDifference(name, one.f1 if one else None, two.f1 if two else None, change, support)

@@ -1,0 +1,1 @@
+"""What the web server answers outside Streamlit: the gate, sign-in, health. Pure Starlette."""

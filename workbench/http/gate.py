@@ -1,0 +1,99 @@
+"""The gate: nothing behind it, page, file or websocket, answers a request without a valid session."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from workbench.accounts import Actor, actor_for_token
+from workbench.http.cookies import session_token
+from workbench.http.headers import same_origin, with_security, without_identity
+from workbench.settings import Settings, open_store
+
+OPEN = {"/auth/login": ("GET", "HEAD", "POST"), "/health": ("GET", "HEAD")}
+"""All that a stranger reaches: exact path and methods."""
+
+SIGNED_OUT = 4401
+"""Close code of a websocket whose session ended."""
+
+_SAFE = ("GET", "HEAD", "OPTIONS")
+
+
+class Gate:
+    """A pure ASGI middleware (Starlette's own base class would let websockets pass unseen).
+
+    `farewell` is the last message a websocket gets when its session has been revoked meanwhile; it is made by
+    the app, which knows what its frontend understands.
+    """
+
+    def __init__(self, app: ASGIApp, *, settings: Settings, farewell: bytes | None = None) -> None:
+        self.app = app
+        self.settings = settings
+        self.farewell = farewell
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            await self._http(without_identity(scope), receive, with_security(scope, send))
+        elif scope["type"] == "websocket":
+            await self._websocket(without_identity(scope), receive, send)
+        elif scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+        else:
+            raise RuntimeError(f"The gate does not know requests of type {scope['type']!r}.")
+
+    async def actor(self, connection: HTTPConnection) -> Actor | None:
+        """Look up afresh who the browser is signed in as."""
+        token = session_token(connection, self.settings)
+        return await run_in_threadpool(actor_for_token, open_store(self.settings), token) if token else None
+
+    async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
+        connection = HTTPConnection(scope)
+        if scope["method"] not in _SAFE and not same_origin(connection.headers, required=False):
+            await PlainTextResponse("This came from another site and was refused.", 403)(scope, receive, send)
+            return
+        if scope["method"] in OPEN.get(scope["path"], ()):
+            await self.app(scope, receive, send)
+            return
+        actor = await self.actor(connection)
+        if actor is None:
+            await _to_sign_in(connection)(scope, receive, send)
+            return
+        await self.app({**scope, "state": {**scope.get("state", {}), "actor": actor}}, receive, send)
+
+    async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
+        connection = HTTPConnection(scope)
+        if not same_origin(connection.headers, required=False) or await self.actor(connection) is None:
+            await send({"type": "websocket.close", "code": SIGNED_OUT, "reason": "sign in first"})
+            return
+        await self.app(scope, self._watched(connection, receive, send), send)
+
+    def _watched(self, connection: HTTPConnection, receive: Receive, send: Send) -> Receive:
+        """Wrap `receive` to end the websocket at the first message after its session ended.
+
+        Revoking a session closes no websocket by itself, and Streamlit runs callbacks before the page's own check.
+        """
+
+        async def watched() -> Message:
+            message = await receive()
+            if message["type"] != "websocket.receive" or await self.actor(connection) is not None:
+                return message
+            if self.farewell is not None:
+                await send({"type": "websocket.send", "bytes": self.farewell})
+            await send({"type": "websocket.close", "code": SIGNED_OUT, "reason": "signed out"})
+            return {"type": "websocket.disconnect", "code": SIGNED_OUT}
+
+        return watched
+
+
+def _to_sign_in(connection: HTTPConnection) -> Response:
+    """Send a browser to the sign-in page; tell anything else that it must sign in."""
+    wants_page = "text/html" in connection.headers.get("accept", "")
+    if connection.scope["method"] not in ("GET", "HEAD") or not wants_page:
+        return PlainTextResponse("Sign in first.", 401)
+    path = connection.url.path + (f"?{connection.url.query}" if connection.url.query else "")
+    target = "/auth/login" if path == "/" else f"/auth/login?next={quote(path, safe='/')}"
+    return RedirectResponse(target, 303)

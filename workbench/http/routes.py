@@ -1,0 +1,134 @@
+"""The routes of our own beside Streamlit's: sign in, sign out, health."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from urllib.parse import parse_qsl
+
+import anyio
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from crossner_core.errors import RateLimited, SignInRefused, WorkbenchError
+from workbench import accounts
+from workbench.http import cookies, forms
+from workbench.http.headers import local_path
+from workbench.settings import Settings, open_store
+
+_LARGEST_FORM = 16_384
+"""Bytes; the largest honest form is a name, a password and a path."""
+
+_OLD_PAGE = "This page was open for too long, or cookies are blocked. Please try again."
+
+
+class Accounts:
+    """Handlers that share the settings; sign-ins run two at a time, for argon2 takes 64 MiB each."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._slots: anyio.CapacityLimiter | None = None
+
+    def routes(self) -> list[Route]:
+        return [
+            Route("/auth/login", self.show_sign_in, methods=["GET"]),
+            Route("/auth/login", self.sign_in, methods=["POST"]),
+            Route("/auth/logout", self.show_sign_out, methods=["GET"]),
+            Route("/auth/logout", self.sign_out, methods=["POST"]),
+            Route("/health", self.health, methods=["GET"]),
+        ]
+
+    async def show_sign_in(self, request: Request) -> Response:
+        """Show the form, or go on to the page when this browser is signed in already."""
+        target = local_path(request.query_params.get("next", "/"))
+        token = cookies.session_token(request, self.settings)
+        if await self._holder(token) is not None:
+            return RedirectResponse(target, 303)
+        notice = "You are signed out." if "out" in request.query_params else ""
+        return self._form(request, target=target, notice=notice)
+
+    async def sign_in(self, request: Request) -> Response:
+        """Check form token, limit, name and password; set a new session cookie."""
+        fields = await _fields(request)
+        target = local_path(fields.get("next", "/"))
+        name = fields.get("name", "")[:100]
+        if not cookies.form_token_fits(cookies.form_secret(request), fields.get("form_token", "")):
+            return self._form(request, target=target, name=name, problem=_OLD_PAGE, status=403)
+        try:
+            signed_in = await self._checked(request, name, fields.get("password", ""))
+        except RateLimited as error:
+            return self._form(request, target=target, name=name, problem=str(error), status=429)
+        except SignInRefused as error:
+            return self._form(request, target=target, name=name, problem=str(error), status=401)
+        except WorkbenchError as error:
+            return self._form(request, target=target, name=name, problem=str(error), status=503)
+        response = RedirectResponse(target, 303)
+        cookies.set_session(response, self.settings, signed_in.token)
+        return response
+
+    async def show_sign_out(self, request: Request) -> Response:
+        token = cookies.form_token(cookies.session_token(request, self.settings))
+        return forms.sign_out_page(token=token, display_name=request.state.actor.display_name)
+
+    async def sign_out(self, request: Request) -> Response:
+        """Revoke this browser's session; the form token is bound to it."""
+        fields = await _fields(request)
+        token = cookies.session_token(request, self.settings)
+        if not cookies.form_token_fits(token, fields.get("form_token", "")):
+            return PlainTextResponse("This form is too old; open /auth/logout and try again.", 403)
+        await run_in_threadpool(accounts.sign_out, open_store(self.settings), token)
+        response = RedirectResponse("/auth/login?out=1", 303)
+        cookies.clear_session(response, self.settings)
+        return response
+
+    async def health(self, request: Request) -> Response:
+        """Say `ok` when the store answers, and nothing else to anyone."""
+        try:
+            await self._holder("health")
+        except WorkbenchError:
+            return PlainTextResponse("unavailable", 503)
+        return PlainTextResponse("ok")
+
+    async def _holder(self, token: str) -> accounts.Actor | None:
+        return await run_in_threadpool(accounts.actor_for_token, open_store(self.settings), token)
+
+    async def _checked(self, request: Request, name: str, password: str) -> accounts.SignedIn:
+        if self._slots is None:
+            self._slots = anyio.CapacityLimiter(2)
+        return await anyio.to_thread.run_sync(
+            lambda: accounts.sign_in(
+                open_store(self.settings),
+                name=name,
+                password=password,
+                address=request.client.host if request.client else "unknown",
+                hours=self.settings.session_hours,
+                old_token=cookies.session_token(request, self.settings),
+            ),
+            limiter=self._slots,
+        )
+
+    def _form(
+        self, request: Request, *, target: str, name: str = "", problem: str = "", notice: str = "", status: int = 200
+    ) -> Response:
+        secret = cookies.form_secret(request) or cookies.new_form_secret()
+        response = forms.sign_in_page(
+            token=cookies.form_token(secret), target=target, name=name, problem=problem, notice=notice, status=status
+        )
+        cookies.set_form_secret(response, self.settings, secret)
+        return response
+
+
+async def _fields(request: Request) -> Mapping[str, str]:
+    """Read a small urlencoded form; anything else is no fields at all, which no form token fits."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > _LARGEST_FORM:
+            return {}
+    if not request.headers.get("content-type", "").startswith("application/x-www-form-urlencoded"):
+        return {}
+    try:
+        return dict(parse_qsl(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=20))
+    except ValueError:
+        return {}

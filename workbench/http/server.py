@@ -1,0 +1,123 @@
+"""Run the web app: one process, uvicorn, on the address of the settings."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import sys
+from pathlib import Path
+
+import uvicorn
+from pydantic import ValidationError
+
+from crossner_core.errors import StorageError, WorkbenchError
+from db.migrate import migrate
+from workbench.settings import Settings, get_settings, open_store
+
+ROOT = Path(__file__).resolve().parents[2]
+_BACKLOG = 2048
+_LARGEST_MESSAGE = 200 * 1024 * 1024
+"""Bytes of one websocket message, Streamlit's own default."""
+
+
+def run(settings: Settings) -> None:
+    """Serve until interrupted; a taken port ends the process with one line and exit code 2.
+
+    The working directory becomes the checkout, where Streamlit looks for its configuration.
+    """
+    try:
+        _share(settings)
+        listening = _listen(settings.host, settings.port)
+        migrate(open_store(settings))
+    except WorkbenchError as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(2) from error
+    port = listening.getsockname()[1]
+    os.environ |= {
+        "STREAMLIT_SERVER_ADDRESS": settings.host,
+        "STREAMLIT_SERVER_PORT": str(port),
+        "STREAMLIT_BROWSER_SERVER_ADDRESS": settings.host,
+    }
+    os.chdir(ROOT)
+    sys.path.insert(0, str(ROOT))
+    print(f"Web app: {_address(settings.host, port)}", flush=True)
+    with listening:
+        server = uvicorn.Server(_config(settings.host, port))
+        server.run(sockets=[listening])
+    if not server.started:
+        raise SystemExit(1)
+
+
+def _share(settings: Settings) -> None:
+    """Put the settings where the app and its pages read them, with `home` made absolute."""
+    try:
+        settings.home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"The folder {settings.home} cannot be made: {error.strerror}. Set CROSSNER_HOME."
+        ) from error
+    for name, value in settings.model_dump(mode="json", exclude_none=True).items():
+        os.environ[f"CROSSNER_{name.upper()}"] = str(settings.home.resolve()) if name == "home" else str(value)
+
+
+def _config(host: str, port: int) -> uvicorn.Config:
+    return uvicorn.Config(
+        "app:app",
+        host=host,
+        port=port,
+        ws="websockets-sansio",
+        ws_max_size=_LARGEST_MESSAGE,
+        ws_ping_interval=30,
+        ws_ping_timeout=30,
+        ws_per_message_deflate=False,
+        # Believed only where the operator names the proxy, or the limit on tries could be talked around.
+        proxy_headers="FORWARDED_ALLOW_IPS" in os.environ,
+        server_header=False,
+        access_log=False,
+        log_level="warning",
+        timeout_graceful_shutdown=3,
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """Bind and listen; raise WorkbenchError with the next step when the port is taken or not ours to use."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With the protocol left open asyncio would not switch Nagle's algorithm off: 40 ms more on every other answer.
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+        bound.listen(_BACKLOG)
+    except OSError as error:
+        bound.close()
+        if error.errno == errno.EADDRINUSE:
+            raise WorkbenchError(
+                f"Port {port} on {host} is taken, perhaps by a workbench that runs already: "
+                f"open {_address(host, port)}, or choose another port, as in CROSSNER_PORT={port % 65535 + 1}."
+            ) from error
+        raise WorkbenchError(
+            f"Nothing can listen on {host}:{port} ({error.strerror}); set CROSSNER_HOST and CROSSNER_PORT."
+        ) from error
+    bound.set_inheritable(True)
+    return bound
+
+
+def _address(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def main() -> None:
+    """Serve with the settings of the environment; a wrong one ends the process with words and exit code 2."""
+    try:
+        settings = get_settings()
+    except ValidationError as error:
+        for problem in error.errors():
+            name = "_".join(("CROSSNER", *map(str, problem["loc"]))).upper()
+            print(f"{name}={problem['input']!r}: {problem['msg']}.", file=sys.stderr)
+        raise SystemExit(2) from error
+    run(settings)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""The sentences of a run: from its snapshot or data set, cut to its size, with the source corpus it asks for."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from crossner_core.adaptation.transfer import needs_source
+from crossner_core.errors import NotFound
+from crossner_core.experiments.few_shot import nested_subsets
+from crossner_core.schema import LabelledSentence
+from crossner_core.training.recipe import Recipe
+from db import dataset_rows, run_rows
+from db.engine import Session
+from db.training_tables import Dataset
+from workbench import frozen
+from workbench.snapshots import content_of
+
+if TYPE_CHECKING:
+    from crossner_core.training.data import TrainingData
+
+Parts = dict[str, tuple[LabelledSentence, ...]]
+
+
+def for_run(session: Session, run_id: int) -> tuple[Recipe, TrainingData]:
+    """Return a run's recipe and sentences; raise NotFound where its source corpus is no data set here."""
+    from crossner_core.training.data import TrainingData
+
+    run = run_rows.get(session, run_id)
+    if run is None:
+        raise NotFound(f"There is no run {run_id} any more.")
+    recipe = Recipe.from_dict(run.recipe)
+    if run.snapshot_id is not None:
+        snapshot, parts = content_of(session, run.snapshot_id)
+        types, name, train = snapshot.types, snapshot.hash, parts["pool"]
+    else:
+        assert run.dataset is not None
+        parts = dataset_parts(session, run.dataset)
+        types, name, train = run.dataset.types, dataset_hash(run.dataset), parts["train"]
+    if run.size is not None:
+        train = subset(train, run.size, run.order_seed or 0)
+    source = source_parts(session, recipe) if needs_source(recipe.setting) else {}
+    return recipe, TrainingData(
+        train=train,
+        types=tuple(types),
+        dev=parts["dev"],
+        test=parts["test"],
+        source_train=source.get("train", ()),
+        source_dev=source.get("dev", ()),
+        snapshot=name,
+    )
+
+
+def subset(train: tuple[LabelledSentence, ...], size: int, seed: int) -> tuple[LabelledSentence, ...]:
+    """Return so many training sentences by the random order of `seed`; smaller subsets lie within larger ones."""
+    size = min(size, len(train))
+    return tuple(train[at] for at in nested_subsets(len(train), [size], seed).indices[size])
+
+
+def source_parts(session: Session, recipe: Recipe) -> Parts:
+    """Return the source corpus that a recipe names."""
+    return dataset_parts(session, require_source(session, recipe))
+
+
+def require_source(session: Session, recipe: Recipe) -> Dataset:
+    """Return the data set that is the recipe's source corpus; raise NotFound naming those there are."""
+    found = dataset_rows.find(session, recipe.source)
+    if found is None or not any(part.split == "train" for part in found.splits):
+        known = ", ".join(row.name for row in dataset_rows.listed(session)) or "none yet"
+        raise NotFound(
+            f"The setting {recipe.setting!r} needs a data set {recipe.source!r} with a train split; "
+            f"data sets here: {known}. Import it (workbench import --dataset {recipe.source} …), or choose direct."
+        )
+    return found
+
+
+def dataset_parts(session: Session, dataset: Dataset) -> Parts:
+    """Return the sentences of a data set by split; a split it lacks is empty."""
+    parts: Parts = {}
+    for split in ("train", "dev", "test"):
+        content = dataset_rows.content(session, dataset_id=dataset.id, split=split) or ""
+        parts[split] = tuple(item for item, _ in frozen.read_lines(content))
+    return parts
+
+
+def dataset_hash(dataset: Dataset) -> str:
+    """Return the hash that names a data set's content."""
+    return frozen.joined_hash(f"{part.split}:{part.content_hash}" for part in dataset.splits)

@@ -1,0 +1,55 @@
+"""Turn rows into the schema's values, and assert on the way that offsets and surfaces still agree."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from crossner_core.errors import InvalidSpan
+from crossner_core.schema import Link, Sentence, Span, Suggestion, Token, check_spans
+from db.tables import Annotation, LinkRow, SentenceRow, SpanRow, SuggestionRow
+
+
+def sentence_of(row: SentenceRow, links: Iterable[LinkRow] = ()) -> Sentence:
+    """Return the sentence of a row; links are handed in, since many readers do not need them."""
+    return Sentence(
+        id=row.external_id,
+        text=row.text,
+        tokens=tuple(Token(start, end) for start, end in row.tokens),
+        links=tuple(Link(link.start, link.end, link.target) for link in links),
+        meta=row.meta,
+    )
+
+
+def suggestion_of(row: SuggestionRow) -> Suggestion:
+    """Return the suggestion of a row."""
+    return Suggestion(row.start, row.end, row.type, row.source, row.score, row.entity)
+
+
+def spans_of(annotation: Annotation | None) -> tuple[Span, ...]:
+    """Return the spans of an annotation in order, none where there is no annotation."""
+    return tuple(Span(row.start, row.end, row.type) for row in annotation.spans) if annotation else ()
+
+
+def checked_spans(sentence: Sentence, rows: Iterable[SpanRow]) -> tuple[Span, ...]:
+    """Return stored spans; raise InvalidSpan if one no longer covers the surface that was stored with it."""
+    found = []
+    for row in rows:
+        span = Span(row.start, row.end, row.type)
+        check_spans(sentence, (span,))
+        surface = sentence.surface(row.start, row.end)
+        if surface != row.surface:
+            raise InvalidSpan(
+                f"Sentence {sentence.id}: span [{row.start}, {row.end}) {row.type} was stored as {row.surface!r}, "
+                f"but its text is {surface!r}; the store was changed by other hands, restore a backup."
+            )
+        found.append(span)
+    return check_spans(sentence, found)
+
+
+def best_suggestions(suggestions: Iterable[Suggestion]) -> tuple[Suggestion, ...]:
+    """Return the suggestions that are shown: of overlapping ones the best scored, then the longest, then the first."""
+    chosen: list[Suggestion] = []
+    for one in sorted(suggestions, key=lambda s: (-s.score, s.start - s.end, s.start, s.source, s.type)):
+        if all(one.end <= other.start or other.end <= one.start for other in chosen):
+            chosen.append(one)
+    return tuple(sorted(chosen, key=lambda s: s.start))

@@ -1,0 +1,131 @@
+"""The worker process: takes jobs from the table one at a time. `python -m workbench.worker`"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+from crossner_core.errors import StorageError, WorkbenchError
+from db.engine import Store
+from db.migrate import migrate
+from workbench import jobs
+from workbench.lease import Lease, Pulse
+from workbench.settings import Settings, get_settings, open_store
+
+log = logging.getLogger("workbench.worker")
+
+POLL_SECONDS = 1.0
+NICENESS = 10
+
+
+class Worker:
+    """Claims jobs (only those of `run_ids`, if given) and runs them until told to stop."""
+
+    def __init__(self, store: Store, settings: Settings, *, run_ids: Sequence[int] | None = None) -> None:
+        self.store, self.settings, self.run_ids = store, settings, run_ids
+        self.stopping = threading.Event()
+        self.pulse = Pulse(store)
+
+    def run(self, *, once: bool = False) -> int:
+        """Work until `stop`, or with `once` until the queue is empty; return the number of jobs done."""
+        done = 0
+        self.pulse.start()
+        try:
+            # Loading PyTorch takes seconds: the page should know by then that a worker is there.
+            self.pulse.device = _prepare_torch(self.settings.worker_threads)
+            log.info("Worker %s is ready on %s.", self.pulse.name, self.pulse.device)
+            while not self.stopping.is_set():
+                if self._next():
+                    done += 1
+                elif once:
+                    break
+                else:
+                    self.stopping.wait(POLL_SECONDS)
+        finally:
+            self._sign_off()
+        return done
+
+    def stop(self) -> None:
+        """Stop at the next training step; the job goes back to the queue with its state saved."""
+        self.stopping.set()
+        if self.pulse.lease is not None:
+            self.pulse.lease.shutdown.set()
+
+    def _next(self) -> bool:
+        """Do one job, if there is one; a store that refuses is waited for."""
+        from workbench.running import Workplace, run_job
+
+        try:
+            for job_id in jobs.reclaim_stale(self.store):
+                log.warning("Job %s was left by a dead worker.", job_id)
+            claimed = jobs.claim(self.store, worker=self.pulse.name, run_ids=self.run_ids)
+        except StorageError as error:
+            log.warning("%s Trying again in five seconds.", error)
+            self.stopping.wait(5)
+            return False
+        if claimed is None:
+            return False
+        lease = Lease(claimed)
+        self.pulse.lease = lease
+        if self.stopping.is_set():
+            lease.shutdown.set()
+        began = time.monotonic()
+        log.info("Job %s (%s%s) begins.", claimed.id, claimed.kind, f" {claimed.run_id}" if claimed.run_id else "")
+        run_job(Workplace(self.store, self.settings.checkpoints, self.pulse.name, _ENCODERS), lease)
+        self.pulse.lease = None
+        log.info("Job %s ended after %.1f s.", claimed.id, time.monotonic() - began)
+        return True
+
+    def _sign_off(self) -> None:
+        try:
+            self.pulse.stop()
+        except StorageError as error:
+            log.warning("Could not sign off: %s", error)
+
+
+_ENCODERS: dict[str, Any] = {}
+
+
+def _prepare_torch(threads: int) -> str:
+    """Load PyTorch, set its threads, and name the device that runs use by default."""
+    import torch
+
+    if threads:
+        torch.set_num_threads(threads)
+    if torch.cuda.is_available():
+        return str(torch.cuda.get_device_name())
+    return f"CPU, {torch.get_num_threads()} threads"
+
+
+def main(settings: Settings | None = None, *, once: bool = False) -> int:
+    """Run a worker until SIGTERM or Ctrl-C; return the exit code."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s worker: %(message)s", stream=sys.stderr, force=True)
+    chosen = settings or get_settings()
+    try:
+        # The web app must stay quick: it shares the machine.
+        os.nice(NICENESS)
+        store = open_store(chosen)
+        migrate(store)
+        worker = Worker(store, chosen)
+
+        def on_signal(_number: int, _frame: FrameType | None) -> None:
+            worker.stop()
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, on_signal)
+        worker.run(once=once)
+    except WorkbenchError as error:
+        print(f"workbench worker: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
