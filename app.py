@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gc
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +18,25 @@ from workbench.http.gate import Gate
 from workbench.http.routes import Accounts
 from workbench.settings import get_settings
 
+_LOG = logging.getLogger(__name__)
 _SETTINGS = get_settings()
+_PAGES = Path(__file__).parent / "pages"
 
 
 @asynccontextmanager
 async def _lifespan(_app: st.App) -> AsyncIterator[dict[str, Any]]:
-    """Load what every page needs, then keep it out of later garbage collections (each would cost 100 ms)."""
-    import pages.shell  # noqa: F401
+    """Load what the screens import, then keep it out of later garbage collections (each would cost 100 ms)."""
+    from pages.main import SECTIONS
 
+    screens = {screen.file for section in SECTIONS.values() for screen in section}
+    for path in sorted(_PAGES.glob("*.py")):
+        if path.stem not in screens:  # a screen is a script: importing it would draw it
+            try:
+                import_module(f"pages.{path.stem}")
+            except Exception:  # a screen that is broken must not stop the others
+                _LOG.exception(
+                    "pages/%s cannot be loaded; the screens that use it will fail, the others work", path.name
+                )
     gc.collect()
     gc.freeze()
     yield {}
@@ -39,7 +52,7 @@ def _farewell() -> bytes:
 # The main script lies in pages/ on purpose: Streamlit looks for a folder `pages` beside it, and would serve what
 # it found there before the page list has said who may see what.
 app = st.App(
-    Path(__file__).parent / "pages" / "main.py",
+    _PAGES / "main.py",
     lifespan=_lifespan,
     routes=Accounts(_SETTINGS).routes(),
     middleware=[Middleware(Gate, settings=_SETTINGS, farewell=_farewell())],

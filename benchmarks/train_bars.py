@@ -90,10 +90,11 @@ def run_cell(options: argparse.Namespace, domain: str, setting: str, seed: int) 
 
 def read_data(root: Path, domain: str, setting: str) -> TrainingData:
     """Read a target domain and, for a transfer setting, the source corpus."""
-    with_source = setting != "direct"
+    with_source, known = setting != "direct", load_domain(domain)
     return TrainingData(
         train=_read(root / domain / "train.txt"),
-        types=load_domain(domain).type_names,
+        types=known.type_names,
+        parents={one.name: one.parent for one in known.types if one.parent is not None} if with_source else {},
         dev=_read(root / domain / "dev.txt"),
         test=_read(root / domain / "test.txt"),
         source_train=_read(root / SOURCE / "train.txt") if with_source else (),
@@ -152,7 +153,9 @@ def _key(recipe: Recipe) -> str:
     """Return a short hash of what decides a cell: a direct one does not care for the source stage."""
     values = recipe.to_dict()
     if recipe.setting == "direct":
-        values = {name: value for name, value in values.items() if not name.startswith(("source", "upsample"))}
+        values = {
+            name: value for name, value in values.items() if not name.startswith(("source", "upsample", "inherit"))
+        }
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
 
 

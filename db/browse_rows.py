@@ -73,7 +73,7 @@ def layer_counts(session: Session, campaign_id: int) -> dict[str, int]:
         .where(SentenceRow.campaign_id == campaign_id, Task.state == "done", Annotation.state == "submitted")
         .group_by(Task.stage)
     )
-    counts = dict(session.execute(finished).tuples().all())
+    counts = {row[0]: row[1] for row in session.execute(finished)}
     reached = sa.select(sa.func.count()).select_from(SentenceRow)
     reached = reached.where(SentenceRow.campaign_id == campaign_id, SentenceRow.preannotated_at.is_not(None))
     return counts | {"suggestions": session.scalar(reached) or 0}
@@ -84,5 +84,5 @@ def part_counts(session: Session, sentence_ids: list[int]) -> dict[int, tuple[in
     found = []
     for table in (LinkRow, SuggestionRow):
         query = sa.select(table.sentence_id, sa.func.count()).where(table.sentence_id.in_(sentence_ids))
-        found.append(dict(session.execute(query.group_by(table.sentence_id)).tuples().all()))
+        found.append({row[0]: row[1] for row in session.execute(query.group_by(table.sentence_id))})
     return {id_: (found[0].get(id_, 0), found[1].get(id_, 0)) for id_ in sentence_ids}

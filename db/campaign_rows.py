@@ -113,10 +113,9 @@ def add_spans(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
 def task_counts(session: Session, campaign_ids: Sequence[int]) -> dict[tuple[int, str, str], int]:
     """Return the number of tasks by campaign, stage and state."""
     query = (
-        sa.select(SentenceRow.campaign_id, Task.stage, Task.state, sa.func.count())
-        .join(SentenceRow, SentenceRow.id == Task.sentence_id)
-        .where(SentenceRow.campaign_id.in_(campaign_ids))
-        .group_by(SentenceRow.campaign_id, Task.stage, Task.state)
+        sa.select(Task.campaign_id, Task.stage, Task.state, sa.func.count())
+        .where(Task.campaign_id.in_(campaign_ids))
+        .group_by(Task.campaign_id, Task.stage, Task.state)
     )
     return {(campaign, stage, state): number for campaign, stage, state, number in session.execute(query)}
 

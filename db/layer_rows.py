@@ -67,3 +67,31 @@ def suggestions(session: Session, campaign_id: int) -> dict[int, list[Suggestion
     for suggestion in session.scalars(query):
         found.setdefault(suggestion.sentence_id, []).append(suggestion)
     return found
+
+
+def skips_by_person(session: Session, campaign_id: int) -> dict[int, int]:
+    """Return how many tasks each person has skipped, by user id."""
+    query = (
+        sa.select(Annotation.user_id, sa.func.count())
+        .join(Task, Task.id == Annotation.task_id)
+        .where(Task.campaign_id == campaign_id, Annotation.state == "skipped")
+        .group_by(Annotation.user_id)
+    )
+    return dict(session.execute(query).all())
+
+
+def submitted_by(session: Session, campaign_id: int, user_id: int) -> list[tuple[SentenceRow, str, Annotation]]:
+    """Return what a person has submitted in a campaign: the sentence, the stage and the work with its spans."""
+    query = (
+        sa.select(SentenceRow, Task.stage, Annotation)
+        .join(Task, Task.sentence_id == SentenceRow.id)
+        .join(Annotation, Annotation.task_id == Task.id)
+        .where(
+            Task.campaign_id == campaign_id,
+            Annotation.user_id == user_id,
+            Annotation.state == "submitted",
+            Annotation.origin == "person",
+        )
+        .options(selectinload(Annotation.spans), selectinload(Annotation.task))
+    )
+    return [(row, stage, annotation) for row, stage, annotation in session.execute(query)]

@@ -184,6 +184,12 @@ class SuggestionRow(Base):
     """The run whose checkpoint said so, for source `model`."""
 
 
+def _of_sentence(context: Any, column: str) -> Any:
+    """Return a column of the sentence that a new task belongs to."""
+    sentence_id = context.get_current_parameters()["sentence_id"]
+    return context.connection.scalar(sa.select(getattr(SentenceRow, column)).where(SentenceRow.id == sentence_id))
+
+
 class Task(Base):
     """One stage of one sentence, leased to one person at a time."""
 
@@ -193,11 +199,16 @@ class Task(Base):
         one_of("stage", STAGES, "stage"),
         one_of("state", TASK_STATES, "state"),
         sa.CheckConstraint("(state = 'leased') = (leased_to IS NOT NULL)", name="lease"),
-        sa.Index("ix_task_queue", "stage", "state"),
+        sa.Index("ix_task_queue", "campaign_id", "stage", "state", "position", "sentence_id"),
     )
 
     id: Mapped[int] = _id()
     sentence_id: Mapped[int] = mapped_column(sa.ForeignKey("sentence.id", ondelete="CASCADE"))
+    campaign_id: Mapped[int] = mapped_column(
+        sa.ForeignKey("campaign.id", ondelete="CASCADE"), default=lambda context: _of_sentence(context, "campaign_id")
+    )
+    """The sentence's campaign, and below its position: kept here too, so that handing out is one walk of an index."""
+    position: Mapped[float] = mapped_column(default=lambda context: _of_sentence(context, "position"))
     stage: Mapped[str]
     state: Mapped[str] = mapped_column(default="open")
     leased_to: Mapped[int | None] = mapped_column(sa.ForeignKey("user_account.id"), index=True)

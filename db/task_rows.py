@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import aliased
@@ -36,8 +37,7 @@ def held(session: Session, *, campaign_id: int, user_id: int, stage: str) -> lis
     """
     query = (
         sa.select(Task.id, Task.lease_expires)
-        .join(SentenceRow, SentenceRow.id == Task.sentence_id)
-        .where(SentenceRow.campaign_id == campaign_id, Task.leased_to == user_id, Task.stage == stage)
+        .where(Task.leased_to == user_id, Task.campaign_id == campaign_id, Task.stage == stage)
         .order_by(Task.lease_expires, Task.id)
     )
     return [(task_id, expires) for task_id, expires in session.execute(query) if expires is not None]
@@ -57,77 +57,86 @@ def unanswered(session: Session, task_ids: Sequence[int], *, annotators: int = 2
     return set(session.scalars(query))
 
 
-def _available(*, campaign_id: int, user_id: int, stage: str, now: dt.datetime) -> tuple[sa.ColumnElement[bool], ...]:
-    """Say which (Task, SentenceRow) a person may be given: free, not seen by them at another stage, not skipped."""
+def _touched(user_id: int, stage: str) -> sa.ColumnElement[bool]:
+    """Say that a person worked on the task's sentence at another stage, or skipped the task."""
     other = aliased(Task)
-    touched = (
+    found = (
         sa.select(sa.literal(1))
         .select_from(other)
         .join(Annotation, Annotation.task_id == other.id)
-        .where(
-            other.sentence_id == Task.sentence_id,
-            Annotation.user_id == user_id,
-            Annotation.origin == "person",
-            sa.or_(
-                sa.and_(other.stage != stage, Annotation.state != "skipped"),
-                sa.and_(other.stage == stage, Annotation.state == "skipped"),
-            ),
-        )
+        # The sum keeps the database from walking all of the person's work for every task.
+        .where(other.sentence_id == Task.sentence_id, Annotation.user_id + 0 == user_id, _bars(other, stage))
     )
-    asked_by_other = (
-        sa.select(sa.literal(1))
-        .select_from(Question)
-        .join(User, User.id == Question.asked_by)
-        .where(
-            Question.task_id == Task.id,
-            Question.closed_at.is_(None),
-            Question.asked_by != user_id,
-            User.active.is_(True),
-        )
-    )
-    conditions: tuple[sa.ColumnElement[bool], ...] = (
-        SentenceRow.campaign_id == campaign_id,
-        Task.stage == stage,
-        Task.state.in_(("open", "leased")),
-        sa.or_(Task.state == "open", sa.and_(Task.leased_to != user_id, Task.lease_expires < now)),
-        ~touched.exists(),
-    )
-    return (*conditions, ~asked_by_other.exists()) if stage == "adjudicate" else conditions
+    return found.exists()
+
+
+def _bars(other: type[Task], stage: str) -> sa.ColumnElement[bool]:
+    """Say that work on the task `other` keeps its author from being given the sentence at a stage."""
+    elsewhere = sa.and_(other.stage != stage, Annotation.state != "skipped", Annotation.origin == "person")
+    return sa.or_(elsewhere, sa.and_(other.stage == stage, Annotation.state == "skipped"))
+
+
+def _asked_by_other(user_id: int) -> sa.ColumnElement[bool]:
+    """Say that another expert waits for the answer to a question about the task."""
+    asked = sa.select(sa.literal(1)).select_from(Question).join(User, User.id == Question.asked_by)
+    others = (Question.asked_by != user_id, User.active.is_(True))
+    return asked.where(Question.task_id == Task.id, Question.closed_at.is_(None), *others).exists()
+
+
+def _unheld(user_id: int, now: dt.datetime) -> tuple[tuple[sa.ColumnElement[bool], ...], ...]:
+    """Return the two ways a task can be free: open, or leased to another whose time has run out."""
+    expired = (Task.state == "leased", Task.leased_to != user_id, Task.lease_expires < now)
+    return (Task.state == "open",), expired
 
 
 def free(
     session: Session, *, campaign_id: int, user_id: int, stage: str, now: dt.datetime, count: int, lock: bool = False
 ) -> list[int]:
     """Return the next tasks a person may be given, in the order of the queue."""
-    query = (
-        sa.select(Task.id)
-        .join(SentenceRow, SentenceRow.id == Task.sentence_id)
-        .where(*_available(campaign_id=campaign_id, user_id=user_id, stage=stage, now=now))
-        .order_by(SentenceRow.position, SentenceRow.id)
-        .limit(count)
-    )
-    return list(session.scalars(lock_rows(query) if lock else query))
+    found: list[tuple[float, int, int]] = []
+    for unheld in _unheld(user_id, now):
+        query = sa.select(Task.position, Task.sentence_id, Task.id).where(
+            Task.campaign_id == campaign_id, Task.stage == stage, *unheld, ~_touched(user_id, stage)
+        )
+        if stage == "adjudicate":
+            query = query.where(~_asked_by_other(user_id))
+        query = query.order_by(Task.position, Task.sentence_id).limit(count)
+        rows = session.execute(lock_rows(query) if lock else query)  # type: ignore[arg-type]
+        found += [(position, sentence_id, task_id) for position, sentence_id, task_id in rows]
+    return [task_id for _, _, task_id in sorted(found)[:count]]
 
 
 def count_free(session: Session, *, campaign_id: int, user_id: int, stage: str, now: dt.datetime) -> int:
-    """Return how many tasks a person could still be given."""
-    query = (
-        sa.select(sa.func.count())
-        .select_from(Task)
-        .join(SentenceRow, SentenceRow.id == Task.sentence_id)
-        .where(*_available(campaign_id=campaign_id, user_id=user_id, stage=stage, now=now))
-    )
-    return session.scalar(query) or 0
+    """Return how many tasks a person could still be given; a question another expert waits for is counted too."""
+    total = 0
+    for unheld in _unheld(user_id, now):
+        here = (Task.campaign_id == campaign_id, Task.stage == stage, *unheld)
+        other = aliased(Task)
+        barred = (
+            sa.select(sa.func.count(Task.id.distinct()))
+            .select_from(Annotation)
+            .join(other, other.id == Annotation.task_id)
+            .join(Task, Task.sentence_id == other.sentence_id)
+            .where(Annotation.user_id == user_id, _bars(other, stage), *here)
+        )
+        total += session.scalar(sa.select(sa.func.count()).select_from(Task).where(*here)) or 0
+        total -= session.scalar(barred) or 0
+    return total
 
 
 def lease(session: Session, task_ids: Sequence[int], *, user_id: int, until: dt.datetime) -> None:
     """Lease tasks to a person, or renew the lease; the order of the ids is kept in the ends of the leases."""
-    for number, task_id in enumerate(task_ids):
-        session.execute(
-            sa.update(Task)
-            .where(Task.id == task_id)
-            .values(state="leased", leased_to=user_id, lease_expires=until + dt.timedelta(milliseconds=number))
-        )
+    values = [
+        {
+            "id": task_id,
+            "state": "leased",
+            "leased_to": user_id,
+            "lease_expires": until + dt.timedelta(milliseconds=number),
+        }
+        for number, task_id in enumerate(task_ids)
+    ]
+    if values:
+        session.execute(sa.update(Task), values)
 
 
 def release(task: Task, *, state: str = "open") -> None:
@@ -171,13 +180,8 @@ def remove(session: Session, task: Task) -> None:
 
 def done_by(session: Session, *, campaign_id: int, user_id: int, stage: str) -> int:
     """Return how many tasks of a stage a person has done."""
-    query = (
-        sa.select(sa.func.count())
-        .select_from(Task)
-        .join(SentenceRow, SentenceRow.id == Task.sentence_id)
-        .where(SentenceRow.campaign_id == campaign_id, Task.done_by == user_id, Task.stage == stage)
-    )
-    return session.scalar(query) or 0
+    mine = (Task.done_by == user_id, Task.campaign_id == campaign_id, Task.stage == stage)
+    return session.scalar(sa.select(sa.func.count()).select_from(Task).where(*mine)) or 0
 
 
 def parked(session: Session, campaign_id: int) -> list[tuple[Task, SentenceRow]]:
@@ -185,7 +189,7 @@ def parked(session: Session, campaign_id: int) -> list[tuple[Task, SentenceRow]]
     query = (
         sa.select(Task, SentenceRow)
         .join(SentenceRow, SentenceRow.id == Task.sentence_id)
-        .where(SentenceRow.campaign_id == campaign_id, Task.state == "parked")
+        .where(Task.campaign_id == campaign_id, Task.state == "parked")
         .order_by(SentenceRow.position, SentenceRow.id)
     )
     return [(task, sentence) for task, sentence in session.execute(query)]

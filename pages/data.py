@@ -6,11 +6,11 @@ import streamlit as st
 
 from pages import data_browse, data_exchange, data_sets, shell
 
+_SETS = "Data sets"
 _VIEWS = {
     "Browse": data_browse.browse_view,
     "Import": data_exchange.import_view,
     "Export": data_exchange.export_view,
-    "Data sets": data_sets.datasets_view,
 }
 _HELP = """
 **Browse.** Where each sentence stands, and what annotator 1, annotator 2, the expert and the machine said about it.
@@ -31,10 +31,12 @@ actor = shell.signed_in("researcher", "admin")
 shell.header("Sentences", "What is in the campaign, how more comes in, and how the layers get out.", help=_HELP)
 campaign = shell.current_campaign(actor)
 chosen = st.segmented_control(
-    "View", list(_VIEWS), default="Browse", key="data:view", required=True, label_visibility="collapsed"
+    "View", [*_VIEWS, _SETS], default="Browse", key="data:view", required=True, label_visibility="collapsed"
 )
 with shell.shown_errors():
-    if campaign is not None or chosen == "Data sets":
+    if chosen == _SETS:
+        data_sets.datasets_view(actor)
+    elif campaign is not None:
         _VIEWS[chosen](actor, campaign)
     else:
         st.info("There is no campaign yet. An admin makes one under Campaigns.")

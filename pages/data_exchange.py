@@ -11,6 +11,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from crossner_core.errors import BadInput
 from crossner_core.formats import format_ids, get_format
 from pages import shell
+from pages.components.marked_text import as_text
 from workbench import browsing, exchange
 from workbench.actors import Actor
 from workbench.campaigns import domain_of
@@ -44,20 +45,20 @@ def suffixes() -> list[str]:
 
 def format_choice(key: str) -> str | None:
     """Ask for the format of files; None means to find it out for each file."""
-    names = {None: "find out", **{id_: f"{id_} – {get_format(id_).title}" for id_ in format_ids()}}
-    return st.selectbox("Format", list(names), format_func=names.__getitem__, key=key)
+    names = {"": "find out"} | {id_: f"{id_} – {get_format(id_).title}" for id_ in format_ids()}
+    return st.selectbox("Format", list(names), format_func=names.__getitem__, key=key) or None
 
 
 def import_view(actor: Actor, campaign: CampaignView) -> None:
     """Draw the upload, what the files hold, and the button that brings them in."""
-    _skipped_last_time()
+    skipped_last_time()
     left, right = st.columns([3, 2], gap="medium")
     with left:
         # A new key empties the uploader once its files are in.
         turn = st.session_state.setdefault(_ROUND, 0)
         files = st.file_uploader(
             "Files (UTF-8)",
-            type=[*suffixes(), "tsv", "csv"],
+            type=suffixes(),
             accept_multiple_files=True,
             key=f"data:files:{turn}",
             max_upload_size=exchange.MAX_BYTES // 1_000_000,
@@ -82,7 +83,7 @@ def import_view(actor: Actor, campaign: CampaignView) -> None:
         return
     with shell.shown_errors():
         fit = _look(files, format, domain_of(campaign).type_names if with_gold else None, options, skip_bad)
-        if st.button(f"Import into {campaign.name}", type="primary", disabled=not fit):
+        if st.button(f"Import into {as_text(campaign.name)}", type="primary", disabled=not fit):
             with st.spinner("Reading, checking, pre-annotating …"):
                 outcome = exchange.import_files(
                     shell.store(),
@@ -122,22 +123,30 @@ def _look(
     skip_bad: bool,
 ) -> bool:
     """Show what each file holds and what is wrong with it; say whether they can be imported."""
-    rows, problems, refused = [], [], []
+    rows: list[dict[str, str | int]] = []
+    problems: list[str] = []
+    refused: list[str] = []
     for file in files:
         seen = _seen(file, format, types, options)
         if isinstance(seen, BadInput):
-            refused.append(str(seen).partition("\n")[0])
+            refused.append(_short(seen))
             problems.extend(seen.problems)
         else:
             rows.append(_row(file.name, seen))
             problems.extend(seen.problems)
     if rows:
         st.dataframe(rows, hide_index=True)
-    for line in refused:
-        st.error(line)
+    for line in filter(None, refused):
+        st.error(as_text(line))
     if problems:
         _list(problems, "Skipped, if you import now:" if skip_bad else "Wrong in these files; nothing is imported:")
     return not refused and (skip_bad or not problems)
+
+
+def _short(error: BadInput) -> str:
+    """Return what comes before the list of faults, which is drawn by itself."""
+    text = str(error)
+    return (text.partition(error.problems[0])[0] if error.problems else text).strip()
 
 
 def _row(name: str, seen: Preview) -> dict[str, str | int]:
@@ -181,13 +190,19 @@ def _finish(outcome: ImportOutcome) -> None:
     if outcome.problems:
         parts.append(f"{len(outcome.problems)} were skipped")
     shell.note("; ".join(parts) + "." + (f" {outcome.note}" if outcome.note else ""))
-    st.session_state[_SKIPPED] = outcome.problems
+    remember_skipped(outcome.problems)
     st.session_state[_ROUND] += 1
     st.session_state.pop(_SEEN, None)
     st.rerun()
 
 
-def _skipped_last_time() -> None:
+def remember_skipped(problems: Sequence[str]) -> None:
+    """Keep what an import left out, to be listed at the next run."""
+    st.session_state[_SKIPPED] = tuple(problems)
+
+
+def skipped_last_time() -> None:
+    """List what the last import left out, once."""
     problems = st.session_state.pop(_SKIPPED, ())
     if problems:
         _list(problems, "Skipped in the last import:")
@@ -206,9 +221,7 @@ def export_view(actor: Actor, campaign: CampaignView) -> None:
         format = st.segmented_control(
             "Format", format_ids(), default="jsonl", required=True, key="data:out", format_func=_format_name
         )
-        split = st.segmented_control(
-            "Split", ["all", *campaign.splits], default="all", required=True, key="data:part"
-        )
+        split = st.segmented_control("Split", ["all", *campaign.splits], default="all", required=True, key="data:part")
     part = None if split == "all" else split
     name = exchange.file_name(campaign.name, which if part is None else f"{which}-{part}", format)
     empty = not counts[which] or (part is not None and not campaign.splits[part])

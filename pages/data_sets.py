@@ -8,18 +8,19 @@ import streamlit as st
 
 from crossner_core.formats import format_ids
 from pages import shell
-from pages.data_exchange import format_choice, suffixes
+from pages.components.marked_text import as_text
+from pages.data_exchange import format_choice, remember_skipped, skipped_last_time, suffixes
 from workbench import datasets, domains
 from workbench.actors import Actor
 from workbench.datasets import SPLITS, DatasetView
-from workbench.views import CampaignView
 
 _ROUND = "data:set-round"
 _SPLIT_WORDS = {"train": "Train", "dev": "Dev", "test": "Test"}
 
 
-def datasets_view(actor: Actor, _campaign: CampaignView | None) -> None:
+def datasets_view(actor: Actor) -> None:
     """Draw the list, what can be done with one, and the form for a new one."""
+    skipped_last_time()
     known = datasets.list_datasets(shell.store(), actor)
     if known:
         st.dataframe([_row(one) for one in known], hide_index=True)
@@ -66,7 +67,7 @@ def _one(actor: Actor, known: tuple[DatasetView, ...]) -> None:
     with shell.shown_errors():
         if gone:
             datasets.delete_dataset(shell.store(), actor, name)
-            shell.note(f"The data set {name} is deleted.")
+            shell.note(f"The data set {as_text(name)} is deleted.")
             st.rerun()
 
 
@@ -81,9 +82,7 @@ def _new(actor: Actor) -> None:
             format = format_choice(f"data:set-format:{turn}")
         files = {}
         for column, split in zip(st.columns(3), SPLITS, strict=True):
-            files[split] = column.file_uploader(
-                _SPLIT_WORDS[split], type=[*suffixes(), "tsv", "csv"], key=f"data:set-{split}:{turn}"
-            )
+            files[split] = column.file_uploader(_SPLIT_WORDS[split], type=suffixes(), key=f"data:set-{split}:{turn}")
         skip_bad = st.checkbox("Skip bad sentences, and list them")
         pressed = st.form_submit_button("Import the data set", type="primary")
     if pressed:
@@ -97,8 +96,7 @@ def _new(actor: Actor) -> None:
 
 def _finish(made: DatasetView) -> None:
     parts = ", ".join(f"{part.sentences} {part.split}" for part in made.splits)
-    skipped = f" Skipped: {'; '.join(made.problems[:20])}" if made.problems else ""
-    # As text in a code span no character of a file's name or content is read as markup.
-    shell.note(f"The data set {made.name} is in: {parts} sentences.{skipped.replace('[', '(').replace(']', ')')}")
+    shell.note(f"The data set {as_text(made.name)} is in: {parts} sentences.")
+    remember_skipped(made.problems)
     st.session_state[_ROUND] += 1
     st.rerun()

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import streamlit as st
 
 from crossner_core.domains import Domain, parse_domain
+from db.engine import Store
 from pages import shell
 from pages.components.span_editor import span_editor
 from workbench import handout, outbox
@@ -16,6 +18,7 @@ from workbench.actors import Actor
 from workbench.views import CampaignView
 
 _REJECTION_SECONDS = 60.0
+_PROGRESS_SECONDS = 10.0
 
 
 Below = Callable[[Actor, CampaignView, Sequence[Mapping[str, Any]]], None]
@@ -31,13 +34,15 @@ def labelling_screen(
     _editor(actor, campaign, stage, empty, below)
 
 
-@st.fragment
+# The timer makes the browser ask for a whole run after a reconnect; without it a restarted server would never hear of
+# this fragment again and would ignore its messages.
+@st.fragment(run_every=60)
 def _editor(actor: Actor, campaign: CampaignView, stage: str, empty: str, below: Below | None) -> None:
     key = f"editor-{campaign.id}-{stage}"
     with shell.shown_errors():
         before = _stored_outbox(key)
         acks = _apply(actor, campaign, stage, key, before)
-        payload = _payload(actor, campaign, stage, empty) | {"acks": acks, "rejections": _rejections(key)}
+        payload = _payload(actor, campaign, stage, empty, key) | {"acks": acks, "rejections": _rejections(key)}
         after = span_editor(payload=payload, key=key)
         if after is not None and after != before:
             # After a server restart the outbox arrives with the mount, not before it.
@@ -64,6 +69,8 @@ def _apply(
         kept += [(time.monotonic(), rejection) for rejection in applied.rejections]
         st.session_state[f"{key}:rejections"] = kept
         st.session_state[f"{key}:acks"] = acks
+        if applied.moved:
+            st.session_state.pop(f"{key}:progress", None)
     return acks
 
 
@@ -74,17 +81,32 @@ def _rejections(key: str) -> list[dict[str, Any]]:
     return [rejection for _, rejection in kept]
 
 
-def _payload(actor: Actor, campaign: CampaignView, stage: str, empty: str) -> dict[str, Any]:
+def _payload(actor: Actor, campaign: CampaignView, stage: str, empty: str, key: str) -> dict[str, Any]:
     store = shell.store()
     return {
         "user": actor.id,
         "campaign": campaign.id,
         "mode": stage,
-        "types": editor_types(parse_domain(campaign.domain_toml, origin=campaign.name)),
+        "types": _types_of(campaign.domain_toml, campaign.name),
         "items": list(handout.items(store, actor, campaign.id, stage)),
-        "progress": handout.progress(store, actor, campaign.id, stage).to_json(),
+        "progress": _progress(store, actor, campaign.id, stage, key),
         "empty": empty,
     }
+
+
+def _progress(store: Store, actor: Actor, campaign_id: int, stage: str, key: str) -> dict[str, int]:
+    """Return how far the person is; an autosave moves nothing of theirs, so it is not counted anew for each."""
+    counted_at, progress = st.session_state.get(f"{key}:progress", (0.0, None))
+    if progress is None or time.monotonic() - counted_at > _PROGRESS_SECONDS:
+        progress = handout.progress(store, actor, campaign_id, stage).to_json()
+        st.session_state[f"{key}:progress"] = (time.monotonic(), progress)
+    return dict(progress)
+
+
+@lru_cache(maxsize=64)
+def _types_of(domain_toml: str, origin: str) -> list[dict[str, Any]]:
+    """Parse a campaign's domain once, not on every autosave; nobody changes the list."""
+    return editor_types(parse_domain(domain_toml, origin=origin))
 
 
 def editor_types(domain: Domain) -> list[dict[str, Any]]:

@@ -45,7 +45,7 @@ SECTIONS: dict[str, tuple[Screen, ...]] = {
         Screen("data", "Sentences", _KEEPERS),
         Screen("domains", "Domains", _KEEPERS),
     ),
-    "Model": (Screen("adaptation", "Adaptation", _KEEPERS),),
+    "Model": (Screen("adaptation", "Adaptation", _OVERSEERS),),
     "Admin": (Screen("people", "People", ("admin",)), Screen("campaigns", "Campaigns", ("admin",))),
     "You": (Screen("account", "My account", ROLES),),
 }

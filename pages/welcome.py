@@ -20,6 +20,7 @@ _LINES = {
         ("check", "Check", "Look over what a colleague marked."),
         ("annotate", "Annotate", "Mark the entities of new sentences."),
         ("campaign", "Overview", "Progress, agreement and effort of the campaign."),
+        ("adaptation", "Adaptation", "See the runs, their curve and what the model mixes up."),
     ),
     "researcher": (
         ("data", "Sentences", "Bring sentences in, take gold and other layers out."),
@@ -50,7 +51,7 @@ def _waiting(campaign: CampaignView | None, file: str) -> str:
     counts = next((stage for stage in stages if stage.stage == file), None)
     if counts is None:
         return ""
-    return f"{counts.open} waiting, {counts.leased} in work, {counts.done} done."
+    return f"**{counts.open} waiting**, {counts.leased} in work, {counts.done} done."
 
 
 actor = shell.signed_in()

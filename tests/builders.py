@@ -50,13 +50,15 @@ def make_people(store: Store) -> dict[str, Actor]:
 def make_sentences() -> list[Sentence]:
     """Return the six sentences with their links."""
     return [
-        sentence_from_words(text.split(), id=f"music-{number}", links=[Link(*link) for link in links], meta={"n": number})
+        sentence_from_words(
+            text.split(), id=f"music-{number}", links=[Link(*link) for link in links], meta={"n": number}
+        )
         for number, (text, links) in enumerate(SENTENCES, start=1)
     ]
 
 
 def make_campaign(store: Store, people: Mapping[str, Actor], *, name: str = "Music", **settings: Any) -> int:
-    """Create a music campaign of the six sentences with everybody in it; neither controls nor blind checks by default."""
+    """Create a music campaign of the six sentences with everybody in it; by default no controls, no blind checks."""
     chosen = {"blind_share": 0.0, "control_share": 0.0, **settings}
     campaign_id = campaigns.create_campaign(
         store, people["adm"], name=name, domain=load_domain("music"),
@@ -73,7 +75,15 @@ def make_work(item: Mapping[str, Any], spans: Iterable[Triple] = (), **parts: An
         {"start": start, "end": end, "type": kind, "surface": " ".join(words[start:end]), "origin": "new"}
         for start, end, kind in spans
     ]
-    return {"spans": marked, "rejected": [], "flags": [], "decisions": [], "no_entities": not marked, "comment": "", **parts}
+    return {
+        "spans": marked,
+        "rejected": [],
+        "flags": [],
+        "decisions": [],
+        "no_entities": not marked,
+        "comment": "",
+        **parts,
+    }
 
 
 def first_choices(item: Mapping[str, Any]) -> tuple[list[Triple], list[dict[str, Any]]]:

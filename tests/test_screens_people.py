@@ -129,7 +129,7 @@ def test_account_changes_the_password_with_the_present_one(
 def test_welcome_shows_the_work_of_the_campaign(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
 ) -> None:
-    assert "6 waiting, 0 in work, 0 done" in words(open_screen(monkeypatch, store, "main", people["ann1"]))
+    assert "**6 waiting**, 0 in work, 0 done" in words(open_screen(monkeypatch, store, "main", people["ann1"]))
 
 
 def test_welcome_without_a_campaign_says_who_can_help(
@@ -192,6 +192,6 @@ def test_page_list_gives_each_role_its_screens() -> None:
     }
     common = {"welcome", "account"}
     assert seen["annotator"] == common | {"annotate", "check", "my_work"}
-    assert seen["expert"] == seen["annotator"] | {"adjudicate", "campaign"}
+    assert seen["expert"] == seen["annotator"] | {"adjudicate", "campaign", "adaptation"}
     assert seen["researcher"] == common | {"campaign", "data", "domains", "adaptation"}
     assert seen["admin"] == seen["researcher"] | {"people", "campaigns"}

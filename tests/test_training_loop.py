@@ -253,3 +253,17 @@ def test_training_joint_never_predicts_types_of_the_source_alone(tmp_path: Path)
     found = tagger.predict_spans([item.sentence for item in misc])
     assert all(span.type in TYPES for spans in found for span in spans)
     assert result.test is not None and "misc" not in result.test.per_type
+
+
+def test_training_type_unknown_to_the_source_inherits_from_its_ancestor() -> None:
+    from crossner_core.training.predictor import build_model
+
+    source = build_model(tiny_recipe(), tiny_encoder(), ("person",))
+    target = build_model(tiny_recipe(), tiny_encoder(), ("singer", "person", "band"))
+    former = target.head.weight.clone()
+    parents = {"singer": "artist", "artist": "person", "band": "group", "group": "band"}
+    assert target.copy_shared_tags(source, parents) == ("O", "B-person", "I-person")
+    singer, band = target.tags.index("I-singer"), target.tags.index("B-band")
+    person = source.head.weight[source.tags.index("I-person")]
+    assert torch.equal(target.head.weight[singer], former[singer] + person)
+    assert torch.equal(target.head.weight[band], former[band])

@@ -90,9 +90,13 @@ def _insert(
         for link in sentence.links
     ]
     campaign_rows.add_links(session, links)
-    plain = [id_ for id_, (_, gold) in zip(ids, pairs, strict=True) if gold is None]
-    campaign_rows.add_tasks(session, [{"sentence_id": id_, "stage": "annotate"} for id_ in plain])
-    labelled = [(id_, gold) for id_, (_, gold) in zip(ids, pairs, strict=True) if gold is not None]
+    places = [
+        {"sentence_id": id_, "campaign_id": campaign.id, "position": value["position"]}
+        for id_, value in zip(ids, values, strict=True)
+    ]
+    plain = [place for place, (_, gold) in zip(places, pairs, strict=True) if gold is None]
+    campaign_rows.add_tasks(session, [{**place, "stage": "annotate"} for place in plain])
+    labelled = [(place, gold) for place, (_, gold) in zip(places, pairs, strict=True) if gold is not None]
     _insert_gold(session, labelled, user_id=user_id)
     return len(labelled)
 
@@ -113,15 +117,12 @@ def _sentence_values(campaign: Campaign, sentence: Sentence, split: str, positio
     }
 
 
-def _insert_gold(session: Session, labelled: Sequence[tuple[int, LabelledSentence]], *, user_id: int) -> None:
+def _insert_gold(
+    session: Session, labelled: Sequence[tuple[dict[str, Any], LabelledSentence]], *, user_id: int
+) -> None:
     at = now()
-    tasks = campaign_rows.add_tasks(
-        session,
-        [
-            {"sentence_id": id_, "stage": "adjudicate", "state": "done", "done_by": user_id, "done_at": at}
-            for id_, _ in labelled
-        ],
-    )
+    done = {"stage": "adjudicate", "state": "done", "done_by": user_id, "done_at": at}
+    tasks = campaign_rows.add_tasks(session, [{**place, **done} for place, _ in labelled])
     rows = [
         {"task_id": task_id, "user_id": user_id, "origin": "import", "revision": 1, "state": "submitted",
          "no_entities": not gold.spans, "submitted_at": at}

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
+import typer.exceptions
 
 from workbench.commands import campaigns, common, data, domains, people, server, training
 
@@ -55,16 +55,16 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         code = app(args=arguments, prog_name="workbench", standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except click.exceptions.NoArgsIsHelpError as error:
-        print(error.format_message(), file=sys.stderr)
-        return 2
-    except click.ClickException as error:
-        print(f"workbench: {error.format_message()} (see --help)", file=sys.stderr)
+    except typer.exceptions.TyperException as error:
+        # Without a command the message is the help itself.
+        is_help = type(error).__name__ == "NoArgsIsHelpError"
+        said = error.format_message()
+        print(said if is_help else f"workbench: {said} (see --help)", file=sys.stderr)
         return 2
     except WorkbenchError as error:
         print(f"workbench: {error}", file=sys.stderr)
         return 2
-    except (click.Abort, KeyboardInterrupt):
+    except (typer.Abort, KeyboardInterrupt):
         print("workbench: interrupted.", file=sys.stderr)
         return 130
     except BrokenPipeError:

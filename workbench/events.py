@@ -42,21 +42,20 @@ def read_outbox(outbox: object) -> tuple[list[Event], list[dict[str, Any]], set[
     """
     events: list[Event] = []
     rejections: list[dict[str, Any]] = []
-    clients: set[str] = set()
     try:
         fields = an_object(outbox, "outbox")
         client = a_text(fields.get("client"), "client", at_least=1, at_most=100)
         raw_events = a_list(fields.get("events", []), "events", at_most=_MAX_EVENTS)
     except BadInput as error:
         return [], [rejection(None, None, None, "invalid", str(error))], set()
-    clients.add(client)
     for raw in raw_events:
         try:
             events.append(_event(raw, client))
         except BadInput as error:
             rejections.append(rejection(client, _known(raw, "seq"), _known(raw, "task"), "invalid", str(error)))
-    clients |= {event.client for event in events}
-    return sorted(events, key=lambda event: (event.client != client, event.client, event.seq)), rejections, clients
+    appearance = {name: at for at, name in reversed(list(enumerate(event.client for event in events)))}
+    ordered = sorted(events, key=lambda event: (appearance[event.client], event.seq))
+    return ordered, rejections, {client, *appearance}
 
 
 def rejection(

@@ -165,7 +165,8 @@ def export_layer(
             f"There is nothing to export: the layer {which!r} has no sentence{f' in {split}' if split else ''}."
         )
     layout = _common_layout(records, chosen.id)
-    return write([_without_file(record) for record in records], chosen.id, layout).encode("utf-8")
+    rows = [_for_output(record, as_it_came=layout is not None) for record in records]
+    return write(rows, chosen.id, layout).encode("utf-8")
 
 
 def file_name(campaign: str, which: str, format: str) -> str:
@@ -245,9 +246,10 @@ def _common_layout(records: Sequence[Record], format: str) -> Layout | None:
     return layout_from_dict(first["layout"])
 
 
-def _without_file(record: Record) -> Record:
+def _for_output(record: Record, *, as_it_came: bool) -> Record:
+    """Take our note on the file out of the metadata, and the format's own notes where they do not apply."""
     meta = dict(record.sentence.meta)
     own = {key: value for key, value in meta.pop(LAYOUT_KEY, {}).items() if key != _FILE}
-    if own:
+    if own and as_it_came:
         meta[LAYOUT_KEY] = own
     return replace(record, sentence=replace(record.sentence, meta=meta))

@@ -59,7 +59,8 @@ def items(store: Store, actor: Actor, campaign_id: int, stage: str, *, count: in
         hand = _hand(session, campaign, current, stage)
         missing = count - len(hand.ready)
         taken = _free(session, campaign, current, stage, count=missing, lock=True) if missing > 0 else []
-        renew(session, campaign, current, (*hand.ready, *hand.waiting, *taken))
+        held = (*hand.ready, *hand.waiting) if _wants_renewal(hand, campaign) else ()
+        renew(session, campaign, current, (*held, *taken))
         return build(session, current, campaign, stage, (*hand.ready, *taken, *hand.waiting)[:count])
 
 

@@ -30,10 +30,14 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The answer to a browser: the highest number applied of each client it named, and what was refused."""
+    """The answer to a browser: the highest number applied of each client it named, and what was refused.
+
+    `moved` is false when there was nothing but drafts, all of them applied: then no task changed hands.
+    """
 
     acks: dict[str, int] = field(default_factory=dict)
     rejections: list[dict[str, Any]] = field(default_factory=list)
+    moved: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +91,8 @@ def apply(store: Store, actor: Actor, campaign_id: int, stage: str, outbox: obje
             )
             if outcome.reason != "invalid":
                 refused[event.client, event.task] = outcome
-    return Applied(acks=_acks(store, actor, clients), rejections=rejections)
+    moved = bool(rejections) or any(event.kind != "draft" for event in events)
+    return Applied(acks=_acks(store, actor, clients), rejections=rejections, moved=moved)
 
 
 def _acks(store: Store, actor: Actor, clients: set[str]) -> dict[str, int]:

@@ -180,3 +180,8 @@ def find_task(session: Session, actor: Actor, task_id: int, *roles: str) -> tupl
         raise NotFound(f"There is no task {task_id}.")
     current, campaign = enter(session, actor, row.campaign_id, *roles)
     return task, campaign, current
+
+
+def may_reopen(session: Session, actor: Actor, work: Annotation) -> bool:
+    """Say whether the actor could take this work of theirs back now."""
+    return obstacle_to_reopen(session, actor, work.task, work) is None

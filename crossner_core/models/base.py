@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -69,6 +69,6 @@ class TokenTagger(nn.Module):
         index = batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1])  # (B, W, H)
         return hidden.gather(1, index)  # (B, W, H)
 
-    def copy_shared_tags(self, other: TokenTagger) -> tuple[str, ...]:
-        """Take over from another head what belongs to tags of the same name; return those names."""
+    def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
+        """Take over from another head what belongs to tags of the same name (else of an ancestor); return the same."""
         raise NotImplementedError

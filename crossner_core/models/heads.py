@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import nn
@@ -14,13 +14,35 @@ def head_tags(types: Sequence[str]) -> tuple[str, ...]:
 
 
 def copy_rows(
-    target: nn.Linear, target_tags: Sequence[str], source: nn.Linear, source_tags: Sequence[str]
+    target: nn.Linear,
+    target_tags: Sequence[str],
+    source: nn.Linear,
+    source_tags: Sequence[str],
+    parents: Mapping[str, str] | None = None,
 ) -> tuple[str, ...]:
-    """Copy weight and bias rows of the tags both heads know; return those tags in the target's order."""
-    shared = tuple(tag for tag in target_tags if tag in set(source_tags))
+    """Copy weight and bias rows of the tags both heads know; return those tags in the target's order.
+
+    A tag whose type only the target knows gets the row of its nearest ancestor that the source knows, added to its
+    own first values, so that siblings can part.
+    """
+    index = {tag: at for at, tag in enumerate(source_tags)}
     with torch.no_grad():
-        for tag in shared:
-            to, come = target_tags.index(tag), list(source_tags).index(tag)
-            target.weight[to] = source.weight[come]
-            target.bias[to] = source.bias[come]
-    return shared
+        for to, tag in enumerate(target_tags):
+            if tag in index:
+                target.weight[to] = source.weight[index[tag]]
+                target.bias[to] = source.bias[index[tag]]
+            elif (known := _ancestor_tag(tag, index, parents or {})) is not None:
+                target.weight[to] += source.weight[index[known]]
+                target.bias[to] += source.bias[index[known]]
+    return tuple(tag for tag in target_tags if tag in index)
+
+
+def _ancestor_tag(tag: str, known: Mapping[str, int], parents: Mapping[str, str]) -> str | None:
+    prefix, _, name = tag.partition("-")
+    seen: set[str] = set()
+    while name in parents and name not in seen:
+        seen.add(name)
+        name = parents[name]
+        if f"{prefix}-{name}" in known:
+            return f"{prefix}-{name}"
+    return None

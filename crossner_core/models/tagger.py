@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor, nn
@@ -57,7 +57,7 @@ class Tagger(TokenTagger):
         start, moves = iob2_transitions(self.tags[: scores.shape[-1]])
         return viterbi(scores, mask, start.to(scores.device), moves.to(scores.device))
 
-    def copy_shared_tags(self, other: TokenTagger) -> tuple[str, ...]:
+    def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
         if not isinstance(other, Tagger):
             return ()
-        return copy_rows(self.head, self.tags, other.head, other.tags)
+        return copy_rows(self.head, self.tags, other.head, other.tags, parents)

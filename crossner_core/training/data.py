@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 
 from crossner_core.errors import BadInput, UnknownType
 from crossner_core.schema import LabelledSentence, check_spans
@@ -12,7 +12,10 @@ from crossner_core.schema import LabelledSentence, check_spans
 
 @dataclass(frozen=True)
 class TrainingData:
-    """The sentences of a run; `types` in the domain's order; `snapshot` names the frozen gold, if there is one."""
+    """The sentences of a run; `types` in the domain's order; `snapshot` names the frozen gold, if there is one.
+
+    `parents` maps types to their parent types, which a source corpus may know better.
+    """
 
     train: tuple[LabelledSentence, ...]
     types: tuple[str, ...]
@@ -21,6 +24,7 @@ class TrainingData:
     source_train: tuple[LabelledSentence, ...] = ()
     source_dev: tuple[LabelledSentence, ...] = ()
     snapshot: str = ""
+    parents: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not any(item.sentence.tokens for item in self.train):
@@ -42,7 +46,8 @@ class TrainingData:
     def fingerprint(self) -> str:
         """SHA-256 over all sentences, spans and types."""
         parts = (self.train, self.dev, self.test, self.source_train, self.source_dev)
-        joined = "|".join([",".join(self.types), *(corpus_hash(part) for part in parts)])
+        tree = ",".join(f"{name}<{parent}" for name, parent in sorted(self.parents.items()))
+        joined = "|".join([",".join(self.types), *(corpus_hash(part) for part in parts), *([tree] if tree else [])])
         return hashlib.sha256(joined.encode()).hexdigest()
 
 

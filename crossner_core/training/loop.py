@@ -149,7 +149,7 @@ class _Run:
         with random.active():
             model = build_model(self.recipe, encoder, stage.types).to(self.device)
         if former is not None:
-            model.copy_shared_tags(former)
+            model.copy_shared_tags(former, self.data.parents if self.recipe.inherit else None)
         model.use_bf16 = use_bf16(self.recipe.precision, self.device)
         meta = self._identity() | {"encoder": encoder.name, "encoder_hash": encoder.fingerprint, "name": self.name}
         types, length = stage.types[: stage.scored], min(self.recipe.max_length, encoder.max_length)

@@ -66,6 +66,9 @@ class Recipe:
     source_seed: int = option(
         0, "Seed of the source stage: one source checkpoint serves all seeds.", min=0, max=2**31 - 1, group="source"
     )
+    inherit: bool = option(
+        True, "A type that the source lacks starts from its parent type's head weights.", group="source"
+    )
     upsample: int = option(
         50, "Joint training: each target sentence counts this many times.", min=1, max=1000, group="source"
     )

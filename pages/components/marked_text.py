@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from html import escape
 
@@ -11,7 +12,16 @@ from pages.components.palette import entity_colour
 
 _CHIP = "padding:0 .4em;border-radius:4px;white-space:nowrap;font-weight:600"
 _MARK = "padding:.05em .25em;border-radius:4px;box-decoration-break:clone;-webkit-box-decoration-break:clone"
+_LINE = "margin:0;line-height:1.9;overflow-wrap:anywhere;white-space:pre-wrap"
 _UNKNOWN = "color:inherit;background:transparent;outline:1px solid currentColor"
+
+
+_MARKUP = re.compile(r"([\\`*_{}\[\]()#+.!|<>~$:^=&-])")
+
+
+def as_text(words: str) -> str:
+    """Return words so that Markdown shows them as they are, on one line."""
+    return _MARKUP.sub(r"\\\1", " ".join(words.split()))
 
 
 def type_chip(one: EntityType) -> str:
@@ -34,7 +44,7 @@ def marked_sentence(sentence: Sentence, spans: Iterable[Span], domain: Domain, n
         )
         at = end
     parts.append(escape(sentence.text[at:]))
-    return f'<p dir="auto" style="margin:0;line-height:1.9;overflow-wrap:anywhere;white-space:pre-wrap">{"".join(parts)}</p>'
+    return f'<p dir="auto" style="{_LINE}">{"".join(parts)}</p>'
 
 
 def _colours(index: int) -> str:

@@ -18,8 +18,8 @@ STORE = Path(os.environ["EDITOR_STORE"])
 st.set_page_config(page_title="editor", page_icon="✏️", layout="wide")
 
 
-# A timed fragment makes the browser ask for a whole run after a reconnect; without one, a restarted server would never hear
-# of this fragment again and would ignore its messages.
+# A timed fragment makes the browser ask for a whole run after a reconnect; without one, a restarted server would
+# never hear of this fragment again and would ignore its messages.
 @st.fragment(run_every=60)
 def editor() -> None:
     """Apply what came, then show what is next."""

@@ -77,9 +77,9 @@ def check_item(task: int) -> dict[str, Any]:
         {"start": 6, "end": 8, "type": "band"},
         {"start": 10, "end": 12, "type": "album"},
     ]
-    return item(task - task % len(TEXTS), first=first, notes=[{"who": "annotator 1", "text": "Is the barn a venue?"}]) | {
-        "task": task
-    }
+    return item(
+        task - task % len(TEXTS), first=first, notes=[{"who": "annotator 1", "text": "Is the barn a venue?"}]
+    ) | {"task": task}
 
 
 def adjudicate_item(task: int) -> dict[str, Any]:

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
-import click
 import typer
 
 from workbench.commands import common
 
 app = typer.Typer(help="Accounts: list, add, change role or password.", no_args_is_help=True)
 
-Role = Annotated[
-    str,
-    typer.Option(
-        help="annotator, expert, researcher or admin.",
-        click_type=click.Choice(["annotator", "expert", "researcher", "admin"]),
-    ),
-]
+Role = Literal["annotator", "expert", "researcher", "admin"]
+RoleOption = Annotated[Role, typer.Option(help="What the person may do.")]
 
 
 @app.command("list")
@@ -33,7 +27,7 @@ def list_() -> None:
 @app.command()
 def add(
     name: Annotated[str, typer.Argument(help="Account name: small letters, digits, '.', '_', '-'.")],
-    role: Role = "annotator",
+    role: RoleOption = "annotator",
     display_name: Annotated[str, typer.Option(help="Name shown to others. Default: the account name.")] = "",
     ask: Annotated[bool, typer.Option("--ask", help="Ask for the password instead of making one.")] = False,
 ) -> None:
@@ -50,7 +44,7 @@ def add(
 
 
 @app.command("role")
-def set_role(name: str, role: Annotated[str, typer.Argument(help="annotator, expert, researcher or admin.")]) -> None:
+def set_role(name: str, role: Annotated[Role, typer.Argument(help="What the person may do.")]) -> None:
     """Give a person another role."""
     from workbench import accounts
 

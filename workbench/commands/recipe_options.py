@@ -6,11 +6,10 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import Field, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-import click
 import typer
 
 from crossner_core.training.recipe import Recipe
@@ -26,15 +25,7 @@ def takes_recipe(command: Callable[..., Any]) -> Callable[..., Any]:
     ]
     added = [inspect.Parameter("recipe_file", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=file)]
     for spec in fields(Recipe):
-        choices = spec.metadata["choices"]
-        option = typer.Option(
-            f"--{spec.name.replace('_', '-')}"
-            + (f"/--no-{spec.name.replace('_', '-')}" if hints[spec.name] is bool else ""),
-            help=f"{spec.metadata['help']} [{spec.default}]",
-            click_type=click.Choice(list(choices)) if choices else None,
-            show_default=False,
-        )
-        annotation = Annotated[hints[spec.name] | None, option]  # type: ignore[valid-type]
+        annotation: Any = Annotated[(_type(spec, hints[spec.name]), _option(spec, hints[spec.name]))]
         added.append(inspect.Parameter(spec.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation))
 
     @functools.wraps(command)
@@ -47,8 +38,20 @@ def takes_recipe(command: Callable[..., Any]) -> Callable[..., Any]:
     parameters = [parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own] + added
     call.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     call.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    del call.__wrapped__  # type: ignore[attr-defined]
+    del call.__wrapped__
     return call
+
+
+def _type(spec: Field[Any], hint: Any) -> Any:
+    """Return the type of a flag that need not be given: its choices where it has some."""
+    choices = spec.metadata["choices"]
+    return (Literal[tuple(choices)] if choices else hint) | None
+
+
+def _option(spec: Field[Any], hint: Any) -> Any:
+    flag = spec.name.replace("_", "-")
+    names = f"--{flag}/--no-{flag}" if hint is bool else f"--{flag}"
+    return typer.Option(names, help=f"{spec.metadata['help']} [{spec.default}]", show_default=False)
 
 
 def _read(file: Path | None) -> dict[str, Any]:

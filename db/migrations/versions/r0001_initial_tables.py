@@ -261,6 +261,8 @@ def upgrade() -> None:
     op.create_table('task',
     sa.Column('id', sa.Integer(), nullable=False),
     sa.Column('sentence_id', sa.Integer(), nullable=False),
+    sa.Column('campaign_id', sa.Integer(), nullable=False),
+    sa.Column('position', sa.Double(), nullable=False),
     sa.Column('stage', sa.Text(), nullable=False),
     sa.Column('state', sa.Text(), nullable=False),
     sa.Column('leased_to', sa.Integer(), nullable=True),
@@ -271,6 +273,7 @@ def upgrade() -> None:
     sa.CheckConstraint("(state = 'leased') = (leased_to IS NOT NULL)", name=op.f('ck_task_lease')),
     sa.CheckConstraint("stage IN ('annotate', 'check', 'adjudicate')", name=op.f('ck_task_stage')),
     sa.CheckConstraint("state IN ('open', 'leased', 'done', 'parked')", name=op.f('ck_task_state')),
+    sa.ForeignKeyConstraint(['campaign_id'], ['campaign.id'], name=op.f('fk_task_campaign_id_campaign'), ondelete='CASCADE'),
     sa.ForeignKeyConstraint(['done_by'], ['user_account.id'], name=op.f('fk_task_done_by_user_account')),
     sa.ForeignKeyConstraint(['leased_to'], ['user_account.id'], name=op.f('fk_task_leased_to_user_account')),
     sa.ForeignKeyConstraint(['sentence_id'], ['sentence.id'], name=op.f('fk_task_sentence_id_sentence'), ondelete='CASCADE'),
@@ -280,7 +283,7 @@ def upgrade() -> None:
     with op.batch_alter_table('task', schema=None) as batch_op:
         batch_op.create_index(batch_op.f('ix_task_done_by'), ['done_by'], unique=False)
         batch_op.create_index(batch_op.f('ix_task_leased_to'), ['leased_to'], unique=False)
-        batch_op.create_index('ix_task_queue', ['stage', 'state'], unique=False)
+        batch_op.create_index('ix_task_queue', ['campaign_id', 'stage', 'state', 'position', 'sentence_id'], unique=False)
 
     op.create_table('annotation',
     sa.Column('id', sa.Integer(), nullable=False),

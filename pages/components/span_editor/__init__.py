@@ -27,6 +27,8 @@ MODULES = (
     "types.js",
     "units.js",
     "panels.js",
+    "frame.js",
+    "input.js",
     "index.js",
 )
 _IMPORT = re.compile(r"^import\s[^;]*?from\s+\"\./[\w.]+\";\n", re.MULTILINE)
@@ -39,7 +41,7 @@ OUTBOX = "outbox"
 
 @lru_cache(maxsize=1)
 def bundle() -> str:
-    """The modules as one ES module: imports between them stripped, comments and indents too (it travels on every run)."""
+    """The modules as one, without the imports between them, comments and indents: it travels on every run."""
     parts = []
     for name in MODULES:
         source = (HERE / name).read_text(encoding="utf-8")

@@ -8,6 +8,7 @@ import { unitExtent } from "./adjudicate.js";
 import { KIND_HELP, KIND_WORDS } from "./units.js";
 import { button, h, keycap, replace } from "./dom.js";
 
+/** The state of saving in words. */
 export const STATUS = {
   saved: "Saved",
   saving: "Saving…",
@@ -124,7 +125,7 @@ export function drawConflict(root, conflict, settle) {
   if (!conflict) return;
   const snippet = Array.from(conflict.item?.text ?? "").slice(0, 60).join("");
   const where = snippet ? `“${snippet}…” ` : "One sentence ";
-  const keep = conflict.item ? button("keep mine", { class: "plain", press: () => settle(true) }) : null;
+  const keep = conflict.item ? button("keep mine", { class: "small strong", press: () => settle(true) }) : null;
   replace(root, h("b", {}, "Conflict. "), h("span", { dir: "auto" }, `${where}was changed in another tab or on another device. ${conflict.message ?? ""}`), keep,
-    button(conflict.item ? "take theirs" : "let mine go", { class: "plain", press: () => settle(false) }));
+    button(conflict.item ? "take theirs" : "let mine go", { class: "small strong", press: () => settle(false) }));
 }

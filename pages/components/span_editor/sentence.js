@@ -54,7 +54,7 @@ export function createSentence(root) {
     const about = [word, mark && markWords(mark, state), link && `Wikipedia: ${link.target}`].filter(Boolean).join(", ");
     const props = { id: `token-${index}`, role: "option", class: `tok${link ? " link" : ""}${lines ?? ""}`, "aria-label": about, data: { i: index } };
     if (link) props.title = `Wikipedia: ${link.target}`;
-    return h("span", props, hint && h("span", { class: "hint", "aria-hidden": "true" }, hint), word);
+    return h("span", props, hint && h("span", { class: "hint", dir: "ltr", "aria-hidden": "true" }, hint), word);
   }
 
   function point(state) {

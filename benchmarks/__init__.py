@@ -1,0 +1,1 @@
+"""Measurements that the tests are too short for; each is a command, `benchmarks/README.md` says which."""

@@ -1,0 +1,73 @@
+"""Rows of suggestions, and of what endpoints answered."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from db.campaign_rows import sentences_not_begun
+from db.engine import Session, upsert
+from db.tables import SentenceRow, SparqlCache, SuggestionRow, Task
+from db.types import now
+
+_CHUNK = 400
+MODEL = "model"
+"""What the source of every suggestion of a trained model begins with."""
+
+
+def not_preannotated(session: Session, campaign_id: int) -> list[SentenceRow]:
+    """Return the sentences to pre-annotate: never done completely, and nobody has begun to annotate them."""
+    rows = [row for row in sentences_not_begun(session, campaign_id, "annotate") if row.preannotated_at is None]
+    return sorted(rows, key=lambda row: (row.position, row.id))
+
+
+def still_open(session: Session, campaign_id: int, sentence_ids: Collection[int]) -> set[int]:
+    """Return those of the sentences that nobody has begun to annotate."""
+    return {row.id for row in sentences_not_begun(session, campaign_id, "annotate")} & set(sentence_ids)
+
+
+def without_gold(session: Session, campaign_id: int) -> list[SentenceRow]:
+    """Return the sentences without gold, in the order of the queue."""
+    gold = sa.exists().where(Task.sentence_id == SentenceRow.id, Task.stage == "adjudicate", Task.state == "done")
+    query = sa.select(SentenceRow).where(SentenceRow.campaign_id == campaign_id, ~gold)
+    return list(session.scalars(query.order_by(SentenceRow.position, SentenceRow.id)))
+
+
+def replace_suggestions(
+    session: Session, sentence_ids: Collection[int], rows: Sequence[Mapping[str, Any]], *, model: bool
+) -> None:
+    """Put rows in place of the suggestions these sentences have from a model, or from everything else."""
+    ids = list(sentence_ids)
+    for at in range(0, len(ids), _CHUNK):
+        theirs = SuggestionRow.source.startswith(MODEL)
+        source = theirs if model else ~theirs
+        session.execute(sa.delete(SuggestionRow).where(SuggestionRow.sentence_id.in_(ids[at : at + _CHUNK]), source))
+    upsert(session, SuggestionRow, rows, keys=("sentence_id", "source", "start", "end", "type"))
+
+
+def mark_preannotated(session: Session, sentence_ids: Collection[int]) -> None:
+    """Note that sentences have been pre-annotated completely."""
+    ids = list(sentence_ids)
+    for at in range(0, len(ids), _CHUNK):
+        wanted = SentenceRow.id.in_(ids[at : at + _CHUNK])
+        session.execute(sa.update(SentenceRow).where(wanted).values(preannotated_at=now()))
+
+
+def cached(session: Session, endpoint: str, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Return what an endpoint answered before, for the keys that were asked."""
+    wanted = list(keys)
+    found: dict[str, dict[str, Any]] = {}
+    for at in range(0, len(wanted), _CHUNK):
+        query = sa.select(SparqlCache.key, SparqlCache.value).where(
+            SparqlCache.endpoint == endpoint, SparqlCache.key.in_(wanted[at : at + _CHUNK])
+        )
+        found |= dict(session.execute(query).all())
+    return found
+
+
+def keep(session: Session, endpoint: str, values: Mapping[str, dict[str, Any]]) -> None:
+    """Keep an endpoint's answers, in place of older ones."""
+    rows = [{"endpoint": endpoint, "key": key, "value": value, "fetched_at": now()} for key, value in values.items()]
+    upsert(session, SparqlCache, rows, keys=("endpoint", "key"), update=("value", "fetched_at"))

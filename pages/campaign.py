@@ -1,0 +1,37 @@
+"""Campaign overview: how far it is, how good the work is, and what it costs."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages import campaign_views, shell
+from workbench.overview import overview
+
+VIEWS = {
+    "Progress": campaign_views.progress_view,
+    "The four shares": campaign_views.shares_view,
+    "Agreement": campaign_views.agreement_view,
+    "Suggestions": campaign_views.suggestions_view,
+    "Effort": campaign_views.effort_view,
+}
+
+actor = shell.signed_in("expert", "researcher", "admin")
+campaign = shell.page(
+    actor,
+    "Overview",
+    "How far is the campaign, do the annotators agree, and do the suggestions help?",
+    help="""
+**Progress** counts the sentences at each stage and lists those that people set aside. **The four shares** are the
+figures that the CrossNER paper reports of its own annotation, defined in words and computed for this campaign.
+**Agreement** is measured where the second annotator did not see the first one's spans. **Suggestions** says what
+became of each, by source and entity type. **Effort** compares sentences with suggestions to the control sentences
+without, in active seconds (pauses excluded) and keystrokes.
+""",
+)
+if campaign:
+    with shell.shown_errors():
+        found = overview(shell.store(), actor, campaign.id)
+        chosen = st.segmented_control(
+            "View", list(VIEWS), default="Progress", key="campaign-view", label_visibility="collapsed"
+        )
+        VIEWS[chosen or "Progress"](actor, campaign, found)

@@ -1,0 +1,127 @@
+// The parts of the editor and how they are filled: bar, sentence, lines around it, commands.
+import { statusOf } from "./outbox.js";
+import { focusedMark } from "./model.js";
+import { changeLines, drawConflict, drawHelp, focusLine, STATUS } from "./panels.js";
+import { button, h, isDark, keycap, replace, setText } from "./dom.js";
+
+const RELOAD_AFTER = 15000;
+
+/** The empty parts, and the root that holds them. */
+export function buildParts(mode) {
+  const parts = {
+    progress: h("span", { class: "progress" }),
+    status: h("span", { class: "status", "aria-live": "off" }),
+    conflict: h("div", { class: "conflict", role: "alert", hidden: true }),
+    notes: h("ul", { class: "notes", hidden: true }),
+    sentence: h("div", { class: "sentence", role: "listbox", "aria-multiselectable": "true", tabindex: "0", dir: "auto", "aria-describedby": "focus-line" }),
+    empty: h("p", { class: "empty", hidden: true, tabindex: "-1" }),
+    focus: h("div", { class: "focus-line", id: "focus-line" }),
+    guide: h("div", { class: "guide" }),
+    say: h("div", { class: "say", role: "status", "aria-live": "polite" }),
+    panels: h("div", {}),
+    types: h("div", { class: "types" }),
+    units: h("div", { class: "units-box", hidden: true }),
+    changes: h("ul", { class: "changes", hidden: true }),
+    actions: h("div", { class: "actions", role: "toolbar", "aria-label": "Commands" }),
+    help: h("div", { class: "help", role: "region", "aria-label": "Keys", hidden: true }),
+  };
+  const lines = [parts.focus, parts.guide, parts.say, parts.panels, parts.units, parts.types, parts.changes];
+  parts.body = h("div", { class: "body" }, parts.notes, parts.sentence, ...lines);
+  const bar = h("div", { class: "bar" }, parts.progress, parts.status);
+  parts.root = h("div", { class: "editor", data: { mode } }, bar, parts.conflict, parts.empty, parts.body, parts.actions, parts.help);
+  return parts;
+}
+
+/** The row of commands, each with its key, for the mouse and for who looks for a key. */
+export function fillActions(editor) {
+  const { parts, run, commands, data } = editor;
+  const act = (text, key, press, props = {}) => button("", { class: "plain", ...props, press }, text, " ", keycap(key));
+  const edits = [
+    data.mode !== "adjudicate" && act("No entities", "0", () => run({ do: "none" }), { data: { act: "none" } }),
+    act("Comment", ",", commands.comment),
+    act("Skip", ".", commands.skip),
+    act("Undo", "Ctrl Z", () => run({ do: "undo" }), { data: { act: "undo" } }),
+    act("Redo", "Ctrl Y", () => run({ do: "redo" }), { data: { act: "redo" } }),
+    act("Previous", "Shift Enter", commands.reopen, { data: { act: "previous" } }),
+    data.mode === "annotate" && act("Accept all", "Shift Space", () => run({ do: "acceptAll" })),
+  ];
+  const submit = act("Submit", "Enter", () => run({ do: "enter" }), { class: "primary" });
+  const writing = data.mode !== "view";
+  replace(parts.actions, ...(writing ? edits : []), act("Keys", "?", commands.help), writing && submit);
+  drawHelp(parts.help, data.mode);
+}
+
+/** Bring the whole screen up to the session. */
+export function drawEditor(editor) {
+  const { parts, session, outbox, data } = editor;
+  const { state } = session;
+  const { root } = parts;
+  root.dataset.scheme = isDark(getComputedStyle(root).getPropertyValue("--st-background-color") || "#fff") ? "dark" : "light";
+  root.dataset.task = state ? String(state.item.task) : "";
+  parts.empty.hidden = Boolean(state);
+  parts.body.hidden = !state;
+  parts.actions.classList.toggle("idle", !state);
+  drawBar(editor);
+  drawConflict(parts.conflict, outbox.conflicts()[0], (mine) => editor.leave(() => session.settle(mine)));
+  for (const node of parts.actions.querySelectorAll("[data-act]")) node.disabled = !enabled(node.dataset.act, session);
+  if (!state) {
+    setText(parts.empty, session.notice || emptyText(editor));
+    return;
+  }
+  editor.view.draw(state, data.types);
+  editor.units.show(state, data.types);
+  editor.types.show(data.types, data.mode !== "view");
+  editor.types.ring(focusedMark(state)?.type ?? null);
+  drawAround(editor, state);
+}
+
+function enabled(act, { state, previous }) {
+  return Boolean({ none: state, undo: state?.past.length, redo: state?.future.length, previous }[act]);
+}
+
+function emptyText({ data, outbox }) {
+  const left = data.progress?.left ?? 0;
+  return outbox.pending() && left > 0 ? "The next sentences are on their way." : data.empty || "Nothing to do here right now.";
+}
+
+function drawAround(editor, state) {
+  const { parts, run, session } = editor;
+  replace(parts.focus, ...focusLine(state, run));
+  const note = session.notice || (session.restored ? "Your unsent changes are back." : "");
+  setText(parts.say, state.message || (state.work.no_entities ? "Marked as without entities." : note));
+  parts.say.classList.toggle("asks", Boolean(state.confirm));
+  const changes = changeLines(state, run);
+  parts.changes.hidden = !changes.length;
+  replace(parts.changes, ...changes);
+  const notes = state.item.notes ?? [];
+  parts.notes.hidden = !notes.length;
+  replace(parts.notes, ...notes.map(({ who, text }) => h("li", { dir: "auto" }, h("b", {}, `${who}: `), text)));
+  editor.fields.show(state);
+  parts.actions.querySelector('[data-act="none"]')?.setAttribute("aria-pressed", String(state.work.no_entities));
+  drawGuide(editor);
+}
+
+/** One line of guideline: of the type under the pointer, else of the focused one. */
+export function drawGuide({ parts, session, data, hovered }) {
+  const name = hovered ?? (session.state && focusedMark(session.state)?.type);
+  const type = data.types.find((one) => one.name === name);
+  replace(parts.guide, type && h("b", {}, type.title), type && `: ${type.guideline ?? ""}`);
+  parts.guide.title = type?.guideline ?? "";
+}
+
+/** Progress and the state of saving. */
+export function drawBar({ parts, data, outbox, sender }) {
+  const { done = 0, left = 0 } = data.progress ?? {};
+  setText(parts.progress, data.progress ? `${done} done, ${left} left` : "");
+  const waited = sender.waited();
+  const status = statusOf({ outbox, waited, online: navigator.onLine });
+  parts.root.dataset.status = status;
+  const broken = status === "offline" || status === "lost";
+  parts.status.setAttribute("aria-live", broken ? "assertive" : "off");
+  const text = data.mode === "view" ? "Read only" : STATUS[status];
+  const reload = status === "offline" && waited > RELOAD_AFTER;
+  if (parts.status.dataset.shown === `${text}${reload}`) return;
+  parts.status.dataset.shown = `${text}${reload}`;
+  // A reload loses nothing: what is not acknowledged lies in localStorage.
+  replace(parts.status, document.createTextNode(text), reload && button("Load the page again", { class: "small", press: () => window.location.reload() }));
+}

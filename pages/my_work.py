@@ -1,0 +1,99 @@
+"""My work: questions that wait for an answer, and what became of each sentence."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from pages import conferring, shell
+from workbench.mywork import MyWork, WorkRow, my_work
+
+_STAGE_WORDS = {"annotate": "annotated", "check": "checked", "adjudicate": "adjudicated"}
+_KIND_WORDS = {
+    "boundary": "other boundary in gold",
+    "type": "other type in gold",
+    "boundary+type": "other boundary and type in gold",
+    "missing": "gold has it, you did not",
+    "extra": "you marked it, gold does not",
+}
+
+
+def _totals(work: MyWork) -> str:
+    judged = work.kept + work.changed
+    parts = [f"{work.sentences} sentences sent", f"{work.waiting} on their way to gold"]
+    if judged:
+        parts.append(f"{work.kept} of {judged} entities kept by the gold")
+    if work.skipped:
+        parts.append(f"{work.skipped} skipped")
+    return " · ".join(parts)
+
+
+def _table(rows: tuple[WorkRow, ...]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {
+                "sent": row.submitted_at,
+                "stage": _STAGE_WORDS[row.stage],
+                "outcome": row.outcome,
+                "kept": row.kept if row.gold is not None and row.stage != "adjudicate" else None,
+                "changed": row.changed if row.gold is not None and row.stage != "adjudicate" else None,
+                "sentence": row.text,
+            }
+            for row in rows
+        ]
+    )
+
+
+def _one(row: WorkRow) -> None:
+    st.text(row.text)
+    st.text("Mine: " + (" · ".join(row.mine) or "no entities"))
+    if row.gold is None:
+        st.caption(f"Not gold yet: {row.outcome}.")
+        return
+    st.text("Gold: " + (" · ".join(row.gold) or "no entities"))
+    differences = [unit for unit in row.changes if unit.kind in _KIND_WORDS]
+    for unit in differences:
+        sides = (unit.first, unit.second)
+        mine, gold = (f"{span.type} [{span.start}, {span.end})" if span else "nothing" for span in sides)
+        st.text(f"· {_KIND_WORDS[unit.kind]}: {mine} → {gold}")
+
+
+actor = shell.signed_in("annotator", "expert")
+campaign = shell.page(
+    actor,
+    "My work",
+    "What became of the sentences you sent, and does the expert want to know something from you?",
+    help="""
+A sentence you sent goes to a second annotator and then to the expert, who makes it gold. Here you see which of your
+entities the gold kept and where it says something else. Choose a row to see the sentence.
+When the expert is unsure, the question stands above the list; a short answer is enough.
+""",
+)
+if campaign:
+    with shell.shown_errors():
+        conferring.annotator_side(actor, campaign)
+        mine = my_work(shell.store(), actor, campaign.id)
+        if not mine.rows:
+            st.info("You have not sent a sentence yet. Start under Annotate.")
+        else:
+            st.caption(_totals(mine))
+            only = st.segmented_control("Show", ["all", "changed", "on their way"], default="all", key="my-work-show")
+            rows = tuple(
+                row
+                for row in mine.rows
+                if only in (None, "all") or (row.outcome == "changed" if only == "changed" else row.gold is None)
+            )
+            picked = st.dataframe(
+                _table(rows),
+                hide_index=True,
+                height=min(38 + 35 * max(len(rows), 1), 420),
+                on_select="rerun",
+                selection_mode="single-row",
+                key=f"my-work-table-{only}",
+                column_config={"sent": st.column_config.DatetimeColumn(format="D MMM, HH:mm", width="small")},
+            )
+            chosen = picked["selection"]["rows"]
+            if chosen and chosen[0] < len(rows):
+                _one(rows[chosen[0]])
+            elif rows:
+                _one(rows[0])

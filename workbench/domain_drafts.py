@@ -1,0 +1,83 @@
+"""A domain definition under work: a table of types that may still have faults, to and from TOML."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from crossner_core.domains import domain_to_toml, parse_domain
+from crossner_core.errors import InvalidDomain
+
+_CLASS = re.compile(r"[^,;\s]+")
+COLUMNS = ("name", "title", "parent", "key", "color", "dbpedia", "guideline")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What the table holds: one row a type, every value as text (`dbpedia` with commas between) but the colour."""
+
+    name: str = ""
+    title: str = ""
+    description: str = ""
+    rows: Sequence[Mapping[str, Any]] = field(default_factory=tuple)
+
+
+def draft_from_toml(text: str) -> Draft:
+    """Read a definition as far as it is TOML with tables of types; raise InvalidDomain where it is not."""
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InvalidDomain(f"not TOML: {error}.") from error
+    tables = values.get("types", [])
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise InvalidDomain("types must be [[types]] tables.")
+    if unknown := sorted({key for table in tables for key in table} - set(COLUMNS)):
+        raise InvalidDomain(f"a type has unknown keys {', '.join(unknown)}; valid are {', '.join(COLUMNS)}.")
+    head = {key: str(values.get(key, "")) for key in ("name", "title", "description")}
+    return Draft(**head, rows=tuple(_row(table) for table in tables))
+
+
+def draft_to_toml(draft: Draft) -> str:
+    """Write the draft as TOML, tidied where it is a valid definition; empty cells are left out."""
+    lines = [f"{key} = {_quoted(getattr(draft, key).strip())}" for key in ("name", "title", "description")]
+    for row in draft.rows:
+        cells = {key: _cell(key, row.get(key)) for key in COLUMNS}
+        if any(value is not None for value in cells.values()):
+            lines += ["", "[[types]]", *(f"{key} = {value}" for key, value in cells.items() if value is not None)]
+    text = "\n".join(lines) + "\n"
+    try:
+        return domain_to_toml(parse_domain(text, origin="domain"))
+    except InvalidDomain:
+        return text
+
+
+def _row(table: Mapping[str, Any]) -> dict[str, Any]:
+    row = {key: str(table.get(key, "")) for key in COLUMNS}
+    classes = table.get("dbpedia", [])
+    color = table.get("color")
+    return row | {
+        "dbpedia": ", ".join(map(str, classes)) if isinstance(classes, list) else str(classes),
+        "color": color if type(color) is int else None,
+    }
+
+
+def _cell(key: str, value: Any) -> str | None:
+    """Return a cell as TOML; None for an empty one, which pandas may give as NaN."""
+    if value is None or value != value:
+        return None
+    if key == "color":
+        return str(int(value))
+    text = str(value).strip()
+    if not text:
+        return None
+    if key == "dbpedia":
+        return f"[{', '.join(map(_quoted, _CLASS.findall(text)))}]"
+    return _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
