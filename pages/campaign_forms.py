@@ -81,16 +81,11 @@ def change_view(actor: Actor, known: Sequence[CampaignView]) -> None:
     one = named[
         st.selectbox("Campaign to change", list(named), format_func=lambda id_: named[id_].name, key="campaigns:which")
     ]
-    rules, members, suggestions, end = st.tabs(["Rules", "Members", "Pre-annotation", "Domain and end"])
-    with rules:
-        _change_rules(actor, one)
-    with members:
-        _change_members(actor, one)
-    with suggestions:
-        _preannotation(actor, one)
-    with end:
-        _domain(actor, one)
-        _end(actor, one)
+    # Tabs would fall back to the first one whenever a note appears above them.
+    part = st.segmented_control(
+        "What to change", list(_PARTS), default="Rules", required=True, key="campaigns:part", width="content"
+    )
+    _PARTS[part](actor, one)
 
 
 def _rules(key: str, now: CampaignView | None = None) -> dict[str, Any]:
@@ -216,6 +211,11 @@ def _domain(actor: Actor, one: CampaignView) -> None:
                 st.rerun()
 
 
+def _domain_and_end(actor: Actor, one: CampaignView) -> None:
+    _domain(actor, one)
+    _end(actor, one)
+
+
 def _end(actor: Actor, one: CampaignView) -> None:
     with shell.shown_errors():
         word = "Bring back from the archive" if one.archived else "Archive: no more work"
@@ -234,3 +234,11 @@ def _end(actor: Actor, one: CampaignView) -> None:
                 campaigns.delete_campaign(shell.store(), actor, one.id)
                 shell.note(f"The campaign {as_text(one.name)} is deleted.")
                 st.rerun()
+
+
+_PARTS = {
+    "Rules": _change_rules,
+    "Members": _change_members,
+    "Pre-annotation": _preannotation,
+    "Domain and end": _domain_and_end,
+}

@@ -26,7 +26,7 @@ PLACE_WORDS = {
 _LAYER_WORDS = {"first": "Annotator 1", "second": "Annotator 2", "gold": "Gold"}
 _STATE_WORDS = {"draft": "not sent yet", "skipped": "skipped", "superseded": "overtaken by another's work"}
 _PAGE = 100
-_TABLE_HEIGHT = 320
+_FEW, _TABLE_HEIGHT = 9, 320
 
 
 def browse_view(actor: Actor, campaign: CampaignView) -> None:
@@ -58,20 +58,18 @@ def _filter() -> tuple[str | None, str | None, str]:
     first, second, third = st.columns([1, 1, 2])
     with first:
         place = st.selectbox(
-            "Stands at", [None, *PLACE_WORDS], format_func=_or_all(PLACE_WORDS), on_change=_first_page, key="data:place"
+            "Stands at", ["", *PLACE_WORDS], format_func=_or_all(PLACE_WORDS), on_change=_first_page, key="data:place"
         )
     with second:
         names = {"pool": "pool", "dev": "dev", "test": "test"}
-        split = st.selectbox(
-            "Split", [None, *names], format_func=_or_all(names), on_change=_first_page, key="data:split"
-        )
+        split = st.selectbox("Split", ["", *names], format_func=_or_all(names), on_change=_first_page, key="data:split")
     with third:
         text = st.text_input("Text or id contains", on_change=_first_page, key="data:text", max_chars=200)
-    return place, split, text
+    return place or None, split or None, text
 
 
-def _or_all(words: dict[str, str]) -> Callable[[str | None], str]:
-    return lambda key: "all" if key is None else words[key]
+def _or_all(words: dict[str, str]) -> Callable[[str], str]:
+    return lambda key: words.get(key, "all")
 
 
 def _first_page() -> None:
@@ -95,7 +93,7 @@ def _table(found: Found, page: int, *, key: str) -> int:
             ]
         ),
         hide_index=True,
-        height=min(38 + 35 * len(found.lines), _TABLE_HEIGHT),
+        height="auto" if len(found.lines) < _FEW else _TABLE_HEIGHT,
         column_config={"Sentence": st.column_config.TextColumn(width="large")},
         on_select="rerun",
         selection_mode="single-row",
@@ -127,7 +125,8 @@ def _one(found: SentenceLayers, campaign: CampaignView) -> None:
                 _line("May be wrong, says annotator 2", ", ".join(_named(found, layer)))
                 _line("Note", layer.note)
         with st.container(gap=None):
-            st.text("Suggestions")
+            nothing = "none" if found.preannotated else "not looked for yet"
+            st.text("Suggestions" if found.shown else f"Suggestions · {nothing}")
             sources = {one.span: f"{one.source} {one.score:.2f}" for one in found.shown}
             st.html(marked_sentence(sentence, sources, domain, sources))
         _more(found)

@@ -11,6 +11,7 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from crossner_core.errors import BadInput
 from crossner_core.formats import format_ids, get_format
 from pages import shell
+from pages.components.lazy_download import download_problem, forget_problem, lazy_download
 from pages.components.marked_text import as_text
 from workbench import browsing, exchange
 from workbench.actors import Actor
@@ -184,7 +185,8 @@ def _list(problems: Sequence[str], heading: str) -> None:
 
 def _finish(outcome: ImportOutcome) -> None:
     """Keep what is to be said for the next run, and empty the uploader."""
-    parts = [f"{outcome.added} sentences are in" + (f", {outcome.gold} of them with gold" if outcome.gold else "")]
+    are_in = "sentence is in" if outcome.added == 1 else "sentences are in"
+    parts = [f"{outcome.added} {are_in}" + (f", {outcome.gold} of them with gold" if outcome.gold else "")]
     if outcome.duplicates:
         parts.append(f"{outcome.duplicates} were there already and were left out")
     if outcome.problems:
@@ -216,38 +218,44 @@ def export_view(actor: Actor, campaign: CampaignView) -> None:
         list(_LAYER_WORDS),
         format_func=lambda key: f"{_LAYER_WORDS[key]} ({counts[key]})",
         key="data:layer",
+        on_change=forget_problem,
     )
     with st.container(horizontal=True, gap="medium"):
         format = st.segmented_control(
-            "Format", format_ids(), default="jsonl", required=True, key="data:out", format_func=_format_name
+            "Format",
+            format_ids(),
+            default="jsonl",
+            required=True,
+            key="data:out",
+            format_func=_format_name,
+            on_change=forget_problem,
         )
         split = st.segmented_control("Split", ["all", *campaign.splits], default="all", required=True, key="data:part")
     part = None if split == "all" else split
     name = exchange.file_name(campaign.name, which if part is None else f"{which}-{part}", format)
     empty = not counts[which] or (part is not None and not campaign.splits[part])
-    st.download_button(
+    lazy_download(
         f"Download {name}",
         partial(exchange.export_layer, shell.store(), actor, campaign.id, which, format=format, split=part),
         file_name=name,
-        type="primary",
-        on_click="ignore",
-        disabled=empty,
         key=f"data:download:{which}:{format}:{split}",
+        type="primary",
+        disabled=empty,
     )
     if empty:
         st.caption("This layer has no sentence yet.")
     elif format == "plain":
         st.caption("Plain text holds the sentences alone, without annotation.")
     st.divider()
-    st.download_button(
+    lazy_download(
         "Download the whole campaign (zip)",
         partial(exchange.export_campaign, shell.store(), actor, campaign.id),
         file_name=exchange.file_name(campaign.name, "campaign", "zip"),
-        mime="application/zip",
-        on_click="ignore",
         key="data:zip",
+        mime="application/zip",
     )
     st.caption("Every layer with who did what and when, the domain, settings, snapshots and scores; no passwords.")
+    download_problem()
 
 
 def _format_name(id_: str) -> str:

@@ -8,6 +8,7 @@ import streamlit as st
 
 from crossner_core.formats import format_ids
 from pages import shell
+from pages.components.lazy_download import download_problem, lazy_download
 from pages.components.marked_text import as_text
 from pages.data_exchange import format_choice, remember_skipped, skipped_last_time, suffixes
 from workbench import datasets, domains
@@ -51,11 +52,10 @@ def _one(actor: Actor, known: tuple[DatasetView, ...]) -> None:
         split = st.selectbox("Split", [part.split for part in named[name].splits], key="data:set-split")
         format = st.selectbox("Format", format_ids(), index=format_ids().index("conll"), key="data:set-out")
     with st.container(horizontal=True):
-        st.download_button(
+        lazy_download(
             "Download this split",
             partial(datasets.export_dataset, shell.store(), actor, name, split, format=format),
             file_name=f"{name}-{split}.{'txt' if format == 'plain' else format}",
-            on_click="ignore",
             key=f"data:set-download:{name}:{split}:{format}",
         )
         runs = named[name].runs
@@ -64,6 +64,7 @@ def _one(actor: Actor, known: tuple[DatasetView, ...]) -> None:
             disabled=runs > 0,
             help="Runs were trained on it; it stays, so that they stay explained." if runs else None,
         )
+    download_problem()
     with shell.shown_errors():
         if gone:
             datasets.delete_dataset(shell.store(), actor, name)
@@ -73,7 +74,7 @@ def _one(actor: Actor, known: tuple[DatasetView, ...]) -> None:
 
 def _new(actor: Actor) -> None:
     turn = st.session_state.setdefault(_ROUND, 0)
-    names = [None, *(one.name for one in domains.list_domains(shell.store(), actor))]
+    names = ["", *(one.name for one in domains.list_domains(shell.store(), actor))]
     with st.form(f"data:set-new:{turn}", border=False):
         first, second, third = st.columns(3)
         name = first.text_input("Name", placeholder="such as news-2003", max_chars=60)
@@ -89,7 +90,13 @@ def _new(actor: Actor) -> None:
         given = {split: (file.name, file.getvalue()) for split, file in files.items() if file is not None}
         with shell.shown_errors(), st.spinner("Reading and checking …"):
             made = datasets.import_dataset(
-                shell.store(), actor, name=name.strip(), splits=given, domain=domain, format=format, skip_bad=skip_bad
+                shell.store(),
+                actor,
+                name=name.strip(),
+                splits=given,
+                domain=domain or None,
+                format=format,
+                skip_bad=skip_bad,
             )
             _finish(made)
 

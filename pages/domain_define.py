@@ -23,7 +23,7 @@ from workbench.domains import DomainView
 _TEXT, _BASE, _TURN, _VIEW, _FAULT = (f"domains:{part}" for part in ("text", "base", "turn", "as", "fault"))
 _EMPTY = Draft(rows=({"name": "person"}, {"name": ""}))
 _CONFIG: dict[str, Any] = {
-    "name": st.column_config.TextColumn("Name", help="small letters a–z and digits", required=True),
+    "name": st.column_config.TextColumn("Name", help="small letters a–z and digits", required=True, pinned=True),
     "title": st.column_config.TextColumn("Title", help="what people read; the name if empty"),
     "parent": st.column_config.TextColumn("Parent", help="name of the type it is a kind of"),
     "key": st.column_config.TextColumn("Key", help="a–z or 1–9; chosen if empty", max_chars=1, width="small"),
@@ -101,15 +101,15 @@ def _begin_from(actor: Actor, known: Sequence[DomainView]) -> None:
     with st.container(horizontal=True, vertical_alignment="bottom"):
         start = st.selectbox(
             "Begin from",
-            [None, *named],
-            format_func=lambda name: "an empty list" if name is None else _offer(named[name]),
+            ["", *named],
+            format_func=lambda name: _offer(named[name]) if name else "an empty list",
             key="domains:start",
         )
         if st.button("Begin", help="What is in the table now is replaced."):
             text = draft_to_toml(_EMPTY)
-            if start is not None:
+            if start:
                 text = domains.get_toml(shell.store(), actor, start)
-            if start is not None and named[start].is_builtin:
+            if start and named[start].is_builtin:
                 text = text.replace(f'name = "{start}"', f'name = "my{start}"', 1)
             _begin(text)
             st.rerun()

@@ -40,13 +40,13 @@ def labelling_screen(
 def _editor(actor: Actor, campaign: CampaignView, stage: str, empty: str, below: Below | None) -> None:
     key = f"editor-{campaign.id}-{stage}"
     with shell.shown_errors():
-        before = _stored_outbox(key)
-        acks = _apply(actor, campaign, stage, key, before)
-        payload = _payload(actor, campaign, stage, empty, key) | {"acks": acks, "rejections": _rejections(key)}
+        store, before = shell.store(), _stored_outbox(key)
+        acks = _apply(store, actor, campaign, stage, key, before)
+        payload = _payload(store, actor, campaign, stage, empty, key) | {"acks": acks, "rejections": _rejections(key)}
         after = span_editor(payload=payload, key=key)
         if after is not None and after != before:
             # After a server restart the outbox arrives with the mount, not before it.
-            _apply(actor, campaign, stage, key, after)
+            _apply(store, actor, campaign, stage, key, after)
             st.rerun()
         if below is not None:
             below(actor, campaign, payload["items"])
@@ -58,12 +58,12 @@ def _stored_outbox(key: str) -> dict[str, Any] | None:
 
 
 def _apply(
-    actor: Actor, campaign: CampaignView, stage: str, key: str, message: dict[str, Any] | None
+    store: Store, actor: Actor, campaign: CampaignView, stage: str, key: str, message: dict[str, Any] | None
 ) -> dict[str, int]:
     """Apply the browser's events; return the acknowledgements, older tabs of this session included."""
     acks: dict[str, int] = dict(st.session_state.get(f"{key}:acks", {}))
     if message:
-        applied = outbox.apply(shell.store(), actor, campaign.id, stage, message)
+        applied = outbox.apply(store, actor, campaign.id, stage, message)
         acks.update(applied.acks)
         kept = [entry for entry in st.session_state.get(f"{key}:rejections", []) if entry[1] not in applied.rejections]
         kept += [(time.monotonic(), rejection) for rejection in applied.rejections]
@@ -81,8 +81,7 @@ def _rejections(key: str) -> list[dict[str, Any]]:
     return [rejection for _, rejection in kept]
 
 
-def _payload(actor: Actor, campaign: CampaignView, stage: str, empty: str, key: str) -> dict[str, Any]:
-    store = shell.store()
+def _payload(store: Store, actor: Actor, campaign: CampaignView, stage: str, empty: str, key: str) -> dict[str, Any]:
     return {
         "user": actor.id,
         "campaign": campaign.id,

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from crossner_core.domains import load_domain
+from crossner_core.domains import builtin_domains, domain_to_toml, load_domain
 from crossner_core.errors import BadInput
 from crossner_core.schema import LabelledSentence, Span, sentence_from_words
 from db import account_rows
@@ -20,6 +20,7 @@ from tests import builders
 from workbench import browsing, campaigns, datasets, domains, exchange, jobs
 from workbench import sign_in as signing
 from workbench.actors import Actor
+from workbench.domain_drafts import draft_from_toml, draft_to_toml
 
 ROOT = Path(__file__).resolve().parents[1]
 CONLL = "Mara\tB-musicalartist\nVell\tI-musicalartist\nhums\tO\n\nNobody\tO\nclaps\tO\n"
@@ -190,6 +191,28 @@ def test_import_without_gold_sends_sentences_to_people(screen: Open, store: Stor
     assert (view.sentences, view.gold, view.stages[0].open) == (7, 0, 7)
 
 
+def test_import_pre_annotates_at_once(screen: Open, store: Store, people: dict[str, Actor], campaign: int) -> None:
+    test = switch(screen("data", "res"), "data:view", "Import")
+    test.file_uploader[0].set_value([("new.txt", b"Mara Vell moved to Oslo.\nShe sang in Norway.", "text/plain")])
+    press(healthy(test.run()), "Import into")
+    assert "2 sentences are in" in words(test)
+    found = browsing.browse(store, people["res"], campaign, text="Oslo.")
+    layers = browsing.sentence_layers(store, people["res"], campaign, found.lines[0].id)
+    assert layers.preannotated and not layers.work
+
+
+def test_export_says_why_a_download_failed(screen: Open, campaign: int) -> None:
+    test = switch(screen("data", "res"), "data:view", "Export")
+    test.session_state["lazy-download:reasons"] = ["x.conll: *two* files"]
+    assert r"x\.conll\: \*two\* files" in words(healthy(test.run()))
+
+
+def test_drafts_of_domains_come_back_from_toml() -> None:
+    for name in builtin_domains():
+        text = domain_to_toml(load_domain(name))
+        assert draft_to_toml(draft_from_toml(text)) == text
+
+
 def test_export_offers_what_there_is(screen: Open, store: Store, people: dict[str, Actor], campaign: int) -> None:
     test = switch(screen("data", "res"), "data:view", "Export")
     assert "(0)" in test.radio(key="data:layer").options[0]
@@ -279,9 +302,12 @@ def test_campaigns_change_rules_members_and_archive(
     assert "http://" in words(test)
     test.text_input(key=f"campaigns:endpoint:{campaign}").set_value("http://localhost:3030/sparql")
     press(test, "Save the rules")
+    switch(test, "campaigns:part", "Members")
     test.multiselect(key=f"campaigns:people:{campaign}").set_value([people["ann1"].id])
     press(test, "Save the members")
+    switch(test, "campaigns:part", "Pre-annotation")
     press(test, "Queue pre-annotation again")
+    switch(test, "campaigns:part", "Domain and end")
     press(test, "Archive")
     view = campaigns.get_campaign(store, people["adm"], campaign)
     assert view.endpoint == "http://localhost:3030/sparql" and view.archived
@@ -291,7 +317,7 @@ def test_campaigns_change_rules_members_and_archive(
 
 def test_campaigns_delete_only_by_name(screen: Open, store: Store, people: dict[str, Actor], campaign: int) -> None:
     campaigns.update_settings(store, people["adm"], campaign, archived=True)
-    test = screen("campaigns", "adm")
+    test = switch(screen("campaigns", "adm"), "campaigns:part", "Domain and end")
     press(test, "Delete the campaign")
     assert "nothing was deleted" in words(test)
     field(test, "Type the campaign's name to delete it").set_value("Music")  # type: ignore[attr-defined]
@@ -316,6 +342,7 @@ def test_campaigns_take_over_a_changed_domain(screen: Open, store: Store, people
         store, people["adm"], name="Trains", domain=domains.save_domain(store, people["adm"], text)
     )
     domains.save_domain(store, people["adm"], f'{text}[[types]]\nname = "station"\n')
-    press(screen("campaigns", "adm"), "Take over the changed domain")
+    test = switch(screen("campaigns", "adm"), "campaigns:part", "Domain and end")
+    press(test, "Take over the changed domain")
     view = campaigns.get_campaign(store, people["adm"], made)
     assert campaigns.domain_of(view).type_names == ("engine", "station")

@@ -208,7 +208,7 @@ def _retrain(base: str, job: _Campaign) -> None:
         _wait(lambda: _rows(job.store, Snapshot), "a snapshot in the database")
         (snapshot,) = _rows(job.store, Snapshot)
         assert snapshot.counts["pool"] == SENTENCES
-        page.get_by_label("max epochs").fill("2")
+        page.get_by_role("spinbutton", name="max epochs").fill("2")
         page.keyboard.press("Tab")
         page.get_by_role("button", name="Start one run").click()
         _wait(lambda: _rows(job.store, Run), "a run in the database")

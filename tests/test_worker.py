@@ -67,6 +67,7 @@ def test_worker_trains_a_run_and_keeps_its_scores(store: Store, tmp_path: Path) 
     assert not jobs.worker_status(store).alive  # it signed off
 
 
+@pytest.mark.slow
 def test_worker_killed_run_goes_on_in_another_and_ends_the_same(store: Store, tmp_path: Path) -> None:
     actor = person(store, "researcher")
     data = own_dataset(store, actor)
@@ -96,36 +97,32 @@ def test_worker_killed_run_goes_on_in_another_and_ends_the_same(store: Store, tm
         assert job_rows.for_runs(session, [killed])[killed].attempts == 2
 
 
-def test_worker_sigterm_gives_the_job_back_with_its_state(store: Store, tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_worker_stops_a_cancelled_run_and_gives_one_back_at_sigterm(store: Store, tmp_path: Path) -> None:
     actor = person(store, "researcher")
     data = own_dataset(store, actor)
-    run_id = start_run(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path, max_epochs=8))
+    endless, kept = (
+        start_run(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path, max_epochs=epochs, patience=500))
+        for epochs in (500, 8)
+    )
     process = start_worker(store, tmp_path / "home", prelude=SLOW, once=False)
-    wait_for(lambda: steps_done(store, run_id) >= 6, process)
+    wait_for(lambda: steps_done(store, endless) >= 6, process)
     assert jobs.worker_status(store).alive
+    assert adaptation.cancel(store, actor, endless) == "running"
+    wait_for(lambda: steps_done(store, kept) >= 6, process)
+    cancelled = get_run(store, actor, endless).run
+    assert cancelled.state == "cancelled" and cancelled.finished_at is not None
+    assert not (tmp_path / "home" / "checkpoints" / f"run-{endless}").exists()
+
     process.send_signal(signal.SIGTERM)
     finish(process)
-    assert get_run(store, actor, run_id).run.state == "queued"
+    assert get_run(store, actor, kept).run.state == "queued"
     with store.read() as session:
-        job = job_rows.for_runs(session, [run_id])[run_id]
+        job = job_rows.for_runs(session, [kept])[kept]
         assert (job.state, job.attempts, job.worker) == ("queued", 0, None)
-    assert (tmp_path / "home" / "checkpoints" / f"run-{run_id}" / "state").is_dir()
+    assert (tmp_path / "home" / "checkpoints" / f"run-{kept}" / "state").is_dir()
     assert work(store, tmp_path / "home") == 1
-    assert get_run(store, actor, run_id).run.state == "done"
-
-
-def test_worker_stops_a_cancelled_run(store: Store, tmp_path: Path) -> None:
-    actor = person(store, "researcher")
-    data = own_dataset(store, actor)
-    run_id = start_run(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path, max_epochs=500, patience=500))
-    process = start_worker(store, tmp_path / "home", prelude=SLOW)
-    wait_for(lambda: steps_done(store, run_id) >= 6, process)
-    assert adaptation.cancel(store, actor, run_id) == "running"
-    finish(process)
-    detail = get_run(store, actor, run_id)
-    assert detail.run.state == "cancelled" and detail.run.finished_at is not None
-    assert not (tmp_path / "home" / "checkpoints" / f"run-{run_id}").exists()
-    assert work(store, tmp_path / "home") == 0
+    assert get_run(store, actor, kept).run.state == "done"
 
 
 def test_worker_says_why_a_run_failed(store: Store, tmp_path: Path) -> None:

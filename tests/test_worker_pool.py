@@ -38,7 +38,7 @@ def test_worker_pool_is_scored_by_the_best_checkpoint(store: Store, tmp_path: Pa
     gold = layers.layer(store, admin, campaign_id, "gold")
     assert work(store, tmp_path / "home") == 1
     done = jobs.list_jobs(store, admin, campaign_id)[0]
-    assert done.state == "done" and f"run {run_id}" in done.message and "6 sentences" in done.message
+    assert done.state == "done" and f"Run {run_id}" in done.message and "6 sentences" in done.message
     found = layers.layer(store, admin, campaign_id, "suggestions")
     assert any(item.spans for item, _ in found)
     assert {item.sentence.text for item, _ in found} <= {item.sentence.text for item in pool(6)}

@@ -6,7 +6,7 @@ from crossner_core.errors import NotAllowed, NotFound
 from db import campaign_rows, people_rows
 from db.engine import Session
 from db.tables import Campaign
-from workbench.actors import SYSTEM, Actor, fresh
+from workbench.actors import Actor, fresh
 
 WORKERS = ("annotator", "expert")
 """Roles that label; they see the campaigns they are members of, and no others."""
@@ -40,7 +40,3 @@ def refuse_archived(campaign: Campaign) -> None:
     """Raise NotAllowed when the campaign is archived and so no longer changes."""
     if campaign.archived:
         raise NotAllowed(f"The campaign {campaign.name!r} is archived; an admin can bring it back in its settings.")
-
-
-__all__ = ["EVERYONE", "KEEPERS", "OVERSEERS", "STAGE_ROLES", "SYSTEM", "WORKERS", "enter", "refuse_archived"]
-__all__ += ["stage_roles"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,12 +12,13 @@ from crossner_core.errors import InvalidConfig, NotFound
 from crossner_core.training.recipe import Recipe
 from db import dataset_rows, job_rows, run_rows, snapshot_rows
 from db.engine import Session, Store
-from db.training_tables import Job, Run
+from db.training_tables import Run
 from workbench import jobs
 from workbench.access import enter
 from workbench.actors import Actor, fresh, require
-from workbench.curves import Comparison, CurvePoint, Series, compare, curve, recipe_family
+from workbench.curves import Comparison, CurvePoint, Series, compare, curve
 from workbench.jobs import WorkerStatus, worker_status
+from workbench.run_views import EventView, RunDetail, RunView, event_view, reasons, run_view
 from workbench.snapshots import MAY_CHANGE, MAY_LOOK, SnapshotView, find_snapshot, freeze, list_snapshots
 from workbench.training_data import require_source
 
@@ -33,6 +33,7 @@ __all__ = [
     "SnapshotView",
     "WorkerStatus",
     "cancel",
+    "cancel_group",
     "compare",
     "curve",
     "find_snapshot",
@@ -50,63 +51,6 @@ SEEDS = (555, 666, 777)
 MOST_CELLS = 200
 # Runs that a person waits for go before the many of a curve.
 RUN_PRIORITY, CELL_PRIORITY = 10, 20
-
-
-@dataclass(frozen=True, slots=True)
-class RunView:
-    """A run in a list; F1 in [0, 1]. `size` is the number of training sentences, all of them where `is_whole`."""
-
-    id: int
-    campaign_id: int | None
-    snapshot: str | None
-    dataset: str | None
-    group_id: str | None
-    size: int
-    is_whole: bool
-    seed: int
-    recipe: Mapping[str, Any]
-    family: str
-    state: str
-    progress: float
-    message: str
-    error: str | None
-    dev_f1: float | None
-    test_f1: float | None
-    cancel_requested: bool
-    has_checkpoint: bool
-    created_at: dt.datetime
-    started_at: dt.datetime | None
-    finished_at: dt.datetime | None
-
-    @property
-    def title(self) -> str:
-        """Name the run in a few words."""
-        return f"run {self.id} · {self.recipe['setting']} · {self.size} sentences · seed {self.seed}"
-
-
-@dataclass(frozen=True, slots=True)
-class EventView:
-    """One line of a run's log; F1 in [0, 1]."""
-
-    number: int
-    phase: str
-    step: int
-    epoch: float
-    loss: float | None
-    dev_f1: float | None
-    is_best: bool
-    message: str
-    at: dt.datetime
-
-
-@dataclass(frozen=True, slots=True)
-class RunDetail:
-    """A run with its log and, once done, its result (RunResult.to_dict); `reasons` say what it lacks."""
-
-    run: RunView
-    events: tuple[EventView, ...]
-    result: Mapping[str, Any] | None
-    reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +173,7 @@ def list_runs(
             session, campaign_id=campaign_id, dataset_id=dataset_id, group_id=group_id, states=states, limit=limit
         )
         found = job_rows.for_runs(session, [row.id for row in rows])
-        return tuple(_view(row, found.get(row.id)) for row in rows)
+        return tuple(run_view(row, found.get(row.id)) for row in rows)
 
 
 def get_run(store: Store, actor: Actor, run_id: int, *, after: int = 0) -> RunDetail:
@@ -242,9 +186,9 @@ def get_run(store: Store, actor: Actor, run_id: int, *, after: int = 0) -> RunDe
         else:
             fresh(session, actor, *MAY_LOOK)
         lines = run_rows.events(session, run_id, after=after)
-        events = tuple(EventView(**{name: getattr(line, name) for name in EventView.__slots__}) for line in lines)
-        shown = _view(run, job_rows.for_runs(session, [run_id]).get(run_id))
-        return RunDetail(shown, events, run.result, _reasons(run))
+        events = tuple(event_view(line) for line in lines)
+        shown = run_view(run, job_rows.for_runs(session, [run_id]).get(run_id))
+        return RunDetail(shown, events, run.result, reasons(run))
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,46 +297,3 @@ def _run(session: Session, run_id: int) -> Run:
     if run is None:
         raise NotFound(f"There is no run {run_id}.")
     return run
-
-
-def _view(run: Run, job: Job | None) -> RunView:
-    dataset = run.dataset
-    total = run.snapshot.counts["pool"] if run.snapshot else 0
-    if dataset is not None:
-        total = next((part.sentences for part in dataset.splits if part.split == "train"), 0)
-    return RunView(
-        id=run.id,
-        campaign_id=run.campaign_id,
-        snapshot=run.snapshot.hash if run.snapshot else None,
-        dataset=dataset.name if dataset else None,
-        group_id=run.group_id,
-        size=run.size or total,
-        is_whole=run.size is None,
-        seed=run.seed,
-        recipe=run.recipe,
-        family=recipe_family(run.recipe),
-        state=run.state,
-        progress=job.progress if job else 0.0,
-        message=job.message if job else "",
-        error=run.error,
-        dev_f1=run.dev_f1,
-        test_f1=run.test_f1,
-        cancel_requested=bool(job and job.cancel_requested),
-        has_checkpoint=run.checkpoint is not None,
-        created_at=run.created_at,
-        started_at=run.started_at,
-        finished_at=run.finished_at,
-    )
-
-
-def _reasons(run: Run) -> tuple[str, ...]:
-    if run.state != "done" or run.result is None:
-        return ()
-    found = list(run.result.get("notes", ()))
-    if run.test_f1 is None:
-        found.append("No test score: there is no test gold in what it was trained on.")
-    if run.dev_f1 is None:
-        found.append("No dev score: there is no dev gold in what it was trained on.")
-    if run.size is not None:
-        found.append("Its weights were not kept: it is a point of a curve, trained on a part of the gold.")
-    return tuple(found)

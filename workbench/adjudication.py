@@ -10,7 +10,7 @@ from db.engine import Session, Store
 from db.tables import Annotation, Question, Task
 from db.types import now
 from workbench.access import OVERSEERS, WORKERS, enter, refuse_archived
-from workbench.actors import Actor, require
+from workbench.actors import Actor, fresh, require
 from workbench.handout import lease_end
 from workbench.items import layers_of
 from workbench.steps import find_task, reopen
@@ -133,6 +133,7 @@ def _annotators(session: Session, task: Task) -> set[int]:
 
 
 def _question(session: Session, actor: Actor, question_id: int, *roles: str) -> tuple[Question, Task, Actor]:
+    fresh(session, actor, *(roles or WORKERS))
     question = question_rows.find(session, question_id)
     if question is None:
         raise NotFound(f"There is no question {question_id}.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from crossner_core.errors import NotFound
 from crossner_core.schema import LabelledSentence
-from db import annotation_rows, layer_rows
+from db import layer_rows
 from db.engine import Session, Store
 from workbench.access import OVERSEERS, enter
 from workbench.actors import Actor, require
@@ -44,7 +44,7 @@ def layer(store: Store, actor: Actor, campaign_id: int, which: str) -> list[tupl
     """Return the labelled sentences of a layer (`LAYERS`) with their splits, in the order of the queue.
 
     Gold comes in the order it became gold. Of overlapping suggestions the best ones are taken; sentences that have not
-    been pre-annotated are left out. For experts, researchers and admins.
+    been pre-annotated (by gazetteer or model) are left out. For experts, researchers and admins.
     """
     require(actor, *OVERSEERS)
     if which not in LAYERS:
@@ -66,9 +66,12 @@ def layer(store: Store, actor: Actor, campaign_id: int, which: str) -> list[tupl
 def _suggested(session: Session, campaign_id: int) -> list[tuple[LabelledSentence, str]]:
     links = layer_rows.links(session, campaign_id)
     found = []
-    for row in layer_rows.sentences(session, campaign_id, preannotated=True):
+    suggestions = layer_rows.suggestions(session, campaign_id)
+    for row in layer_rows.sentences(session, campaign_id):
+        rows = suggestions.get(row.id, [])
+        if row.preannotated_at is None and not rows:
+            continue
         sentence = sentence_of(row, links.get(row.id, ()))
-        rows = annotation_rows.suggestions_of(session, [row.id]).get(row.id, [])
         best = best_suggestions(suggestion_of(one) for one in rows)
         found.append((LabelledSentence(sentence, tuple(one.span for one in best)), row.split))
     return found

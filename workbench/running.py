@@ -182,17 +182,18 @@ def score_pool(place: Workplace, lease: Lease) -> None:
         folder, run_id = checkpoint_folder(run, place.checkpoints), run.id
         pool = unlabelled_pool(session, campaign_id)
     predictor = load_tagger(folder)
-    count = 0
+    count = reached = 0
     for at in range(0, len(pool), 64):
         if lease.should_stop():
             break
         chunk = pool[at : at + 64]
         found = predictor.predict([sentence for _, sentence in chunk])
         suggestions = {row_id: spans for (row_id, _), spans in zip(chunk, found, strict=True)}
-        add_model_suggestions(place.store, SYSTEM, campaign_id, run_id=run_id, suggestions=suggestions)
+        reached += add_model_suggestions(place.store, SYSTEM, campaign_id, run_id=run_id, suggestions=suggestions)
         count += sum(len(spans) for spans in found)
         lease.progress, lease.message = (at + len(chunk)) / len(pool), f"{at + len(chunk)} of {len(pool)} sentences"
-    _end(place, lease, f"{count} suggestions for {len(pool)} sentences by run {run_id}.")
+    begun = f"; {len(pool) - reached} that people have begun keep theirs" if reached < len(pool) else ""
+    _end(place, lease, f"Run {run_id} found {count} entities in {len(pool)} sentences{begun}.")
 
 
 def checkpoint_folder(run: Run, checkpoints: Path) -> Path:

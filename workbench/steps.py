@@ -11,7 +11,7 @@ from db.engine import Session, Store
 from db.tables import Annotation, Campaign, Task
 from db.types import now
 from workbench.access import STAGE_ROLES, WORKERS, enter, refuse_archived
-from workbench.actors import Actor, require
+from workbench.actors import Actor, fresh, require
 from workbench.handout import lease_end, renew_all
 from workbench.items import layers_of
 from workbench.saving import save
@@ -174,6 +174,7 @@ def _take_over(session: Session, task: Task, standing: Annotation, mine: Annotat
 
 def find_task(session: Session, actor: Actor, task_id: int, *roles: str) -> tuple[Task, Campaign, Actor]:
     """Return a task with its campaign and the actor as they are now; raise NotFound or NotAllowed."""
+    fresh(session, actor, *roles)
     task = task_rows.find(session, task_id)
     row = annotation_rows.sentences_of_tasks(session, [task_id]).get(task_id)
     if task is None or row is None:

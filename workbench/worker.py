@@ -39,7 +39,7 @@ class Worker:
         self.pulse.start()
         try:
             # Loading PyTorch takes seconds: the page should know by then that a worker is there.
-            self.pulse.device = _prepare_torch(self.settings.worker_threads)
+            self.pulse.device = _prepare(self.settings.worker_threads)
             log.info("Worker %s is ready on %s.", self.pulse.name, self.pulse.device)
             while not self.stopping.is_set():
                 if self._next():
@@ -93,15 +93,10 @@ class Worker:
 _ENCODERS: dict[str, Any] = {}
 
 
-def _prepare_torch(threads: int) -> str:
-    """Load PyTorch, set its threads, and name the device that runs use by default."""
-    import torch
+def _prepare(threads: int) -> str:
+    from crossner_core.training.machine import prepare
 
-    if threads:
-        torch.set_num_threads(threads)
-    if torch.cuda.is_available():
-        return str(torch.cuda.get_device_name())
-    return f"CPU, {torch.get_num_threads()} threads"
+    return prepare(threads)
 
 
 def main(settings: Settings | None = None, *, once: bool = False) -> int:

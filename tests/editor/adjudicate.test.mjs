@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { choiceOf, undecided } from "../../pages/components/span_editor/adjudicate.js";
+import { choiceOf, chooseUnit, initialAdjudication, undecided } from "../../pages/components/span_editor/adjudicate.js";
 import { buildItem, open, plain, run, span, type } from "./builders.mjs";
 
 const unit = (kind, first, second) => ({ kind, first, second, note: "" });
@@ -98,4 +98,12 @@ test("own spans and choices never overlap, whatever is decided", () => {
       end = one.end;
     }
   }
+});
+
+test("every span of an adjudication names its surface, as the server demands", () => {
+  const item = { text: "The Tin Gulls sang", tokens: [[0, 3], [4, 7], [8, 13], [14, 18]], units: [
+    { kind: "boundary", first: { start: 1, end: 3, type: "band" }, second: { start: 0, end: 3, type: "band" }, note: "" },
+  ] };
+  const { work } = chooseUnit(item, initialAdjudication(item), 0, "second");
+  assert.deepEqual(work.spans.map((span) => span.surface), ["The Tin Gulls"]);
 });

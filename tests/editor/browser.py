@@ -157,11 +157,11 @@ def press(page: Page, *keys: str) -> None:
 
 
 def status(page: Page) -> str | None:
-    return page.locator(".editor").get_attribute("data-status")
+    return page.locator(".editor").last.get_attribute("data-status")
 
 
 def task_shown(page: Page) -> int:
-    return int(page.locator(".editor").get_attribute("data-task") or 0)
+    return int(page.locator(".editor").last.get_attribute("data-task") or 0)
 
 
 def submit_times(page: Page, count: int) -> list[float]:

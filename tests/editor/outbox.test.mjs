@@ -276,6 +276,29 @@ test("a lost lease says so and goes on", () => {
   assert.match(session.notice, /somebody else/);
 });
 
+test("refused work stays on the screen, is said, and the next edit sends it again", () => {
+  const { session, timers, payload, posts } = setUp(two());
+  session.dispatch({ do: "accept" });
+  timers.pass(400);
+  session.receive({ ...payload, rejections: [{ client: "tab", seq: 1, task: 1, reason: "invalid", message: "No such type." }] });
+  assert.equal(session.state.work.spans.length, 1);
+  assert.equal(session.refused, "No such type.");
+  session.dispatch({ do: "comment", text: "x" });
+  timers.pass(400);
+  assert.equal(session.refused, "");
+  assert.deepEqual([posts.at(-1).events[0].seq, posts.at(-1).events[0].base], [2, 0]);
+});
+
+test("a refused submit comes back with the work that was refused", () => {
+  const { session, payload } = setUp(two());
+  submit(session);
+  session.receive({ ...payload, items: two(), rejections: [{ client: "tab", seq: 1, task: 1, reason: "invalid", message: "No." }] });
+  submit(session);
+  session.dispatch({ do: "enter" });
+  assert.equal(session.state.item.task, 1);
+  assert.equal(session.state.work.spans.length, 1);
+});
+
 test("skipping sends the reason", () => {
   const { session, posts } = setUp(two());
   session.skip("Not a sentence");

@@ -110,12 +110,10 @@ def _first(item: Mapping[str, Any], record: Record) -> dict[str, Any]:
 
 
 def _second(item: Mapping[str, Any], record: Record) -> dict[str, Any]:
-    layer = "second" if "second" in record.sentence.meta else "gold"
-    spans = _layer(record, layer) if layer == "second" else tuple(record.spans or ())
+    spans = _layer(record, "second")
     first = {(s["start"], s["end"], s["type"]) for s in item["first"] or ()}
     flags = _flags(record) if item["first"] is not None else []
-    work = _work(record.sentence, spans, lambda s: "kept" if (s.start, s.end, s.type) in first else "new", flags=flags)
-    return work
+    return _work(record.sentence, spans, lambda s: "kept" if (s.start, s.end, s.type) in first else "new", flags=flags)
 
 
 def _gold(item: Mapping[str, Any], record: Record) -> dict[str, Any]:
@@ -151,7 +149,10 @@ def _work(sentence: Sentence, spans: Sequence[Span], origin: Callable[[Span], st
 
 
 def _layer(record: Record, name: str) -> tuple[Span, ...]:
-    return tuple(sorted(_to_tokens(record.sentence, mark) for mark in record.sentence.meta.get(name, ())))
+    """The scripted layer; where none is written down, that person marked what became gold."""
+    if name not in record.sentence.meta:
+        return tuple(record.spans or ())
+    return tuple(sorted(_to_tokens(record.sentence, mark) for mark in record.sentence.meta[name]))
 
 
 def _flags(record: Record) -> list[dict[str, Any]]:

@@ -1,5 +1,5 @@
 // The expert's units: choices, the spans that follow from them, and what is left to decide. Pure.
-import { inOrder, overlaps, sameSpan } from "./tokens.js";
+import { inOrder, overlaps, sameSpan, splitText, surfaceOf } from "./tokens.js";
 import { emptyWork } from "./marks.js";
 
 /** Tokens a unit touches, [start, end). */
@@ -26,7 +26,7 @@ export function initialAdjudication(item) {
 export function chosenSpan(item, decision) {
   const unit = item.units[decision.unit];
   const span = decision.choice === "first" ? unit.first : decision.choice === "second" ? unit.second : null;
-  return span && { ...span, origin: decision.choice };
+  return span && { ...span, surface: surfaceOf(splitText(item.text, item.tokens), span.start, span.end), origin: decision.choice };
 }
 
 function withDecisions(item, work, decisions, own) {

@@ -80,8 +80,8 @@ function enabled(act, { state, previous }) {
 }
 
 function emptyText({ data, outbox }) {
-  const left = data.progress?.left ?? 0;
-  return outbox.pending() && left > 0 ? "The next sentences are on their way." : data.empty || "Nothing to do here right now.";
+  const more = (data.progress?.left ?? 0) > data.items.length;
+  return outbox.pending() && more ? "The next sentences are on their way." : data.empty || "Nothing to do here right now.";
 }
 
 function drawAround(editor, state) {
@@ -110,15 +110,16 @@ export function drawGuide({ parts, session, data, hovered }) {
 }
 
 /** Progress and the state of saving. */
-export function drawBar({ parts, data, outbox, sender }) {
+export function drawBar({ parts, data, outbox, sender, session }) {
   const { done = 0, left = 0 } = data.progress ?? {};
   setText(parts.progress, data.progress ? `${done} done, ${left} left` : "");
   const waited = sender.waited();
-  const status = statusOf({ outbox, waited, online: navigator.onLine });
+  const now = statusOf({ outbox, waited, online: navigator.onLine });
+  const status = now === "saved" && session.refused ? "refused" : now;
   parts.root.dataset.status = status;
-  const broken = status === "offline" || status === "lost";
+  const broken = ["offline", "lost", "refused"].includes(status);
   parts.status.setAttribute("aria-live", broken ? "assertive" : "off");
-  const text = data.mode === "view" ? "Read only" : STATUS[status];
+  const text = data.mode === "view" ? "Read only" : status === "refused" ? `Not saved. ${session.refused}` : STATUS[status];
   const reload = status === "offline" && waited > RELOAD_AFTER;
   if (parts.status.dataset.shown === `${text}${reload}`) return;
   parts.status.dataset.shown = `${text}${reload}`;

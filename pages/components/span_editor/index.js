@@ -11,6 +11,7 @@ import { createCommands, createFields, listen } from "./input.js";
 const instances = new WeakMap();
 const TIMERS = { set: (step, ms) => setTimeout(step, ms), clear: (id) => clearTimeout(id), now: () => Date.now() };
 const BEAT_EVERY = 10;
+const CLOSED = "crossner-outbox-closed";
 
 export default function mount(component) {
   const { data, parentElement } = component;
@@ -115,11 +116,14 @@ function addLife(editor) {
   const { session, parts, outbox, sender } = editor;
   const deaf = listen(editor);
   let beats = 0;
+  const adopt = () => session.adopt() && editor.draw();
+  // After a server restart Streamlit mounts a new editor before it takes the old one down.
+  window.addEventListener(CLOSED, adopt);
   const ticker = setInterval(() => {
     beats += 1;
     if (beats % BEAT_EVERY === 0) {
       outbox.beat();
-      if (session.adopt()) editor.draw();
+      adopt();
     }
     drawBar(editor);
   }, 1000);
@@ -134,8 +138,10 @@ function addLife(editor) {
   editor.destroy = () => {
     clearInterval(ticker);
     sender.stop();
+    window.removeEventListener(CLOSED, adopt);
     outbox.close();
     deaf();
     parts.root.remove();
+    window.dispatchEvent(new Event(CLOSED));
   };
 }

@@ -29,7 +29,7 @@ export function focusLine(state, run) {
   const range = mark ?? selectionOf(state);
   const parts = [h("b", { dir: "auto" }, surfaceOf(state.split, range.start, range.end))];
   const unit = state.mode === "adjudicate" && state.item.units?.[state.unit];
-  if (unit && overlaps(unitExtent(unit), range)) parts.push(`${KIND_WORDS[unit.kind]}: ${KIND_HELP[unit.kind]}`);
+  if (unit && overlaps(unitExtent(unit), range)) parts.push(h("span", {}, `${KIND_WORDS[unit.kind]}: ${KIND_HELP[unit.kind]}`));
   if (mark?.kind === "suggestion") parts.push(...suggestionLine(state, mark, run));
   else if (mark?.kind === "gone") parts.push(`${typeTitle(state, mark.type)}, deleted`, small("put back", "Space", () => run({ do: "restore", span: mark })));
   else if (mark) parts.push(...spanLine(state, mark, run));
@@ -126,6 +126,6 @@ export function drawConflict(root, conflict, settle) {
   const snippet = Array.from(conflict.item?.text ?? "").slice(0, 60).join("");
   const where = snippet ? `“${snippet}…” ` : "One sentence ";
   const keep = conflict.item ? button("keep mine", { class: "small strong", press: () => settle(true) }) : null;
-  replace(root, h("b", {}, "Conflict. "), h("span", { dir: "auto" }, `${where}was changed in another tab or on another device. ${conflict.message ?? ""}`), keep,
+  replace(root, h("b", {}, "Conflict. "), h("span", { dir: "auto" }, `${where}was changed in another tab or on another device.`), keep,
     button(conflict.item ? "take theirs" : "let mine go", { class: "small strong", press: () => settle(false) }));
 }

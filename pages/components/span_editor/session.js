@@ -3,8 +3,9 @@ import { openItem, reduce } from "./model.js";
 import { snapshotOf } from "./marks.js";
 
 export function createSession({ payload, outbox, sender, effort }) {
-  const session = { payload, state: null, base: 0, previous: null, notice: "", restored: false };
+  const session = { payload, state: null, base: 0, previous: null, notice: "", refused: "", restored: false };
   const finished = new Map(); // task → revision of my last submit or skip, so that an older list cannot bring it back
+  const refusedWork = new Map(); // task → work the server would not take: it stays on the screen to be mended
   const titles = () => Object.fromEntries((session.payload.types ?? []).map((type) => [type.name, type.title]));
 
   const isOver = (item) => outbox.finished(item.task) || (finished.get(item.task) ?? -1) > item.revision;
@@ -17,15 +18,18 @@ export function createSession({ payload, outbox, sender, effort }) {
       return;
     }
     const local = outbox.latest(item.task);
-    session.restored = Boolean(local);
+    const work = local?.work ?? refusedWork.get(item.task);
+    session.restored = Boolean(work);
     session.base = item.revision;
-    session.state = openItem(item, session.payload.mode, titles(), local ? local.work : item.work);
+    session.state = openItem(item, session.payload.mode, titles(), work ?? item.work);
     effort.open(item.task);
   }
 
   function put(kind, extra = {}) {
     const { item } = session.state;
     const work = snapshotOf(session.state);
+    session.refused = "";
+    refusedWork.delete(item.task);
     if (outbox.amendConflict(item.task, { work, kind: kind === "reopen" ? "draft" : kind, ...extra })) return null;
     return outbox.put({ kind, task: item.task, base: session.base, work, ...effort.take(item.task), ...extra });
   }
@@ -90,8 +94,14 @@ export function createSession({ payload, outbox, sender, effort }) {
   function noteRejection({ reason, message, event }) {
     finished.delete(event.task);
     if (reason === "conflict") return;
-    session.notice = message || "A change was refused by the server.";
-    if (session.state?.item.task === event.task) session.state = null;
+    const text = message || "The server refused a change.";
+    if (reason === "lease") {
+      session.notice = text;
+      if (session.state?.item.task === event.task) session.state = null;
+    } else {
+      session.refused = text;
+      refusedWork.set(event.task, event.work);
+    }
   }
 
   function settleOpenItem() {
