@@ -49,7 +49,8 @@ _WATCH_EDITOR = """
       task = root.dataset.task;
       const {enter} = probe;
       probe.enter = null;
-      if (enter && enter.task !== task) painted(() => probe.shown.push({task: enter.task, enter: enter.at, at: performance.now()}));
+      const note = () => probe.shown.push({task: enter.task, enter: enter.at, at: performance.now()});
+      if (enter && enter.task !== task) painted(note);
     }
     if (root.dataset.status !== status) {
       status = root.dataset.status;

@@ -17,8 +17,8 @@ from db.migrate import migrate
 from db.tables import Annotation, AppliedEvent, SentenceRow, SpanRow, SuggestionRow
 from workbench import accounts, campaigns
 
-_SYLLABLES = "ka lo mi ren ta su vel or an di pe ru go sha ni ber to la mon e".split()
-_FILLERS = "the of and a in with for to on by from after their his her was that which at as".split()
+_SYLLABLES = "ka lo mi ren ta su vel or an di pe ru go sha ni ber to la mon e"
+_FILLERS = "the of and a in with for to on by from after their his her was that which at as"
 _SUGGESTED = 4
 
 
@@ -44,7 +44,7 @@ def make_scene(home: Path, *, annotators: int, sentences: int, seed: int) -> Sce
 def _fill(store: Store, annotators: int, sentences: int, rng: random.Random) -> Scene:
     password = accounts.random_password()
     admin = accounts.create_user(store, None, name="admin", display_name="Admin", password=password, role="admin")
-    people = []
+    people: list[dict[str, Any]] = []
     for number in range(1, annotators + 1):
         name, password = f"annotator{number}", accounts.random_password()
         actor = accounts.create_user(
@@ -53,7 +53,7 @@ def _fill(store: Store, annotators: int, sentences: int, rng: random.Random) -> 
         people.append({"id": actor.id, "name": name, "password": password})
     domain = load_domain("music")
     campaign = campaigns.create_campaign(
-        store, admin, name="Latency", domain=domain, control_share=0.0, member_ids=[one["id"] for one in people]
+        store, admin, name="Latency", domain=domain, control_share=0.0, member_ids=[int(one["id"]) for one in people]
     )
     made = [make_sentence(number, domain.type_names, rng) for number in range(sentences)]
     campaigns.add_sentences(store, admin, campaign, [sentence for sentence, _ in made])
@@ -63,7 +63,7 @@ def _fill(store: Store, annotators: int, sentences: int, rng: random.Random) -> 
 
 def make_sentence(number: int, types: Sequence[str], rng: random.Random) -> tuple[Sentence, list[dict[str, Any]]]:
     """Make a sentence of 30 to 45 tokens; returns it with its suggestions: start, end, type, source, score, entity."""
-    words = [rng.choice(_FILLERS) if rng.random() < 0.4 else _word(rng) for _ in range(rng.randint(29, 44))]
+    words = [rng.choice(_FILLERS.split()) if rng.random() < 0.4 else _word(rng) for _ in range(rng.randint(29, 44))]
     suggestions, links = [], []
     for slot in range(_SUGGESTED):
         start = slot * len(words) // _SUGGESTED + rng.randint(0, 3)
@@ -79,7 +79,7 @@ def make_sentence(number: int, types: Sequence[str], rng: random.Random) -> tupl
 
 
 def _word(rng: random.Random) -> str:
-    return "".join(rng.choice(_SYLLABLES) for _ in range(rng.randint(1, 4)))
+    return "".join(rng.choice(_SYLLABLES.split()) for _ in range(rng.randint(1, 4)))
 
 
 def _add_suggestions(store: Store, campaign: int, suggestions: Mapping[str, list[dict[str, Any]]]) -> None:

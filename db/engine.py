@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -24,6 +25,7 @@ class Store:
     def __init__(self, url: str) -> None:
         self.url = sa.make_url(url)
         self.engine = _make_engine(self.url)
+        self._turn = threading.RLock() if self.url.get_backend_name() == "sqlite" else None
         self._read = sessionmaker(self.engine, expire_on_commit=False)
         self._write = sessionmaker(self.engine.execution_options(workbench_write=True), expire_on_commit=False)
 
@@ -36,11 +38,25 @@ class Store:
     @contextmanager
     def write(self) -> Iterator[Session]:
         """Yield a session whose transaction is committed at the end, or rolled back on any error."""
-        with _storage_errors(self.url), self._write() as session, session.begin():
+        with self._in_turn(), _storage_errors(self.url), self._write() as session, session.begin():
             yield session
 
     def close(self) -> None:
         self.engine.dispose()
+
+    @contextmanager
+    def _in_turn(self) -> Iterator[None]:
+        """Let the threads of this process write to SQLite one after another.
+
+        SQLite itself sleeps and tries again, so that under load some writers wait for seconds. When a turn takes too
+        long, SQLite decides.
+        """
+        held = self._turn is not None and self._turn.acquire(timeout=_BUSY_TIMEOUT_MS / 1000)
+        try:
+            yield
+        finally:
+            if self._turn is not None and held:
+                self._turn.release()
 
 
 @contextmanager

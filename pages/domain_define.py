@@ -23,7 +23,7 @@ from workbench.domains import DomainView
 _TEXT, _BASE, _TURN, _VIEW, _FAULT = (f"domains:{part}" for part in ("text", "base", "turn", "as", "fault"))
 _EMPTY = Draft(rows=({"name": "person"}, {"name": ""}))
 _CONFIG: dict[str, Any] = {
-    "name": st.column_config.TextColumn("Name", help="small letters a–z and digits", required=True, pinned=True),
+    "name": st.column_config.TextColumn("Name", help="small letters a–z and digits", required=True),
     "title": st.column_config.TextColumn("Title", help="what people read; the name if empty"),
     "parent": st.column_config.TextColumn("Parent", help="name of the type it is a kind of"),
     "key": st.column_config.TextColumn("Key", help="a–z or 1–9; chosen if empty", max_chars=1, width="small"),

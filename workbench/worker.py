@@ -102,6 +102,7 @@ def _prepare(threads: int) -> str:
 def main(settings: Settings | None = None, *, once: bool = False) -> int:
     """Run a worker until SIGTERM or Ctrl-C; return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s worker: %(message)s", stream=sys.stderr, force=True)
+    logging.getLogger("alembic").setLevel(logging.WARNING)
     chosen = settings or get_settings()
     try:
         # The web app must stay quick: it shares the machine.
