@@ -154,7 +154,9 @@ def _key(recipe: Recipe) -> str:
     values = recipe.to_dict()
     if recipe.setting == "direct":
         values = {
-            name: value for name, value in values.items() if not name.startswith(("source", "upsample", "inherit"))
+            name: value
+            for name, value in values.items()
+            if not name.startswith(("source", "upsample", "inherit", "head_first"))
         }
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:8]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import streamlit as st
 
 from pages import shell
@@ -56,9 +54,7 @@ def _waiting(campaign: CampaignView | None, file: str) -> str:
 
 actor = shell.signed_in()
 campaign = shell.page(actor, f"Good to see you, {actor.display_name}", "Where your work is.", help=_HELP)
-here = Path(__file__).parent
 for file, title, line in _LINES.get(actor.role, ()):
-    if (here / f"{file}.py").exists():
-        link, words = st.columns([1, 5], vertical_alignment="center", gap="small")
-        link.page_link(f"{file}.py", label=f"**{title}**")
-        words.markdown(f"{line} {_waiting(campaign, file)}")
+    link, words = st.columns([1, 5], vertical_alignment="center", gap="small")
+    link.page_link(f"{file}.py", label=f"**{title}**")
+    words.markdown(f"{line} {_waiting(campaign, file)}")

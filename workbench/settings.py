@@ -8,6 +8,7 @@ from pathlib import Path
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from crossner_core.errors import StorageError
 from db.engine import Store
 
 
@@ -44,7 +45,10 @@ def _store_for(url: str) -> Store:
 
 
 def open_store(settings: Settings | None = None) -> Store:
-    """Return the process's store for these settings, made once per URL."""
+    """Return the process's store for these settings, made once per URL; raise StorageError without a home folder."""
     chosen = settings or get_settings()
-    chosen.home.mkdir(parents=True, exist_ok=True)
+    try:
+        chosen.home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(f"The folder {chosen.home} cannot be made: {error.strerror}. Set CROSSNER_HOME.") from error
     return _store_for(chosen.url)

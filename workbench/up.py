@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -15,8 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from crossner_core.errors import StorageError, WorkbenchError
 from db.migrate import migrate
+from workbench.http.server import address, listen
 from workbench.settings import Settings, get_settings, open_store
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -24,36 +22,8 @@ _START_SECONDS = 60
 _STOP_SECONDS = 10
 
 
-class PortTaken(WorkbenchError):
-    """The address the web app should listen on is in use."""
-
-
-def check_port(host: str, port: int) -> None:
-    """Raise PortTaken when nothing can listen on `host:port`."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((host, port))
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                raise PortTaken(
-                    f"Port {port} on {host} is taken, perhaps by a workbench that is already running: "
-                    f"open http://{host}:{port}, or choose another port: CROSSNER_PORT={port + 1} make app"
-                ) from error
-            raise PortTaken(
-                f"Cannot listen on {host}:{port}: {error.strerror}. Set CROSSNER_HOST and CROSSNER_PORT."
-            ) from error
-
-
 def prepare(settings: Settings, *, demo: bool = True) -> None:
     """Bring the store to the newest migration and fill an empty one with the demo."""
-    try:
-        settings.home.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(
-            f"The folder {settings.home} cannot be made: {error.strerror}. Set CROSSNER_HOME."
-        ) from error
     store = open_store(settings)
     migrate(store)
     if demo:
@@ -66,16 +36,16 @@ def prepare(settings: Settings, *, demo: bool = True) -> None:
 def up(*, demo: bool = True) -> int:
     """Run until interrupted; return the exit code."""
     settings = get_settings()
-    check_port(settings.host, settings.port)
+    listen(settings.host, settings.port).close()  # a taken port is said before anything is made
     prepare(settings, demo=demo)
     with _Family() as family:
         family.start("web", [sys.executable, "-m", "workbench.http.server"])
         family.start("worker", [sys.executable, "-m", "workbench.worker"])
-        address = f"http://{settings.host}:{settings.port}"
-        if not _wait_for(f"{address}/health", family):
+        url = address(settings.host, settings.port)
+        if not _wait_for(f"{url}/health", family):
             print("The web app did not start; the lines above say why.", file=sys.stderr)
             return 1
-        print(f"\nThe workbench runs at {address}  (Ctrl-C stops it)", flush=True)
+        print(f"\nThe workbench runs at {url}  (Ctrl-C stops it)", flush=True)
         return family.watch()
 
 

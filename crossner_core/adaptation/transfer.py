@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from crossner_core.errors import InvalidConfig
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One optimisation from start to finish; `types` are the head's, of which the first `scored` are decoded."""
+    """One optimisation from start to finish; `types` are the head's, of which the first `scored` are decoded.
+
+    Of its `epochs`, the `head_first_epochs` come before the schedule: the encoder stays as it is, the head has a
+    constant rate of its own.
+    """
 
     phase: str
     train: tuple[LabelledSentence, ...]
@@ -31,6 +35,8 @@ class Stage:
     patience: int
     seed: int
     cached: bool = False
+    head_first_epochs: int = 0
+    head_first_learning_rate: float = 0.0
 
 
 Planner = Callable[["Recipe", "TrainingData"], tuple[Stage, ...]]
@@ -86,7 +92,8 @@ def pretrain_finetune(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan a source stage at its own, lower rate and then the target stage.
 
     The head keeps its rows for types that both domains name alike. Departure from the released code: the source
-    stage has a head of the source's own types, so that one source checkpoint serves every target.
+    stage has a head of the source's own types, so that one source checkpoint serves every target; the new head
+    learns alone at first, so that its random rows do not spoil what the encoder has learned (Kumar et al. 2022).
     """
     _require_source(recipe, data)
     types = data.source_types
@@ -105,7 +112,13 @@ def pretrain_finetune(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
         seed=recipe.source_seed,
         cached=True,
     )
-    return (source, _target(recipe, data))
+    target = replace(
+        _target(recipe, data),
+        epochs=recipe.head_first_epochs + recipe.max_epochs,
+        head_first_epochs=recipe.head_first_epochs,
+        head_first_learning_rate=recipe.head_first_learning_rate,
+    )
+    return (source, target)
 
 
 @register_setting("joint", "Joint: source and upsampled target together")

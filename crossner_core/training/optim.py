@@ -41,6 +41,12 @@ def set_rate(optimizer: torch.optim.AdamW, step: int, total: int, warmup_share: 
         group["lr"] = group["peak"] * factor
 
 
+def hold_rate(optimizer: torch.optim.AdamW, rate: float) -> None:
+    """Set the same constant rate for all groups."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
 def rate_factor(step: int, total: int, warmup_share: float) -> float:
     """Return the share of the peak rate at a step, in (0, 1]."""
     warmup = int(total * warmup_share)

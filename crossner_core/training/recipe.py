@@ -66,6 +66,12 @@ class Recipe:
     source_seed: int = option(
         0, "Seed of the source stage: one source checkpoint serves all seeds.", min=0, max=2**31 - 1, group="source"
     )
+    head_first_epochs: int = option(
+        8, "After the source stage, first epochs in which the head alone learns.", min=0, max=1000, group="source"
+    )
+    head_first_learning_rate: float = option(
+        5e-3, "Rate of the head while it alone learns.", min=1e-7, max=1e-1, group="source"
+    )
     inherit: bool = option(
         True, "A type that the source lacks starts from its parent type's head weights.", group="source"
     )

@@ -20,7 +20,7 @@ from crossner_core.tags import tags_from_spans
 from crossner_core.training.batches import collate, encode, shuffled_batches
 from crossner_core.training.checkpoint import optimizer_tensors, prefixed, restore_optimizer, within
 from crossner_core.training.events import EpochRecord, TrainEvent
-from crossner_core.training.optim import make_optimizer, set_rate
+from crossner_core.training.optim import hold_rate, make_optimizer, set_rate
 from crossner_core.training.precision import RunRandom
 from crossner_core.training.predictor import Predictor
 from crossner_core.training.recipe import Recipe
@@ -73,7 +73,7 @@ class StageRun:
         self.progress = Progress()
         self.best: dict[str, Tensor] | None = None
         self.best_scores: Scores | None = None
-        self.total_steps = stage.epochs * len(self.epoch_batches(0))
+        self.epoch_steps = len(self.epoch_batches(0))
 
     def epoch_batches(self, epoch: int) -> list[list[int]]:
         """Return an epoch's batches: from seed and epoch alone; a small set is passed over more than once."""
@@ -133,7 +133,7 @@ class StageRun:
     def _step(self, indices: Sequence[int]) -> float:
         windows = [self.windows[at] for at in indices]
         batch = collate(windows, self.predictor.tokenizer.pad_token_id, self.tags).to(self.device)
-        set_rate(self.optimizer, self.progress.step, self.total_steps, self.stage.warmup_share)
+        self._set_rate()
         self.model.train()
         with self.random.active():
             loss = self.model.loss(batch)
@@ -148,6 +148,18 @@ class StageRun:
         self.optimizer.zero_grad(set_to_none=True)
         self.progress.tokens += sum(len(window.positions) for window in windows)
         return value
+
+    def _set_rate(self) -> None:
+        """Set the rates of the next step; while the head alone learns, the encoder gets no gradient at all."""
+        stage = self.stage
+        head_alone = self.progress.epoch < stage.head_first_epochs
+        self.model.encoder.requires_grad_(not head_alone)
+        if head_alone:
+            hold_rate(self.optimizer, stage.head_first_learning_rate)
+        else:
+            before = stage.head_first_epochs * self.epoch_steps
+            total = stage.epochs * self.epoch_steps - before
+            set_rate(self.optimizer, self.progress.step - before, total, stage.warmup_share)
 
     def _end_epoch(self, steps: int) -> TrainEvent:
         progress, began = self.progress, time.perf_counter()

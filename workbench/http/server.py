@@ -11,7 +11,7 @@ from pathlib import Path
 import uvicorn
 from pydantic import ValidationError
 
-from crossner_core.errors import StorageError, WorkbenchError
+from crossner_core.errors import WorkbenchError
 from db.migrate import migrate
 from workbench.settings import Settings, get_settings, open_store
 
@@ -28,7 +28,7 @@ def run(settings: Settings) -> None:
     """
     try:
         _share(settings)
-        listening = _listen(settings.host, settings.port)
+        listening = listen(settings.host, settings.port)
         migrate(open_store(settings))
     except WorkbenchError as error:
         print(error, file=sys.stderr)
@@ -41,7 +41,7 @@ def run(settings: Settings) -> None:
     }
     os.chdir(ROOT)
     sys.path.insert(0, str(ROOT))
-    print(f"Web app: {_address(settings.host, port)}", flush=True)
+    print(f"Web app: {address(settings.host, port)}", flush=True)
     with listening:
         server = uvicorn.Server(_config(settings.host, port))
         server.run(sockets=[listening])
@@ -51,12 +51,6 @@ def run(settings: Settings) -> None:
 
 def _share(settings: Settings) -> None:
     """Put the settings where the app and its pages read them, with `home` made absolute."""
-    try:
-        settings.home.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise StorageError(
-            f"The folder {settings.home} cannot be made: {error.strerror}. Set CROSSNER_HOME."
-        ) from error
     for name, value in settings.model_dump(mode="json", exclude_none=True).items():
         os.environ[f"CROSSNER_{name.upper()}"] = str(settings.home.resolve()) if name == "home" else str(value)
 
@@ -80,7 +74,7 @@ def _config(host: str, port: int) -> uvicorn.Config:
     )
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
     """Bind and listen; raise WorkbenchError with the next step when the port is taken or not ours to use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # With the protocol left open asyncio would not switch Nagle's algorithm off: 40 ms more on every other answer.
@@ -94,7 +88,7 @@ def _listen(host: str, port: int) -> socket.socket:
         if error.errno == errno.EADDRINUSE:
             raise WorkbenchError(
                 f"Port {port} on {host} is taken, perhaps by a workbench that runs already: "
-                f"open {_address(host, port)}, or choose another port, as in CROSSNER_PORT={port % 65535 + 1}."
+                f"open {address(host, port)}, or choose another port, as in CROSSNER_PORT={port % 65535 + 1}."
             ) from error
         raise WorkbenchError(
             f"Nothing can listen on {host}:{port} ({error.strerror}); set CROSSNER_HOST and CROSSNER_PORT."
@@ -103,7 +97,8 @@ def _listen(host: str, port: int) -> socket.socket:
     return bound
 
 
-def _address(host: str, port: int) -> str:
+def address(host: str, port: int) -> str:
+    """Return the URL of an address and port."""
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 

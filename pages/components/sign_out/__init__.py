@@ -8,8 +8,8 @@ _HTML = """<form method="post" action="/auth/logout">
 <input type="hidden" name="form_token"><button type="submit">Sign out</button></form>"""
 _CSS = """
 form { margin: 0; }
-button { font: inherit; font-size: .875rem; color: var(--st-text-color); background: transparent; padding: .25rem .75rem; cursor: pointer;
-  border: 1px solid var(--st-border-color); border-radius: var(--st-button-radius, 6px); }
+button { font: inherit; font-size: .875rem; color: var(--st-text-color); background: transparent; cursor: pointer;
+  padding: .25rem .75rem; border: 1px solid var(--st-border-color); border-radius: var(--st-button-radius, 6px); }
 button:hover { border-color: var(--st-primary-color); color: var(--st-primary-color); }
 button:focus-visible { outline: 2px solid var(--st-primary-color); outline-offset: 2px; }
 """

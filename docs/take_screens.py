@@ -1,0 +1,178 @@
+"""Take the screenshots of the README: one picture a screen, from a real server on the demo.
+
+    python -m docs.take_screens [--home FOLDER] [--only NAME …]
+
+Fills a store with the demo, starts the web app and a worker on it, waits for the first points of the curve, signs in
+as each demo person with a headless browser and writes `docs/screens/NAME.png`. With `--home` the folder is kept, and
+a second call goes on from what lies there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from db.engine import Store
+from db.migrate import migrate
+from tests.serving import ROOT, browser_page, browser_sign_in, serve
+from workbench import accounts, adaptation, campaigns
+from workbench.demo import seed
+from workbench.passwords import random_password
+
+FOLDER = Path(__file__).parent / "screens"
+MOST_BYTES = 150_000
+_COLORS = 128
+_EDITOR = "[role=listbox] [role=option]"
+_PLOT = ".js-plotly-plot .scatterlayer .point"
+
+
+@dataclass(frozen=True, slots=True)
+class Shot:
+    """One picture: who looks at which screen, how large (CSS pixels), what to click and to wait for first."""
+
+    name: str
+    person: str
+    path: str
+    height: int = 800
+    width: int = 1280
+    dark: bool = False
+    view: str = ""
+    wait: str = ""
+
+
+SHOTS = (
+    Shot("sign_in", "", "/auth/login", height=520),
+    Shot("welcome", "ann", "/", height=520),
+    Shot("annotate", "ann", "/annotate", wait=_EDITOR),
+    Shot("annotate_dark", "ann", "/annotate", dark=True, wait=_EDITOR),
+    Shot("annotate_narrow", "ann", "/annotate", width=360, height=780, wait=_EDITOR),
+    Shot("check", "ben", "/check", wait=_EDITOR),
+    Shot("adjudicate", "eva", "/adjudicate", height=900, wait=_EDITOR),
+    Shot("my_work", "ben", "/my_work"),
+    Shot("campaign", "eva", "/campaign"),
+    Shot("campaign_shares", "eva", "/campaign", height=620, view="The four shares"),
+    Shot("campaign_agreement", "eva", "/campaign", height=520, view="Agreement"),
+    Shot("campaign_suggestions", "eva", "/campaign", view="Suggestions"),
+    Shot("campaign_effort", "eva", "/campaign", height=520, view="Effort"),
+    Shot("data", "rosa", "/data"),
+    Shot("domains", "rosa", "/domains"),
+    Shot("adaptation", "rosa", "/adaptation", height=860, wait=_PLOT),
+    Shot("adaptation_types", "rosa", "/adaptation", height=1000, view="By type"),
+    Shot("adaptation_compare", "rosa", "/adaptation", height=900, view="Compare"),
+    Shot("adaptation_train", "rosa", "/adaptation", height=1000, view="Train"),
+    Shot("adaptation_runs", "rosa", "/adaptation", height=900, view="Runs"),
+    Shot("people", "ada", "/people"),
+    Shot("campaigns", "ada", "/campaigns"),
+    Shot("account", "ann", "/account"),
+)
+
+
+def take(home: Path, shots: Sequence[Shot], *, runs: int, seconds: float) -> None:
+    """Take the pictures; raise AssertionError when `runs` runs of the demo are not done in time."""
+    store = Store(f"sqlite:///{home / 'workbench.sqlite3'}")
+    migrate(store)
+    list(seed.seed_if_empty(store))
+    admin = accounts.operator(store)
+    passwords = {person.name: random_password() for person in accounts.list_people(store, admin)}
+    for person in accounts.list_people(store, admin):
+        accounts.set_password(store, admin, person.id, passwords[person.name])
+    campaign = next(one.id for one in campaigns.list_campaigns(store, admin) if one.name.startswith("Music"))
+    with serve(home) as base:
+        with _worker(home):
+            _wait_for_runs(store, campaign, runs, seconds)
+        for shot in shots:
+            picture = _picture(base, shot, passwords.get(shot.person, ""), campaign)
+            target = FOLDER / f"{shot.name}.png"
+            target.write_bytes(picture)
+            print(f"{target.relative_to(ROOT)}: {len(picture):,} bytes", flush=True)
+    store.close()
+
+
+@contextmanager
+def _worker(home: Path) -> Iterator[None]:
+    environment = {**os.environ, "CROSSNER_HOME": str(home)}
+    with (home / "worker.log").open("ab") as log:
+        command = [sys.executable, "-m", "workbench.worker"]
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def _wait_for_runs(store: Store, campaign: int, runs: int, seconds: float) -> None:
+    admin, deadline, done = accounts.operator(store), time.monotonic() + seconds, 0
+    while time.monotonic() < deadline:
+        done = sum(run.state == "done" for run in adaptation.list_runs(store, admin, campaign))
+        if done >= runs:
+            return
+        time.sleep(1)
+    raise AssertionError(f"{done} of {runs} runs were done after {seconds:g} s.")
+
+
+def _picture(base: str, shot: Shot, password: str, campaign: int) -> bytes:
+    size = {"width": shot.width, "height": shot.height}
+    with browser_page(base, viewport=size, color_scheme="dark" if shot.dark else "light") as page:
+        if shot.person:
+            browser_sign_in(page, shot.person, password, path=f"{shot.path}?campaign={campaign}")
+        else:
+            page.goto(shot.path)
+        if shot.view:
+            page.get_by_test_id("stButtonGroup").get_by_text(shot.view, exact=True).click()
+        _settle(page, shot)
+        return _smaller(page.screenshot())
+
+
+def _settle(page: Any, shot: Shot) -> None:
+    """Wait until the screen is drawn and nothing on it moves any more."""
+    if shot.wait:
+        page.wait_for_selector(shot.wait, timeout=30_000)
+    if shot.person:
+        time.sleep(1.0)
+        page.wait_for_selector('[data-test-script-state="notRunning"]', timeout=30_000)
+    page.mouse.move(shot.width - 1, shot.height - 1)
+    time.sleep(1.5)
+
+
+def _smaller(png: bytes) -> bytes:
+    """Reduce a picture to a palette, which flat screens bear well; raise AssertionError when it stays too large."""
+    small = io.BytesIO()
+    Image.open(io.BytesIO(png)).convert("RGB").quantize(_COLORS, dither=Image.Dither.NONE).save(
+        small, "PNG", optimize=True
+    )
+    assert small.tell() < MOST_BYTES, f"{small.tell():,} bytes; make the picture less high."
+    return small.getvalue()
+
+
+def main() -> None:
+    """Read the options and take the pictures."""
+    names = [shot.name for shot in SHOTS]
+    parser = argparse.ArgumentParser(description="Take the screenshots of the README.")
+    parser.add_argument("--home", type=Path, help="folder for the store; default is a temporary one")
+    parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=f"some of: {', '.join(names)}")
+    parser.add_argument("--runs", type=int, default=6, help="runs of the demo's curve to wait for")
+    parser.add_argument("--seconds", type=float, default=900, help="how long to wait for them")
+    options = parser.parse_args()
+    chosen = [shot for shot in SHOTS if not options.only or shot.name in options.only]
+    FOLDER.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        home = options.home or Path(temporary)
+        home.mkdir(parents=True, exist_ok=True)
+        take(home, chosen, runs=options.runs, seconds=options.seconds)
+
+
+if __name__ == "__main__":
+    main()
