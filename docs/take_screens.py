@@ -33,14 +33,13 @@ from workbench.passwords import random_password
 
 FOLDER = Path(__file__).parent / "screens"
 MOST_BYTES = 150_000
-_COLORS = 128
 _EDITOR = "[role=listbox] [role=option]"
 _PLOT = ".js-plotly-plot .scatterlayer .point"
 
 
 @dataclass(frozen=True, slots=True)
 class Shot:
-    """One picture: who looks at which screen, how large (CSS pixels), what to click and to wait for first."""
+    """One picture: who looks at which screen, how large (CSS pixels), what to click, wait for and press first."""
 
     name: str
     person: str
@@ -50,32 +49,34 @@ class Shot:
     dark: bool = False
     view: str = ""
     wait: str = ""
+    keys: str = ""
 
 
 SHOTS = (
     Shot("sign_in", "", "/auth/login", height=520),
     Shot("welcome", "ann", "/", height=520),
-    Shot("annotate", "ann", "/annotate", wait=_EDITOR),
-    Shot("annotate_dark", "ann", "/annotate", dark=True, wait=_EDITOR),
+    Shot("annotate", "ann", "/annotate", height=520, wait=_EDITOR),
+    Shot("annotate_keys", "ann", "/annotate", height=900, wait=_EDITOR, keys="?"),
+    Shot("annotate_dark", "ann", "/annotate", height=520, dark=True, wait=_EDITOR),
     Shot("annotate_narrow", "ann", "/annotate", width=360, height=780, wait=_EDITOR),
-    Shot("check", "ben", "/check", wait=_EDITOR),
+    Shot("check", "ben", "/check", height=520, wait=_EDITOR),
     Shot("adjudicate", "eva", "/adjudicate", height=900, wait=_EDITOR),
     Shot("my_work", "ben", "/my_work"),
-    Shot("campaign", "eva", "/campaign"),
+    Shot("campaign", "eva", "/campaign", height=660),
     Shot("campaign_shares", "eva", "/campaign", height=620, view="The four shares"),
     Shot("campaign_agreement", "eva", "/campaign", height=520, view="Agreement"),
     Shot("campaign_suggestions", "eva", "/campaign", view="Suggestions"),
     Shot("campaign_effort", "eva", "/campaign", height=520, view="Effort"),
     Shot("data", "rosa", "/data"),
     Shot("domains", "rosa", "/domains"),
-    Shot("adaptation", "rosa", "/adaptation", height=860, wait=_PLOT),
-    Shot("adaptation_types", "rosa", "/adaptation", height=1000, view="By type"),
-    Shot("adaptation_compare", "rosa", "/adaptation", height=900, view="Compare"),
-    Shot("adaptation_train", "rosa", "/adaptation", height=1000, view="Train"),
-    Shot("adaptation_runs", "rosa", "/adaptation", height=900, view="Runs"),
-    Shot("people", "ada", "/people"),
+    Shot("adaptation", "rosa", "/adaptation", height=800, wait=_PLOT),
+    Shot("adaptation_types", "rosa", "/adaptation", height=1500, view="By type"),
+    Shot("adaptation_compare", "rosa", "/adaptation", height=760, view="Compare"),
+    Shot("adaptation_train", "rosa", "/adaptation", height=680, view="Train"),
+    Shot("adaptation_runs", "rosa", "/adaptation", height=640, view="Runs"),
+    Shot("people", "ada", "/people", height=600),
     Shot("campaigns", "ada", "/campaigns"),
-    Shot("account", "ann", "/account"),
+    Shot("account", "ann", "/account", height=660),
 )
 
 
@@ -89,9 +90,8 @@ def take(home: Path, shots: Sequence[Shot], *, runs: int, seconds: float) -> Non
     for person in accounts.list_people(store, admin):
         accounts.set_password(store, admin, person.id, passwords[person.name])
     campaign = next(one.id for one in campaigns.list_campaigns(store, admin) if one.name.startswith("Music"))
-    with serve(home) as base:
-        with _worker(home):
-            _wait_for_runs(store, campaign, runs, seconds)
+    with serve(home) as base, _worker(home):
+        _wait_for_runs(store, campaign, runs, seconds)
         for shot in shots:
             picture = _picture(base, shot, passwords.get(shot.person, ""), campaign)
             target = FOLDER / f"{shot.name}.png"
@@ -140,6 +140,8 @@ def _settle(page: Any, shot: Shot) -> None:
     """Wait until the screen is drawn and nothing on it moves any more."""
     if shot.wait:
         page.wait_for_selector(shot.wait, timeout=30_000)
+    if shot.keys:
+        page.keyboard.press(shot.keys)
     if shot.person:
         time.sleep(1.0)
         page.wait_for_selector('[data-test-script-state="notRunning"]', timeout=30_000)
@@ -148,13 +150,14 @@ def _settle(page: Any, shot: Shot) -> None:
 
 
 def _smaller(png: bytes) -> bytes:
-    """Reduce a picture to a palette, which flat screens bear well; raise AssertionError when it stays too large."""
-    small = io.BytesIO()
-    Image.open(io.BytesIO(png)).convert("RGB").quantize(_COLORS, dither=Image.Dither.NONE).save(
-        small, "PNG", optimize=True
-    )
-    assert small.tell() < MOST_BYTES, f"{small.tell():,} bytes; make the picture less high."
-    return small.getvalue()
+    """Reduce a picture to a palette if it is too large; raise AssertionError when it stays so."""
+    image = Image.open(io.BytesIO(png)).convert("RGB")
+    for one in (image, image.quantize(256, dither=Image.Dither.NONE)):
+        small = io.BytesIO()
+        one.save(small, "PNG", optimize=True)
+        if small.tell() < MOST_BYTES:
+            return small.getvalue()
+    raise AssertionError(f"{small.tell():,} bytes; make the picture less high.")
 
 
 def main() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages import shell
+from pages.components.marked_text import as_text
 from workbench import accounts
 from workbench.accounts import ROLE_TASKS
 
@@ -14,7 +15,7 @@ shell.header(
     "Your name as others see it, your password, and the browsers you are signed in with.",
     help="Changing the password signs out your other browsers. Only an admin changes your role.",
 )
-st.markdown(f"Account name **{actor.name}** · role **{actor.role}** ({ROLE_TASKS[actor.role]})")
+st.markdown(f"Account name **{as_text(actor.name)}** · role **{actor.role}** ({ROLE_TASKS[actor.role]})")
 
 with st.container(width=440), st.form("display_name", border=False):
     shown = st.text_input("Shown name", actor.display_name, max_chars=80)

@@ -7,11 +7,13 @@ import streamlit as st
 
 from crossner_core.evaluation.agreement import Measure
 from pages import shell
+from pages.components.marked_text import as_text
 from workbench import adjudication
 from workbench.actors import Actor
 from workbench.overview import Overview
 from workbench.views import CampaignView
 
+_ONE_DECIMAL = st.column_config.NumberColumn(format="%.1f")
 _STAGE_WORDS = {"annotate": "Annotate", "check": "Check", "adjudicate": "Adjudicate"}
 _MEASURE_WORDS = {
     "entity_f1": "entity F1, boundaries and type equal",
@@ -45,12 +47,12 @@ def progress_view(actor: Actor, campaign: CampaignView, found: Overview) -> None
     st.caption(" · ".join(f"{name}: {number} sentences" for name, number in sorted(found.splits.items())))
     if found.people:
         st.markdown("**People**")
-        st.dataframe(_people(found), hide_index=True)
+        st.dataframe(_people(found), hide_index=True, column_config={"active minutes": _ONE_DECIMAL})
     if found.parked:
         st.markdown("**Set aside: two people skipped it**")
         for parked in found.parked:
             st.text(parked.text)
-            st.caption(f"{_STAGE_WORDS[parked.stage]}: " + "; ".join(parked.reasons))
+            st.caption(as_text(f"{_STAGE_WORDS[parked.stage]}: " + "; ".join(parked.reasons)))
             if st.button("Put it back into the queue", key=f"unpark-{parked.task_id}", type="tertiary"):
                 adjudication.unpark(shell.store(), actor, parked.task_id)
                 st.rerun()
@@ -141,7 +143,7 @@ def suggestions_view(actor: Actor, campaign: CampaignView, found: Overview) -> N
             ]
         ),
         hide_index=True,
-        height=min(38 + 35 * len(found.acceptance), 560),
+        height="content" if len(found.acceptance) < 16 else 560,
     )
     st.caption("In the sentences that annotator 1 has submitted and in which suggestions were shown.")
 
@@ -166,6 +168,10 @@ def effort_view(actor: Actor, campaign: CampaignView, found: Overview) -> None:
             ]
         ),
         hide_index=True,
+        placeholder="–",
+        column_config={
+            f"{what} {unit}": _ONE_DECIMAL for what in ("seconds", "keystrokes") for unit in ("a sentence", "an entity")
+        },
     )
     st.caption(
         f"{found.control_sentences} sentences are controls. Seconds are active ones: pauses of more than half a minute "

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from crossner_core.domains import Domain, parse_domain
+from crossner_core.errors import StorageError
 from db.engine import Store
 from pages import shell
+from pages.components.marked_text import as_text
 from pages.components.span_editor import span_editor
 from workbench import handout, outbox
 from workbench.actors import Actor
@@ -39,14 +43,16 @@ def labelling_screen(
 @st.fragment(run_every=60)
 def _editor(actor: Actor, campaign: CampaignView, stage: str, empty: str, below: Below | None) -> None:
     key = f"editor-{campaign.id}-{stage}"
+    trouble = st.container()  # always there: words that came and went above the editor would mount it anew
     with shell.shown_errors():
         store, before = shell.store(), _stored_outbox(key)
-        acks = _apply(store, actor, campaign, stage, key, before)
-        payload = _payload(store, actor, campaign, stage, empty, key) | {"acks": acks, "rejections": _rejections(key)}
+        _apply(store, actor, campaign, stage, key, before, trouble)
+        payload = _payload(store, actor, campaign, stage, empty, key, trouble)
+        if payload is None:
+            return
         after = span_editor(payload=payload, key=key)
-        if after is not None and after != before:
+        if after is not None and after != before and _apply(store, actor, campaign, stage, key, after, trouble):
             # After a server restart the outbox arrives with the mount, not before it.
-            _apply(store, actor, campaign, stage, key, after)
             st.rerun()
         if below is not None:
             below(actor, campaign, payload["items"])
@@ -57,21 +63,44 @@ def _stored_outbox(key: str) -> dict[str, Any] | None:
     return state.get("outbox") if state else None
 
 
+@contextmanager
+def _refusals_shown(trouble: DeltaGenerator) -> Iterator[None]:
+    """Say that the store refuses and go on: the browser keeps what is not acknowledged, and sends it again."""
+    try:
+        yield
+    except StorageError as error:
+        trouble.error(as_text(f"Not saved. Your changes wait in this browser and are sent again. {error}"))
+
+
 def _apply(
-    store: Store, actor: Actor, campaign: CampaignView, stage: str, key: str, message: dict[str, Any] | None
-) -> dict[str, int]:
-    """Apply the browser's events; return the acknowledgements, older tabs of this session included."""
-    acks: dict[str, int] = dict(st.session_state.get(f"{key}:acks", {}))
-    if message:
+    store: Store,
+    actor: Actor,
+    campaign: CampaignView,
+    stage: str,
+    key: str,
+    message: dict[str, Any] | None,
+    trouble: DeltaGenerator,
+) -> bool:
+    """Apply the browser's events and keep the answer for the payload; return whether there is one."""
+    if outbox.is_of_another(actor, message):
+        trouble.info(
+            "Somebody else left changes in this browser that were not saved yet. They are not shown and not sent under "
+            "your name; they are sent when that person signs in here again."
+        )
+        return False
+    if not message:
+        return False
+    with _refusals_shown(trouble):
         applied = outbox.apply(store, actor, campaign.id, stage, message)
-        acks.update(applied.acks)
+        # Acknowledgements of older tabs of this session stay.
+        st.session_state[f"{key}:acks"] = {**st.session_state.get(f"{key}:acks", {}), **applied.acks}
         kept = [entry for entry in st.session_state.get(f"{key}:rejections", []) if entry[1] not in applied.rejections]
         kept += [(time.monotonic(), rejection) for rejection in applied.rejections]
         st.session_state[f"{key}:rejections"] = kept
-        st.session_state[f"{key}:acks"] = acks
         if applied.moved:
             st.session_state.pop(f"{key}:progress", None)
-    return acks
+        return True
+    return False
 
 
 def _rejections(key: str) -> list[dict[str, Any]]:
@@ -81,16 +110,24 @@ def _rejections(key: str) -> list[dict[str, Any]]:
     return [rejection for _, rejection in kept]
 
 
-def _payload(store: Store, actor: Actor, campaign: CampaignView, stage: str, empty: str, key: str) -> dict[str, Any]:
-    return {
-        "user": actor.id,
-        "campaign": campaign.id,
-        "mode": stage,
-        "types": _types_of(campaign.domain_toml, campaign.name),
-        "items": list(handout.items(store, actor, campaign.id, stage)),
-        "progress": _progress(store, actor, campaign.id, stage, key),
-        "empty": empty,
-    }
+def _payload(
+    store: Store, actor: Actor, campaign: CampaignView, stage: str, empty: str, key: str, trouble: DeltaGenerator
+) -> dict[str, Any] | None:
+    """Return what the editor shows; while the store refuses, what it showed last, None if there is nothing."""
+    with _refusals_shown(trouble):
+        st.session_state[f"{key}:shown"] = {
+            "user": actor.id,
+            "campaign": campaign.id,
+            "mode": stage,
+            "types": _types_of(campaign.domain_toml, campaign.name),
+            "items": list(handout.items(store, actor, campaign.id, stage)),
+            "progress": _progress(store, actor, campaign.id, stage, key),
+            "empty": empty,
+        }
+    shown: dict[str, Any] | None = st.session_state.get(f"{key}:shown")
+    if shown is None:
+        return None
+    return shown | {"acks": dict(st.session_state.get(f"{key}:acks", {})), "rejections": _rejections(key)}
 
 
 def _progress(store: Store, actor: Actor, campaign_id: int, stage: str, key: str) -> dict[str, int]:

@@ -8,6 +8,7 @@ import streamlit as st
 from crossner_core.training.recipe import Recipe
 from pages import shell
 from pages.components.charts import setting_name
+from pages.components.marked_text import as_text
 from pages.recipe_form import recipe_inputs
 from workbench import adaptation, datasets, jobs
 from workbench.actors import Actor
@@ -22,13 +23,19 @@ _STATE_WORDS = {
     "cancelled": "cancelled",
 }
 _KEEPERS = ("researcher", "admin")
+_COLUMNS = {
+    "progress": st.column_config.ProgressColumn(min_value=0, max_value=1, format="percent"),
+    "dev F1": st.column_config.NumberColumn(format="%.1f"),
+    "test F1": st.column_config.NumberColumn(format="%.1f"),
+    "started": st.column_config.DatetimeColumn(format="D MMM, HH:mm"),
+}
 
 
 def worker_line() -> bool:
     """Say so when no worker is there to take up runs; return whether one is."""
     status = adaptation.worker_status(shell.store())
     if not status.alive:
-        st.warning(status.sentence)
+        st.warning(as_text(status.sentence))
     return status.alive
 
 
@@ -41,7 +48,7 @@ def train_view(actor: Actor, campaign: CampaignView) -> None:
     if snapshot is None:
         return
     for line in snapshot.notes:
-        st.caption(line)
+        st.caption(as_text(line))
     sources = tuple(one.name for one in datasets.list_datasets(shell.store(), actor))
     with st.form("recipe"):
         st.markdown("**Recipe**")
@@ -126,11 +133,12 @@ def _live_runs(actor: Actor, campaign: CampaignView) -> None:
         picked = st.dataframe(
             runs_table(runs),
             hide_index=True,
-            height=min(38 + 35 * len(runs), 320),
+            height="content" if len(runs) < 9 else 320,
             on_select="rerun",
             selection_mode="single-row",
             key="run-table",
-            column_config={"progress": st.column_config.ProgressColumn(min_value=0, max_value=1, format="percent")},
+            placeholder="–",
+            column_config=_COLUMNS,
         )
         rows = picked["selection"]["rows"]
         chosen = runs[rows[0]] if rows and rows[0] < len(runs) else _most_interesting(runs)
@@ -165,13 +173,13 @@ def runs_table(runs: tuple[RunView, ...]) -> pd.DataFrame:
 
 def _one_run(actor: Actor, campaign: CampaignView, detail: RunDetail) -> None:
     run = detail.run
-    st.markdown(f"**{run.title}** — {_STATE_WORDS[run.state]}")
+    st.markdown(f"**{as_text(run.title)}** — {_STATE_WORDS[run.state]}")
     if run.error:
-        st.error(run.error)
+        st.error(as_text(run.error))
     if run.state == "running":
-        st.progress(run.progress, text=run.message or "training")
+        st.progress(run.progress, text=as_text(run.message) or "training")
     for reason in detail.reasons:
-        st.caption(reason)
+        st.caption(as_text(reason))
     _actions(actor, campaign, run)
     if detail.events:
         lines = [

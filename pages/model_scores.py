@@ -9,6 +9,7 @@ from crossner_core.domains import parse_domain
 from crossner_core.experiments.published import published
 from pages import shell
 from pages.components import charts
+from pages.components.marked_text import as_text
 from pages.components.saved_figure import saved_figure
 from workbench import adaptation, curves
 from workbench.actors import Actor
@@ -80,7 +81,8 @@ def types_view(actor: Actor, campaign: CampaignView) -> None:
     )
     worst = confusion.worst(3)
     if worst:
-        st.caption("Most frequent: " + " · ".join(f"{gold} taken for {taken}, {n}×" for gold, taken, n in worst))
+        found = " · ".join(f"{gold} taken for {taken}, {n}×" for gold, taken, n in worst)
+        st.caption(as_text(f"Most frequent: {found}"))
 
 
 def compare_view(actor: Actor, campaign: CampaignView) -> None:
@@ -95,7 +97,7 @@ def compare_view(actor: Actor, campaign: CampaignView) -> None:
         return
     comparison = curves.compare(shell.store(), actor, first.id, second.id)
     if comparison.note:
-        st.warning(comparison.note)
+        st.warning(as_text(comparison.note))
     a, b = comparison.f1
     if a is not None and b is not None:
         st.markdown(
@@ -115,6 +117,12 @@ def compare_view(actor: Actor, campaign: CampaignView) -> None:
             ]
         ),
         hide_index=True,
+        height="content",
+        placeholder="–",
+        column_config={
+            name: st.column_config.NumberColumn(format="%.1f")
+            for name in (f"run {first.id}", f"run {second.id}", "change")
+        },
     )
     if comparison.recipe_changes:
         st.markdown("**What differs in the recipe**")

@@ -86,11 +86,12 @@ if campaign:
             picked = st.dataframe(
                 _table(rows),
                 hide_index=True,
-                height=min(38 + 35 * max(len(rows), 1), 420),
+                height="content" if len(rows) < 12 else 420,
+                placeholder="–",
                 on_select="rerun",
                 selection_mode="single-row",
                 key=f"my-work-table-{only}",
-                column_config={"sent": st.column_config.DatetimeColumn(format="D MMM, HH:mm", width="small")},
+                column_config={"sent": st.column_config.DatetimeColumn(format="D MMM, HH:mm")},
             )
             chosen = picked["selection"]["rows"]
             if chosen and chosen[0] < len(rows):

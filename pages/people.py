@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages import shell
+from pages.components.marked_text import as_text
 from workbench import accounts
 from workbench.accounts import ROLE_TASKS, ROLES, Actor, Person
 
@@ -25,7 +26,7 @@ def _show_password_once() -> None:
     made = st.session_state.pop(_SHOWN_ONCE, None)
     if made:
         name, password = made
-        st.success(f"Password of **{name}**, shown only now:")
+        st.success(f"Password of **{as_text(name)}**, shown only now:")
         st.code(password, language=None)
 
 
@@ -82,7 +83,7 @@ def _change(actor: Actor, people: tuple[Person, ...]) -> None:
     with shell.shown_errors():
         done = _apply(actor, person, role=role if save else None, reset=reset, out=out, switch=switch)
         if done:
-            shell.note(done)
+            shell.note(as_text(done))
             st.rerun()
 
 

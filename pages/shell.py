@@ -9,6 +9,7 @@ import streamlit as st
 
 from crossner_core.errors import BadInput, NotAllowed, StorageError, WorkbenchError
 from db.engine import Store
+from pages.components.marked_text import as_text
 from pages.components.sign_out import sign_out_button
 from workbench import accounts, campaigns
 from workbench.accounts import Actor
@@ -43,10 +44,10 @@ def signed_in(*roles: str) -> Actor:
         if roles:
             accounts.require(actor, *roles)
     except NotAllowed as error:
-        st.info(str(error))
+        st.info(as_text(str(error)))
         st.stop()
     except StorageError as error:
-        st.error(str(error))
+        st.error(as_text(str(error)))
         st.stop()
     _forget_other_person(actor)
     return actor
@@ -84,7 +85,7 @@ def page(actor: Actor, title: str, line: str, *, help: str = "") -> CampaignView
 
 
 def note(text: str) -> None:
-    """Show a line of success under the header of the next run (for use before `st.rerun`)."""
+    """Show a line of success (Markdown) under the header of the next run (for use before `st.rerun`)."""
     st.session_state.setdefault(_NOTES, []).append(text)
 
 
@@ -94,7 +95,7 @@ def shown_errors() -> Iterator[None]:
     try:
         yield
     except WorkbenchError as error:
-        (st.warning if isinstance(error, NotAllowed) else st.error)(str(error))
+        (st.warning if isinstance(error, NotAllowed) else st.error)(as_text(str(error)))
         if isinstance(error, BadInput) and error.problems:
             shown = "\n".join(error.problems[:_MOST_PROBLEMS])
             more = len(error.problems) - _MOST_PROBLEMS
@@ -115,7 +116,7 @@ def sidebar(actor: Actor) -> None:
     with st.sidebar:
         with shown_errors():
             _choose_campaign(_choosable(actor))
-        st.caption(f"{actor.display_name} · {actor.role}")
+        st.caption(as_text(f"{actor.display_name} · {actor.role}"))
         sign_out_button(form_token=form_token(session_token()))
 
 

@@ -10,6 +10,7 @@ import torch
 from crossner_core.encoders import load_encoder
 from crossner_core.errors import BadInput, CheckpointError, InvalidConfig, UnknownType
 from crossner_core.training import loop
+from crossner_core.training.checkpoint import read_folder
 from crossner_core.training.data import TrainingData
 from crossner_core.training.events import RunResult, TrainEvent
 from crossner_core.training.loop import train
@@ -84,7 +85,7 @@ def test_training_leaves_global_random_state_and_encoder_alone(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("setting", ["direct", "pretrain_finetune", "joint"])
-@pytest.mark.parametrize("stop_at", [2, 4, 9])
+@pytest.mark.parametrize("stop_at", [2, 4, 12])
 def test_training_resumed_equals_uninterrupted(tmp_path: Path, setting: str, stop_at: int) -> None:
     recipe, data = tiny_recipe(setting=setting), tiny_data(source=setting != "direct")
     whole = result_of(run_all(recipe, data, tmp_path / "whole"))
@@ -267,3 +268,22 @@ def test_training_type_unknown_to_the_source_inherits_from_its_ancestor() -> Non
     person = source.head.weight[source.tags.index("I-person")]
     assert torch.equal(target.head.weight[singer], former[singer] + person)
     assert torch.equal(target.head.weight[band], former[band])
+
+
+def test_training_head_learns_alone_at_first(tmp_path: Path) -> None:
+    recipe = tiny_recipe(setting="pretrain_finetune", head_first_epochs=2, max_epochs=1)
+    data, cache = tiny_data(source=True), tmp_path / "cache"
+    asked, seen = count(1), []
+    for stop_at in (8 + 3 * 2, 8 + 3 * 2 + 1):
+        asked = count(1)
+        folder = tmp_path / str(stop_at)
+        run_all(recipe, data, folder, source_cache=None, should_stop=lambda a=asked, s=stop_at: next(a) >= s - 1)
+        tensors = read_folder(folder / "state")[1]
+        seen.append({name: tensor for name, tensor in tensors.items() if name.startswith("model/")})
+    run_all(recipe, data, tmp_path / "done", source_cache=cache)
+    source = read_folder(next(cache.iterdir()))[1]
+    before, after = seen
+    body = [name for name in before if name.startswith("model/encoder.")]
+    assert all(torch.equal(before[name], source[name.removeprefix("model/")]) for name in body)
+    assert not torch.equal(before["model/head.weight"], after["model/head.weight"])
+    assert any(not torch.equal(before[name], after[name]) for name in body)

@@ -23,7 +23,7 @@ from workbench.steps import reopen
 from workbench.values import sentence_of
 from workbench.work import Work, parse_work
 
-__all__ = ["Applied", "apply", "reopen"]
+__all__ = ["Applied", "apply", "is_of_another", "reopen"]
 
 log = logging.getLogger(__name__)
 
@@ -68,15 +68,27 @@ class _Scene:
         return parse_work(self.event.work, sentence=sentence_of(self.row), types=types)
 
 
+def is_of_another(actor: Actor, outbox: object) -> bool:
+    """Say whether a message names somebody else as its author.
+
+    A tab that was open when the server restarted sends its message again, under the cookie the browser has by then.
+    """
+    author = outbox.get("user") if isinstance(outbox, dict) else None
+    return author is not None and author != actor.id
+
+
 def apply(store: Store, actor: Actor, campaign_id: int, stage: str, outbox: object) -> Applied:
     """Apply the events of an outbox in the order of their numbers, one transaction each.
 
     An event that is not allowed is refused with a reason and never keeps the others from being applied. An event that
     was applied before is acknowledged again and changes nothing. When an event meets a conflict, the later events of
     that tab about the same task meet it too, since they stand on the refused one. When the store itself refuses,
-    StorageError is raised: what was applied until then stays, and the browser sends the rest again.
+    StorageError is raised: what was applied until then stays, and the browser sends the rest again. Raises NotAllowed
+    for a message that names another author.
     """
     require(actor, *stage_roles(stage))
+    if is_of_another(actor, outbox):
+        raise NotAllowed("These changes are somebody else's; they are sent when that person signs in here again.")
     with store.read() as session:
         enter(session, actor, campaign_id, *stage_roles(stage))
     events, rejections, clients = read_outbox(outbox)
@@ -128,11 +140,9 @@ def _apply_one(session: Session, actor: Actor, campaign: Campaign, stage: str, e
     row = annotation_rows.sentences_of_tasks(session, [event.task]).get(event.task)
     if task is None or row is None or row.campaign_id != campaign.id or task.stage != stage:
         return _Refused("invalid", f"There is no task {event.task} at this stage of the campaign.")
-    if campaign.archived:
-        return _Refused("lease", f"The campaign {campaign.name!r} is archived; nothing in it changes any more.")
     mine = annotation_rows.find(session, task_id=task.id, user_id=actor.id)
     scene = _Scene(session, actor, campaign, stage, event, task, row, mine)
-    refused = _refusal(scene)
+    refused = _refusal_of_archived(scene) if campaign.archived else _refusal(scene)
     if refused is None:
         _write(scene)
         annotation_rows.note_event(session, key=event.key, user_id=actor.id, client=event.client, seq=event.seq)
@@ -154,6 +164,16 @@ def _refusal(scene: _Scene) -> _Refused | None:
         _keep_late(scene)
         return _Refused("lease", f"{lost} Your work on it is kept, but it does not count.")
     return _conflict(scene)
+
+
+def _refusal_of_archived(scene: _Scene) -> _Refused:
+    """Refuse, but keep the work: the browser lets go of it, and the campaign may be opened again."""
+    conflict = _conflict(scene)
+    if conflict is not None:
+        return conflict
+    _keep_late(scene)
+    why = f"The campaign {scene.campaign.name!r} is archived; nothing in it changes any more."
+    return _Refused("lease", f"{why} Your last work on this sentence is kept beside it.")
 
 
 def _conflict(scene: _Scene) -> _Refused | None:

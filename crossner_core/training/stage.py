@@ -168,7 +168,8 @@ class StageRun:
         if self.stage.dev:
             scores = self.measure()
             dev_f1, is_best = scores.f1, scores.f1 > progress.best_f1
-            progress.stale = 0 if is_best else progress.stale + 1
+            head_alone = progress.epoch <= self.stage.head_first_epochs
+            progress.stale = 0 if is_best or head_alone else progress.stale + 1
             if is_best:
                 progress.best_f1, progress.best_epoch, self.best_scores = scores.f1, progress.epoch, scores
                 self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}

@@ -69,8 +69,8 @@ def few_shot_figure(series: Sequence[Series], published: Sequence[Published]) ->
             marker={
                 "symbol": symbol,
                 "size": 10,
-                "color": "rgba(128,128,128,0)",
-                "line": {"color": "gray", "width": 2},
+                "color": "gray",
+                "line": {"width": 2},
             },
             hovertemplate=f"{one.source}: F1 %{{y:.1f}}<extra></extra>",
         )

@@ -6,6 +6,8 @@ import pandas as pd
 import plotly.graph_objects as go
 import streamlit as st
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
 
 def saved_figure(figure: go.Figure, table: pd.DataFrame, *, name: str, index: bool = False) -> None:
     """Draw the figure full width; `name` becomes the file name, `table` the CSV."""
@@ -31,9 +33,19 @@ def saved_figure(figure: go.Figure, table: pd.DataFrame, *, name: str, index: bo
         )
         st.download_button(
             "CSV",
-            table.to_csv(index=index).encode(),
+            as_csv(table, index=index),
             file_name=f"{name}.csv",
             mime="text/csv",
             key=f"csv-{name}",
             type="tertiary",
         )
+
+
+def as_csv(table: pd.DataFrame, *, index: bool) -> bytes:
+    """Return the table as CSV in which no text is taken for a formula by a spreadsheet; numbers stay numbers."""
+    safe = table.map(_no_formula).rename(columns=_no_formula, index=_no_formula)
+    return safe.to_csv(index=index).encode()
+
+
+def _no_formula(value: object) -> object:
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value

@@ -52,7 +52,8 @@ function createEditor({ data, parentElement, setStateValue }, identity) {
   editor.parts = buildParts(data.mode);
   editor.outbox = createOutbox({ storage: localStore(), prefix: `crossner:${identity}`, client: newKey(), now: Date.now, newKey });
   // A message goes to Streamlit once the next sentence is on the screen: its work for it would delay the frame.
-  const post = (message) => setTimeout(() => editor.post("outbox", message), 20);
+  // It names its author: after a server restart the browser may have another person's cookie.
+  const post = (message) => setTimeout(() => editor.post("outbox", { ...message, user: data.user }), 20);
   editor.sender = createSender({ outbox: editor.outbox, timers: TIMERS, post });
   editor.effort = createEffort({ now: () => performance.now() });
   editor.session = createSession({ payload: data, outbox: editor.outbox, sender: editor.sender, effort: editor.effort });

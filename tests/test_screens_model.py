@@ -1,0 +1,135 @@
+"""The model and campaign screens with real runs and real work behind them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from db.engine import Store
+from tests.builders import make_campaign, make_gold, make_people
+from tests.screens import open_screen
+from tests.test_adaptation import campaign_with_gold
+from tests.training_store import person, recipe_here, work
+from workbench import adaptation, handout
+from workbench.actors import Actor
+
+ADAPTATION_VIEWS = ("Curve", "By type", "Compare", "Train", "Runs")
+OVERVIEW_VIEWS = ("Progress", "The four shares", "Agreement", "Suggestions", "Effort")
+
+
+def _said(test: Any) -> str:
+    """All words on the screen that came through text elements."""
+    kinds = ("markdown", "caption", "info", "warning", "error", "success", "text")
+    return "\n".join(element.value for kind in kinds for element in getattr(test, kind))
+
+
+def _show(test: Any, key: str, view: str) -> Any:
+    test.button_group(key=key).set_value(view).run()
+    assert not test.exception, test.exception
+    return test
+
+
+@pytest.fixture
+def trained(store: Store, tmp_path: Path) -> tuple[Actor, int]:
+    """A campaign with gold and a curve of two sizes and two seeds, trained with a tiny encoder."""
+    admin = person(store, "admin")
+    campaign_id = campaign_with_gold(store, admin)
+    snapshot = adaptation.freeze(store, admin, campaign_id)
+    adaptation.start_few_shot(
+        store,
+        admin,
+        campaign_id=campaign_id,
+        snapshot_id=snapshot.id,
+        recipe=recipe_here(tmp_path, max_epochs=2),
+        sizes=(5, 20),
+        seeds=(1, 2),
+    )
+    assert work(store, tmp_path) == 4
+    return admin, campaign_id
+
+
+def test_adaptation_screen_shows_every_view_of_finished_runs(
+    monkeypatch: pytest.MonkeyPatch, store: Store, trained: tuple[Actor, int]
+) -> None:
+    admin, campaign_id = trained
+    test = open_screen(monkeypatch, store, "adaptation", admin, campaign=campaign_id)
+    assert not test.exception
+    assert "Mean over seeds" in _said(test)
+    assert len(test.get("plotly_chart")) == 1
+    by_type = _said(_show(test, "model-view", "By type"))
+    assert "Measured on test" in by_type and "strict IOB2" in by_type
+    _show(test, "model-view", "Compare")
+    assert any("in gold" in frame.value.columns for frame in test.dataframe)
+    _show(test, "model-view", "Runs")
+    assert list(test.dataframe[0].value["state"]) == ["done"] * 4
+    assert "No worker is alive" in _said(test)
+
+
+def test_adaptation_screen_starts_a_run_from_its_form(
+    monkeypatch: pytest.MonkeyPatch, store: Store, trained: tuple[Actor, int]
+) -> None:
+    admin, campaign_id = trained
+    test = _show(open_screen(monkeypatch, store, "adaptation", admin, campaign=campaign_id), "model-view", "Train")
+    test.number_input(key="recipe-max_epochs").set_value(3)
+    before = {run.id for run in adaptation.list_runs(store, admin, campaign_id)}
+    next(button for button in test.button if button.label == "Start one run").click().run()
+    assert not test.exception
+    (new,) = [run for run in adaptation.list_runs(store, admin, campaign_id) if run.id not in before]
+    assert (new.state, new.recipe["max_epochs"]) == ("queued", 3)
+
+
+def test_adaptation_screen_refuses_sizes_that_are_no_numbers(
+    monkeypatch: pytest.MonkeyPatch, store: Store, trained: tuple[Actor, int]
+) -> None:
+    admin, campaign_id = trained
+    test = _show(open_screen(monkeypatch, store, "adaptation", admin, campaign=campaign_id), "model-view", "Train")
+    test.text_input(key="curve-sizes").set_value("ten")
+    next(button for button in test.button if button.label == "Start the curve").click().run()
+    assert not test.exception
+    assert any("'ten'" in error.value for error in test.error)
+    assert len(adaptation.list_runs(store, admin, campaign_id)) == 4
+
+
+def test_overview_screen_shows_every_view(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    people = make_people(store)
+    campaign_id = make_campaign(store, people, blind_share=1.0)
+    make_gold(store, people, campaign_id)
+    test = open_screen(monkeypatch, store, "campaign", people["res"], campaign=campaign_id)
+    assert not test.exception
+    assert "6 of 6 sentences are gold" in test.get("progress")[0].proto.text
+    shares = _said(_show(test, "campaign-view", "The four shares"))
+    assert all(paper in shares for paper in ("63.64 %", "73.33 %", "8.59 %", "8.57 %"))
+    _show(test, "campaign-view", "Agreement")
+    assert next(iter(test.dataframe[0].value["measure"])).startswith("entity F1")
+    for view in OVERVIEW_VIEWS:
+        _show(test, "campaign-view", view)
+
+
+def test_my_work_screen_says_what_became_of_a_sentence(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    people = make_people(store)
+    campaign_id = make_campaign(store, people)
+    test = open_screen(monkeypatch, store, "my_work", people["ann1"], campaign=campaign_id)
+    assert "You have not sent a sentence yet" in _said(test)
+    make_gold(store, people, campaign_id)
+    test = open_screen(monkeypatch, store, "my_work", people["ann1"], campaign=campaign_id)
+    assert not test.exception
+    assert "6 sentences sent · 0 on their way to gold" in _said(test)
+
+
+@pytest.mark.parametrize(("screen", "name", "stage"), [("annotate", "ann1", "annotate"), ("check", "ann2", "check")])
+def test_labelling_screens_hand_the_editor_the_next_sentences(
+    monkeypatch: pytest.MonkeyPatch, store: Store, screen: str, name: str, stage: str
+) -> None:
+    import json
+
+    people = make_people(store)
+    campaign_id = make_campaign(store, people)
+    test = open_screen(monkeypatch, store, screen, people[name], campaign=campaign_id)
+    assert not test.exception
+    payload = json.loads(test.get("bidi_component")[0].proto.json)
+    expected = [item["task"] for item in handout.items(store, people[name], campaign_id, stage)]
+    assert [item["task"] for item in payload["items"]] == expected
+    assert payload["mode"] == stage
+    assert len(payload["types"]) == 13
