@@ -55,7 +55,8 @@ def test_overview_counts_the_four_figures(store: Store, people: People, campaign
     found = overview(store, people["eva"], campaign)
     preannotated, corrected, flagged, changed = found.figures
     assert (preannotated.numerator, preannotated.denominator) == (4, 8)
-    assert (corrected.numerator, corrected.denominator) == (3, 8)
+    # Three suggestions of the first sentence were put right; the nine entities of the others were added.
+    assert (corrected.numerator, corrected.denominator) == (12, 8)
     assert (flagged.numerator, flagged.denominator) == (1, 12)
     assert (changed.numerator, changed.denominator) == (1, 12) and changed.value == pytest.approx(1 / 12)
     outcomes = {row.type: (row.accepted, row.retyped, row.moved, row.deleted, row.ignored) for row in found.acceptance}

@@ -97,6 +97,7 @@ def tiny_recipe(**changes: object) -> Recipe:
         "min_epoch_steps": 1,
         "source_epochs": 2,
         "head_first_epochs": 2,
+        "upsample": 2,
         "source_batch_size": 4,
         "precision": "fp32",
         "device": "cpu",

@@ -94,10 +94,11 @@ def _corrected(material: Iterable[Material]) -> Figure:
     seen = [one for one in material if one.first is not None and one.shown and one.preannotated]
     return _figure(
         "corrected",
-        "Suggestions that annotator 1 did not leave as they were (retyped, moved, deleted or not taken over), divided "
-        "by the entities with a hyperlink, in the sentences annotator 1 has submitted and saw suggestions for.",
+        "Entities in which annotator 1's spans differ from the suggestions (added, retyped, moved, or a suggestion not "
+        "taken over), divided by the entities with a hyperlink, in the sentences annotator 1 has submitted and saw "
+        "suggestions for. The paper's value is above its pre-annotated share, so additions must count in it.",
         0.7333,
-        sum(s.span not in (one.first or ()) for one in seen for s in one.suggestions),
+        sum(unit.kind != "agree" for one in seen for unit in units((s.span for s in one.suggestions), one.first or ())),
         sum(one.links for one in seen),
         "Annotator 1 has submitted no sentence with suggestions and a hyperlink yet.",
     )
