@@ -81,7 +81,7 @@ SHOTS = (
 
 
 def take(home: Path, shots: Sequence[Shot], *, runs: int, seconds: float) -> None:
-    """Take the pictures; raise AssertionError when `runs` runs of the demo are not done in time."""
+    """Take the pictures; raise AssertionError when a run of the demo fails, or `runs` are not done in time."""
     store = Store(f"sqlite:///{home / 'workbench.sqlite3'}")
     migrate(store)
     list(seed.seed_if_empty(store))
@@ -116,7 +116,10 @@ def _worker(home: Path) -> Iterator[None]:
 def _wait_for_runs(store: Store, campaign: int, runs: int, seconds: float) -> None:
     admin, deadline, done = accounts.operator(store), time.monotonic() + seconds, 0
     while time.monotonic() < deadline:
-        done = sum(run.state == "done" for run in adaptation.list_runs(store, admin, campaign))
+        found = adaptation.list_runs(store, admin, campaign)
+        failed = [f"run {run.id}: {run.error}" for run in found if run.state == "failed"]
+        assert not failed, failed
+        done = sum(run.state == "done" for run in found)
         if done >= runs:
             return
         time.sleep(1)

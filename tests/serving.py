@@ -54,7 +54,7 @@ def serve(home: Path, *, port: int = 0, environment: dict[str, str] | None = Non
             [sys.executable, "-m", "workbench.http.server"], cwd=ROOT, env=variables, stdout=output, stderr=output
         )
     try:
-        yield _wait_until_ready(process, log)
+        yield wait_until_ready(process, log)
     finally:
         process.send_signal(signal.SIGTERM)
         try:
@@ -71,7 +71,8 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait_until_ready(process: subprocess.Popen[bytes], log: Path) -> str:
+def wait_until_ready(process: subprocess.Popen[bytes], log: Path) -> str:
+    """Wait for a server that writes to `log` to answer; return its base URL."""
     deadline = time.monotonic() + _START_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
         addresses = re.findall(r"Web app: (\S+)", log.read_text(encoding="utf-8"))

@@ -69,7 +69,7 @@ class _Family:
         self._stopping = False
 
     def __enter__(self) -> _Family:
-        for number in (signal.SIGINT, signal.SIGTERM):
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._on_signal)
         return self
 

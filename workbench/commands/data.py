@@ -53,24 +53,23 @@ def import_(
 
     assert campaign is not None
     campaign_id = common.find_campaign(campaign).id
-    for file in files:
-        done = exchange.import_into_campaign(
-            common.PLACE.store,
-            common.PLACE.actor,
-            campaign_id,
-            common.read_in(file) if str(file) == "-" else file,
-            filename=None if str(file) != "-" else "stdin",
-            format=format or ("plain" if paragraphs else None),
-            split=split,
-            with_gold=gold,
-            skip_bad=skip_bad,
-            options=options,
-        )
-        _report(done.problems)
-        typer.echo(
-            f"{file}: {done.added} sentences added to {split} ({done.gold} with gold), {done.duplicates} duplicates "
-            f"left out, {len(done.problems)} skipped. {done.note}".rstrip()
-        )
+    done = exchange.import_files(
+        common.PLACE.store,
+        common.PLACE.actor,
+        campaign_id,
+        [("stdin", common.read_in(file)) if str(file) == "-" else (None, file) for file in files],
+        format=format or ("plain" if paragraphs else None),
+        split=split,
+        with_gold=gold,
+        skip_bad=skip_bad,
+        options=options,
+    )
+    _report(done.problems)
+    what = str(files[0]) if len(files) == 1 else f"{len(files)} files"
+    typer.echo(
+        f"{what}: {done.added} sentences added to {split} ({done.gold} with gold), {done.duplicates} duplicates "
+        f"left out, {len(done.problems)} skipped. {done.note}".rstrip()
+    )
 
 
 def export(
