@@ -94,7 +94,7 @@ def read_data(root: Path, domain: str, setting: str) -> TrainingData:
     return TrainingData(
         train=_read(root / domain / "train.txt"),
         types=known.type_names,
-        parents={one.name: one.parent for one in known.types if one.parent is not None} if with_source else {},
+        parents=known.parents if with_source else {},
         dev=_read(root / domain / "dev.txt"),
         test=_read(root / domain / "test.txt"),
         source_train=_read(root / SOURCE / "train.txt") if with_source else (),

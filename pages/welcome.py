@@ -5,6 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from pages import shell
+from pages.components.marked_text import as_text
 from workbench.views import CampaignView
 
 _LINES = {
@@ -53,7 +54,7 @@ def _waiting(campaign: CampaignView | None, file: str) -> str:
 
 
 actor = shell.signed_in()
-campaign = shell.page(actor, f"Good to see you, {actor.display_name}", "Where your work is.", help=_HELP)
+campaign = shell.page(actor, f"Good to see you, {as_text(actor.display_name)}", "Where your work is.", help=_HELP)
 for file, title, line in _LINES.get(actor.role, ()):
     link, words = st.columns([1, 5], vertical_alignment="center", gap="small")
     link.page_link(f"{file}.py", label=f"**{title}**")

@@ -13,7 +13,7 @@ from db import run_rows, snapshot_rows
 from db.engine import Store
 from tests.training_builders import own_sentences
 from tests.training_store import own_dataset, person, recipe_here, work
-from workbench import adaptation, campaigns, curves, frozen
+from workbench import adaptation, campaigns, curves, frozen, training_data
 from workbench.actors import Actor
 
 MUSIC = {"person": "musicalartist", "band": "band", "location": "location"}
@@ -190,3 +190,18 @@ def test_adaptation_roles(store: Store, tmp_path: Path) -> None:
         adaptation.list_runs(store, annotator, campaign_id)
     with pytest.raises(NotAllowed):
         adaptation.curve(store, annotator, campaign_id)
+
+
+def test_adaptation_tells_a_transfer_run_which_type_is_a_kind_of_which(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign_with_gold(store, admin)
+    own_dataset(store, admin, name="news")
+    snapshot = adaptation.freeze(store, admin, campaign_id)
+    found = {}
+    for setting in ("direct", "pretrain_finetune"):
+        recipe = recipe_here(tmp_path, setting=setting, source="news")
+        run_id = adaptation.start_run(store, admin, campaign_id=campaign_id, snapshot_id=snapshot.id, recipe=recipe)
+        with store.read() as session:
+            found[setting] = training_data.for_run(session, run_id)[1].parents
+    assert found["direct"] == {}
+    assert found["pretrain_finetune"]["musicalartist"] == "person"

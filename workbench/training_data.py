@@ -9,10 +9,12 @@ from crossner_core.errors import NotFound
 from crossner_core.experiments.few_shot import nested_subsets
 from crossner_core.schema import LabelledSentence
 from crossner_core.training.recipe import Recipe
-from db import dataset_rows, run_rows
+from db import campaign_rows, dataset_rows, run_rows
 from db.engine import Session
-from db.training_tables import Dataset
+from db.training_tables import Dataset, Run
 from workbench import frozen
+from workbench.campaign_settings import domain_of
+from workbench.domains import find_domain
 from workbench.snapshots import content_of
 
 if TYPE_CHECKING:
@@ -44,10 +46,20 @@ def for_run(session: Session, run_id: int) -> tuple[Recipe, TrainingData]:
         types=tuple(types),
         dev=parts["dev"],
         test=parts["test"],
+        parents=_parents(session, run) if source else {},
         source_train=source.get("train", ()),
         source_dev=source.get("dev", ()),
         snapshot=name,
     )
+
+
+def _parents(session: Session, run: Run) -> dict[str, str]:
+    """Return which type is a kind of which, in the run's domain; a data set without a domain says nothing of it."""
+    if run.snapshot is not None:
+        campaign = campaign_rows.find(session, run.snapshot.campaign_id)
+        return domain_of(campaign).parents if campaign else {}
+    name = run.dataset.domain_name if run.dataset else None
+    return find_domain(session, name).parents if name else {}
 
 
 def subset(train: tuple[LabelledSentence, ...], size: int, seed: int) -> tuple[LabelledSentence, ...]:

@@ -94,6 +94,8 @@ _ENCODERS: dict[str, Any] = {}
 
 
 def _prepare(threads: int) -> str:
+    # Threads that wait must not spin: the web app shares the machine. It counts only before torch is loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from crossner_core.training.machine import prepare
 
     return prepare(threads)

@@ -65,6 +65,11 @@ class Domain:
         _check_parents(self)
 
     @property
+    def parents(self) -> dict[str, str]:
+        """Each specialised type's name → its parent's."""
+        return {kind.name: kind.parent for kind in self.types if kind.parent is not None}
+
+    @property
     def type_names(self) -> tuple[str, ...]:
         """The names of the types, in order."""
         return tuple(one.name for one in self.types)

@@ -44,6 +44,7 @@ def few_shot_figure(series: Sequence[Series], published: Sequence[Published]) ->
                 x=sizes + sizes[::-1],
                 y=[m + s for m, s in zip(means, spread, strict=True)]
                 + [m - s for m, s in zip(means, spread, strict=True)][::-1],
+                mode="lines",
                 fill="toself",
                 fillcolor=colour,
                 opacity=_BAND_OPACITY,
