@@ -56,7 +56,7 @@ SHOTS = (
     Shot("sign_in", "", "/auth/login", height=520),
     Shot("welcome", "ann", "/", height=520),
     Shot("annotate", "ann", "/annotate", height=520, wait=_EDITOR),
-    Shot("annotate_keys", "ann", "/annotate", height=900, wait=_EDITOR, keys="?"),
+    Shot("annotate_keys", "ann", "/annotate", height=670, wait=_EDITOR, keys="?"),
     Shot("annotate_dark", "ann", "/annotate", height=520, dark=True, wait=_EDITOR),
     Shot("annotate_narrow", "ann", "/annotate", width=360, height=780, wait=_EDITOR),
     Shot("check", "ben", "/check", height=520, wait=_EDITOR),

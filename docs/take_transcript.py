@@ -24,7 +24,7 @@ _DEMO_PASSWORD = re.compile(r"^(  \w+ +)\S+(?=   \w)", re.MULTILINE)
 
 SENTENCES = """\
 Mira Kostova left the Tin Gulls in Bristol to study the cello in Vienna.
-Miles Davis recorded Kind of Blue for Columbia Records in New York City.
+Miles Davis recorded for Columbia Records in New York City until 1985.
 """
 
 PARTS = (

@@ -50,6 +50,8 @@ BROKEN: dict[str, tuple[str, bytes, int, str, int]] = {
         "overlap",
         1,
     ),
+    "null in json": ("a.jsonl", (_json() + _json(text="Bo \0 sang")).encode(), 2, "NUL", 1),
+    "beyond floats": ("a.jsonl", _json().encode() + b'{"text": "Bo sang", "year": 1e999}\n', 2, "1e999", 1),
     "null byte": ("a.txt", b"Ada sang .\nBo \x00 sang .\n", 2, "", 1),
 }
 EMPTY = {"nothing": b"", "spaces": b"  \n\n \t\n", "only a mark": b"\xef\xbb\xbf"}

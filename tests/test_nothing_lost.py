@@ -11,7 +11,7 @@ import pytest
 import sqlalchemy as sa
 
 from db import account_rows
-from db.tables import Task, User
+from db.tables import Annotation, Task, User
 from db.types import now
 from tests import builders
 from tests.live import App, app, browser_of, chromium, mark, open_screen, sign_in, status_of, task_of, visit, wait
@@ -234,3 +234,73 @@ def test_nothing_lost_when_the_disk_is_full(app: App, campaign: int, chromium: A
         assert app.spans(task) == [(0, 1, "person")]
         wait(lambda: status_of(page) == "saved", "Saved")
         assert page.get_by_text("Not saved. Your changes wait").count() == 0
+
+
+def test_nothing_lost_by_reopening_before_and_after_the_next_stage(app: App, campaign: int, chromium: Any) -> None:
+    with browser_of(chromium, app, "ann1") as context:
+        page = open_screen(context, campaign)
+        task = task_of(page)
+        mark(page, 0, "person")
+        page.keyboard.press("Enter")
+        wait(lambda: app.state(task) == "submitted", "the first submit")
+        page.keyboard.press("Shift+Enter")
+        wait(lambda: task_of(page) == task and app.state(task) == "draft", "the sentence back")
+        page.wait_for_timeout(1_000)  # until the server's list of what comes next is there
+        assert task_of(page) == task, "the sentence that was brought back went away again"
+        mark(page, 1, "band")
+        page.keyboard.press("Enter")
+        wait(lambda: app.state(task) == "submitted", "the second submit")
+        assert app.spans(task) == [(0, 1, "person"), (1, 2, "band")]
+        checker = builders.Tab(app.store, app.people["ann2"], campaign, "check")
+        assert len(checker.items()) == 1
+        page.keyboard.press("Shift+Enter")
+        page.get_by_text("The next stage of this sentence has begun").wait_for(timeout=20_000)
+        wait(lambda: status_of(page) == "saved" and task_of(page) != task, "the next sentence")
+        assert app.state(task) == "submitted" and len(app.spans(task)) == 2
+
+
+def test_nothing_lost_by_three_browsers_through_all_stages(app: App, campaign: int, chromium: Any) -> None:
+    """Three experts work side by side: everything becomes gold, and nobody has a sentence at two stages."""
+    names = ("eva", "ena", "edo")
+    for name in names[1:]:
+        if name not in app.people:
+            app.people[name] = builders.make_person(app.store, name, "expert")
+    campaigns.add_members(app.store, app.people["adm"], campaign, [app.people[name].id for name in names])
+    with (
+        browser_of(chromium, app, "eva") as one,
+        browser_of(chromium, app, "ena") as two,
+        browser_of(chromium, app, "edo") as three,
+    ):
+        pages = [open_screen(context, campaign) for context in (one, two, three)]
+        for path in ("annotate", "check", "adjudicate"):
+            for page in pages:
+                visit(page, campaign, path)
+            _empty_the_queue(app, campaign, pages, path)
+    with app.store.read() as session:
+        work = session.execute(
+            sa.select(Task.sentence_id, Task.stage, Annotation.user_id)
+            .join(Annotation)
+            .where(Task.campaign_id == campaign, Annotation.state == "submitted")
+        ).all()
+    assert len(work) == 3 * len(builders.SENTENCES)
+    assert len({(sentence, user) for sentence, _, user in work}) == len(work), "somebody worked at two stages"
+
+
+def _empty_the_queue(app: App, campaign: int, pages: list[Any], stage: str) -> None:
+    end = time.monotonic() + 40
+    while _done(app, campaign, stage) < len(builders.SENTENCES):
+        assert time.monotonic() < end, f"{stage}: {_done(app, campaign, stage)} done"
+        for page in pages:
+            page.bring_to_front()
+            if task_of(page):
+                page.locator("[role=listbox]").first.focus()
+                if stage == "annotate":
+                    page.keyboard.press("0")
+                page.keyboard.press("Enter")
+            page.wait_for_timeout(60)
+
+
+def _done(app: App, campaign: int, stage: str) -> int:
+    where = (Task.campaign_id == campaign, Task.stage == stage, Task.state == "done")
+    with app.store.read() as session:
+        return session.scalar(sa.select(sa.func.count()).select_from(Task).where(*where)) or 0

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from crossner_core.errors import BadInput, NotFound
@@ -22,6 +22,7 @@ from workbench.snapshots import MAY_LOOK
 # These do not make another method of a recipe: seeds are what a curve averages over, the rest is where it was computed.
 _NOT_FAMILY = ("seed", "device", "precision")
 MEASURES = ("test", "dev")
+_MOST_EXTRA = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ def curve(
         rows = run_rows.listed(session, campaign_id=campaign_id, dataset_id=dataset_id, group_id=group_id)
         if snapshot_id is not None:
             rows = [row for row in rows if row.snapshot_id == snapshot_id]
-        return tuple(_series(part, measure) for part in _by_method(rows).values())
+        return _told_apart([_series(part, measure) for part in _by_method(rows).values()])
 
 
 def per_type(store: Store, actor: Actor, run_id: int, *, measure: str = "test") -> tuple[TypeRow, ...]:
@@ -206,6 +207,18 @@ def _title(run: Run) -> str:
     )
     recipe = run.recipe
     return f"{recipe['setting']} · {recipe['encoder']} · {recipe['architecture']} · {where}"
+
+
+def _told_apart(found: Sequence[Series]) -> tuple[Series, ...]:
+    """Add to titles that read the same the recipe fields in which those series differ."""
+
+    def extra(one: Series) -> str:
+        twins = [other.recipe for other in found if other.title == one.title]
+        names = sorted({name for recipe in twins for name in recipe} - {*_NOT_FAMILY})
+        differing = [name for name in names if len({json.dumps(recipe.get(name)) for recipe in twins}) > 1]
+        return "".join(f" · {name.replace('_', ' ')} {one.recipe.get(name)}" for name in differing[:_MOST_EXTRA])
+
+    return tuple(replace(one, title=one.title + extra(one)) for one in found)
 
 
 def _finished(store: Store, actor: Actor, run_id: int) -> Run:

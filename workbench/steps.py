@@ -12,7 +12,7 @@ from db.tables import Annotation, Campaign, Task
 from db.types import now
 from workbench.access import STAGE_ROLES, WORKERS, enter, refuse_archived
 from workbench.actors import Actor, fresh, require
-from workbench.handout import lease_end, renew_all
+from workbench.handout import lease_end, renew, renew_all
 from workbench.items import layers_of
 from workbench.saving import save
 from workbench.units import check_choices
@@ -128,12 +128,16 @@ def _following(session: Session, task: Task) -> Task | None:
 
 
 def take_back(session: Session, campaign: Campaign, actor: Actor, task: Task) -> None:
-    """Lease a task again to the one who did or skipped it, and close the stage it had opened."""
+    """Lease a task again to the one who did or skipped it, before all they hold, and close the stage it had opened."""
     following = _following(session, task)
     if following is not None:
         task_rows.remove(session, following)
+    held = task_rows.held(session, campaign_id=campaign.id, user_id=actor.id, stage=task.stage)
     task_rows.give_back(task, user_id=actor.id, until=lease_end(campaign))
     session.flush()
+    # The editor shows the first few of what a person holds: at the end, the sentence would vanish from the screen.
+    renew(session, campaign, actor, [task.id, *(task_id for task_id, _ in held if task_id != task.id)])
+    session.refresh(task)
 
 
 def reopen(store: Store, actor: Actor, task_id: int) -> None:

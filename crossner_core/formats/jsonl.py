@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
@@ -77,7 +78,7 @@ def write(records: Sequence[Record], layout: JsonlLayout) -> str:
 
 def _load(line: str) -> dict[str, Any]:
     try:
-        values = json.loads(line, parse_constant=_no_constant)
+        values = json.loads(line, parse_constant=_no_constant, parse_float=_finite)
     except RecursionError as error:
         raise BadInput("the JSON is nested too deep.") from error
     except ValueError as error:
@@ -91,11 +92,21 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON value")
 
 
+def _finite(digits: str) -> float:
+    """Read a number; one beyond the range of floats would come out as Infinity, which no reader takes back."""
+    value = float(digits)
+    if math.isinf(value):
+        raise ValueError(f"the number {clip(digits)} is too large")
+    return value
+
+
 def _record(values: Mapping[str, Any], default_id: str, options: ReadOptions) -> Record:
     """Make a record of one object; raise a WorkbenchError saying what does not fit."""
     text, id = values.get("text"), values.get("id", default_id)
     if not isinstance(text, str) or not text.strip():
         raise BadInput(f"text must be a string with something in it, not {clip(json.dumps(text))}.")
+    if "\0" in text:
+        raise BadInput(f"a NUL character at {text.index(chr(0)) + 1} of the text; databases refuse it.")
     if not isinstance(id, str | int) or isinstance(id, bool) or id == "":
         raise BadInput(f"id must be a string or a whole number, not {clip(json.dumps(id))}.")
     tokens = _read_tokens(values["tokens"], text) if values.get("tokens") is not None else tokenize(text)

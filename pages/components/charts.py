@@ -24,7 +24,7 @@ def setting_name(setting: str) -> str:
 def _layout(figure: go.Figure, *, height: int, **more: object) -> go.Figure:
     figure.update_layout(
         height=height,
-        margin={"l": 8, "r": 8, "t": 8, "b": 8},
+        margin={"l": 8, "r": 8, "t": 36, "b": 8},  # the buttons above the figure need the room
         legend={"orientation": "h", "y": -0.22, "x": 0},
         hovermode="closest",
         **more,

@@ -17,11 +17,13 @@ def saved_figure(figure: go.Figure, table: pd.DataFrame, *, name: str, index: bo
         key=f"figure-{name}",
         config={
             "displaylogo": False,
+            "displayModeBar": True,  # else the camera shows on hover alone
             "modeBarButtonsToRemove": ["lasso2d", "select2d", "autoScale2d"],
             "toImageButtonOptions": {"format": kind.lower(), "filename": name, "scale": 2},
         },
     )
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.caption("The camera above the figure saves it as", width="content")
         st.segmented_control(
             "The camera above the figure saves it as",
             ["PNG", "SVG"],
@@ -29,7 +31,6 @@ def saved_figure(figure: go.Figure, table: pd.DataFrame, *, name: str, index: bo
             key=f"save-{name}",
             required=True,
             label_visibility="collapsed",
-            help="The camera button above the figure saves it in this format.",
         )
         st.download_button(
             "CSV",

@@ -55,7 +55,8 @@ def create(
 def show(name: Annotated[str, typer.Argument(help="Campaign, by name or number.")]) -> None:
     """Show a campaign's settings, members and progress."""
     view = common.find_campaign(name)
-    typer.echo(f"{view.id}: {view.name} · domain {view.domain_name} · {view.sentences} sentences {view.splits}")
+    splits = ", ".join(f"{split} {count}" for split, count in view.splits.items())
+    typer.echo(f"{view.id}: {view.name} · domain {view.domain_name} · {view.sentences} sentences ({splits})")
     typer.echo(
         f"blind {view.blind_share:.0%} · control {view.control_share:.0%} · "
         f"suggestions {'on' if view.suggestions_on else 'off'} from {view.endpoint or 'the bundled sample'}"

@@ -1,0 +1,137 @@
+"""Trouble while a model trains: it is said in the run's error, the worker goes on, and nothing annotated is lost."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from crossner_core.training.stage import StageRun
+from db.engine import Store
+from db.tables import Annotation, SpanRow
+from tests.test_adaptation import campaign_with_gold
+from tests.test_worker import QUICK_TO_NOTICE, SLOW, finish, steps_done, wait_for
+from tests.training_store import own_dataset, person, recipe_here, start_worker, work
+from workbench import adaptation, jobs, running
+from workbench.actors import Actor
+
+
+def _annotated(store: Store) -> tuple[int, int]:
+    """Count the work of people and its spans."""
+    with store.read() as session:
+        counts = (session.scalar(sa.select(sa.func.count()).select_from(table)) for table in (Annotation, SpanRow))
+        works, spans = (count or 0 for count in counts)
+        return works, spans
+
+
+@pytest.fixture
+def admin(store: Store) -> Actor:
+    return person(store, "admin")
+
+
+@pytest.fixture
+def every_step_saves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crossner_core.training.loop.SECONDS_BETWEEN_SAVES", 0.0)
+
+
+def _start(store: Store, admin: Actor, folder: Path) -> tuple[int, int]:
+    """Start a run on a campaign's gold; return the ids of snapshot and run."""
+    snapshot = adaptation.freeze(store, admin, campaign_with_gold(store, admin))
+    recipe = recipe_here(folder, max_epochs=4)
+    return snapshot.id, adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=recipe)
+
+
+def _at_step(monkeypatch: pytest.MonkeyPatch, number: int, happens: Callable[[], object]) -> None:
+    """Let something happen at a training step of this process."""
+    step, done = StageRun._step, iter(range(10_000))
+
+    def watched(self: StageRun, indices: list[int]) -> float:
+        if next(done) == number:
+            happens()
+        return step(self, indices)
+
+    monkeypatch.setattr(StageRun, "_step", watched)
+
+
+@pytest.mark.usefixtures("every_step_saves")
+def test_trouble_deleted_checkpoint_does_not_end_a_run(
+    store: Store, admin: Actor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, run_id = _start(store, admin, tmp_path)
+    before = _annotated(store)
+    folder = tmp_path / "home" / "checkpoints" / f"run-{run_id}"
+    _at_step(monkeypatch, 5, lambda: shutil.rmtree(folder))
+    assert work(store, tmp_path / "home") == 1
+    run = adaptation.get_run(store, admin, run_id).run
+    assert (run.state, run.error) == ("done", None) and (folder / "tagger").is_dir()
+    assert _annotated(store) == before
+
+
+@contextmanager
+def _small_disk(folder: Path, kilobytes: int) -> Iterator[None]:
+    """Mount a file system of this size on the folder."""
+    folder.mkdir(parents=True)
+    mounting = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(folder)]
+    if os.geteuid() != 0 or shutil.which("mount") is None or subprocess.run(mounting, capture_output=True).returncode:
+        pytest.skip("a small file system can only be mounted by root")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=True)
+
+
+@pytest.mark.usefixtures("every_step_saves")
+def test_trouble_full_disk_is_said_and_a_new_start_works(
+    store: Store, admin: Actor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    snapshot_id, run_id = _start(store, admin, tmp_path)
+    before = _annotated(store)
+    monkeypatch.setattr(running, "LEAST_FREE_BYTES", 0)
+    with _small_disk(tmp_path / "home" / "checkpoints", 64):
+        assert work(store, tmp_path / "home") == 1
+    detail = adaptation.get_run(store, admin, run_id)
+    assert detail.run.state == "failed" and "No space left" in (detail.run.error or "")
+    assert "disk" in (detail.run.error or "") and "No space left" in detail.events[-1].message
+    assert _annotated(store) == before
+    recipe = recipe_here(tmp_path, max_epochs=1)
+    again = adaptation.start_run(store, admin, snapshot_id=snapshot_id, recipe=recipe)
+    assert work(store, tmp_path / "home") == 1
+    assert adaptation.get_run(store, admin, again).run.state == "done"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["deleted", "damaged"])
+def test_trouble_killed_run_without_its_state_begins_afresh_or_says_why(
+    store: Store, tmp_path: Path, loss: str
+) -> None:
+    actor = person(store, "researcher")
+    data = own_dataset(store, actor)
+    run_id = adaptation.start_run(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path, max_epochs=3))
+    first = start_worker(store, tmp_path / "home", prelude=SLOW)
+    state = tmp_path / "home" / "checkpoints" / f"run-{run_id}" / "state"
+    wait_for(lambda: state.is_dir() and steps_done(store, run_id) >= 6, first)
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    status = jobs.worker_status(store)
+    assert not status.alive and "No worker is alive" in status.sentence and "heard of" in status.sentence
+    if loss == "deleted":
+        shutil.rmtree(state.parent)
+    else:
+        (state / "tensors.safetensors").write_bytes(b"\x00" * 100)
+    time.sleep(1)
+    finish(start_worker(store, tmp_path / "home", prelude=QUICK_TO_NOTICE))
+    detail = adaptation.get_run(store, actor, run_id)
+    if loss == "deleted":
+        assert detail.run.state == "done", detail.run.error
+    else:
+        assert detail.run.state == "done" or "damaged" in (detail.run.error or ""), detail.run.error
+    measured = [event.epoch for event in detail.events if event.dev_f1 is not None]
+    assert len(measured) == len(set(measured))
