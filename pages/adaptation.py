@@ -34,7 +34,7 @@ the strict IOB2 figure stands beside it under its own name.
 """,
 )
 if campaign:
-    alive = model_runs.worker_line()
+    model_runs.worker_line()
     chosen = st.segmented_control("View", list(VIEWS), default="Curve", key="model-view", label_visibility="collapsed")
     with shell.shown_errors():
         VIEWS[chosen or "Curve"](actor, campaign)

@@ -31,12 +31,13 @@ _COLUMNS = {
 }
 
 
-def worker_line() -> bool:
-    """Say so when no worker is there to take up runs; return whether one is."""
-    status = adaptation.worker_status(shell.store())
-    if not status.alive:
-        st.warning(as_text(status.sentence))
-    return status.alive
+@st.fragment(run_every=5)
+def worker_line() -> None:
+    """Say so when no worker is there to take up runs; one may die, or be started, while the page is open."""
+    with shell.shown_errors():
+        status = adaptation.worker_status(shell.store())
+        if not status.alive:
+            st.warning(as_text(status.sentence))
 
 
 def train_view(actor: Actor, campaign: CampaignView) -> None:
@@ -204,6 +205,13 @@ def _actions(actor: Actor, campaign: CampaignView, run: RunView) -> None:
         if st.button("Cancelling …" if asked else "Cancel this run", disabled=asked, key=f"cancel-{run.id}"):
             adaptation.cancel(shell.store(), actor, run.id)
             st.rerun(scope="fragment")
+    if run.state == "failed" and st.button(
+        "Go on with this run",
+        key=f"go-on-{run.id}",
+        help="From its last saved step, once what stopped it is mended; afresh where nothing was saved.",
+    ):
+        adaptation.go_on(shell.store(), actor, run.id)
+        st.rerun(scope="fragment")
     if run.has_checkpoint and st.button(
         "Suggest with this model",
         key=f"score-{run.id}",

@@ -14,9 +14,13 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
+from crossner_core.errors import Conflict
 from crossner_core.training.stage import StageRun
+from db import job_rows, run_rows
 from db.engine import Store
 from db.tables import Annotation, SpanRow
+from pages.components.marked_text import as_text
+from tests.screens import open_screen
 from tests.test_adaptation import campaign_with_gold
 from tests.test_worker import QUICK_TO_NOTICE, SLOW, finish, steps_done, wait_for
 from tests.training_store import own_dataset, person, recipe_here, start_worker, work
@@ -42,11 +46,11 @@ def every_step_saves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crossner_core.training.loop.SECONDS_BETWEEN_SAVES", 0.0)
 
 
-def _start(store: Store, admin: Actor, folder: Path) -> tuple[int, int]:
-    """Start a run on a campaign's gold; return the ids of snapshot and run."""
+def _start(store: Store, admin: Actor, folder: Path) -> int:
+    """Start a run on a campaign's gold."""
     snapshot = adaptation.freeze(store, admin, campaign_with_gold(store, admin))
     recipe = recipe_here(folder, max_epochs=4)
-    return snapshot.id, adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=recipe)
+    return adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=recipe)
 
 
 def _at_step(monkeypatch: pytest.MonkeyPatch, number: int, happens: Callable[[], object]) -> None:
@@ -65,7 +69,7 @@ def _at_step(monkeypatch: pytest.MonkeyPatch, number: int, happens: Callable[[],
 def test_trouble_deleted_checkpoint_does_not_end_a_run(
     store: Store, admin: Actor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, run_id = _start(store, admin, tmp_path)
+    run_id = _start(store, admin, tmp_path)
     before = _annotated(store)
     folder = tmp_path / "home" / "checkpoints" / f"run-{run_id}"
     _at_step(monkeypatch, 5, lambda: shutil.rmtree(folder))
@@ -92,7 +96,7 @@ def _small_disk(folder: Path, kilobytes: int) -> Iterator[None]:
 def test_trouble_full_disk_is_said_and_a_new_start_works(
     store: Store, admin: Actor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    snapshot_id, run_id = _start(store, admin, tmp_path)
+    run_id = _start(store, admin, tmp_path)
     before = _annotated(store)
     monkeypatch.setattr(running, "LEAST_FREE_BYTES", 0)
     with _small_disk(tmp_path / "home" / "checkpoints", 64):
@@ -101,10 +105,51 @@ def test_trouble_full_disk_is_said_and_a_new_start_works(
     assert detail.run.state == "failed" and "No space left" in (detail.run.error or "")
     assert "disk" in (detail.run.error or "") and "No space left" in detail.events[-1].message
     assert _annotated(store) == before
-    recipe = recipe_here(tmp_path, max_epochs=1)
-    again = adaptation.start_run(store, admin, snapshot_id=snapshot_id, recipe=recipe)
+    adaptation.go_on(store, admin, run_id)
+    assert adaptation.get_run(store, admin, run_id).run.state == "queued"
     assert work(store, tmp_path / "home") == 1
-    assert adaptation.get_run(store, admin, again).run.state == "done"
+    run = adaptation.get_run(store, admin, run_id).run
+    assert (run.state, run.error) == ("done", None) and run.test_f1 is not None
+    with pytest.raises(Conflict, match="is done"):
+        adaptation.go_on(store, admin, run_id)
+
+
+@pytest.mark.usefixtures("every_step_saves")
+def test_trouble_failed_run_goes_on_from_its_last_step(
+    store: Store, admin: Actor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = _start(store, admin, tmp_path)
+
+    def break_down() -> None:
+        raise OSError("the cable came off")
+
+    with monkeypatch.context() as broken:
+        _at_step(broken, 5, break_down)
+        assert work(store, tmp_path / "home") == 1
+    failed = adaptation.get_run(store, admin, run_id).run
+    assert failed.state == "failed" and "the cable came off" in (failed.error or "")
+    adaptation.go_on(store, admin, run_id)
+    assert work(store, tmp_path / "home") == 1
+    detail = adaptation.get_run(store, admin, run_id)
+    assert detail.run.state == "done" and any("Resumed" in event.message for event in detail.events)
+
+
+def test_trouble_is_said_on_the_page_with_a_way_on(
+    store: Store, admin: Actor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run_id = _start(store, admin, tmp_path)
+    (claimed,) = (jobs.claim(store, worker="gone"),)
+    assert claimed is not None
+    with store.write() as session:
+        job_rows.finish(session, job_id=claimed.id, worker="gone", state="failed", error="*No* space left.")
+        run_rows.finish(session, run_id, "failed", error="*No* space left.")
+    screen = open_screen(monkeypatch, store, "adaptation", admin)
+    assert "No worker is alive" in screen.warning[0].value
+    screen.session_state["model-view"] = "Runs"
+    screen.run()
+    assert screen.error[0].value == as_text("*No* space left.")
+    screen.button(key=f"go-on-{run_id}").click().run()
+    assert adaptation.get_run(store, admin, run_id).run.state == "queued"
 
 
 @pytest.mark.slow

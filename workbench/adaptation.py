@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from crossner_core.adaptation.transfer import needs_source
-from crossner_core.errors import InvalidConfig, NotFound
+from crossner_core.errors import Conflict, InvalidConfig, NotFound
 from crossner_core.training.recipe import Recipe
 from db import dataset_rows, job_rows, run_rows, snapshot_rows
 from db.engine import Session, Store
@@ -137,6 +137,22 @@ def cancel(store: Store, actor: Actor, run_id: int) -> str:
     if job is None or run.state in run_rows.FINAL:
         return run.state
     return jobs.cancel_job(store, actor, job.id)
+
+
+def go_on(store: Store, actor: Actor, run_id: int) -> None:
+    """Queue a failed run again: it goes on from its last saved step, or begins afresh where nothing was saved.
+
+    Raises Conflict for a run that did not fail.
+    """
+    require(actor, *MAY_CHANGE)
+    with store.write() as session:
+        fresh(session, actor, *MAY_CHANGE)
+        run = _run(session, run_id)
+        if run.state != "failed":
+            raise Conflict(f"Run {run_id} is {run.state}; only a failed run can go on.")
+        run_rows.update(session, run_id, state="queued", error=None, finished_at=None)
+        made_by = actor.id or None
+        job_rows.add(session, kind="run", payload={}, run_id=run_id, campaign_id=run.campaign_id, created_by=made_by)
 
 
 def cancel_group(store: Store, actor: Actor, group_id: str) -> int:
