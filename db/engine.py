@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DBAPIError, OperationalError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
 from sqlalchemy.orm import Session, sessionmaker
 
 from crossner_core.errors import StorageError
@@ -63,7 +63,9 @@ class Store:
 def _storage_errors(url: sa.URL) -> Iterator[None]:
     try:
         yield
-    except OperationalError as error:
+    except (IntegrityError, DataError, ProgrammingError):
+        raise  # our own fault, not the store's
+    except DBAPIError as error:
         where = url.render_as_string(hide_password=True)
         raise StorageError(
             f"The store at {where} refused: {error.orig}. Nothing was half written; "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
@@ -98,3 +100,12 @@ def test_upsert_updates_the_named_columns(store: Store) -> None:
             )
     with store.read() as session:
         assert session.scalars(sa.select(SparqlCache.value)).all() == [{"n": 2}]
+
+
+def test_store_that_is_damaged_says_so_as_a_storage_error(tmp_path: Path) -> None:
+    path = tmp_path / "damaged.sqlite3"
+    path.write_bytes(b"this is no database at all, and long enough to be read as one" * 40)
+    store = Store(f"sqlite:///{path}")
+    with pytest.raises(StorageError, match="not a database"), store.read() as session:
+        session.execute(sa.text("select 1 from user_account"))
+    store.close()
