@@ -39,6 +39,10 @@ class CheckpointError(WorkbenchError):
     """A checkpoint that is missing, damaged, or of another domain or format version."""
 
 
+class CheckpointMismatch(CheckpointError):
+    """A checkpoint that was made with another recipe or other data than those it should go on with."""
+
+
 class EndpointUnavailable(WorkbenchError):
     """A SPARQL endpoint that did not give a complete answer."""
 

@@ -9,12 +9,14 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
 from crossner_core.errors import Conflict
+from crossner_core.training.loop import train
 from crossner_core.training.stage import StageRun
 from db import job_rows, run_rows
 from db.engine import Store
@@ -23,8 +25,8 @@ from pages.components.marked_text import as_text
 from tests.screens import open_screen
 from tests.test_adaptation import campaign_with_gold
 from tests.test_worker import QUICK_TO_NOTICE, SLOW, finish, steps_done, wait_for
-from tests.training_store import own_dataset, person, recipe_here, start_worker, work
-from workbench import adaptation, jobs, running
+from tests.training_store import own_dataset, person, recipe_here, settings_for, start_worker, work
+from workbench import adaptation, jobs, running, training_data
 from workbench.actors import Actor
 
 
@@ -172,3 +174,19 @@ def test_trouble_killed_run_with_a_damaged_state_says_so_or_begins_afresh(store:
     assert any("damaged" in message for message in said), said
     measured = [event.epoch for event in detail.events if event.dev_f1 is not None]
     assert len(measured) == len(set(measured))
+
+
+@pytest.mark.usefixtures("every_step_saves")
+def test_trouble_state_of_an_older_version_begins_anew(store: Store, admin: Actor, tmp_path: Path) -> None:
+    run_id = _start(store, admin, tmp_path)
+    with store.read() as session:
+        recipe, data = training_data.for_run(session, run_id)
+    older, steps = replace(recipe, dropout=0.2), iter(range(10_000))
+    folder = settings_for(store, tmp_path).checkpoints / f"run-{run_id}"
+    for _event in train(older, data, checkpoint_dir=folder, should_stop=lambda: next(steps) > 2):
+        pass
+    assert (folder / "state").is_dir()
+    assert work(store, tmp_path) == 1
+    detail = adaptation.get_run(store, admin, run_id)
+    assert (detail.run.state, detail.run.error) == ("done", None)
+    assert any("begins anew" in event.message for event in detail.events)

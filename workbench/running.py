@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 import math
 import shutil
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossner_core.errors import CheckpointError, NotFound, StorageError, WorkbenchError
+from crossner_core.errors import CheckpointError, CheckpointMismatch, NotFound, StorageError, WorkbenchError
 from db import job_rows, run_rows
 from db.engine import Store
 from db.training_tables import Run
@@ -86,8 +88,8 @@ def train_run(place: Workplace, lease: Lease) -> None:
     writer = _Log(place, lease, run_id, recipe)
     if lease.job.attempts > 1:
         writer.say(f"Attempt {lease.job.attempts} of {lease.job.max_attempts}: the worker before this one stopped.")
-    result: RunResult | None = None
-    for event in train(
+    start = partial(
+        train,
         recipe,
         data,
         checkpoint_dir=place.folder(run_id),
@@ -95,7 +97,9 @@ def train_run(place: Workplace, lease: Lease) -> None:
         source_cache=place.checkpoints / "source",
         encoder=encoder,
         name=f"run {run_id}",
-    ):
+    )
+    result: RunResult | None = None
+    for event in _from_where_it_stands(start, place.folder(run_id), writer):
         if lease.lost.is_set():
             raise LeaseLost
         writer.write(event)
@@ -103,6 +107,19 @@ def train_run(place: Workplace, lease: Lease) -> None:
     if result is None:
         raise CheckpointError("Training ended without a result; start the run again.")
     _settle(place, lease, run_id, result)
+
+
+def _from_where_it_stands(
+    start: Callable[[], Iterator[TrainEvent]], folder: Path, writer: _Log
+) -> Iterator[TrainEvent]:
+    """Yield the events of a training; a state that an older version of the workbench left is dropped."""
+    try:
+        yield from start()
+    except CheckpointMismatch as error:
+        log.warning("%s", error)
+        writer.say("What was kept of this run was made by another version of the workbench: it begins anew.")
+        shutil.rmtree(folder)
+        yield from start()
 
 
 def _settle(place: Workplace, lease: Lease, run_id: int, result: RunResult) -> None:

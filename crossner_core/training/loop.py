@@ -11,7 +11,7 @@ from pathlib import Path
 
 from crossner_core.adaptation.transfer import Stage, setting
 from crossner_core.encoders import Encoder, load_encoder
-from crossner_core.errors import CheckpointError
+from crossner_core.errors import CheckpointError, CheckpointMismatch
 from crossner_core.models.base import TokenTagger
 from crossner_core.training.checkpoint import read_folder, read_json, recover_folder, write_folder, write_json
 from crossner_core.training.data import TrainingData
@@ -222,7 +222,7 @@ class _Run:
     def _check_same(self, recipe_hash: str, data_hash: str) -> None:
         for what, there, here in (("recipe", recipe_hash, self.recipe.hash), ("data", data_hash, self.data_hash)):
             if there != here:
-                raise CheckpointError(
+                raise CheckpointMismatch(
                     f"The checkpoint in {self.folder} was made with another {what} ({there[:12]}, not {here[:12]}); "
                     "give another folder or start without resuming."
                 )
