@@ -175,6 +175,8 @@ def runs_table(runs: tuple[RunView, ...]) -> pd.DataFrame:
 def _one_run(actor: Actor, campaign: CampaignView, detail: RunDetail) -> None:
     run = detail.run
     st.markdown(f"**{as_text(run.title)}** — {_STATE_WORDS[run.state]}")
+    where = f"snapshot {run.snapshot}" if run.snapshot else f"data set {run.dataset}"
+    st.caption(as_text(f"Trains on {run.size} gold sentences of {where}."))
     if run.error:
         st.error(as_text(run.error))
     if run.state == "running":
