@@ -5,6 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
+from crossner_core.errors import InvalidConfig
 from crossner_core.training.recipe import Recipe
 from pages import shell
 from pages.components.charts import setting_name
@@ -88,8 +89,6 @@ def _default_sizes(snapshot: SnapshotView) -> list[int]:
 
 
 def _numbers(text: str, what: str) -> list[int]:
-    from crossner_core.errors import InvalidConfig
-
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts or not all(part.isdecimal() for part in parts):
         raise InvalidConfig(f"{what} is {text!r}; write whole numbers with commas between, such as 10, 25, 40.")

@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from crossner_core.domains import parse_domain
+from crossner_core.evaluation.scores import Score, Scores
 from crossner_core.experiments.published import published
 from pages import shell
 from pages.components import charts
@@ -62,9 +63,10 @@ def types_view(actor: Actor, campaign: CampaignView) -> None:
     measure = "test" if run.test_f1 is not None else "dev"
     rows = curves.per_type(shell.store(), actor, run.id, measure=measure)
     result = adaptation.get_run(shell.store(), actor, run.id).result or {}
-    overall, strict = result[measure]["overall"], result[measure]["strict_iob2"]
+    scores = Scores.from_dict(result[measure])
     st.caption(
-        f"Measured on {measure}: entity F1 {_percent(overall)} as conlleval counts it; strict IOB2 {_percent(strict)}."
+        f"Measured on {measure}: entity F1 {_percent(scores.overall)} as conlleval counts it; "
+        f"strict IOB2 {_percent(scores.strict_iob2)}."
     )
     colours = {kind.name: kind.color for kind in parse_domain(campaign.domain_toml, origin=campaign.name).types}
     st.markdown("**F1 per entity type** (entities in gold)")
@@ -155,7 +157,5 @@ def _points(value: float | None) -> float | None:
     return None if value is None else round(100 * value, 1)
 
 
-def _percent(score: dict[str, float]) -> str:
-    correct, predicted, support = score["correct"], score["predicted"], score["support"]
-    total = predicted + support
-    return f"{200 * correct / total:.1f}" if total else "undefined"
+def _percent(score: Score) -> str:
+    return f"{100 * score.f1:.1f}" if score.support + score.predicted else "undefined"

@@ -52,7 +52,7 @@ class _Walker:
     def work(self, actor: Actor, stage: str, answer: Answer, *, share: float) -> None:
         """Let one person do their share of a stage, a few sentences at a time as in the browser."""
         left = round(share * sum(STAGES.index(one.sentence.meta["stage"]) > STAGES.index(stage) for one in self._all))
-        client = str(uuid.UUID(int=self._rng.getrandbits(128)))
+        client = str(uuid.uuid4())
         sent = 0
         while left > 0:
             items = handout.items(self._store, actor, self._campaign_id, stage, count=min(left, _BATCH))
@@ -80,7 +80,7 @@ class _Walker:
         for span in work["spans"]:
             effort += _NEW_MS if span["origin"] in ("new", "other") else _SUGGESTED_MS
         return {
-            "key": str(uuid.UUID(int=self._rng.getrandbits(128))),
+            "key": str(uuid.uuid4()),
             "kind": "submit",
             "task": item["task"],
             "base": item["revision"],
