@@ -53,6 +53,24 @@ class Suggestion:
 
 
 @dataclass(frozen=True, slots=True)
+class Mention:
+    """A known name over tokens `[start, end)`: the resource it most likely stands for, by page title.
+
+    `classes` are the resource's class names (`Band`), most specific first, () where none is known. `type` is its
+    entity type in a domain, None where the domain has none for it or no domain was asked. `source` names who says
+    so, `score` lies in [0, 1].
+    """
+
+    start: int
+    end: int
+    entity: str
+    classes: tuple[str, ...]
+    type: str | None
+    source: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
 class Sentence:
     """The annotation unit: text, its tokens, link spans, and whatever else came with it."""
 

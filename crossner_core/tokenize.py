@@ -18,7 +18,12 @@ _PICTOGRAPHS = (
 _BEFORE_NAME = re.compile(
     r"(?:sen|rep|gov|gen|col|capt|lt|sgt|rev|hon|prof|pres|mt|ft|feat|vs|cf|ca|approx|dept|univ)\."
 )
+_OPENING = "\"'“‘«([{"
 _BEFORE_NUMBER = re.compile(r"(?:nos?|vol|op|pp?|ch|fig|sec|art|ed|jan|feb|mar|apr|aug|sept|oct|nov|dec)\.")
+
+# What most tokens are, tried first for speed alone: the other alternatives would find the same. ASCII letters and
+# digits before white space, and an ASCII mark (no apostrophe, no underscore) before an ASCII character.
+_PLAIN = r"[A-Za-z0-9]++(?=[ \n]|\Z)|[!-&(-/:-@\[-^`{-~](?=[\x00-\x7f]|\Z)"
 
 
 @lru_cache(maxsize=1)
@@ -44,7 +49,7 @@ def _token_pattern() -> re.Pattern[str]:
     run = rf"\w[\w{ext}]*(?:(?<=\d)[.,]\d[\w{ext}]*)*"
     word = rf"{run}(?:(?:-|['’](?![sS](?![\w{ext}]))){run})*"
     clitic = rf"['’][sS](?![\w{ext}])"
-    return re.compile(rf"{flag}|{emoji}|{abbreviation}|{word}|{clitic}|[^\s][{ext}]*")
+    return re.compile(rf"{_PLAIN}|{flag}|{emoji}|{abbreviation}|{word}|{clitic}|[^\s][{ext}]*")
 
 
 def tokenize(text: str) -> tuple[Token, ...]:
@@ -59,6 +64,11 @@ def tokenize(text: str) -> tuple[Token, ...]:
     return tuple(Token(match.start(), match.end()) for match in _token_pattern().finditer(text))
 
 
+def words_of(text: str) -> list[str]:
+    """Return the texts of the tokens alone: several times faster than `tokenize` where nobody asks for offsets."""
+    return _token_pattern().findall(text)
+
+
 @lru_cache(maxsize=1)
 def _sentencizer() -> Any:
     import spacy  # late: splitting paragraphs is the only thing that needs it
@@ -67,6 +77,11 @@ def _sentencizer() -> Any:
     nlp.add_pipe("sentencizer")
     nlp.max_length = 100_000_000  # the limit guards parsers; a sentencizer's memory is its tokens
     return nlp
+
+
+def forget_words() -> None:
+    """Let go of the words that splitting sentences has learnt: they grow with every new text."""
+    _sentencizer.cache_clear()
 
 
 def split_sentences(text: str) -> list[tuple[int, int]]:
@@ -108,8 +123,11 @@ def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 def _split_paragraph(text: str, start: int, end: int) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
+    opened = end
     for sentence in _sentencizer()(text[start:end]).sents:
-        low, high = start + sentence.start_char, start + sentence.end_char
+        low, high = min(opened, start + sentence.start_char), start + sentence.end_char
+        opened = _opened(text, low, high, end)
+        high = min(opened, high)
         while low < high and text[low].isspace():
             low += 1
         while high > low and text[high - 1].isspace():
@@ -121,6 +139,17 @@ def _split_paragraph(text: str, start: int, end: int) -> list[tuple[int, int]]:
         else:
             found.append((low, high))
     return found
+
+
+def _opened(text: str, low: int, high: int, end: int) -> int:
+    """Return where an opening quote or bracket begins the next sentence, `end` if none does.
+
+    The sentencizer counts all marks after a full stop to the sentence before: `He left. "Why?"`.
+    """
+    at = high
+    while at > low and text[at - 1] in _OPENING:
+        at -= 1
+    return at if low < at < high < end and text[at - 1].isspace() and not text[high].isspace() else end
 
 
 def _goes_on(before: str, following: str) -> bool:

@@ -1,0 +1,1 @@
+"""Wikipedia: from a dump to sentences with link spans, and the corpora made of them."""

@@ -1,0 +1,174 @@
+"""From a dump to a corpus: shards made side by side, taken up again after whatever stopped them, and one manifest."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+from pathlib import Path
+from typing import Any
+
+from crossner_core.errors import BadInput, Conflict, InvalidConfig
+from crossner_core.wikipedia.annotating import AnnotatorSpec, open_annotator
+from crossner_core.wikipedia.corpus import CorpusWriter, write_beside
+from crossner_core.wikipedia.cutting import Cutter
+from crossner_core.wikipedia.dump import WHAT_TO_DO, TruncatedDump, open_dump
+from crossner_core.wikipedia.manifest import FILE_NAME, Counts, Gazetteer, Manifest, Source, read_manifest
+from crossner_core.wikipedia.pool import run_here, run_pool, run_ray
+from crossner_core.wikipedia.shards import BUILD, BuildConfig, ShardReport, ShardSettings, ShardTask, finished_report
+
+_PLAN = "plan.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a build is: bytes of the dump handed out, shards done (of which taken over from an earlier run)."""
+
+    bytes_read: int
+    bytes: int
+    shards: int
+    reused: int
+    pages: int
+    sentences: int
+
+
+def build_corpus(
+    dump: Path,
+    out: Path,
+    config: BuildConfig | None = None,
+    *,
+    preannotate: AnnotatorSpec | None = None,
+    workers: int = 1,
+    ray: str | None = None,
+    allow_truncated: bool = False,
+    progress: Callable[[Progress], None] = lambda _: None,
+) -> Manifest:
+    """Build a corpus folder from a dump, or go on with a build that was stopped; the same input gives the same bytes.
+
+    A finished corpus of the same dump and settings is left as it is. Raises Conflict where the folder holds another
+    one, TruncatedDump for a dump that breaks off unless that is allowed: the finished shards stay for the next run.
+    """
+    if workers < 1:
+        raise InvalidConfig(f"workers is {workers}, must be 1 or more.")
+    dump, out = Path(dump), Path(out)
+    with open_dump(dump) as opened:
+        settings = ShardSettings(config or BuildConfig(), opened.site, preannotate)
+        source = Source(dump.name, dump.stat().st_size, opened.site.dbname, opened.site.generator)
+        if (finished := _finished(out, source, settings, allow_truncated)) is not None:
+            return finished
+        if preannotate is not None and ray is None:
+            open_annotator(preannotate)  # what is wrong with it is said here, once
+        _begin(out, dump.name, settings)
+        cutter = Cutter(dump, opened, settings, out, allow_truncated=allow_truncated)
+        reports = _run(cutter, workers, ray, source, progress)
+    broken_off = cutter.broken_off or next((one.broken_off for one in reports if one.broken_off), "")
+    if broken_off and not allow_truncated:
+        raise TruncatedDump(
+            f"{broken_off.removesuffix(WHAT_TO_DO).strip()} The corpus is not finished; its shards stay in {out}. "
+            "Download the dump again and run the same command, or allow a truncated dump."
+        )
+    manifest = _manifest(source, settings, reports, broken_off.removesuffix(WHAT_TO_DO).strip())
+    _clear(out, {report.shard.file_name for report in reports})
+    CorpusWriter(out).finish(manifest)
+    shutil.rmtree(out / BUILD)
+    return manifest
+
+
+def _run(
+    cutter: Cutter, workers: int, ray: str | None, source: Source, progress: Callable[[Progress], None]
+) -> list[ShardReport]:
+    done: list[ShardReport] = []
+    reused = pages = sentences = 0
+
+    def unfinished() -> Iterator[ShardTask]:
+        nonlocal reused
+        for task in cutter.tasks():
+            report = finished_report(task)
+            if report is None:
+                yield task
+            else:
+                reused += 1
+                add_up(report)
+
+    def add_up(report: ShardReport) -> None:
+        nonlocal pages, sentences
+        done.append(report)
+        pages, sentences = pages + report.counts.pages, sentences + report.counts.sentences
+        progress(Progress(cutter.bytes_read, source.bytes, len(done), reused, pages, sentences))
+
+    if ray is not None:
+        results = run_ray(unfinished(), ray, workers)
+    else:
+        results = run_pool(unfinished(), workers) if workers > 1 else run_here(unfinished())
+    for report in results:
+        add_up(report)
+    return sorted(done, key=lambda one: one.shard.number)
+
+
+def _finished(out: Path, source: Source, settings: ShardSettings, allow_truncated: bool) -> Manifest | None:
+    """Return the manifest of the corpus that is there if it is this one; raise Conflict for another."""
+    if not (out / FILE_NAME).exists():
+        return None
+    found = read_manifest(out)
+    wanted = _manifest(source, settings, [], "")
+    same = ("source", "config", "gazetteer", "domain", "derived_from")
+    if any(getattr(found, name) != getattr(wanted, name) for name in same) or (found.truncated and not allow_truncated):
+        raise Conflict(
+            f"In {out} there is a corpus already, of {found.source.file} and made with other settings. Choose another "
+            "name or folder, or delete that folder first."
+        )
+    return found
+
+
+def _begin(out: Path, dump: str, settings: ShardSettings) -> None:
+    """Note what is being built here; raise Conflict where something else is."""
+    plan = {"dump": dump, "settings": settings.hash}
+    path = out / BUILD / _PLAN
+    if path.exists():
+        if json.loads(path.read_bytes()) != plan:
+            raise Conflict(
+                f"In {out} another build was begun and not finished (other dump or other settings). Finish it with "
+                "those, choose another name or folder, or delete that folder first."
+            )
+    elif out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise Conflict(f"{out} is there already and is no corpus. Choose another folder.")
+    try:
+        CorpusWriter(out)
+        path.parent.mkdir(exist_ok=True)
+        write_beside(path, json.dumps(plan).encode())
+    except OSError as error:
+        raise BadInput(f"{out} cannot be written: {error.strerror or error}.") from error
+
+
+def _manifest(source: Source, settings: ShardSettings, reports: list[ShardReport], broken_off: str) -> Manifest:
+    numbers = [report.shard.number for report in reports]
+    counts = reduce(add, (report.counts for report in reports), Counts())
+    if not counts.is_complete or numbers != list(range(len(reports))):
+        raise RuntimeError(f"The counts of the build do not add up: {counts}, shards {numbers}.")
+    if counts.sentences != sum(report.shard.sentences for report in reports):
+        raise RuntimeError(f"The shards do not hold the {counts.sentences} sentences that were counted.")
+    annotator = settings.annotator
+    values: dict[str, Any] = dataclasses.asdict(settings.config)
+    if annotator is not None:
+        values["preannotation"] = {"domain": annotator.domain, **json.loads(annotator.config)}
+    return Manifest(
+        source=source,
+        config=values,
+        counts=counts,
+        shards=tuple(report.shard for report in reports),
+        gazetteer=Gazetteer(Path(annotator.gazetteer).name, annotator.hash) if annotator is not None else None,
+        domain=annotator.domain_name if annotator is not None else None,
+        truncated=broken_off,
+    )
+
+
+def _clear(out: Path, names: set[str]) -> None:
+    """Delete what an earlier, longer or interrupted run left beside the shards."""
+    for kind in ("sentences", "pages"):
+        for path in (out / kind).iterdir():
+            if path.name not in names:
+                path.unlink()

@@ -1,0 +1,225 @@
+"""The category tree of a Wikipedia, which is none: categories stand below several others and go round in circles."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from crossner_core.errors import InvalidConfig, NotFound
+from crossner_core.gazetteer.titles import title_of
+
+Ids = npt.NDArray[np.int32]
+_CLOSE = 5
+
+
+def category_title(name: str) -> str:
+    """Return a category's title as the graph knows it: no namespace, spaces, first letter capital."""
+    head, colon, rest = name.partition(":")
+    return title_of(rest if colon and head.strip().casefold() == "category" else name)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeConfig:
+    """Which part of the category tree makes a domain."""
+
+    roots: tuple[str, ...]
+    """Categories to begin with, with or without `Category:`."""
+    depth: int = 4
+    """How many steps below a root a category may lie; 0 takes the roots alone."""
+    exclude: tuple[str, ...] = ()
+    """Categories that are left out, with whatever can be reached only through them."""
+
+    def __post_init__(self) -> None:
+        if not self.roots:
+            raise InvalidConfig("A corpus of a domain needs at least one root category, e.g. --root Music.")
+        if self.depth < 0:
+            raise InvalidConfig(f"depth is {self.depth}; give 0 (the roots alone) or more.")
+
+
+@dataclass(frozen=True)
+class Reached:
+    """The categories within reach of the roots: ids in order of depth, the depth of each."""
+
+    graph: CategoryGraph
+    config: TreeConfig
+    ids: Ids
+    depths: npt.NDArray[np.int16]
+
+    @property
+    def titles(self) -> tuple[str, ...]:
+        """The categories, nearest first."""
+        return tuple(self.graph.title(int(one)) for one in self.ids)
+
+    @cached_property
+    def mask(self) -> npt.NDArray[np.bool_]:
+        """Tell for each id of the graph whether it is reached."""
+        found = np.zeros(len(self.graph), bool)
+        found[self.ids] = True
+        return found
+
+    @property
+    def by_depth(self) -> tuple[int, ...]:
+        """The number of categories at each depth, the roots first."""
+        return tuple(int(one) for one in np.bincount(self.depths))
+
+    def depth_of(self, title: str) -> int | None:
+        """Say how far below the roots a category lies, None if it is not reached."""
+        at = np.flatnonzero(self.ids == self.graph.find(title))
+        return int(self.depths[at[0]]) if at.size else None
+
+
+class CategoryGraph:
+    """Which categories stand right below each: `children[offsets[i]:offsets[i + 1]]` are those below category i."""
+
+    def __init__(self, titles: Any, offsets: npt.NDArray[np.int64], children: Ids) -> None:
+        """Take a marisa Trie of titles, whose key ids are the ids of the categories, and the two arrays."""
+        self._titles, self.offsets, self.children = titles, offsets, children
+
+    @classmethod
+    def from_parents(cls, parents: Mapping[str, Iterable[str]] | Iterable[tuple[str, Iterable[str]]]) -> Self:
+        """Build the graph from each category's parents; a parent needs no entry of its own."""
+        below: list[str] = []
+        above: list[str] = []
+        alone: set[str] = set()
+        for name, over in parents.items() if isinstance(parents, Mapping) else parents:
+            alone.add(name)
+            for parent in over:
+                below.append(name)
+                above.append(parent)
+        titles = cls.index({*alone, *above})
+        return cls.from_pairs(titles, cls.ids_of(titles, below), cls.ids_of(titles, above))
+
+    @classmethod
+    def from_pairs(cls, titles: Any, below: Ids, above: Ids) -> Self:
+        """Build the graph from two columns of ids; what is said twice counts once."""
+        pairs = np.unique(above.astype(np.int64) << 32 | below.astype(np.int64))
+        offsets = np.zeros(len(titles) + 1, np.int64)
+        np.cumsum(np.bincount(pairs >> 32, minlength=len(titles)), out=offsets[1:])
+        return cls(titles, offsets, (pairs & 0xFFFFFFFF).astype(np.int32))
+
+    @staticmethod
+    def index(titles: Iterable[str]) -> Any:
+        """Return the table of titles that gives each category its id."""
+        from marisa_trie import Trie
+
+        return Trie(titles)
+
+    @staticmethod
+    def ids_of(titles: Any, names: Sequence[str]) -> Ids:
+        """Return the ids of titles that are all in the table."""
+        return np.fromiter((titles[name] for name in names), np.int32, len(names))
+
+    def __len__(self) -> int:
+        return len(self._titles)
+
+    @property
+    def edges(self) -> int:
+        return len(self.children)
+
+    def title(self, id: int) -> str:
+        return str(self._titles.restore_key(id))
+
+    def get(self, title: str) -> int | None:
+        """Return a category's id by its exact title, None if there is none."""
+        found = self._titles.get(title)
+        return None if found is None else int(found)
+
+    def find(self, name: str) -> int:
+        """Return a category's id, however it is written; raise NotFound naming those with a similar title."""
+        title = category_title(name)
+        if (found := self.get(title)) is not None:
+            return found
+        folded = title.casefold()
+        close = [one for one in self._like(title) if one.casefold() == folded] or self._like(title)
+        hint = f"; similar are {', '.join(map(repr, close[:_CLOSE]))}" if close else ""
+        raise NotFound(f"There is no category {title!r} among the {len(self):,} known{hint}.")
+
+    def children_of(self, name: str) -> tuple[str, ...]:
+        """Name the categories right below one."""
+        at = self.find(name)
+        return tuple(sorted(self.title(int(one)) for one in self.children[self.offsets[at] : self.offsets[at + 1]]))
+
+    def reach(self, config: TreeConfig) -> Reached:
+        """Walk down from the roots, breadth first, so that each category has its least depth; circles do no harm."""
+        seen = np.zeros(len(self), bool)
+        seen[[self.find(name) for name in config.exclude]] = True
+        roots = np.unique(np.array([self.find(name) for name in config.roots], np.int32))
+        if blocked := [self.title(int(one)) for one in roots if seen[one]]:
+            raise InvalidConfig(f"{', '.join(blocked)} is both a root and excluded; leave out one of the two.")
+        seen[roots] = True
+        levels = [roots]
+        while len(levels) <= config.depth and levels[-1].size:
+            below = self._below(levels[-1])
+            fresh = np.unique(below[~seen[below]])
+            seen[fresh] = True
+            levels.append(fresh)
+        depths = np.repeat(np.arange(len(levels), dtype=np.int16), [len(level) for level in levels])
+        return Reached(self, config, np.concatenate(levels), depths)
+
+    def cycles(self, within: Reached | None = None) -> tuple[tuple[str, ...], ...]:
+        """Name the categories that go round in circles, group by group, largest first; a group reaches itself."""
+        inside = np.ones(len(self), bool) if within is None else within.mask.copy()
+        above = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.offsets))
+        below = self.children
+        while True:  # what nothing leads to, or what leads nowhere, lies on no circle
+            keep = inside[above] & inside[below]
+            above, below = above[keep], below[keep]
+            left = np.zeros(len(self), bool)
+            left[np.intersect1d(above, below)] = True
+            if np.array_equal(left, inside):
+                break
+            inside = left
+        return self._groups(above, below)
+
+    def _below(self, ids: Ids) -> Ids:
+        """Return the children of many categories in one go."""
+        starts, ends = self.offsets[ids], self.offsets[ids + 1]
+        lengths = ends - starts
+        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return self.children[np.repeat(starts, lengths) + within]
+
+    def _groups(self, above: Ids, below: Ids) -> tuple[tuple[str, ...], ...]:
+        """Find the strongly connected groups among the few categories that are left (Kosaraju)."""
+        down: dict[int, list[int]] = {}
+        up: dict[int, list[int]] = {}
+        for parent, child in zip(above.tolist(), below.tolist(), strict=True):
+            down.setdefault(parent, []).append(child)
+            up.setdefault(child, []).append(parent)
+        order = [one for start in _walks(sorted(down), down) for one in start]
+        groups = [sorted(group) for group in _walks(reversed(order), up)]
+        named = [tuple(map(self.title, one)) for one in groups if len(one) > 1 or one[0] in down.get(one[0], ())]
+        return tuple(sorted(named, key=lambda group: (-len(group), group)))
+
+    def _like(self, title: str) -> list[str]:
+        """Name known titles similar to one: among those with its beginning, then among all of a small graph."""
+        for length in range(len(title), 1, -1):
+            near = list(islice(self._titles.iterkeys(title[:length]), 5000))
+            if near and (found := difflib.get_close_matches(title, near, _CLOSE, 0.5)):
+                return found
+        return difflib.get_close_matches(title, islice(self._titles.iterkeys(), 20_000), _CLOSE)
+
+
+def _walks(starts: Iterable[int], edges: Mapping[int, Sequence[int]]) -> Iterable[list[int]]:
+    """Yield for each start not seen before what it newly reaches, in the order in which walking there was finished."""
+    seen: set[int] = set()
+    for start in starts:
+        if start in seen:
+            continue
+        seen.add(start)
+        finished: list[int] = []
+        path = [(start, iter(edges.get(start, ())))]
+        while path:
+            step = next((one for one in path[-1][1] if one not in seen), None)
+            if step is None:
+                finished.append(path.pop()[0])
+            else:
+                seen.add(step)
+                path.append((step, iter(edges.get(step, ()))))
+        yield finished

@@ -1,0 +1,221 @@
+"""A corpus on disk: opened by its manifest, read in streams, single sentences by id or row, and written shard by shard.
+
+Layout of a corpus folder: `manifest.json`, `sentences/00000.parquet …` and `pages/00000.parquet …`, one each a shard.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from crossner_core.errors import BadInput, NotFound
+from crossner_core.wikipedia.columns import PAGES, SENTENCES, CorpusSentence, pages_table, sentences_of
+from crossner_core.wikipedia.manifest import FILE_NAME, Manifest, Shard, read_manifest
+
+__all__ = ["PAGES", "SENTENCES", "Corpus", "CorpusSentence", "CorpusWriter", "pages_table", "sentences_of"]
+
+ROW_GROUP = 4096
+_KINDS = ("sentences", "pages")
+
+
+class Corpus:
+    """Sentences with link spans and mentions, and what became of every page. Cheap to open; nothing stays in memory."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self.folder, self.manifest = folder, manifest
+
+    @classmethod
+    def open(cls, folder: Path) -> Corpus:
+        """Open a corpus folder; raise NotFound where there is none, BadInput for a damaged one or another version."""
+        corpus = cls(Path(folder), read_manifest(Path(folder)))
+        for shard in corpus.manifest.shards:
+            for kind in _KINDS:
+                if not (path := corpus.folder / kind / shard.file_name).is_file():
+                    raise BadInput(f"{path} is missing: copy the corpus again, or make it anew.")
+        return corpus
+
+    @property
+    def name(self) -> str:
+        return self.folder.resolve().name
+
+    def __len__(self) -> int:
+        return self.manifest.counts.sentences
+
+    def sentences(self, *, shards: Sequence[int] | None = None) -> Iterator[CorpusSentence]:
+        """Yield the sentences in order; `shards` are positions in the manifest's list."""
+        for batch in self.tables(SENTENCES.names, shards=shards):
+            yield from sentences_of(batch)
+
+    def tables(self, columns: Sequence[str], *, shards: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield columns of the sentences in batches; raise BadInput for a column there is not."""
+        return self._stream("sentences", SENTENCES, columns, shards)
+
+    def pages(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the table of pages, or some of its columns, in batches."""
+        return self._stream("pages", PAGES, columns or PAGES.names, None)
+
+    def get(self, id: str) -> CorpusSentence:
+        """Return a sentence by id; raise NotFound."""
+        page = _page_of(id)
+        for at in range(len(self.manifest.shards)):
+            with self._file("sentences", at) as file:
+                for group in _groups_with(file, page):
+                    ids = _read(file, group, ["id"]).column("id")
+                    if (row := pc.index(ids, id).as_py()) >= 0:
+                        return next(sentences_of(_read(file, group, SENTENCES.names).slice(row, 1)))
+        raise NotFound(f"The corpus {self.name} has no sentence {id!r}.")
+
+    def take(self, shard: int, row: int) -> CorpusSentence:
+        """Return one sentence by its shard's position in the manifest and its row there; raise NotFound."""
+        shards = self.manifest.shards
+        if not 0 <= shard < len(shards) or not 0 <= row < shards[shard].sentences:
+            raise NotFound(f"The corpus {self.name} has no row {row} in shard {shard}.")
+        with self._file("sentences", shard) as file:
+            group = _read(file, row // ROW_GROUP, SENTENCES.names)
+            return next(sentences_of(group.slice(row % ROW_GROUP, 1)))
+
+    def rows(self, indices: Iterable[int]) -> list[CorpusSentence]:
+        """Return sentences by their place in the whole corpus, in the order asked; raise NotFound.
+
+        Each row group is read once, whatever the order.
+        """
+        asked = list(indices)
+        places: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
+        for position, index in enumerate(asked):
+            shard, row = self._place(index)
+            places[shard, row // ROW_GROUP].append((position, row % ROW_GROUP))
+        found: dict[int, CorpusSentence] = {}
+        for (shard, group), wanted in sorted(places.items()):
+            with self._file("sentences", shard) as file:
+                rows = _read(file, group, SENTENCES.names).take(pa.array([row for _, row in wanted]))
+            found.update(zip((position for position, _ in wanted), sentences_of(rows), strict=True))
+        return [found[position] for position in range(len(asked))]
+
+    def search(self, text: str, *, limit: int = 20, offset: int = 0) -> list[CorpusSentence]:
+        """Return sentences that contain a text, whatever the case, in order; reading stops at the limit."""
+        found: list[CorpusSentence] = []
+        for at in range(len(self.manifest.shards)):
+            with self._file("sentences", at) as file:
+                for group in range(file.num_row_groups):
+                    if len(found) >= limit:
+                        return found[:limit]
+                    hits = pc.match_substring(_read(file, group, ["text"]).column("text"), text, ignore_case=True)
+                    rows = pc.indices_nonzero(hits)
+                    skipped, rows = min(offset, len(rows)), rows[min(offset, len(rows)) :]
+                    offset -= skipped
+                    if len(rows):
+                        wanted = rows[: limit - len(found)]
+                        found += sentences_of(_read(file, group, SENTENCES.names).take(wanted))
+        return found[:limit]
+
+    def verify(self) -> None:
+        """Read every file and compare its hash with the manifest; raise BadInput naming the first that differs."""
+        for shard in self.manifest.shards:
+            for kind, expected in zip(_KINDS, (shard.sentences_sha256, shard.pages_sha256), strict=True):
+                path = self.folder / kind / shard.file_name
+                if file_sha256(path) != expected:
+                    raise BadInput(f"{path} is not what the manifest says: copy the corpus again, or make it anew.")
+
+    def _place(self, index: int) -> tuple[int, int]:
+        left = index
+        for at, shard in enumerate(self.manifest.shards if index >= 0 else ()):
+            if left < shard.sentences:
+                return at, left
+            left -= shard.sentences
+        raise NotFound(f"The corpus {self.name} has no sentence number {index}; it has {len(self)}.")
+
+    def _file(self, kind: str, at: int) -> pq.ParquetFile:
+        path = self.folder / kind / self.manifest.shards[at].file_name
+        try:
+            return pq.ParquetFile(path)
+        except (OSError, pa.ArrowException) as error:
+            raise BadInput(f"{path} cannot be read: copy the corpus again, or make it anew. ({error})") from error
+
+    def _stream(
+        self, kind: str, schema: pa.Schema, columns: Sequence[str], shards: Sequence[int] | None
+    ) -> Iterator[pa.RecordBatch]:
+        if unknown := sorted(set(columns) - set(schema.names)):
+            raise BadInput(
+                f"The {kind} of a corpus have no column {unknown[0]!r}; there are {', '.join(schema.names)}."
+            )
+        for at in range(len(self.manifest.shards)) if shards is None else shards:
+            with self._file(kind, at) as file:
+                for group in range(file.num_row_groups):
+                    for batch in _read(file, group, columns).to_batches():
+                        yield batch.select(list(columns))
+
+
+class CorpusWriter:
+    """Writes a corpus folder: shards in any order, each complete or absent, and the manifest last."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = Path(folder)
+        for kind in _KINDS:
+            (self.folder / kind).mkdir(parents=True, exist_ok=True)
+
+    def write_shard(self, number: int, sentences: pa.Table, pages: pa.Table) -> Shard:
+        """Write both files of a shard, beside and renamed; the same rows give the same bytes."""
+        hashes = []
+        for kind, schema, table in zip(_KINDS, (SENTENCES, PAGES), (sentences, pages), strict=True):
+            path = self.folder / kind / f"{number:05d}.parquet"
+            hashes.append(_write_table(path, table.select(schema.names).cast(schema)))
+        return Shard(number, sentences.num_rows, pages.num_rows, hashes[0], hashes[1])
+
+    def finish(self, manifest: Manifest) -> Corpus:
+        """Write the manifest, which makes the folder a corpus."""
+        write_beside(self.folder / FILE_NAME, manifest.to_json().encode())
+        return Corpus.open(self.folder)
+
+
+def write_beside(path: Path, data: bytes) -> None:
+    """Write a file under a name of its own, force it to the disk and rename it: it is whole or absent."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    with beside.open("wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+    beside.replace(path)
+
+
+def file_sha256(path: Path) -> str:
+    """Hash a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _write_table(path: Path, table: pa.Table) -> str:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink, compression="zstd", row_group_size=ROW_GROUP)
+    data = sink.getvalue().to_pybytes()
+    write_beside(path, data)
+    return hashlib.sha256(data).hexdigest()
+
+
+def _read(file: pq.ParquetFile, group: int, columns: Sequence[str]) -> Any:
+    try:
+        return file.read_row_group(group, columns=list(columns), use_threads=False)
+    except (OSError, pa.ArrowException) as error:
+        raise BadInput(f"A file of the corpus is damaged: copy it again, or make it anew. ({error})") from error
+
+
+def _page_of(id: str) -> int | None:
+    parts = id.rsplit("-", 3)
+    return int(parts[1]) if len(parts) == 4 and parts[1].isdecimal() else None
+
+
+def _groups_with(file: pq.ParquetFile, page: int | None) -> Iterator[int]:
+    """Yield the row groups that may hold a page, by the least and the greatest page in each."""
+    column = SENTENCES.names.index("page")
+    # the statistics are per leaf column; `page` stands before the first list, so that its place is the same
+    for group in range(file.num_row_groups):
+        known = file.metadata.row_group(group).column(column).statistics
+        if page is None or known is None or not known.has_min_max or known.min <= page <= known.max:
+            yield group

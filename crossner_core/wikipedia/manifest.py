@@ -1,0 +1,169 @@
+"""What a corpus says about itself: where it comes from, how it was made, what is in it, and the hash of each file."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from crossner_core.errors import BadInput, NotFound
+
+FORMAT = 1
+FILE_NAME = "manifest.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The dump a corpus was made of."""
+
+    file: str
+    bytes: int
+    dbname: str
+    generator: str
+
+
+@dataclass(frozen=True, slots=True)
+class Gazetteer:
+    """The gazetteer that pre-annotated a corpus: its name and what tells it from another of that name."""
+
+    name: str
+    hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class Parent:
+    """The corpus that another one was selected from, by name and manifest hash, and how (plain JSON values)."""
+
+    name: str
+    hash: str
+    how: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One shard: its number, its rows, and the SHA-256 of its two files."""
+
+    number: int
+    sentences: int
+    pages: int
+    sentences_sha256: str
+    pages_sha256: str
+
+    @property
+    def file_name(self) -> str:
+        """The name of the shard's file in `sentences/` and in `pages/`."""
+        return f"{self.number:05d}.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """What is in a corpus, as numbers.
+
+    `skipped` and `fallback` count pages by reason, `dropped` sentences by reason. `fast` and `fallback` count the
+    pages whose wikitext was read by the one or the other parser. `stretched` are links that began or ended inside a
+    token and were widened to it, `lost_links` those that had no text left; `rejoined` are sentence boundaries that
+    lay inside a link and were undone.
+    """
+
+    pages: int = 0
+    kept: int = 0
+    redirects: int = 0
+    categories: int = 0
+    paragraphs: int = 0
+    sentences: int = 0
+    tokens: int = 0
+    links: int = 0
+    mentions: int = 0
+    fast: int = 0
+    stretched: int = 0
+    lost_links: int = 0
+    rejoined: int = 0
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    fallback: Mapping[str, int] = field(default_factory=dict)
+    dropped: Mapping[str, int] = field(default_factory=dict)
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(**{one.name: _sum(getattr(self, one.name), getattr(other, one.name)) for one in fields(Counts)})
+
+    @property
+    def is_complete(self) -> bool:
+        """Tell whether every page is accounted for."""
+        return self.pages == self.kept + self.redirects + self.categories + sum(self.skipped.values())
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Counts:
+        return cls(**values)
+
+
+def _sum(left: Any, right: Any) -> Any:
+    if isinstance(left, int):
+        return left + right
+    return {key: left.get(key, 0) + right.get(key, 0) for key in sorted({*left, *right})}
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """A corpus's own account of itself; the same input and config give the same manifest.
+
+    `config` holds plain JSON values. `domain` is the name of the domain the mentions are typed in, `truncated` says
+    where a dump broke off that was read nevertheless ("" for a whole one).
+    """
+
+    source: Source
+    config: Mapping[str, Any]
+    counts: Counts
+    shards: tuple[Shard, ...]
+    gazetteer: Gazetteer | None = None
+    domain: str | None = None
+    derived_from: Parent | None = None
+    truncated: str = ""
+    format: int = FORMAT
+
+    def to_json(self) -> str:
+        """Write the manifest as JSON, keys in order."""
+        return json.dumps(asdict(self), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 over the whole manifest, and so over every file of the corpus."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+
+def read_manifest(folder: Path) -> Manifest:
+    """Read a corpus folder's manifest; raise NotFound without one, BadInput for a damaged one or another version."""
+    path = folder / FILE_NAME
+    try:
+        values = json.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        if (folder / "sentences").is_dir():
+            raise BadInput(f"The corpus in {folder} is not finished: run the same `corpus build` again.") from error
+        raise NotFound(f"There is no corpus in {folder}: make one with `workbench corpus build`.") from error
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} cannot be read ({error}): make the corpus anew or copy it again.") from error
+    if not isinstance(values, dict):
+        raise BadInput(f"{path} is no manifest of a corpus: make the corpus anew or copy it again.")
+    if values.get("format") != FORMAT:
+        raise BadInput(
+            f"{path} has format version {values.get('format')!r}, this program reads {FORMAT}: make the corpus anew "
+            "with `workbench corpus build`."
+        )
+    try:
+        return _from_values(values)
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadInput(f"{path} is damaged ({error}): make the corpus anew or copy it again.") from error
+
+
+def _from_values(values: dict[str, Any]) -> Manifest:
+    return Manifest(
+        **{
+            **values,
+            "source": Source(**values["source"]),
+            "counts": Counts.from_json(values["counts"]),
+            "shards": tuple(Shard(**one) for one in values["shards"]),
+            "gazetteer": Gazetteer(**values["gazetteer"]) if values["gazetteer"] else None,
+            "derived_from": Parent(**values["derived_from"]) if values["derived_from"] else None,
+        }
+    )

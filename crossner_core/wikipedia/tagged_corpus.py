@@ -1,0 +1,157 @@
+"""The entity-tagging corpus on disk: its table, its manifest, its figure, and reading it back.
+
+Layout of its folder: `manifest.json` and `sentences/00000.parquet …`, one each a shard of the corpus it was made of.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from crossner_core.errors import BadInput, NotFound
+from crossner_core.schema import LabelledSentence, Sentence, Span, Token
+
+FORMAT = 1
+_INTS = pa.list_(pa.int32())
+TAGGED = pa.schema(
+    [
+        ("id", pa.string()),
+        ("text", pa.string()),
+        ("token_starts", _INTS),  # character offsets in text
+        ("token_ends", _INTS),
+        ("span_starts", _INTS),  # token offsets
+        ("span_ends", _INTS),
+        ("span_types", pa.list_(pa.string())),  # a class in small letters, or ENTITY
+        ("copies", pa.int32()),  # how often an epoch has it
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StepCount:
+    """What is left after a step: sentences, mentions, how many of these are ENTITY, and categories beside ENTITY."""
+
+    step: str
+    sentences: int
+    mentions: int
+    unlabelled: int
+    categories: int
+
+
+@dataclass(frozen=True, slots=True)
+class CategoryCount:
+    """A category's mentions after the filters (`before` balancing) and `after` balancing."""
+
+    category: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaggingFigure:
+    """NER-BERT's figure 1: each category's share of all mentions before and after balancing, most frequent first."""
+
+    categories: tuple[str, ...]
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+
+    @property
+    def shares(self) -> tuple[tuple[float, float], ...]:
+        """Each category's share of the mentions, before and after."""
+        totals = sum(self.before) or 1, sum(self.after) or 1
+        return tuple((old / totals[0], new / totals[1]) for old, new in zip(self.before, self.after, strict=True))
+
+    def to_csv(self) -> str:
+        """Write a row a category: its name, mentions before and after, and their shares in percent."""
+        lines = ["category,before,after,before_percent,after_percent"]
+        for name, old, new, (was, became) in zip(self.categories, self.before, self.after, self.shares, strict=True):
+            lines.append(f"{name},{old},{new},{100 * was:.4f},{100 * became:.4f}")
+        return "\n".join(lines) + "\n"
+
+    def to_markdown(self) -> str:
+        """Write the same as a table."""
+        lines = ["| category | before | after | before % | after % |", "|---|---|---|---|---|"]
+        for name, old, new, (was, became) in zip(self.categories, self.before, self.after, self.shares, strict=True):
+            lines.append(f"| {name} | {old:,} | {new:,} | {100 * was:.2f} | {100 * became:.2f} |")
+        return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class TaggingManifest:
+    """An entity-tagging corpus's own account of itself; `shards` are (file name, sentences, SHA-256)."""
+
+    corpus: str
+    corpus_name: str
+    config: Mapping[str, Any]
+    steps: tuple[StepCount, ...]
+    categories: tuple[CategoryCount, ...]
+    shards: tuple[tuple[str, int, str], ...]
+    format: int = FORMAT
+
+    @property
+    def figure(self) -> TaggingFigure:
+        """The data of the before/after plot."""
+        rows = self.categories
+        return TaggingFigure(
+            tuple(one.category for one in rows), tuple(one.before for one in rows), tuple(one.after for one in rows)
+        )
+
+    def to_json(self) -> str:
+        """Write the manifest as JSON, keys in order."""
+        return json.dumps(asdict(self), indent=1, sort_keys=True, ensure_ascii=False) + "\n"
+
+    @classmethod
+    def read(cls, folder: Path) -> TaggingManifest:
+        """Read a folder's manifest; raise NotFound without one, BadInput for a damaged one or another version."""
+        path = folder / "manifest.json"
+        try:
+            values = json.loads(path.read_bytes())
+        except FileNotFoundError as error:
+            raise NotFound(
+                f"There is no entity-tagging corpus in {folder}: make one with `workbench corpus entity-tagging`."
+            ) from error
+        except (OSError, ValueError) as error:
+            raise BadInput(f"{path} cannot be read ({error}); make the corpus anew.") from error
+        if not isinstance(values, dict) or values.get("format") != FORMAT or "steps" not in values:
+            raise BadInput(f"{path} is no manifest of an entity-tagging corpus of format {FORMAT}; make it anew.")
+        try:
+            return cls(
+                **{
+                    **values,
+                    "steps": tuple(StepCount(**one) for one in values["steps"]),
+                    "categories": tuple(CategoryCount(**one) for one in values["categories"]),
+                    "shards": tuple((name, rows, digest) for name, rows, digest in values["shards"]),
+                }
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise BadInput(f"{path} is damaged ({error}); make the corpus anew.") from error
+
+
+def read_tagged(folder: Path, *, repeat: bool = True) -> Iterator[LabelledSentence]:
+    """Yield the sentences with their spans, each as often as an epoch has it, or once.
+
+    Copies come one after the other: shuffle before training.
+    """
+    for name, _, _ in TaggingManifest.read(folder).shards:
+        path = folder / "sentences" / name
+        try:
+            batches = pq.ParquetFile(path).iter_batches(4096, use_threads=False)
+            for batch in batches:
+                for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                    yield from [_sentence(*row[:-1])] * (row[-1] if repeat else 1)
+        except (OSError, pa.ArrowException) as error:
+            raise BadInput(f"{path} cannot be read ({error}); make the entity-tagging corpus anew.") from error
+
+
+def _sentence(
+    id: str, text: str, starts: list[int], ends: list[int], begins: list[int], stops: list[int], types: list[str]
+) -> LabelledSentence:
+    return LabelledSentence(
+        Sentence(id, text, tuple(map(Token, starts, ends))), tuple(map(Span, begins, stops, types))
+    )  # fmt: skip
