@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from crossner_core.gazetteer.candidates import ScanningSource
+from crossner_core.gazetteer.context import PageContext
 from crossner_core.gazetteer.embedded import SAMPLE, EmbeddedSource
+from crossner_core.gazetteer.explanation import ExplainedCandidate, Explanation
 from crossner_core.gazetteer.matcher import ScanRules
 from crossner_core.gazetteer.merge import Merged, merge
 from crossner_core.gazetteer.preannotate import PreannotationConfig, Preannotator
@@ -15,11 +18,15 @@ __all__ = [
     "Cache",
     "Candidate",
     "EmbeddedSource",
+    "ExplainedCandidate",
+    "Explanation",
     "MemoryCache",
     "Merged",
+    "PageContext",
     "PreannotationConfig",
     "Preannotator",
     "ScanRules",
+    "ScanningSource",
     "Source",
     "SparqlSource",
     "merge",

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from crossner_core.gazetteer.ontology import ancestors
+from crossner_core.gazetteer.ontology import BUILTIN, THING, ClassTree
 from crossner_core.gazetteer.source import VIAS, Candidate
 from crossner_core.gazetteer.titles import local_name
 
@@ -47,21 +47,100 @@ class Resolution:
     resources: int
 
 
-def specific_types(classes: Iterable[str], domain: TypeMap) -> tuple[str, ...]:
+@dataclass(frozen=True, slots=True)
+class ClassRow:
+    """What a domain makes of one class of a gazetteer.
+
+    `via` is the nearest class that the domain maps, itself or one above it, and `type` what it is mapped to; both are
+    None for a class that falls through. `known` tells whether the class is in the ontology.
+    """
+
+    cls: str
+    entities: int
+    known: bool
+    via: str | None
+    type: str | None
+    suggestion: str
+
+
+def type_of_class(dbpedia_class: str, domain: TypeMap, tree: ClassTree = BUILTIN) -> str | None:
+    """Name the type of a class, or of the nearest class above it that the domain maps; None if it falls through."""
+    via = _nearest(local_name(dbpedia_class), domain, tree)
+    return None if via is None else domain.type_for_class(via)
+
+
+def _nearest(name: str, domain: TypeMap, tree: ClassTree) -> str | None:
+    for step in (name, *tree.ancestors(name)):
+        if domain.type_for_class(step) is not None:
+            return step
+    return None
+
+
+def class_rows(counts: Mapping[str, int], domain: TypeMap, tree: ClassTree = BUILTIN) -> tuple[ClassRow, ...]:
+    """Say for every class (name → entities that carry it) what the domain makes of it, most entities first."""
+    via = {name: _nearest(name, domain, tree) for name in counts}
+    below: dict[str, list[str]] = {}
+    fallen: dict[str, int] = {}
+    for name in counts:
+        for step in tree.ancestors(name):
+            if via[name] is None:
+                fallen[step] = fallen.get(step, 0) + 1
+    for name in tree.parents:
+        if domain.type_for_class(name) is not None:
+            for step in tree.ancestors(name):
+                below.setdefault(step, []).append(name)
+    rows = []
+    for name in sorted(counts, key=lambda name: (-counts[name], name)):
+        found = via[name]
+        kind = None if found is None else domain.type_for_class(found)
+        suggestion = _suggestion(name, found, below, fallen, tree)
+        rows.append(ClassRow(name, counts[name], tree.known(name), found, kind, suggestion))
+    return tuple(rows)
+
+
+def fall_through(counts: Mapping[str, int], domain: TypeMap, tree: ClassTree = BUILTIN) -> tuple[ClassRow, ...]:
+    """Return the rows of the classes that have no type in the domain, most entities first."""
+    return tuple(row for row in class_rows(counts, domain, tree) if row.type is None)
+
+
+def _suggestion(
+    name: str, via: str | None, below: Mapping[str, Sequence[str]], fallen: Mapping[str, int], tree: ClassTree
+) -> str:
+    """Say what the domain could do about a class; "" where it is mapped.
+
+    `below` holds the mapped classes below a class, `fallen` how many classes of the gazetteer below it fall through.
+    """
+    if via is not None:
+        return ""
+    if name == THING:
+        return "stands above everything and says nothing"
+    if not tree.known(name):
+        return f"is not in the ontology ({tree.source}): map it by its name, or use an ontology that has it"
+    if mapped := below.get(name):
+        more = f" and {len(mapped) - 3} more" if len(mapped) > 3 else ""
+        return f"too general by itself: the domain maps {', '.join(mapped[:3])}{more} below it"
+    # nothing may be mapped below it, or those types would be called in question
+    wider = [step for step in tree.ancestors(name) if not below.get(step) and fallen.get(step, 0) > 1]
+    if wider:
+        return f"map it, or {wider[-1]}, which stands above {fallen[wider[-1]]} of the classes without a type"
+    return "map it if the domain wants it"
+
+
+def specific_types(classes: Iterable[str], domain: TypeMap, tree: ClassTree = BUILTIN) -> tuple[str, ...]:
     """Return the entity types of the classes or of the nearest mapped classes above them, most spoken for first.
 
-    Left out is a type that stands above another of them, in the class tree or in the domain.
+    Left out is a type that stands above another of them, in the class tree or in the domain. A class that is not in
+    the tree counts only if the domain maps it by name.
     """
     votes: dict[str, int] = {}
     mapped: dict[str, set[str]] = {}
     for item in classes:
-        name = local_name(item)
-        for step in (name, *ancestors(name)):
-            if (kind := domain.type_for_class(step)) is not None:
-                votes[kind] = votes.get(kind, 0) + 1
-                mapped.setdefault(kind, set()).add(step)
-                break
-    above = {step for steps in mapped.values() for name in steps for step in ancestors(name)}
+        step = _nearest(local_name(item), domain, tree)
+        kind = None if step is None else domain.type_for_class(step)
+        if step is not None and kind is not None:
+            votes[kind] = votes.get(kind, 0) + 1
+            mapped.setdefault(kind, set()).add(step)
+    above = {step for steps in mapped.values() for name in steps for step in tree.ancestors(name)}
     lowest = {kind for kind, steps in mapped.items() if steps - above}
     lowest -= {parent for kind in lowest for parent in _parents(kind, domain)}
     return tuple(sorted(lowest, key=lambda kind: (-votes[kind], kind)))
@@ -74,12 +153,12 @@ def _parents(kind: str, domain: TypeMap) -> list[str]:
     return found
 
 
-def resolve(candidates: Sequence[Candidate], domain: TypeMap) -> Resolution | None:
+def resolve(candidates: Sequence[Candidate], domain: TypeMap, tree: ClassTree = BUILTIN) -> Resolution | None:
     """Choose a resource and its type; None if the domain has no type for any.
 
     The resource with the fewest types, then by the way that led to it (a title before a label), then by its URI.
     """
-    typed = [(item, kinds) for item in candidates if (kinds := specific_types(item.classes, domain))]
+    typed = [(item, kinds) for item in candidates if (kinds := specific_types(item.classes, domain, tree))]
     if not typed:
         return None
     candidate, kinds = min(typed, key=lambda pair: (len(pair[1]), VIAS.index(pair[0].via), pair[0].entity))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.gazetteer.titles import collapse, detokenise
@@ -24,8 +25,16 @@ january february march april june july august september october november decembe
 monday tuesday wednesday thursday friday saturday sunday
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
+# Words with a capital that stand beside a name and are none of it: `Senator Lee`, `Ohio Governor`.
+_OFFICES = """
+Mr Mrs Ms Miss Dr Sir Lord Lady Dame President Senator Governor Chancellor Minister King Queen Prince Princess General
+Colonel Captain Judge Justice Professor Bishop Pope Secretary Mayor Representative Congressman Congresswoman MP
+Ambassador Attorney Commissioner Premier Speaker Chairman
+"""
+OFFICES = frozenset(_OFFICES.split()) | {f"{word}s" for word in _OFFICES.split()}
 _CLOSING = frozenset(")]!?.\"'”’")
 _MOST_PLAIN_WORDS = 2  # lower-case words in a name with capitals, stop words not counted
+_LONG = 7  # words; a longer name must end on a capital too
 _OPENING = frozenset("([\"'“‘")
 
 
@@ -33,9 +42,17 @@ _OPENING = frozenset("([\"'“‘")
 class ScanRules:
     """What the scan of unlinked text takes for a possible name."""
 
-    max_tokens: int = field(default=8, metadata={"doc": "longest name with a capital, in tokens"})
+    max_tokens: int = field(default=10, metadata={"doc": "longest name with a capital, in tokens"})
     max_lower_tokens: int = field(default=4, metadata={"doc": "longest name without a capital; 1 or less: none at all"})
     single_lower: bool = field(default=False, metadata={"doc": "also match a single lower-case word"})
+    common_lower: bool = field(
+        default=True,
+        metadata={"doc": "also match a single lower-case word where it names what is written small, such as a genre"},
+    )
+    part_of_longer: bool = field(
+        default=False,
+        metadata={"doc": "also match a single word beside another with a capital: `Lynn` in an unknown `Ann Lynn`"},
+    )
     stop_words: frozenset[str] = field(default=STOP_WORDS, metadata={"doc": "words that are no name, case-folded"})
 
     def __post_init__(self) -> None:
@@ -61,7 +78,105 @@ class NGram:
 
 
 CASE_PROPER, CASE_INITIAL, CASE_LOWER = 1.0, 0.6, 0.75
+CASE_COMMON = 0.5  # a single small word; only a name of what is written small (`jazz`) may be one
 PART_OF_LONGER = 0.5  # times the above
+
+# What the letters of one word say.
+_STOP, _UPPER, _SMALL_FIRST, _SMALL, _CAPITAL, _DIGIT_FIRST = 1, 2, 4, 8, 16, 32
+_STARTS, _OPENS, _WORDLIKE, _CLOSES, _ALPHA, _ALPHA_FIRST, _ALPHA_LAST = 64, 128, 256, 512, 1024, 2048, 4096
+# A stop word in capitals (`US`); one that a small name may begin with (`new wave`); an office.
+_SHOUTED, _SOFT, _OFFICE = 8192, 16384, 32768
+_MAY_START = _STARTS | _OPENS
+_SOFT_WORDS = frozenset({"new"})
+
+
+@lru_cache(maxsize=1 << 17)
+def _letters(word: str, stop_words: frozenset[str]) -> int:
+    first = word[0]
+    folded = word.casefold()
+    return (
+        _STOP * (folded in stop_words)
+        | _SHOUTED * (folded in stop_words and len(word) > 1 and word.isupper())
+        | _SOFT * (word in _SOFT_WORDS)
+        | _OFFICE * (word in OFFICES)
+        | _UPPER * first.isupper()
+        | _SMALL_FIRST * first.islower()
+        | _SMALL * word.islower()
+        | _CAPITAL * (first.isupper() or (first.isalnum() and any(map(str.isupper, word))))
+        | _DIGIT_FIRST * first.isdigit()
+        | _STARTS * first.isalnum()
+        | _OPENS * (word in _OPENING)
+        | _WORDLIKE * any(map(str.isalnum, word))
+        | _CLOSES * (word in _CLOSING)
+        | _ALPHA * any(map(str.isalpha, word))
+        | _ALPHA_FIRST * first.isalpha()
+        | _ALPHA_LAST * word[-1].isalpha()
+    )
+
+
+class Letters:
+    """Judges by the rules which stretches of one sentence's words may be names."""
+
+    def __init__(self, words: Sequence[str], rules: ScanRules) -> None:
+        stop = rules.stop_words
+        self._of = of = [_letters(word, stop) for word in words]
+        self._rules = rules
+        if any(bits & _SHOUTED for bits in of) and any(bits & _SMALL for bits in of):
+            self._of = [bits & ~_STOP if bits & _SHOUTED else bits for bits in of]
+        self._first = next((at for at, bits in enumerate(self._of) if bits & _STARTS), 0)
+
+    def case(self, start: int, end: int) -> float:
+        """Weigh the letters of words `[start, end)` and of their neighbours in (0, 1]; 0 if they can be no name."""
+        of, size = self._of, end - start
+        first, last = of[start], of[end - 1]
+        if not first & _MAY_START or (size == 1 and (first & _STOP or not first & _ALPHA)):
+            return 0.0
+        if size > self._rules.max_tokens:
+            return 0.0
+        case = self._one(first, start) if size == 1 else self._several(of[start:end], first, last, start)
+        if case and (self.continues(start - 1) or self.continues(end)):
+            return case * PART_OF_LONGER if size > 1 or self._rules.part_of_longer else 0.0
+        return case
+
+    def continues(self, at: int) -> bool:
+        """Tell whether the word beside a name looks like more of it: `West` before `Berlin`."""
+        return self._first < at < len(self._of) and self._of[at] & (_UPPER | _STOP | _OFFICE) == _UPPER
+
+    def is_capital(self, at: int) -> bool:
+        """Tell whether there is a word here with a capital first letter that is no stop word."""
+        return 0 <= at < len(self._of) and self._of[at] & (_UPPER | _STOP) == _UPPER
+
+    def _one(self, bits: int, at: int) -> float:
+        if not bits & _STARTS:
+            return 0.0
+        if bits & _CAPITAL:
+            return CASE_INITIAL if at == self._first else CASE_PROPER
+        if self._rules.single_lower:
+            return CASE_LOWER
+        return CASE_COMMON if self._rules.common_lower and bits & _SMALL and bits & _ALPHA_LAST else 0.0
+
+    def _several(self, of: Sequence[int], first: int, last: int, start: int) -> float:
+        if not (first & _STARTS or len(of) > 2) or not last & (_WORDLIKE | _CLOSES):
+            return 0.0
+        if last & _STOP and last & _SMALL:
+            return 0.0
+        # A stop word counts as written with a capital only where the sentence did not ask for one.
+        asked = start == self._first or first & _STOP
+        if (first & _CAPITAL and not asked) or any(bits & _CAPITAL for bits in of[1:]):
+            return CASE_PROPER if self._is_title_like(of, first, last) else 0.0
+        if first & _CAPITAL and not first & _STOP:
+            return CASE_INITIAL
+        if len(of) > self._rules.max_lower_tokens or last & _STOP or first & (_STOP | _SOFT) == _STOP:
+            return 0.0
+        return CASE_LOWER if first & _ALPHA_FIRST and last & _ALPHA_LAST else 0.0
+
+    def _is_title_like(self, of: Sequence[int], first: int, last: int) -> bool:
+        """Tell whether capitals stand as in a title: first, last too in a long one, and few plain words between."""
+        if not first & (_CAPITAL | _DIGIT_FIRST | _OPENS):
+            return False
+        if len(of) > _LONG and not last & _CAPITAL:
+            return False
+        return sum(bits & (_SMALL_FIRST | _STOP) == _SMALL_FIRST for bits in of) <= _MOST_PLAIN_WORDS
 
 
 def names_of(sentence: Sentence, start: int, end: int) -> tuple[str, ...]:
@@ -83,73 +198,12 @@ def free_stretches(sentence: Sentence) -> Iterator[tuple[int, int]]:
 
 def ngrams(sentence: Sentence, rules: ScanRules, *, linked: bool = False) -> list[NGram]:
     """Return the possible names in the unlinked text, with `linked` in all of it, by start, longest first."""
-    words, first = sentence.words, _first_word(sentence.words)
+    words = sentence.words
+    letters = Letters(words, rules)
     found = []
     for low, high in [(0, len(words))] if linked else free_stretches(sentence):
         for start in range(low, high):
             for end in range(min(high, start + rules.max_tokens), start, -1):
-                if case := _case(words[start:end], start == first, rules):
-                    if any(_continues(words, at, first, rules) for at in (start - 1, end)):
-                        case *= PART_OF_LONGER
+                if case := letters.case(start, end):
                     found.append(NGram(start, end, names_of(sentence, start, end), case))
     return found
-
-
-def _continues(words: Sequence[str], at: int, first: int, rules: ScanRules) -> bool:
-    """Tell whether the token beside a name looks like more of it: `West` before `Berlin`."""
-    return first < at < len(words) and words[at][0].isupper() and words[at].casefold() not in rules.stop_words
-
-
-def longest(found: Sequence[NGram], known: Callable[[NGram], bool]) -> list[NGram]:
-    """Choose among n-grams of one sentence those known, leftmost first and of these the longest; none overlap."""
-    chosen: list[NGram] = []
-    at = 0
-    for item in sorted(found, key=lambda item: (item.start, -item.end)):
-        if item.start >= at and known(item):
-            chosen.append(item)
-            at = item.end
-    return chosen
-
-
-def _first_word(words: Sequence[str]) -> int:
-    """Return the index of the first token that is a word, where a capital says little."""
-    return next((at for at, word in enumerate(words) if word[0].isalnum()), 0)
-
-
-def _case(words: Sequence[str], initial: bool, rules: ScanRules) -> float:
-    """Weigh the letters of a possible name in (0, 1]; 0 if it can be none."""
-    first, last = words[0], words[-1]
-    if not (first[0].isalnum() or (first in _OPENING and len(words) > 2)):
-        return 0.0
-    if not (any(char.isalnum() for char in last) or (last in _CLOSING and len(words) > 1)):
-        return 0.0
-    stop = [word.casefold() in rules.stop_words for word in words]
-    if (stop[-1] and last.islower()) or (len(words) == 1 and (stop[0] or not any(char.isalpha() for char in first))):
-        return 0.0
-    capital = [word[0].isupper() or (any(map(str.isupper, word)) and word[0].isalnum()) for word in words]
-    # A stop word counts as written with a capital only where the sentence did not ask for one.
-    evidence = [here and not (at == 0 and (initial or stop[at])) for at, here in enumerate(capital)]
-    if any(evidence):
-        return CASE_PROPER if _is_title_like(words, capital, stop, rules) else 0.0
-    if capital[0] and not stop[0]:
-        return CASE_INITIAL
-    return _lower_case(words, stop, rules)
-
-
-def _is_title_like(words: Sequence[str], capital: Sequence[bool], stop: Sequence[bool], rules: ScanRules) -> bool:
-    """Tell whether capitals stand as in a title: first, and last too in a long one, with few plain words between."""
-    if not (capital[0] or words[0][0].isdigit() or words[0] in _OPENING):
-        return False
-    if len(words) > max(rules.max_lower_tokens, 1) and words[-1][0].islower():
-        return False
-    plain = [word[0].islower() and not small for word, small in zip(words, stop, strict=True)]
-    return sum(plain) <= _MOST_PLAIN_WORDS
-
-
-def _lower_case(words: Sequence[str], stop: Sequence[bool], rules: ScanRules) -> float:
-    """Weigh a stretch without a capital that counts: only several words, none of the outer ones a stop word."""
-    if len(words) == 1:
-        return CASE_LOWER if rules.single_lower else 0.0
-    if len(words) > rules.max_lower_tokens or stop[0] or stop[-1]:
-        return 0.0
-    return CASE_LOWER if words[0][0].isalpha() and words[-1][-1].isalpha() else 0.0

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from crossner_core.schema import Suggestion
 
-PRIORITY = ("link", "model", "dbpedia")
+PRIORITY = ("link", "page", "model", "dbpedia")
 
 
 @dataclass(frozen=True, slots=True)

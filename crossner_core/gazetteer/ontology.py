@@ -1,4 +1,4 @@
-"""The part of the DBpedia ontology's class tree that entity types are made of.
+"""The DBpedia ontology's class tree: which class stands below which, bundled in part or read from the ontology's file.
 
 Endpoints and dumps differ in whether a resource carries only its most specific class or all above it too; the tree
 makes both read alike. Source: https://dbpedia.org/ontology/ (rdfs:subClassOf).
@@ -6,93 +6,270 @@ makes both read alike. Source: https://dbpedia.org/ontology/ (rdfs:subClassOf).
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
 
-# parent: its children
+from crossner_core.errors import BadInput
+from crossner_core.gazetteer.reading import open_binary, unreadable
+from crossner_core.gazetteer.titles import ONTOLOGY
+
+if TYPE_CHECKING:
+    from xml.etree.ElementTree import Element
+
+THING = "Thing"
+FORMATS = (".owl", ".rdf", ".xml", ".nt", ".ttl")
+
+_RDF = "http://www.w3.org/1999/02/22-rdf-syntax-ns#"
+_OWL = "http://www.w3.org/2002/07/owl#"
+_SUBCLASS = "http://www.w3.org/2000/01/rdf-schema#subClassOf"
+
+
+@dataclass(frozen=True)
+class ClassTree:
+    """Classes by name (without their address) and the classes right above each; nothing stands above a top class.
+
+    Build one with `of`, which repairs or cuts what makes no tree and says so in `problems`.
+    """
+
+    parents: Mapping[str, tuple[str, ...]]
+    source: str = "bundled"
+    problems: tuple[str, ...] = ()
+    _above: dict[str, tuple[str, ...]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @classmethod
+    def of(cls, parents: Mapping[str, Iterable[str]], *, source: str) -> ClassTree:
+        """Build a tree: parents nobody declares are matched whatever their case or left out, cycles are cut."""
+        problems: list[str] = []
+        known = _declared(parents, problems)
+        _cut_cycles(known, problems)
+        return cls({name: tuple(above) for name, above in known.items()}, source, tuple(problems))
+
+    def known(self, name: str) -> bool:
+        """Tell whether the tree has the class; `Thing`, which stands above all, is none."""
+        return name in self.parents
+
+    def ancestors(self, name: str) -> tuple[str, ...]:
+        """Return the classes above a class, nearest first; () for a top class and for one it does not have."""
+        if (found := self._above.get(name)) is not None:
+            return found
+        above: list[str] = []
+        level: tuple[str, ...] = (name,)
+        while level:
+            level = tuple(dict.fromkeys(parent for item in level for parent in self.parents.get(item, ())))
+            level = tuple(item for item in level if item not in above and item != name)
+            above += level
+        if name in self.parents:  # what is unknown may be anything, and be asked for without end
+            self._above[name] = tuple(above)
+        return tuple(above)
+
+    def depth(self, name: str) -> int:
+        """Return how many steps a class is below the top by the shortest way; 0 for a top class and an unknown one."""
+        steps: int = 0
+        level: tuple[str, ...] = (name,)
+        while steps < len(self.parents) and all(self.parents.get(item) for item in level):
+            level = tuple(dict.fromkeys(parent for item in level for parent in self.parents[item]))
+            steps += 1
+        return steps
+
+    def descendants(self, names: Iterable[str]) -> tuple[str, ...]:
+        """Return the classes of the tree that are among the names or below one of them, sorted."""
+        tops = frozenset(names)
+        return tuple(sorted(name for name in self.parents if name in tops or not tops.isdisjoint(self.ancestors(name))))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the tree as plain JSON values."""
+        return {"source": self.source, "parents": {name: list(self.parents[name]) for name in sorted(self.parents)}}
+
+    @classmethod
+    def from_json(cls, value: Any) -> ClassTree:
+        """Read what `to_json` wrote; BadInput if it is something else."""
+        try:
+            parents = {str(name): [str(item) for item in above] for name, above in value["parents"].items()}
+            return cls.of(parents, source=str(value["source"]))
+        except (KeyError, TypeError, AttributeError) as error:
+            raise BadInput(
+                "The class tree is no object with `source` and `parents`, written by another version or damaged; "
+                "build the gazetteer again."
+            ) from error
+
+
+def _declared(parents: Mapping[str, Iterable[str]], problems: list[str]) -> dict[str, list[str]]:
+    folded = {name.casefold(): name for name in sorted(parents)}
+    known: dict[str, list[str]] = {}
+    for name in sorted(parents):
+        above = known[name] = []
+        for parent in dict.fromkeys(parents[name]):
+            right = parent if parent in parents else folded.get(parent.casefold())
+            if right is None:
+                problems.append(f"{name}: its parent {parent} is no class of the ontology and is left out")
+            else:
+                if right != parent:
+                    problems.append(f"{name}: its parent {parent} is read as {right}")
+                if right not in above:
+                    above.append(right)
+    return known
+
+
+def _cut_cycles(parents: dict[str, list[str]], problems: list[str]) -> None:
+    """Take out of the lists each step that leads back to where one came from."""
+    done: set[str] = set()
+    for start in parents:
+        path = [start]
+        while path:
+            name = path[-1]
+            step = next((parent for parent in parents[name] if parent not in done), None)
+            if step is None:
+                done.add(path.pop())
+            elif step in path:
+                problems.append(f"{name}: its parent {step} stands below it (a cycle); that step is left out")
+                parents[name].remove(step)
+            else:
+                path.append(step)
+
+
+def read_ontology(path: Path | str) -> ClassTree:
+    """Read the classes of the DBpedia ontology from RDF/XML, N-Triples or Turtle, plain or .xz, .bz2, .gz.
+
+    Equivalent classes and parents outside DBpedia are ignored. BadInput for another format, a damaged file, or one
+    without classes; lesser faults are in the tree's `problems`.
+    """
+    path = Path(path)
+    kind = next((suffix for suffix in reversed(path.suffixes) if suffix in FORMATS), None)
+    if kind is None:
+        raise BadInput(
+            f"{path.name}: an ontology file ends in {', '.join(FORMATS)}, maybe followed by .xz, .bz2 or .gz; "
+            "get it as RDF/XML from https://dbpedia.org/ontology/."
+        )
+    parents: dict[str, list[str]] = {}
+    with unreadable(path, "an ontology"), open_binary(path) as stream:
+        for name, above in _from_xml(stream) if kind in FORMATS[:3] else _from_triples(stream, kind):
+            parents.setdefault(name, []).extend(above)
+    if not parents:
+        raise BadInput(f"{path.name}: holds no class below {ONTOLOGY}; it is no DBpedia ontology.")
+    return ClassTree.of(parents, source=path.name)
+
+
+def _name(iri: str | None) -> str | None:
+    """Return the name of a class of DBpedia, None for any other."""
+    return iri.removeprefix(ONTOLOGY) if iri and iri.startswith(ONTOLOGY) and len(iri) > len(ONTOLOGY) else None
+
+
+def _from_xml(stream: IO[bytes]) -> Iterator[tuple[str, list[str]]]:
+    from xml.etree.ElementTree import iterparse
+
+    for _, element in iterparse(stream, events=("end",)):
+        if element.tag == f"{{{_OWL}}}Class" or _says_class(element):
+            name = _name(element.get(f"{{{_RDF}}}about"))
+            above = [_name(item.get(f"{{{_RDF}}}resource")) for item in element.findall(_tag(_SUBCLASS))]
+            if name is not None:
+                yield name, [item for item in above if item is not None]
+        if element.get(f"{{{_RDF}}}about") is not None:
+            element.clear()
+
+
+def _says_class(element: Element) -> bool:
+    kinds = element.findall(f"{{{_RDF}}}type") if element.tag == f"{{{_RDF}}}Description" else []
+    return any(kind.get(f"{{{_RDF}}}resource") == f"{_OWL}Class" for kind in kinds)
+
+
+def _tag(iri: str) -> str:
+    space, _, name = iri.partition("#")
+    return f"{{{space}#}}{name}"
+
+
+def _from_triples(stream: IO[bytes], kind: str) -> Iterator[tuple[str, list[str]]]:
+    from pyoxigraph import NamedNode, RdfFormat, parse
+
+    for quad in parse(stream, format=RdfFormat.N_TRIPLES if kind == ".nt" else RdfFormat.TURTLE):
+        if not isinstance(quad.subject, NamedNode) or not isinstance(quad.object, NamedNode):
+            continue
+        name = _name(quad.subject.value)
+        if name is not None and quad.predicate.value == f"{_RDF}type" and quad.object.value == f"{_OWL}Class":
+            yield name, []
+        elif name is not None and quad.predicate.value == _SUBCLASS:
+            yield name, [above] if (above := _name(quad.object.value)) is not None else []
+
+
+# parent: its children; `Thing` names the top classes that nothing stands below, or that are entity types themselves
 _TREE = """
-Agent: Person Organisation Family Deity FictionalCharacter
-Person: Academic Ambassador Archeologist Architect Aristocrat Artist Astronaut Athlete BusinessPerson Celebrity Chef
-Person: Cleric Coach Criminal Economist Engineer Historian Journalist Judge Lawyer Linguist MilitaryPerson Model
-Person: Monarch Noble OfficeHolder Orphan Philosopher PoliticianSpouse Politician Presenter Producer Psychologist
-Person: Referee Religious RomanEmperor Royalty Scientist SportsManager Writer MovieDirector TelevisionDirector
-Person: TelevisionPersonality TheatreDirector OrganisationMember HorseTrainer Farmer Egyptologist
-Person: MemberResistanceMovement Youtuber
-Artist: Actor ComedyGroup ComicsCreator Comedian Dancer FashionDesigner Humorist MusicalArtist Painter Photographer
-Artist: Sculptor MusicComposer MusicDirector Instrumentalist BackScene Singer ClassicalMusicArtist
-MusicalArtist: ClassicalMusicComposer
-Actor: VoiceActor
+Thing: Activity Agent Algorithm ArchitecturalStructure Award Biomolecule Browser ChemicalSubstance Cipher Currency
+Thing: Device Disease EthnicGroup Event FileSystem Holiday Language MeanOfTransportation MedicalSpecialty Place Species
+Thing: StarCluster Statistic TopicalConcept UnitOfWork Work
+Agent: Organisation Family Deity FictionalCharacter
+Person: Academic Archeologist Architect Aristocrat Artist Astronaut Athlete BusinessPerson Chef Cleric Coach Criminal
+Person: Economist Engineer Journalist Judge Lawyer Linguist MilitaryPerson Model Monarch Noble OfficeHolder
+Person: Philosopher PoliticianSpouse Politician Presenter Producer Psychologist Referee Religious RomanEmperor Royalty
+Person: Scientist SportsManager Writer MovieDirector TelevisionDirector TheatreDirector OrganisationMember
+Person: HorseTrainer Farmer Egyptologist MemberResistanceMovement Youtuber AmericanLeader
+Artist: Actor ComicsCreator Comedian Dancer FashionDesigner Humorist MusicalArtist Painter Photographer Sculptor
+MusicalArtist: MusicDirector Instrumentalist BackScene Singer ClassicalMusicArtist
+Actor: VoiceActor AdultActor
 Instrumentalist: Guitarist
 Athlete: Boxer Cyclist GolfPlayer Gymnast SoccerPlayer Swimmer TennisPlayer RugbyPlayer Cricketer BasketballPlayer
-Athlete: BaseballPlayer IceHockeyPlayer ChessPlayer Wrestler AmericanFootballPlayer GridironFootballPlayer
-Athlete: WinterSportPlayer MotorsportRacer
-Cleric: Bishop Cardinal ChristianBishop Pope Priest Saint Vicar Archbishop
-Politician: Chancellor Congressman Deputy Governor Lieutenant Mayor MemberOfParliament President PrimeMinister
-Politician: Senator VicePresident VicePrimeMinister AmericanLeader Minister
+Athlete: BaseballPlayer ChessPlayer Wrestler GridironFootballPlayer WinterSportPlayer MotorsportRacer
+Cleric: Cardinal ChristianBishop Pope Priest Saint Vicar
+Politician: Chancellor Congressman Deputy Governor Lieutenant Mayor MemberOfParliament President PrimeMinister Senator
+Politician: VicePresident VicePrimeMinister Minister Ambassador
 Royalty: BritishRoyalty
-Scientist: Biologist Chemist ComputerScientist Entomologist Geologist Mathematician Medician Physicist Professor
+Scientist: Biologist Entomologist Medician Professor
 Writer: Historian MusicComposer Poet ScreenWriter SongWriter PlayWright
-FictionalCharacter: AnimangaCharacter ComicsCharacter DisneyCharacter MythologicalFigure SoapCharacter
-FictionalCharacter: VideogameCharacter
+FictionalCharacter: ComicsCharacter DisneyCharacter MythologicalFigure SoapCharacter
 Organisation: Broadcaster Company EducationalInstitution EmployersOrganisation GeopoliticalOrganisation
 Organisation: GovernmentAgency Group InternationalOrganisation Legislature MilitaryUnit Non-ProfitOrganisation
-Organisation: Parliament PoliticalParty PublicTransitSystem ReligiousOrganisation SportsClub SportsLeague SportsTeam
-Organisation: TermOfOffice TradeUnion TerroristOrganisation SambaSchool GovernmentCabinet
+Organisation: Parliament PoliticalParty ReligiousOrganisation SportsClub SportsLeague SportsTeam TermOfOffice
+Organisation: TradeUnion SambaSchool
 Broadcaster: BroadcastNetwork RadioStation TelevisionStation
-Company: Airline Bank Brewery BusCompany LawFirm Publisher RecordLabel Winery
-EducationalInstitution: College Library School University MedicalSchool
-Group: Band
+Company: Bank Brewery LawFirm Publisher RecordLabel Winery PublicTransitSystem
+EducationalInstitution: College Library School University
+Group: Band ComedyGroup
 Non-ProfitOrganisation: RecordOffice
-SportsTeam: BaseballTeam BasketballTeam CricketTeam HockeyTeam NationalSoccerClub RugbyClub SoccerClub
-SportsTeam: AmericanFootballTeam
-Place: ArchitecturalStructure CelestialBody Cemetery ConcentrationCamp CountrySeat Garden HistoricPlace
-Place: HistoricalPlace Monument NaturalPlace Park PopulatedPlace ProtectedArea SiteOfSpecialScientificInterest
-Place: WineRegion WorldHeritageSite
-Location: Place
-ArchitecturalStructure: AmusementParkAttraction Arena Building Gate Infrastructure MilitaryStructure SportFacility
-ArchitecturalStructure: Stadium Tower Venue Square
-Building: Casino Castle Factory HistoricBuilding Hospital Hotel Lighthouse Museum Prison ReligiousBuilding
-Building: Restaurant ShoppingMall Skyscraper Theatre
-ReligiousBuilding: Abbey Cathedral Church Monastery Mosque Shrine Synagogue Temple
-Infrastructure: Airport Bridge Dam Port PowerStation Road RailwayStation RouteOfTransportation Station Tunnel
-Venue: Cinema Theatre
+SportsTeam: BaseballTeam BasketballTeam CricketTeam HockeyTeam AmericanFootballTeam
+Place: CelestialBody Cemetery ConcentrationCamp CountrySeat Garden HistoricPlace NaturalPlace Park PopulatedPlace
+Place: ProtectedArea SiteOfSpecialScientificInterest WineRegion WorldHeritageSite
+ArchitecturalStructure: AmusementParkAttraction Arena Building Infrastructure MilitaryStructure SportFacility Tower
+ArchitecturalStructure: Square Monument Tunnel
+Building: Casino Castle Factory HistoricBuilding Hospital Hotel Museum Prison ReligiousBuilding Restaurant
+Building: ShoppingMall Skyscraper Venue
+ReligiousBuilding: Church Monastery Mosque Shrine Synagogue Temple
+Infrastructure: Airport Dam Port PowerStation RouteOfTransportation Station
+Venue: Cinema Theatre Stadium
 CelestialBody: Asteroid Constellation Galaxy Planet Satellite Star Nebula Swarm
 NaturalPlace: Archipelago BodyOfWater Cape Cave Crater Desert Forest Glacier Mountain MountainPass MountainRange
 NaturalPlace: Valley Volcano
 BodyOfWater: Bay Lake Ocean Sea Stream
 Stream: Canal River
-PopulatedPlace: Agglomeration Community Continent Country HistoricalRegion Intercommunality Island Locality Region
-PopulatedPlace: Settlement State Street Territory
-Country: HistoricalCountry SovereignState
-Region: AdministrativeRegion ClericalAdministrativeRegion GovernmentalAdministrativeRegion NaturalRegion
-AdministrativeRegion: Department District Municipality Province Prefecture
-Settlement: CapitalOfRegion CityDistrict HistoricalSettlement Town Village City
-Work: Annotation Archive Article ArtisticGenre Artwork CartoonSeries CollectionOfValuables Database Document Film
-Work: LineOfFashion MusicalWork Musical Opera RadioProgram Software TelevisionEpisode TelevisionSeason
-Work: TelevisionShow WrittenWork Website
-Artwork: Painting Sculpture Statue
-MusicalWork: Album ArtistDiscography ClassicalMusicComposition EurovisionSongContestEntry NationalAnthem Single Song
-Software: OperatingSystem ProgrammingLanguage VideoGame
-WrittenWork: Biography Book Comic Drama Essay Law Letter Manga Manuscript MultiVolumePublication Periodical
-WrittenWork: PeriodicalLiterature Play Poem Quote Treaty Scripture
+PopulatedPlace: Agglomeration Community Continent Country Intercommunality Island Locality Region Settlement State
+PopulatedPlace: Street Territory
+Country: HistoricalCountry
+Region: AdministrativeRegion NaturalRegion HistoricalRegion
+AdministrativeRegion: ClericalAdministrativeRegion GovernmentalAdministrativeRegion
+Settlement: CityDistrict HistoricalSettlement Town Village City
+Work: Artwork CollectionOfValuables Database Document Film LineOfFashion MusicalWork RadioProgram Software
+Work: TelevisionEpisode TelevisionSeason TelevisionShow WrittenWork Website
+Artwork: Painting Sculpture
+MusicalWork: Album ArtistDiscography ClassicalMusicComposition NationalAnthem Single Song Musical Opera
+Software: VideoGame
+WrittenWork: Book Comic Drama Law Letter MultiVolumePublication PeriodicalLiterature Play Poem Quote Treaty Annotation
+WrittenWork: Article
 Book: Novel
 Novel: LightNovel
 PeriodicalLiterature: AcademicJournal Magazine Newspaper UndergroundJournal
-Event: LifeCycleEvent NaturalEvent SocietalEvent SpaceMission
+Event: LifeCycleEvent NaturalEvent SocietalEvent Competition
 SocietalEvent: AcademicConference Attack Convention Election FilmFestival HistoricalEvent MilitaryConflict
-SocietalEvent: MusicFestival Rebellion SportsEvent Referendum Meeting Competition
-SportsEvent: FootballMatch GrandPrix NationalFootballLeagueEvent Olympics OlympicEvent Race Tournament
-SportsEvent: WrestlingEvent
-TopicalConcept: AcademicSubject ArtisticGenre Genre PhilosophicalConcept PoliticalConcept ScientificConcept Theorem
-TopicalConcept: Type Algorithm Ideology MathematicalConcept
-Genre: LiteraryGenre MovieGenre MusicGenre
+SocietalEvent: MusicFestival Rebellion SportsEvent Meeting SpaceMission
+SportsEvent: FootballMatch GrandPrix NationalFootballLeagueEvent Olympics Race Tournament WrestlingEvent
+TopicalConcept: AcademicSubject Genre PhilosophicalConcept PoliticalConcept ScientificConcept Type Ideology
+TopicalConcept: MathematicalConcept
+Genre: LiteraryGenre MovieGenre MusicGenre ArtisticGenre
 Award: Decoration NobelPrize
 ChemicalSubstance: ChemicalCompound ChemicalElement Drug Mineral
 Biomolecule: Enzyme Gene Hormone Protein Lipid Polysaccharide
-Gene: HumanGene MouseGene
-Protein: Enzyme
-Species: Archaea Bacteria Eukaryote Virus
+Gene: HumanGene
+Species: Archaea Bacteria Eukaryote
 Eukaryote: Animal Fungus Plant
-Animal: Bird Fish Insect Mammal Reptile Amphibian
+Animal: Bird Fish Insect Mammal Reptile Amphibian Person
 Device: Battery Camera Engine InformationAppliance Instrument MobilePhone Weapon Robot
 MeanOfTransportation: Aircraft Automobile Locomotive Ship Spacecraft Train Rocket SpaceShuttle SpaceStation
 Activity: Game Sport
@@ -100,39 +277,50 @@ Game: BoardGame CardGame
 SportsManager: SoccerManager
 SportsLeague: SoccerLeague
 Tournament: SoccerTournament
-City: Capital
+City: Capital CapitalOfRegion
 NaturalEvent: Earthquake
 Drug: CombinationDrug MonoclonalAntibody Vaccine
-Swarm: Globularswarm Openswarm StarCluster
+Swarm: Globularswarm Openswarm
 Star: BrownDwarf
 UnitOfWork: Case
 Case: LegalCase
 LegalCase: SupremeCourtOfTheUnitedStatesCase
 Instrument: Guitar
-Comic: ComicStrip
+Comic: ComicStrip Manga
 Database: BiologicalDatabase
-MotorsportRacer: FormulaOneRacer
-AcademicSubject: MedicalSpecialty
+MotorsportRacer: RacingDriver
+WinterSportPlayer: IceHockeyPlayer
+GridironFootballPlayer: AmericanFootballPlayer
+ChristianBishop: Archbishop
+ComicsCharacter: AnimangaCharacter
+GovernmentAgency: GovernmentCabinet
+PublicTransitSystem: Airline BusCompany
+SoccerClub: NationalSoccerClub
+SportsClub: RugbyClub SoccerClub
+Tower: Lighthouse
+RouteOfTransportation: Bridge Road
+Station: RailwayStation
+GovernmentalAdministrativeRegion: Department District Municipality Province Prefecture
+CollectionOfValuables: Archive
+Song: EurovisionSongContestEntry
+Language: ProgrammingLanguage
+Olympics: OlympicEvent
+RacingDriver: FormulaOneRacer
 """
 
 
-@lru_cache(maxsize=1)
-def _parents() -> dict[str, tuple[str, ...]]:
-    parents: dict[str, tuple[str, ...]] = {}
+def _builtin() -> ClassTree:
+    parents: dict[str, list[str]] = {}
     for line in _TREE.strip().splitlines():
         parent, children = line.split(": ")
         for child in children.split():
-            parents[child] = (*parents.get(child, ()), parent)
-    return parents
+            parents.setdefault(child, []).extend([parent] if parent != THING else [])
+    return ClassTree.of(parents, source="bundled")
 
 
-@lru_cache(maxsize=4096)
+BUILTIN = _builtin()
+
+
 def ancestors(name: str) -> tuple[str, ...]:
-    """Return the classes above a class (names without their address), nearest first; () if it is not in the tree."""
-    found: list[str] = []
-    level: tuple[str, ...] = (name,)
-    while level:
-        level = tuple(dict.fromkeys(parent for item in level for parent in _parents().get(item, ())))
-        level = tuple(item for item in level if item not in found and item != name)
-        found += level
-    return tuple(found)
+    """Return the classes above a class in the bundled tree, nearest first; () if it is not in it."""
+    return BUILTIN.ancestors(name)

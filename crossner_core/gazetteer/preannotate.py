@@ -1,24 +1,28 @@
-"""Pre-annotation: links and a scan of the unlinked text, typed by what DBpedia says."""
+"""Pre-annotation: links, a page's repeated names and a scan of the unlinked text, typed by what gazetteers say."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import NamedTuple
 
-from crossner_core.errors import EndpointUnavailable, InvalidConfig, UnknownType
-from crossner_core.gazetteer.classes import Resolution, TypeMap, resolve
-from crossner_core.gazetteer.matcher import NGram, ScanRules, longest, ngrams
-from crossner_core.gazetteer.merge import merge
-from crossner_core.gazetteer.queries import Answers
-from crossner_core.gazetteer.source import TITLE_VIAS, VIAS, CachingSource, Candidate, Source, Via
+from crossner_core.errors import InvalidConfig, UnknownType
+from crossner_core.gazetteer.candidates import Knowledge, Option, Options
+from crossner_core.gazetteer.classes import TypeMap
+from crossner_core.gazetteer.context import NO_SIGNALS, PageContext, Signals, stems_of
+from crossner_core.gazetteer.disambiguation import Choice, choose
+from crossner_core.gazetteer.explanation import Explanation, explanation
+from crossner_core.gazetteer.matcher import ScanRules, ngrams
+from crossner_core.gazetteer.places import DBPEDIA, LINK, PAGE, Place, Words, best_links, leftmost_longest
+from crossner_core.gazetteer.propagation import PageNames
+from crossner_core.gazetteer.scoring import LINK_SCORE, UNTYPED, link_score, scan_score
+from crossner_core.gazetteer.source import Source
 from crossner_core.gazetteer.titles import title_of
-from crossner_core.schema import Link, Sentence, Suggestion
+from crossner_core.schema import Link, Mention, Sentence, Suggestion
 
-LINK, DBPEDIA = "link", "dbpedia"
-VIA_SCORE: Mapping[Via, float] = {"title": 0.9, "redirect": 0.8, "label": 0.8, "name": 0.65}
-LINK_SCORE = 0.95
-DESCRIBED = 0.5  # times a link's score
+_REMEMBERED = 1 << 16
 log = logging.getLogger(__name__)
 
 
@@ -28,6 +32,10 @@ class PreannotationConfig:
 
     links: bool = field(default=True, metadata={"doc": "type the text of links by the page they point to"})
     scan: bool = field(default=True, metadata={"doc": "look for names outside links, or everywhere without links"})
+    propagate: bool = field(
+        default=True,
+        metadata={"doc": "on a whole page, look for later mentions of linked entities and of the page's own subject"},
+    )
     untyped_link: str | None = field(
         default=None,
         metadata={"doc": "entity type of links whose page has no type in this domain; none: no suggestion"},
@@ -43,99 +51,284 @@ class PreannotationConfig:
             raise InvalidConfig(f"Pre-annotation: chunk is {self.chunk}, must be 1 or more.")
 
 
+class _Known(NamedTuple):
+    """What a name may mean and what it means without any signals; a rival can win only by its entity or its stems."""
+
+    options: Options
+    choice: Choice
+    entities: frozenset[str] = frozenset()
+    stems: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, options: Options, *, typed: bool) -> _Known:
+        choice = choose(options, typed=typed)
+        if len(options) == 1:
+            return cls(options, choice)
+        stems = frozenset().union(*(one.stems for one in options))
+        return cls(options, choice, frozenset(one.entity for one in options), stems)
+
+    def settled(self, signals: Signals, *, typed: bool) -> Choice:
+        """Choose by the signals, where they say anything about the options."""
+        if self.entities.isdisjoint(signals.linked) and self.stems.isdisjoint(signals.stems):
+            return self.choice
+        return choose(self.options, signals, typed=typed)
+
+
+_Found = dict[tuple[int, int], tuple[float, _Known]]  # token range → how its letters look, what it may mean
+
+
+class _Row(NamedTuple):
+    """A sentence with the places of its links, and those in its plain text where a name may stand."""
+
+    words: Words
+    links: list[Place]
+    places: list[Place]
+
+
+class _Page(NamedTuple):
+    """What one call knows around its sentences: signals, and in page mode the names given so far."""
+
+    signals: Signals
+    names: PageNames | None
+    pages: Mapping[str, Options]
+
+
 class Preannotator:
-    """Suggests entities from gazetteer sources; a name is taken from the first source that knows a class of it.
+    """Finds names by gazetteer sources; a name is taken from the first source that knows a class of it.
 
     A source that is unavailable is reported once a call through `on_problem` (by default the log) and passed over,
     so that one endpoint that is down costs suggestions, never work. Same input and answers, same suggestions.
+    Without a domain mentions carry classes and no type.
     """
 
     def __init__(
         self,
         sources: Sequence[Source],
-        domain: TypeMap,
+        domain: TypeMap | None,
         config: PreannotationConfig | None = None,
         *,
         on_problem: Callable[[str], None] = log.warning,
     ) -> None:
-        self._sources, self._domain = tuple(sources), domain
-        self._config, self._report = config or PreannotationConfig(), on_problem
-        if (untyped := self._config.untyped_link) is not None and untyped not in domain.type_names:
-            raise UnknownType(
-                f"Pre-annotation: untyped_link is {untyped!r}; this domain has {', '.join(domain.type_names)}."
-            )
+        self._config, self._typed = config or PreannotationConfig(), domain is not None
+        self._knowledge = Knowledge(sources, domain, on_problem)
+        self._known = lru_cache(maxsize=_REMEMBERED)(self._known_of)
+        names = domain.type_names if domain is not None else ()
+        if (untyped := self._config.untyped_link) is not None and untyped not in names:
+            has = f"this domain has {', '.join(names)}" if names else "there is no domain"
+            raise UnknownType(f"Pre-annotation: untyped_link is {untyped!r}; {has}.")
 
     def suggest(self, sentences: Iterable[Sentence]) -> list[tuple[Suggestion, ...]]:
-        """Return the suggestions of each sentence, in order, none overlapping another."""
-        rows, down = list(sentences), set[str]()
-        found: list[tuple[Suggestion, ...]] = []
+        """Return the suggestions of each sentence, in order, none overlapping another.
+
+        Every sentence stands for itself; they may come from many pages.
+        """
+        return [tuple(_suggestions(row)) for row in self._read(list(sentences), None)]
+
+    def mentions(
+        self, sentences: Iterable[Sentence], *, context: PageContext | None = None
+    ) -> list[tuple[Mention, ...]]:
+        """Return the known names of each sentence, in order, none overlapping another, with a type or without.
+
+        With `context` the sentences are those of one page in their order: its links and categories then tell what
+        an ambiguous name means, and what it named once is found again. Without, every sentence stands for itself.
+        """
+        return [tuple(map(_mention, row)) for row in self._read(list(sentences), context)]
+
+    def explain(
+        self, sentence: Sentence, context: PageContext | None = None, *, before: Sequence[Sentence] = ()
+    ) -> list[Explanation]:
+        """Say of every place that was considered what came of it and why, by start, longest first.
+
+        `before` are the page's earlier sentences, for what it has named already.
+        """
+        *_, row = self._rows([*before, sentence], context)
+        won = self._won(row)
+        places = [*row.links, *row.places, *(self._refused(row.words) if self._config.scan else ())]
+        places.sort(key=lambda one: (one.start, -one.end, one.source))
+        return [explanation(place, sentence, won, self._config.min_score) for place in places]
+
+    def _read(self, rows: Sequence[Sentence], context: PageContext | None) -> Iterator[list[Place]]:
+        """Yield the winning places of each sentence."""
+        return map(self._won, self._rows(rows, context))
+
+    def _won(self, row: _Row) -> list[Place]:
+        won = leftmost_longest(row.places)
+        if row.links:
+            won = sorted([*best_links(row.links), *won], key=lambda one: one.start)
+        least = self._config.min_score
+        return [one for one in won if one.score >= least and (one.choice is not None or one.type is not None)]
+
+    def _rows(self, rows: Sequence[Sentence], context: PageContext | None) -> Iterator[_Row]:
+        """Yield the places of each sentence where a name may stand."""
+        down = set[str]()
+        page = self._page(rows, context, down) if context is not None else None
         for at in range(0, len(rows), self._config.chunk):
-            found += self._chunk(rows[at : at + self._config.chunk], down)
-        return found
+            chunk = rows[at : at + self._config.chunk]
+            pages = page.pages if page is not None else self._pages_of(chunk, down)
+            for number, (words, found) in enumerate(self._prepared(chunk, down), start=at):
+                linked = words.sentence.links if self._config.links else ()
+                links = [self._link(words.sentence, one, pages) for one in linked]
+                signals = page.signals if page is not None else _own_signals(links)
+                places = [place for key, known in found.items() if (place := self._scanned(words, key, known, signals))]
+                if page is not None and page.names is not None:
+                    places = _repeated(words, page.names, number, links, places)
+                yield _Row(words, links, places)
 
-    def _chunk(self, sentences: Sequence[Sentence], down: set[str]) -> list[tuple[Suggestion, ...]]:
-        config = self._config
-        scans = [ngrams(item, config.rules, linked=not config.links) if config.scan else [] for item in sentences]
-        names = {name for scan in scans for item in scan for name in item.names}
-        links = [link for sentence in sentences for link in sentence.links] if config.links else []
-        pages = self._look_up(sorted({title_of(link.target) for link in links}), TITLE_VIAS, down)
-        answers = self._look_up(sorted(names), frozenset(VIAS), down)
-        found = []
-        for sentence, scan in zip(sentences, scans, strict=True):
-            layers = list(self._of_links(sentence, pages)), list(self._of_scan(scan, answers))
-            best = merge(*layers).best
-            found.append(tuple(item for item in best if item.score >= config.min_score))
-        return found
+    def _pages_of(self, rows: Sequence[Sentence], down: set[str], *more: str) -> dict[str, Options]:
+        """Look up the pages that links lead to, if links count, and those of further titles."""
+        links = (link for row in rows for link in row.links) if self._config.links else ()
+        titles = {*(title_of(link.target) for link in links), *more}
+        return self._knowledge.pages(sorted(titles), down) if titles else {}
 
-    def _look_up(self, names: Sequence[str], vias: frozenset[Via], down: set[str]) -> Answers:
-        """Ask the sources in turn, each for the names that those before it did not know in one of these ways."""
-        answers: Answers = {}
-        for source in self._sources:
-            missing = [name for name in names if name not in answers]
-            if not missing:
-                break
-            for name, found in self._ask(source, missing, down).items():
-                if usable := tuple(item for item in found if item.via in vias):
-                    answers[name] = usable
-        return answers
+    def _page(self, rows: Sequence[Sentence], context: PageContext, down: set[str]) -> _Page:
+        config, title = self._config, title_of(context.title)
+        pages = self._pages_of(rows, down, title)
+        targets = {title_of(link.target) for row in rows for link in row.links} if config.links else set[str]()
+        linked = targets | {option.entity for target in targets for option in pages.get(target, ())}
+        names = PageNames(config.rules) if config.propagate else None
+        if subject := pages.get(title):
+            option = choose(subject, typed=self._typed).option
+            linked |= {option.entity}
+            if names is not None:
+                names.add_subject(option)
+        return _Page(Signals(frozenset(linked), stems_of(context.categories)), names, pages)
 
-    def _ask(self, source: Source, names: Sequence[str], down: set[str]) -> Answers:
-        if source.name not in down:
-            try:
-                return source.lookup(names)
-            except EndpointUnavailable as error:
-                down.add(source.name)
-                self._report(str(error))
-        return source.cached(names) if isinstance(source, CachingSource) else {}
+    def _prepared(self, chunk: Sequence[Sentence], down: set[str]) -> Iterator[tuple[Words, _Found]]:
+        """Yield each sentence with the known names in its plain text."""
+        config, knowledge = self._config, self._knowledge
+        prepared = [Words(row, config.rules, links=config.links) for row in chunk]
+        scans: list[_Found] = self._scan(prepared) if config.scan else [{} for _ in prepared]
+        if config.scan and knowledge.asking:
+            for found, asked in zip(scans, self._asked(prepared, scans, down), strict=True):
+                found |= asked
+        yield from zip(prepared, scans, strict=True)
 
-    def _of_links(self, sentence: Sentence, pages: Answers) -> Iterator[Suggestion]:
-        for link in sentence.links if self._config.links else ():
-            if resolved := resolve(pages.get(title_of(link.target), ()), self._domain):
-                score = LINK_SCORE * VIA_SCORE[resolved.candidate.via] / VIA_SCORE["title"] / resolved.types
-                if _is_described(sentence.surface(link.start, link.end), link.target):
-                    score *= DESCRIBED
-                yield _suggestion(link, resolved.type, LINK, score, resolved.candidate)
-            elif self._config.untyped_link is not None:
-                yield _suggestion(link, self._config.untyped_link, LINK, 0.5 * LINK_SCORE, None)
+    # links
 
-    def _of_scan(self, scan: Sequence[NGram], answers: Answers) -> Iterator[Suggestion]:
-        """Type the longest known names; one that the domain has no type for still covers the shorter ones in it."""
-        candidates = {item: next((found for name in item.names if (found := answers.get(name))), ()) for item in scan}
-        for item in longest(scan, lambda item: bool(candidates[item])):
-            if resolved := resolve(candidates[item], self._domain):
-                yield _suggestion(item, resolved.type, DBPEDIA, _scan_score(item, resolved), resolved.candidate)
+    def _link(self, sentence: Sentence, link: Link, pages: Mapping[str, Options]) -> Place:
+        options = pages.get(title_of(link.target), ())
+        choice = choose(options, typed=self._typed) if options else None
+        if choice is None or (choice.type is None and self._config.untyped_link is not None):
+            untyped = self._config.untyped_link
+            score = UNTYPED * LINK_SCORE
+            return Place(link.start, link.end, LINK, score, choice, options, untyped, target=link.target)
+        surface = sentence.surface(link.start, link.end)
+        types = len({kind for option in options for kind in option.types})
+        score = link_score(surface, link.target, choice.option.way, types)
+        return Place(link.start, link.end, LINK, score, choice, options, choice.type, target=link.target)
+
+    # names in plain text
+
+    def _known_of(self, at: int, key: int) -> _Known | None:
+        options = self._knowledge.options_of_key(at, key)
+        return _Known.of(options, typed=self._typed) if options else None
+
+    def _scan(self, rows: Sequence[Words]) -> list[_Found]:
+        """Return for each sentence the places where scanning sources know a name and its letters look like one."""
+        scans: list[_Found] = [{} for _ in rows]
+        known_of = self._known
+        for at, source in self._knowledge.scanning:
+            for words, found, matches in zip(rows, scans, source.matches([one.ours for one in rows]), strict=True):
+                place_of, case_of = words.place, words.letters.case
+                for start, end, key in matches:
+                    place = place_of(start, end)
+                    if place is None or place in found or not (case := case_of(*place)):
+                        continue
+                    if (known := known_of(at, key)) is not None:
+                        found[place] = case, known
+        return scans
+
+    def _refused(self, words: Words) -> Iterator[Place]:
+        """Yield the places where scanning sources know a name that is not written like one."""
+        for at, source in self._knowledge.scanning:
+            for start, end, key in source.matches([words.ours])[0]:
+                place = words.place(start, end)
+                if place is None or words.letters.case(*place) or (known := self._known(at, key)) is None:
+                    continue
+                yield Place(*place, DBPEDIA, 0.0, known.choice, known.options, known.choice.type, 0.0)
+
+    def _asked(
+        self,
+        prepared: Sequence[Words],
+        scans: Sequence[_Found],
+        down: set[str],
+    ) -> list[_Found]:
+        """Look n-grams up in the sources that cannot scan, but for those that a source before them knows."""
+        knowledge, config = self._knowledge, self._config
+        first = knowledge.asking[0][0]
+        before = any(at < first for at, _ in knowledge.scanning)
+        grams = [
+            [
+                one
+                for one in ngrams(words.sentence, config.rules, linked=not config.links)
+                if not before or (one.start, one.end) not in found
+            ]
+            for words, found in zip(prepared, scans, strict=True)
+        ]
+        answers = knowledge.names({name for row in grams for one in row for name in one.names}, down)
+        rows = []
+        for row in grams:
+            known: _Found = {}
+            for one in row:
+                if (answer := next((answers[name] for name in one.names if name in answers), None)) is not None:
+                    known[one.start, one.end] = one.case, _Known.of(answer[1], typed=self._typed)
+            rows.append(known)
+        return rows
+
+    def _scanned(
+        self, words: Words, key: tuple[int, int], found: tuple[float, _Known], signals: Signals
+    ) -> Place | None:
+        """Settle what a known name means; None for a small word that names nothing written small."""
+        (start, end), (case, known) = key, found
+        choice = known.settled(signals, typed=self._typed)
+        option = choice.option
+        if end - start == 1 and words.words[start].islower() and not self._may_be_small(option, signals):
+            return None
+        score = scan_score(option.way, case, choice.share, choice.resource_share, end - start)
+        return Place(start, end, DBPEDIA, score, choice, known.options, choice.type, case)
+
+    def _may_be_small(self, option: Option, signals: Signals) -> bool:
+        """Tell whether a single small word may name this: `jazz`; `reel` for Reel (dance) only if the page says so."""
+        if self._config.rules.single_lower:
+            return True
+        if not option.is_common:
+            return False
+        is_plain = option.way not in ("suffix", "name")
+        return is_plain or option.entity in signals.linked or not option.stems.isdisjoint(signals.stems)
 
 
-def _is_described(surface: str, target: str) -> bool:
-    """Tell whether link text speaks of a page without naming it: `the country` for United States."""
-    title = title_of(target)
-    return surface.islower() and title[1:] != title[1:].lower() and surface != title
+def _repeated(words: Words, names: PageNames, at: int, links: Sequence[Place], places: Sequence[Place]) -> list[Place]:
+    """Add the places that repeat a name of the page, in place of what the scan says there; learn from the links."""
+    sentence = words.sentence
+    for link in sorted(links, key=lambda one: one.start):
+        if link.choice is not None:
+            names.add_link(sentence.surface(link.start, link.end), link.target, link.choice.option, at, link.end)
+    found = {(one.start, one.end): one for one in places}
+    for start, end, name in names.found(words.words, words.letters, at):
+        if words.is_free(start, end):
+            choice = Choice(name.option, name.type, 1.0, 1.0, "the page named it before")
+            case, old = words.letters.case(start, end), found.get((start, end))
+            score = name.score(goes_on=words.letters.continues(end))
+            rivals = (one for one in old.options if one.entity != name.option.entity) if old is not None else ()
+            found[start, end] = Place(start, end, PAGE, score, choice, (name.option, *rivals), name.type, case)
+    return list(found.values())
 
 
-def _scan_score(item: NGram, resolved: Resolution) -> float:
-    """Weigh a match by how the name led to the resource, by its letters and by the rivals of that choice."""
-    return VIA_SCORE[resolved.candidate.via] * item.case / (resolved.types * resolved.resources**0.5)
+def _own_signals(links: Sequence[Place]) -> Signals:
+    linked = frozenset(one.choice.option.entity for one in links if one.choice is not None)
+    return Signals(linked) if linked else NO_SIGNALS
 
 
-def _suggestion(at: Link | NGram, kind: str, source: str, score: float, candidate: Candidate | None) -> Suggestion:
-    return Suggestion(at.start, at.end, kind, source, round(score, 4), candidate.entity if candidate else None)
+def _suggestions(row: Sequence[Place]) -> Iterator[Suggestion]:
+    for one in row:
+        if one.type is not None:
+            typed = one.choice is not None and one.choice.type is not None
+            entity = one.choice.option.address if one.choice is not None and typed else None
+            yield Suggestion(one.start, one.end, one.type, one.source, round(one.score, 4), entity)
+
+
+def _mention(one: Place) -> Mention:
+    option = one.choice.option if one.choice is not None else None
+    entity = option.entity if option is not None else title_of(one.target)
+    classes = option.classes if option is not None else ()
+    return Mention(one.start, one.end, entity, classes, one.type, one.source, round(one.score, 4))

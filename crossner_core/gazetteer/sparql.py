@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from crossner_core.errors import EndpointUnavailable, InvalidConfig
 from crossner_core.gazetteer import transport
+from crossner_core.gazetteer.asking import Asker
 from crossner_core.gazetteer.breaker import CircuitBreaker, breaker_for
 from crossner_core.gazetteer.queries import Answers, Query, check_language, label_query, read_answers, title_query
 from crossner_core.gazetteer.source import Cache, Candidate
@@ -40,17 +41,15 @@ class SparqlSource:
         breaker: CircuitBreaker | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        for what, value in (("timeout", timeout), ("deadline", deadline), ("batch_size", batch_size)):
+        for what, value in (("deadline", deadline), ("batch_size", batch_size)):
             if not value > 0:
                 raise InvalidConfig(f"SPARQL {what} is {value}, must be above 0.")
-        for what, value in (("retries", retries), ("backoff", backoff)):
-            if not value >= 0:
-                raise InvalidConfig(f"SPARQL {what} is {value}, must be 0 or more.")
-        self.endpoint = transport.check_endpoint(endpoint)
-        self._cache, self._timeout, self._deadline = cache, timeout, deadline
-        self._batch_size, self._retries, self._backoff = batch_size, retries, backoff
-        self._max_rows, self._language = max_rows, check_language(language)
-        self._rng, self._sleep = rng, sleep
+        self._asker = Asker(
+            endpoint, timeout=timeout, retries=retries, backoff=backoff, max_rows=max_rows, rng=rng, sleep=sleep
+        )
+        self.endpoint = self._asker.endpoint
+        self._cache, self._deadline = cache, deadline
+        self._batch_size, self._language = batch_size, check_language(language)
         self._breaker = breaker or breaker_for(endpoint)
 
     @property
@@ -124,28 +123,9 @@ class SparqlSource:
         """Ask for a batch; halve it for as long as its answer comes back cut short."""
         query = build(names)
         try:
-            return read_answers(query, self._patiently(query, until))
+            return read_answers(query, self._asker.rows(query.text, until))
         except transport.Incomplete:
             if len(names) == 1:  # cannot be halved: once more, then it is an error
-                return read_answers(query, self._patiently(query, until))
+                return read_answers(query, self._asker.rows(query.text, until))
         middle = len(names) // 2
         return self._complete(names[:middle], build, until) | self._complete(names[middle:], build, until)
-
-    def _patiently(self, query: Query, until: float) -> list[dict[str, str]]:
-        """Send a query again after what may pass, each time later, with jitter, within the deadline."""
-        attempt = 0
-        while True:
-            left = until - time.monotonic()
-            if left <= 0:
-                raise transport.Transient(f"no complete answer within {self._deadline:g} s")
-            try:
-                return transport.ask(
-                    self.endpoint, query.text, timeout=min(self._timeout, left), max_rows=self._max_rows
-                )
-            except transport.Transient as error:
-                pause = self._backoff * 2**attempt * (0.5 + self._rng.random())
-                pause = max(pause, error.retry_after or 0.0)
-                attempt += 1
-                if attempt > self._retries or time.monotonic() + pause >= until:
-                    raise
-            self._sleep(pause)

@@ -20,6 +20,7 @@ from crossner_core.gazetteer.queries import read_rows
 
 AGENT = "crossner-workbench/0.1 (SPARQLWrapper)"
 LARGEST_ANSWER = 32 * 2**20  # bytes
+LONGEST_WAIT = 86_400.0  # seconds that an endpoint can ask to be left alone
 RETRIED = frozenset({408, 429, 502, 503, 504})
 TOO_MUCH = frozenset({413, 414, 500})  # a Virtuoso says 500 to a query it estimates to be too costly
 
@@ -30,6 +31,10 @@ class Transient(Exception):
     def __init__(self, reason: str, retry_after: float | None = None) -> None:
         super().__init__(reason)
         self.retry_after = retry_after
+
+
+class TimedOut(Transient):
+    """No complete answer came in time; a smaller query may get one."""
 
 
 class Incomplete(Exception):
@@ -45,7 +50,8 @@ def check_endpoint(url: str) -> str:
     try:
         parts = urlsplit(url)
         ok = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
-    except ValueError:
+        (parts.hostname or "").encode("idna")
+    except ValueError:  # includes host names that cannot be encoded
         ok = False
     if not ok or any(char.isspace() or ord(char) < 32 for char in url):
         raise InvalidConfig(
@@ -144,11 +150,11 @@ def ask(endpoint: str, query: str, *, timeout: float, max_rows: int) -> list[dic
                 raise _by_status(error) from error
         except http.client.IncompleteRead as error:
             if watch.fired:
-                raise Transient(f"no complete answer within {timeout:g} s") from error
+                raise TimedOut(f"no complete answer within {timeout:g} s") from error
             raise Incomplete("the connection ended in the middle of the answer") from error
         except (OSError, http.client.HTTPException) as error:
             if watch.fired or isinstance(error, TimeoutError) or isinstance(_cause(error), TimeoutError):
-                raise Transient(f"no complete answer within {timeout:g} s") from error
+                raise TimedOut(f"no complete answer within {timeout:g} s") from error
             raise Transient(f"connection failed ({_cause(error)})") from error
     return _complete_rows(headers, body, max_rows)
 
@@ -178,7 +184,8 @@ def _by_status(error: urllib.error.HTTPError) -> Exception:
     """Return what an HTTP status means for the query."""
     said = f"it answers {error.code} {error.reason}".rstrip()
     if error.code in RETRIED:
-        return Transient(said, _seconds(error.headers.get("Retry-After")))
+        kind = TimedOut if error.code == 504 else Transient
+        return kind(said, _seconds(error.headers.get("Retry-After")))
     if error.code in TOO_MUCH:
         return Incomplete(said)
     if 300 <= error.code < 400:
@@ -189,17 +196,16 @@ def _by_status(error: urllib.error.HTTPError) -> Exception:
 
 
 def _seconds(retry_after: str | None) -> float | None:
-    """Read a Retry-After header: seconds or an HTTP date."""
+    """Read a Retry-After header: seconds or an HTTP date, a day at most."""
     if retry_after is None:
         return None
+    if (plain := retry_after.strip()).isdecimal():
+        return min(float(plain), LONGEST_WAIT)
     try:
-        return max(0.0, float(int(retry_after)))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, email.utils.parsedate_to_datetime(retry_after).timestamp() - time.time())
-    except ValueError:
-        return None
+        seconds = email.utils.parsedate_to_datetime(retry_after).timestamp() - time.time()
+    except (ValueError, OverflowError):
+        return 0.0 if plain[:1] == "-" else None
+    return min(max(0.0, seconds), LONGEST_WAIT)
 
 
 def _complete_rows(headers: http.client.HTTPMessage, body: bytes, max_rows: int) -> list[dict[str, str]]:
@@ -208,10 +214,10 @@ def _complete_rows(headers: http.client.HTTPMessage, body: bytes, max_rows: int)
         raise Incomplete(f"the answer is partial (X-SQL-State {state})")
     try:
         rows = read_rows(json.loads(body))
-    except ValueError as error:  # includes JSON and UTF-8 errors
+    except (ValueError, RecursionError) as error:  # includes JSON and UTF-8 errors, and brackets without end
         kind = headers.get_content_type()
         raise Incomplete(f"the answer is no SPARQL JSON but {len(body)} bytes of {kind}") from error
-    limit = headers.get("X-SPARQL-MaxRows", "")
-    if len(rows) >= min(max_rows, int(limit) if limit.strip().isdecimal() else max_rows):
+    limit = headers.get("X-SPARQL-MaxRows", "").strip()
+    if len(rows) >= min(max_rows, (int(limit) if limit.isdecimal() and len(limit) < 10 else 0) or max_rows):
         raise Incomplete(f"the answer stops at {len(rows)} rows, the most this endpoint gives")
     return rows

@@ -1,0 +1,121 @@
+"""The manifest of a compiled gazetteer: where it comes from, what it holds, and whether its files are whole."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from crossner_core.errors import BadInput, NotFound
+
+VERSION = 1
+FILE = "manifest.json"
+FORMAT = "crossner-gazetteer"
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file that a gazetteer was built from, or consists of; `sha256` of its bytes."""
+
+    name: str
+    bytes: int
+    sha256: str
+
+    @classmethod
+    def of(cls, path: Path) -> SourceFile:
+        """Measure a file; BadInput if it cannot be read."""
+        try:
+            with path.open("rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()
+            return cls(path.name, path.stat().st_size, digest)
+        except OSError as error:
+            raise BadInput(f"{path}: cannot be read ({error.strerror}).") from error
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where the facts come from: `kind` is dump, endpoint or wikipedia, `date` that of the newest file."""
+
+    kind: str
+    files: tuple[SourceFile, ...] = ()
+    address: str = ""
+    date: str = ""
+    language: str = "en"
+    ontology: str = "built-in"
+
+
+@dataclass(frozen=True, slots=True)
+class GazetteerManifest:
+    """What a folder with a gazetteer says about itself; `hash` names its content, however it was made."""
+
+    name: str
+    source: Origin
+    counts: Mapping[str, int]
+    aliases: Mapping[str, int] = field(default_factory=dict)
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    files: tuple[SourceFile, ...] = ()
+    built: str = ""
+    version: int = VERSION
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 over names and hashes of the files."""
+        listed = "\n".join(f"{one.sha256} {one.name}" for one in sorted(self.files, key=lambda one: one.name))
+        return hashlib.sha256(listed.encode()).hexdigest()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain JSON values."""
+        return {"format": FORMAT, "hash": self.hash, **dataclasses.asdict(self)}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> GazetteerManifest:
+        """Read what `to_json` wrote; KeyError, TypeError or ValueError if it is something else."""
+        values = {one.name: value[one.name] for one in dataclasses.fields(cls)}
+        source = dict(values["source"])
+        source["files"] = tuple(SourceFile(**one) for one in source["files"])
+        values["source"] = Origin(**source)
+        values["files"] = tuple(SourceFile(**one) for one in values["files"])
+        for kept in ("counts", "aliases", "skipped"):
+            values[kept] = {str(key): int(number) for key, number in values[kept].items()}
+        found = cls(**values)
+        if found.hash != value["hash"]:
+            raise ValueError("its hash is not that of the files it lists")
+        return found
+
+    def write(self, folder: Path) -> None:
+        """Write the manifest into a folder."""
+        text = json.dumps(self.to_json(), ensure_ascii=False, indent=2)
+        (folder / FILE).write_text(text + "\n", encoding="utf-8")
+
+
+def read_manifest(folder: Path) -> GazetteerManifest:
+    """Read a folder's manifest; NotFound without one, BadInput for a damaged one or another version."""
+    path = folder / FILE
+    try:
+        value = json.loads(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise NotFound(f"{folder}: no gazetteer is there ({FILE} is missing). {how_to_build(folder)}") from error
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror}).") from error
+    except ValueError as error:
+        raise BadInput(f"{path}: is damaged ({error}). {how_to_build(folder)}") from error
+    if not isinstance(value, dict) or value.get("format") != FORMAT:
+        raise BadInput(f"{path}: is no gazetteer's manifest. {how_to_build(folder)}")
+    if value.get("version") != VERSION:
+        raise BadInput(
+            f"{folder}: was made by another version (format {value.get('version')!r}; this one reads {VERSION}). "
+            f"{how_to_build(folder)}"
+        )
+    try:
+        return GazetteerManifest.from_json(value)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise BadInput(f"{path}: is damaged ({type(error).__name__}: {error}). {how_to_build(folder)}") from error
+
+
+def how_to_build(folder: Path) -> str:
+    """Say with which command a gazetteer is built anew."""
+    return f"Build it again: workbench gazetteer build --output {folder} --replace --dump FILES…"
