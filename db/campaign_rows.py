@@ -68,6 +68,17 @@ def known_hashes(session: Session, campaign_id: int, hashes: Sequence[str]) -> s
     return found
 
 
+def ids_of(session: Session, campaign_id: int, hashes: Sequence[str]) -> dict[str, int]:
+    """Return the ids of the campaign's sentences with these content hashes."""
+    found: dict[str, int] = {}
+    for at in range(0, len(hashes), _CHUNK):
+        query = sa.select(SentenceRow.content_hash, SentenceRow.id).where(
+            SentenceRow.campaign_id == campaign_id, SentenceRow.content_hash.in_(hashes[at : at + _CHUNK])
+        )
+        found |= dict(session.execute(query).all())
+    return found
+
+
 def last_position(session: Session, campaign_id: int) -> float:
     """Return the highest position in the queue, -1 in an empty campaign."""
     query = sa.select(sa.func.max(SentenceRow.position)).where(SentenceRow.campaign_id == campaign_id)

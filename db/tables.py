@@ -101,7 +101,9 @@ class Campaign(Base):
     lease_minutes: Mapped[int] = mapped_column(default=30)
     seed: Mapped[int] = mapped_column(default=0)
     endpoint: Mapped[str | None]
-    """SPARQL endpoint for pre-annotation; None means the bundled sample."""
+    """SPARQL endpoint for pre-annotation; None means none is asked."""
+    gazetteer: Mapped[str | None]
+    """Name of a compiled gazetteer in the home folder, asked before everything else; None means none."""
     suggestions_on: Mapped[bool] = mapped_column(default=True)
     archived: Mapped[bool] = mapped_column(default=False)
     created_at: Mapped[dt.datetime] = mapped_column(default=now)

@@ -33,18 +33,30 @@ def add_sentences(
     Raises BadInput, InvalidSpan or UnknownType that name the sentence. For researchers and admins.
     """
     require(actor, *KEEPERS)
-    if split not in SPLITS:
-        raise BadInput(f"There is no split {split!r}; splits are {', '.join(SPLITS)}.")
     rows = tuple(labelled)
     with store.write() as session:
         current, campaign = enter(session, actor, campaign_id, *KEEPERS)
-        refuse_archived(campaign)
-        types = domain_of(campaign).type_names
-        for row in rows:
-            _check_import(row, types)
-        fresh_rows = _without_known(session, campaign_id, rows)
-        gold = _insert(session, campaign, fresh_rows, split=split, user_id=current.id)
-        return ImportReport(added=len(fresh_rows), duplicates=len(rows) - len(fresh_rows), gold=gold)
+        return append(session, current, campaign, rows, split=split)
+
+
+def append(
+    session: Session,
+    actor: Actor,
+    campaign: Campaign,
+    rows: Sequence[LabelledSentence | Sentence],
+    *,
+    split: str = "pool",
+) -> ImportReport:
+    """Do what `add_sentences` does inside a transaction whose caller has authorised the actor."""
+    if split not in SPLITS:
+        raise BadInput(f"There is no split {split!r}; splits are {', '.join(SPLITS)}.")
+    refuse_archived(campaign)
+    types = domain_of(campaign).type_names
+    for row in rows:
+        _check_import(row, types)
+    fresh_rows = _without_known(session, campaign.id, rows)
+    gold = _insert(session, campaign, fresh_rows, split=split, user_id=actor.id)
+    return ImportReport(added=len(fresh_rows), duplicates=len(rows) - len(fresh_rows), gold=gold)
 
 
 def _check_import(row: LabelledSentence | Sentence, types: Sequence[str]) -> None:

@@ -12,7 +12,16 @@ from crossner_core.errors import InvalidConfig
 from db.tables import Campaign
 from workbench.views import CampaignView
 
-SETTINGS = ("name", "blind_share", "control_share", "lease_minutes", "endpoint", "suggestions_on", "archived")
+SETTINGS = (
+    "name",
+    "blind_share",
+    "control_share",
+    "lease_minutes",
+    "endpoint",
+    "gazetteer",
+    "suggestions_on",
+    "archived",
+)
 _MAX_LEASE_MINUTES = 7 * 24 * 60
 
 
@@ -32,7 +41,7 @@ def checked(**values: Any) -> dict[str, Any]:
         if key in values and not fits(values[key]):
             raise InvalidConfig(f"The setting {key} is {values[key]!r}; allowed is {allowed}.")
     tidy = {key: value.strip() if isinstance(value, str) else value for key, value in values.items()}
-    return tidy | ({"endpoint": tidy["endpoint"] or None} if "endpoint" in tidy else {})
+    return tidy | {key: tidy[key] or None for key in ("endpoint", "gazetteer") if key in tidy}
 
 
 def _share(value: object) -> bool:
@@ -43,6 +52,15 @@ def _address(value: object) -> bool:
     return value is None or (isinstance(value, str) and re.fullmatch(r"\s*(https?://\S+)?\s*", value) is not None)
 
 
+def _folder_name(value: object) -> bool:
+    return value is None or (isinstance(value, str) and (not value.strip() or is_name(value.strip())))
+
+
+def is_name(value: str) -> bool:
+    """Tell whether a word can name a corpus or gazetteer: a folder of the home folder and nothing outside it."""
+    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", value) is not None
+
+
 _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     "name": (lambda value: isinstance(value, str) and 0 < len(value.strip()) <= 100, "1 to 100 characters"),
     "blind_share": (_share, "a number from 0 to 1"),
@@ -51,7 +69,8 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
         lambda value: type(value) is int and 1 <= value <= _MAX_LEASE_MINUTES,
         f"a whole number from 1 to {_MAX_LEASE_MINUTES}",
     ),
-    "endpoint": (_address, "an address that begins with http:// or https://, or nothing for the bundled sample"),
+    "endpoint": (_address, "an address that begins with http:// or https://, or nothing"),
+    "gazetteer": (_folder_name, "the name of a compiled gazetteer (see workbench gazetteer list), or nothing"),
     "suggestions_on": (lambda value: isinstance(value, bool), "true or false"),
     "archived": (lambda value: isinstance(value, bool), "true or false"),
 }

@@ -41,6 +41,7 @@ def create_campaign(
     lease_minutes: int = 30,
     seed: int = 0,
     endpoint: str | None = None,
+    gazetteer: str | None = None,
     suggestions_on: bool = True,
     member_ids: Iterable[int] = (),
 ) -> int:
@@ -52,6 +53,7 @@ def create_campaign(
         control_share=control_share,
         lease_minutes=lease_minutes,
         endpoint=endpoint,
+        gazetteer=gazetteer,
         suggestions_on=suggestions_on,
     )
     with store.write() as session:

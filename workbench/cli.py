@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 import typer.exceptions
 
-from workbench.commands import campaigns, common, data, domains, people, server, training
+from workbench.commands import campaigns, common, corpus, data, domains, gazetteer, people, server, training
 
 app = typer.Typer(
     name="workbench",
@@ -23,7 +23,9 @@ app = typer.Typer(
 for _part in (server, data, training):
     _part.add_to(app)
 app.add_typer(campaigns.app, name="campaign")
+app.add_typer(corpus.corpora, name="corpus")
 app.add_typer(domains.app, name="domain")
+app.add_typer(gazetteer.app, name="gazetteer")
 app.add_typer(people.app, name="user")
 app.add_typer(data.datasets, name="dataset")
 

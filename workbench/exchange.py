@@ -113,7 +113,7 @@ def import_files(
     parsed = _parse_all(files, format, given)
     rows = [_row(record, one, with_gold) for one in parsed for record in one.sentences]
     report = campaigns.add_sentences(store, actor, campaign_id, rows, split=split)
-    note = _suggest(store, actor, campaign_id, endpoint) if wants_suggestions and report.added > report.gold else ""
+    note = suggest_new(store, actor, campaign_id, endpoint) if wants_suggestions and report.added > report.gold else ""
     formats = ", ".join(dict.fromkeys(one.format for one in parsed))
     problems = tuple(str(problem) for one in parsed for problem in one.problems)
     return ImportOutcome(report.added, report.duplicates, report.gold, formats, problems, note)
@@ -209,18 +209,21 @@ def _row(record: Record, parsed: Parsed, with_gold: bool) -> LabelledSentence | 
     return LabelledSentence(sentence, record.spans) if with_gold and record.spans is not None else sentence
 
 
-def _suggest(store: Store, actor: Actor, campaign_id: int, endpoint: str | None) -> str:
-    """Pre-annotate at once from the bundled sample; leave an endpoint, which may be slow, to the worker."""
+def suggest_new(store: Store, actor: Actor, campaign_id: int, endpoint: str | None) -> str:
+    """Pre-annotate at once from what lies here; leave an endpoint, which may be slow, to the worker.
+
+    Returns what there is to say about it, nothing where all went well.
+    """
     if endpoint is not None:
         jobs.queue_preannotation(store, actor, campaign_id)
         return "Pre-annotation is queued: the worker asks the endpoint."
     from workbench.preannotating import preannotate
 
     try:
-        preannotate(store, actor, campaign_id)
+        report = preannotate(store, actor, campaign_id)
     except WorkbenchError as error:
         return f"The sentences are in; pre-annotating them failed: {error}"
-    return ""
+    return " ".join(report.problems)
 
 
 def _layer(store: Store, actor: Actor, campaign_id: int, which: str) -> Iterable[tuple[Record, str]]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from crossner_core.errors import UnknownType
+from crossner_core.errors import UnknownType, WorkbenchError
 from crossner_core.gazetteer import EmbeddedSource, Preannotator, Source, SparqlSource
 from crossner_core.schema import Sentence, Span, Suggestion
 from db import annotation_rows, suggestion_rows
@@ -63,8 +63,9 @@ def preannotate(
 ) -> PreannotationReport:
     """Suggest entities in the sentences that nobody has begun and that have not been pre-annotated yet.
 
-    Asks the campaign's endpoint first, if it has one, and then the bundled sample; `sources` stand in for both. A
-    source that is down is reported and passed over. No transaction is open while sources are asked.
+    Asks the campaign's gazetteer first, then its endpoint, if it has them, and last the bundled sample; `sources` stand
+    in for all. A source that is down, or a gazetteer that is missing or damaged, is reported and passed over. No
+    transaction is open while sources are asked.
     """
     require(actor, *_ALLOWED)
     with store.read() as session:
@@ -75,14 +76,17 @@ def preannotate(
         wanted = [(row.id, sentence_of(row, links.get(row.id, ()))) for row in rows]
     problems: list[str] = []
     machine = Preannotator(
-        sources if sources is not None else _sources(store, campaign), domain_of(campaign), on_problem=problems.append
+        sources if sources is not None else sources_of(store, campaign, problems.append),
+        domain_of(campaign),
+        on_problem=problems.append,
     )
     sentences = suggestions = again = 0
+    whole = not problems
     for at in range(0, len(wanted), _CHUNK):
         before = len(problems)
         chunk = wanted[at : at + _CHUNK]
         found = machine.suggest([sentence for _, sentence in chunk])
-        complete = len(problems) == before
+        complete = whole and len(problems) == before
         written = {id_: given for (id_, _), given in zip(chunk, found, strict=True)}
         done = _write(store, actor, campaign_id, written, complete=complete)
         sentences, again = sentences + len(done), again + (0 if complete else len(done))
@@ -90,11 +94,19 @@ def preannotate(
     return PreannotationReport(sentences, suggestions, again, tuple(dict.fromkeys(problems)))
 
 
-def _sources(store: Store, campaign: Campaign) -> list[Source]:
-    sources: list[Source] = [EmbeddedSource()]
+def sources_of(store: Store, campaign: Campaign, on_problem: Callable[[str], None]) -> list[Source]:
+    """Return what a campaign's pre-annotation asks, in order; a gazetteer that cannot be opened is reported."""
+    sources: list[Source] = []
+    if campaign.gazetteer is not None:
+        from workbench.gazetteers import open_gazetteer
+
+        try:
+            sources.append(open_gazetteer(store, campaign.gazetteer))
+        except WorkbenchError as error:
+            on_problem(str(error))
     if campaign.endpoint is not None:
-        sources.insert(0, SparqlSource(campaign.endpoint, StoreCache(store), rng=random.Random(campaign.seed)))
-    return sources
+        sources.append(SparqlSource(campaign.endpoint, StoreCache(store), rng=random.Random(campaign.seed)))
+    return [*sources, EmbeddedSource()]
 
 
 def _write(
@@ -104,14 +116,15 @@ def _write(
     with store.write() as session:
         enter(session, actor, campaign_id, *_ALLOWED)
         done = suggestion_rows.still_open(session, campaign_id, found)
-        rows = [_row(id_, one) for id_ in sorted(done) for one in found[id_]]
+        rows = [suggestion_values(id_, one) for id_ in sorted(done) for one in found[id_]]
         suggestion_rows.replace_suggestions(session, done, rows, model=False)
         if complete:
             suggestion_rows.mark_preannotated(session, done)
         return done
 
 
-def _row(sentence_id: int, one: Suggestion, *, run_id: int | None = None) -> dict[str, Any]:
+def suggestion_values(sentence_id: int, one: Suggestion, *, run_id: int | None = None) -> dict[str, Any]:
+    """Return the columns of a suggestion."""
     return {
         "sentence_id": sentence_id,
         "start": one.start,
@@ -147,7 +160,7 @@ def add_model_suggestions(
             for one in suggestions[id_]:
                 if one.type not in types:
                     raise UnknownType(f"Run {run_id} suggests {one.type!r}, which is none of {', '.join(types)}.")
-                rows.append(_row(id_, _from_model(one), run_id=run_id))
+                rows.append(suggestion_values(id_, _from_model(one), run_id=run_id))
         suggestion_rows.replace_suggestions(session, done, rows, model=True)
         return len(done)
 

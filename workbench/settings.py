@@ -33,10 +33,21 @@ class Settings(BaseSettings):
     def checkpoints(self) -> Path:
         return self.home.resolve() / "checkpoints"
 
+    @property
+    def corpora(self) -> Path:
+        return self.home.resolve() / "corpora"
+
+    @property
+    def gazetteers(self) -> Path:
+        return self.home.resolve() / "gazetteers"
+
 
 def get_settings() -> Settings:
     """Read the settings afresh from the environment."""
     return Settings()
+
+
+_SETTINGS_OF: dict[Store, Settings] = {}
 
 
 @cache
@@ -51,4 +62,11 @@ def open_store(settings: Settings | None = None) -> Store:
         chosen.home.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise StorageError(f"The folder {chosen.home} cannot be made: {error.strerror}. Set CROSSNER_HOME.") from error
-    return _store_for(chosen.url)
+    opened = _store_for(chosen.url)
+    _SETTINGS_OF[opened] = chosen
+    return opened
+
+
+def settings_of(store: Store) -> Settings:
+    """Return the settings a store was opened with, those of the environment for one opened otherwise."""
+    return _SETTINGS_OF.get(store) or get_settings()

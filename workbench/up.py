@@ -27,10 +27,13 @@ def prepare(settings: Settings, *, demo: bool = True) -> None:
     store = open_store(settings)
     migrate(store)
     if demo:
-        from workbench.demo import seed
+        from workbench.demo import seed, wiki
 
         for line in seed.seed_if_empty(store):
             print(line, flush=True)
+        if seed.is_demo(store):
+            for line in wiki.make_if_absent(settings):
+                print(line, flush=True)
 
 
 def up(*, demo: bool = True) -> int:

@@ -45,6 +45,7 @@ class CampaignView:
     lease_minutes: int
     seed: int
     endpoint: str | None
+    gazetteer: str | None
     suggestions_on: bool
     archived: bool
     created_at: dt.datetime
@@ -52,6 +53,12 @@ class CampaignView:
     splits: dict[str, int]
     stages: tuple[StageCounts, ...]
     members: tuple[MemberView, ...] = ()
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """What pre-annotation asks, in this order, in words."""
+        named = (f"the gazetteer {self.gazetteer}" if self.gazetteer else None, self.endpoint, "the bundled sample")
+        return tuple(one for one in named if one)
 
     @property
     def gold(self) -> int:
@@ -143,6 +150,7 @@ def campaign_view(
         lease_minutes=campaign.lease_minutes,
         seed=campaign.seed,
         endpoint=campaign.endpoint,
+        gazetteer=campaign.gazetteer,
         suggestions_on=campaign.suggestions_on,
         archived=campaign.archived,
         created_at=campaign.created_at,

@@ -30,7 +30,10 @@ def create(
     domain: Annotated[str, typer.Option(help="Domain, by name (see workbench domain list).")],
     blind: Annotated[float, typer.Option(help="Share of sentences that annotator 2 sees blind.")] = 0.1,
     control: Annotated[float, typer.Option(help="Share of sentences whose suggestions are withheld.")] = 0.1,
-    endpoint: Annotated[str | None, typer.Option(help="SPARQL endpoint; default is the bundled sample.")] = None,
+    endpoint: Annotated[str | None, typer.Option(help="SPARQL endpoint; default is the bundled sample alone.")] = None,
+    gazetteer: Annotated[
+        str | None, typer.Option(help="Compiled gazetteer that is asked first (see workbench gazetteer list).")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of what is drawn at random.")] = 0,
     member: Annotated[list[str] | None, typer.Option(help="Account that works in it; may be given again.")] = None,
 ) -> None:
@@ -45,6 +48,7 @@ def create(
         blind_share=blind,
         control_share=control,
         endpoint=endpoint,
+        gazetteer=gazetteer,
         seed=seed,
         member_ids=[common.find_person(one).id for one in member or ()],
     )
@@ -59,7 +63,7 @@ def show(name: Annotated[str, typer.Argument(help="Campaign, by name or number."
     typer.echo(f"{view.id}: {view.name} · domain {view.domain_name} · {view.sentences} sentences ({splits})")
     typer.echo(
         f"blind {view.blind_share:.0%} · control {view.control_share:.0%} · "
-        f"suggestions {'on' if view.suggestions_on else 'off'} from {view.endpoint or 'the bundled sample'}"
+        f"suggestions {'on' if view.suggestions_on else 'off'} from {', '.join(view.sources)}"
     )
     typer.echo("members: " + (", ".join(f"{one.name} ({one.role})" for one in view.members) or "none"))
     rows = [(one.stage, one.waiting, one.open, one.leased, one.done, one.parked) for one in view.stages]

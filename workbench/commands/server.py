@@ -50,9 +50,11 @@ def migrate() -> None:
 
 def demo() -> None:
     """Fill an empty store with the demo campaigns and accounts; passwords are printed once."""
-    from workbench.demo import seed
+    from workbench.demo import seed, wiki
 
     lines = list(seed.seed_if_empty(common.PLACE.store))
+    if lines:
+        lines += wiki.make_if_absent(common.PLACE.settings)
     typer.echo("\n".join(lines) if lines else "The store has accounts already; the demo is only for an empty one.")
 
 

@@ -54,6 +54,11 @@ def seed_if_empty(store: Store) -> Iterator[str]:
             _make_campaign(store, people, name, domain, known.get(name))
 
 
+def is_demo(store: Store) -> bool:
+    """Tell whether the demo's people work in this store."""
+    return bool(_people(store))
+
+
 def _is_empty(store: Store) -> bool:
     try:
         accounts.operator(store)

@@ -1,0 +1,219 @@
+"""`workbench corpus`: sentences with links and mentions out of Wikipedia dumps."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workbench.commands import common, corpus_levels, corpus_sampling
+
+if TYPE_CHECKING:
+    from crossner_core.wikipedia.annotating import AnnotatorSpec
+    from crossner_core.wikipedia.build import Progress
+    from crossner_core.wikipedia.corpus import Corpus
+    from crossner_core.wikipedia.manifest import Manifest
+
+corpora = typer.Typer(help="Corpora: sentences out of Wikipedia dumps.", no_args_is_help=True)
+CorpusName = Annotated[str, typer.Argument(help="Corpus, by name or folder.")]
+corpus_sampling.add_to(corpora)
+corpus_levels.add_to(corpora)
+
+
+@corpora.command()
+def build(
+    dump: Annotated[Path, typer.Argument(help="A pages-articles dump: .xml.bz2 (multistream too), .gz, .xz or .xml.")],
+    name: Annotated[str | None, typer.Option(help="Name of the corpus; it lies in the home folder.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder of the corpus, instead of a name.")] = None,
+    gazetteer: Annotated[str | None, typer.Option(help="Gazetteer that pre-annotates it, by name or folder.")] = None,
+    domain: Annotated[
+        str | None, typer.Option(help="Domain that types the mentions: a built-in one's name, or a TOML file.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes. Default: one a processor.")] = None,
+    ray: Annotated[
+        str | None, typer.Option(help="Make the shards as Ray tasks: the cluster's address, or local.")
+    ] = None,
+    shard_mb: Annotated[int, typer.Option(help="Megabytes of XML a shard.")] = 16,
+    min_tokens: Annotated[int, typer.Option(help="Drop sentences of fewer tokens.")] = 3,
+    max_tokens: Annotated[int | None, typer.Option(help="Drop sentences of more tokens. Default: none.")] = None,
+    allow_truncated: Annotated[
+        bool, typer.Option("--allow-truncated", help="Make a corpus of what there is of a dump that breaks off.")
+    ] = False,
+) -> None:
+    """Build a corpus from a dump; the same command goes on after an interruption."""
+    from crossner_core.wikipedia.build import build_corpus
+    from crossner_core.wikipedia.sentences import SentenceRules
+    from crossner_core.wikipedia.shards import BuildConfig
+
+    folder = new_folder(name, output)
+    config = BuildConfig(SentenceRules(min_tokens, max_tokens), shard_mb)
+    spec = annotator(gazetteer, domain)
+    reporter = _Reporter()
+    manifest = build_corpus(
+        dump,
+        folder,
+        config,
+        preannotate=spec,
+        workers=workers or os.cpu_count() or 1,
+        ray=ray,
+        allow_truncated=allow_truncated,
+        progress=reporter,
+    )
+    reporter.end()
+    typer.echo(f"{folder}: {_line(manifest)}")
+    if manifest.truncated:
+        typer.echo(f"The dump was not whole: {manifest.truncated}", err=True)
+
+
+@corpora.command("list")
+def list_() -> None:
+    """List the corpora of the home folder."""
+    from crossner_core.errors import WorkbenchError
+    from crossner_core.wikipedia.manifest import read_manifest
+
+    folder = common.PLACE.settings.corpora
+    rows = []
+    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+        try:
+            found = read_manifest(path)
+        except WorkbenchError as error:
+            rows.append((path.name, "", "", "", str(error)))
+            continue
+        counts = found.counts
+        made_of = found.derived_from.name if found.derived_from else found.source.file
+        rows.append((path.name, f"{counts.kept:,}", f"{counts.sentences:,}", f"{counts.tokens:,}", made_of))
+    common.table(rows, ("name", "pages", "sentences", "tokens", "made of"))
+
+
+@corpora.command()
+def show(name: CorpusName) -> None:
+    """Show what is in a corpus, and what became of every page."""
+    corpus = open_corpus(name)
+    found, counts = corpus.manifest, corpus.manifest.counts
+    source = found.source
+    shards = f"{len(found.shards)} shard{'' if len(found.shards) == 1 else 's'}"
+    typer.echo(f"{corpus.name} · {source.dbname} · {source.file} ({source.bytes:,} bytes) · {shards}")
+    if found.derived_from is not None:
+        typer.echo(f"selected from {found.derived_from.name}")
+    if found.gazetteer is not None:
+        typer.echo(f"pre-annotated with {found.gazetteer.name} · domain {found.domain or 'none'}")
+    if found.truncated:
+        typer.echo(f"The dump was not whole: {found.truncated}")
+    sizes = ("paragraphs", "sentences", "tokens", "links", "mentions")
+    common.table([(one, f"{getattr(counts, one):,}") for one in sizes], ("what", "number"))
+    typer.echo("")
+    states = [("kept", "", counts.kept), ("redirect", "", counts.redirects), ("category", "", counts.categories)]
+    states += [("skipped", reason, number) for reason, number in counts.skipped.items()]
+    states.append(("all", "", counts.pages))
+    common.table([(state, reason, f"{number:,}") for state, reason, number in states], ("pages", "reason", "number"))
+    typer.echo("")
+    parsers = [("fast", "", counts.fast), *(("fallback", why, number) for why, number in counts.fallback.items())]
+    common.table([(parser, why, f"{number:,}") for parser, why, number in parsers], ("read by", "reason", "pages"))
+    dropped = ", ".join(f"{number:,} {reason}" for reason, number in counts.dropped.items()) or "none"
+    typer.echo(
+        f"\nsentences dropped: {dropped} · links stretched to whole tokens: {counts.stretched:,}, without a token: "
+        f"{counts.lost_links:,} · sentence boundaries undone inside links: {counts.rejoined:,}"
+    )
+
+
+@corpora.command()
+def search(
+    name: CorpusName,
+    text: Annotated[str, typer.Argument(help="Text that the sentences contain, whatever its case.")],
+    limit: Annotated[int, typer.Option(min=1, help="Sentences at most.")] = 20,
+) -> None:
+    """Print sentences that contain a text, with their ids."""
+    for found in open_corpus(name).search(text, limit=limit):
+        typer.echo(f"{found.sentence.id}\t{found.sentence.text}")
+
+
+def open_corpus(name: str) -> Corpus:
+    """Open a corpus by its name in the home folder, or by its folder; raise NotFound naming those there are."""
+    from crossner_core.errors import NotFound
+    from crossner_core.wikipedia.corpus import Corpus
+
+    folder = common.PLACE.settings.corpora
+    if (folder / name).is_dir():
+        return Corpus.open(folder / name)
+    if Path(name).is_dir():
+        return Corpus.open(Path(name))
+    known = ", ".join(sorted(path.name for path in folder.iterdir())) if folder.is_dir() else ""
+    raise NotFound(f"There is no corpus {name!r}; there are: {known or 'none yet'}.")
+
+
+def new_folder(name: str | None, output: Path | None) -> Path:
+    """Return the folder of a new corpus: of this name in the home folder, or the one given; refuse both and neither."""
+    from workbench.campaign_settings import is_name
+
+    if output is not None and name is None:
+        return output
+    if name is None or output is not None:
+        common.refuse("Give the new corpus either a name (--name) or a folder (--output).")
+    if not is_name(name):
+        common.refuse(f"The name {name!r} cannot be used: up to 60 letters, digits, - _ and . are allowed.")
+    return common.PLACE.settings.corpora / name
+
+
+def annotator(gazetteer: str | None, domain: str | None) -> AnnotatorSpec | None:
+    """Say how a corpus is pre-annotated; None without a gazetteer."""
+    from crossner_core.domains.loader import builtin_domains, domain_to_toml, load_domain, parse_domain
+    from crossner_core.gazetteer.manifest import read_manifest
+    from crossner_core.wikipedia.annotating import AnnotatorSpec
+
+    if gazetteer is None:
+        if domain is not None:
+            common.refuse("A domain types the mentions that a gazetteer finds: give --gazetteer too.")
+        return None
+    named = common.PLACE.settings.gazetteers / gazetteer
+    folder = (named if named.is_dir() else Path(gazetteer)).resolve()
+    digest = read_manifest(folder).hash
+    if domain is None:
+        return AnnotatorSpec(str(folder), digest)
+    if domain in builtin_domains() or not Path(domain).is_file():
+        chosen = load_domain(domain)
+    else:
+        chosen = parse_domain(common.read_in(Path(domain)).decode("utf-8", "replace"), origin=domain)
+    return AnnotatorSpec(str(folder), digest, domain_to_toml(chosen), chosen.name)
+
+
+class _Reporter:
+    """Says on stderr how far a build is: one line that is written over on a terminal, now and then one elsewhere."""
+
+    def __init__(self) -> None:
+        self._begin = self._last = time.monotonic()
+        self._is_terminal = sys.stderr.isatty()
+        self._said = False
+
+    def __call__(self, now: Progress) -> None:
+        passed = time.monotonic()
+        if not self._is_terminal and passed - self._last < 30:
+            return
+        self._last, self._said = passed, True
+        share = now.bytes_read / max(1, now.bytes)
+        rate = now.sentences / max(1e-9, passed - self._begin)
+        taken = f" ({now.reused:,} of an earlier run)" if now.reused else ""
+        line = (
+            f"{share:4.0%} of the dump handed out · {now.shards:,} shards{taken} · {now.pages:,} pages · "
+            f"{now.sentences:,} sentences ({rate:,.0f}/s)"
+        )
+        print(f"\r{line}\x1b[K" if self._is_terminal else line, end="" if self._is_terminal else "\n", file=sys.stderr)
+        sys.stderr.flush()
+
+    def end(self) -> None:
+        """Leave the line that was written over."""
+        if self._is_terminal and self._said:
+            print(file=sys.stderr)
+
+
+def _line(manifest: Manifest) -> str:
+    counts = manifest.counts
+    skipped = sum(counts.skipped.values())
+    return (
+        f"{counts.pages:,} pages ({counts.kept:,} kept, {counts.redirects:,} redirects, {counts.categories:,} "
+        f"categories, {skipped:,} skipped) · {counts.paragraphs:,} paragraphs · {counts.sentences:,} sentences · "
+        f"{counts.tokens:,} tokens · {counts.links:,} links · {counts.mentions:,} mentions"
+    )

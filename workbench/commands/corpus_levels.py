@@ -1,0 +1,272 @@
+"""What is made of a corpus: `workbench corpus select`, `levels`, `export`, `entity-tagging`, `overlap`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from workbench.commands import common
+
+if TYPE_CHECKING:
+    from crossner_core.domains import Domain
+    from crossner_core.gazetteer.ontology import ClassTree
+    from crossner_core.schema import Sentence
+    from crossner_core.wikipedia.corpus import Corpus
+    from crossner_core.wikipedia.vocabulary import Vocabulary
+
+CorpusName = Annotated[str, typer.Argument(help="Corpus: its name, or its folder.")]
+DomainName = Annotated[str, typer.Option("--domain", "-d", help="Domain, by name (see workbench domain list).")]
+Ontology = Annotated[
+    Path | None,
+    typer.Option(help="The ontology's file. Default: the class tree of the corpus's gazetteer, or the bundled one."),
+]
+Entities = Annotated[int, typer.Option(help="Entity level: at least this many known entities a sentence.")]
+Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")]
+Seed = Annotated[int, typer.Option(help="Draws the sentences.")]
+_DATA = (".txt", ".conll", ".tsv", ".jsonl", ".iob", ".bio", ".iob2", ".conllu")
+
+
+def add_to(group: typer.Typer) -> None:
+    """Add the commands of this file."""
+    group.command("select")(select)
+    group.command("levels")(levels)
+    group.command("export")(export)
+    group.command("entity-tagging")(entity_tagging)
+    group.command("tagging-figure")(tagging_figure)
+    group.command("overlap")(overlap)
+
+
+def select(
+    corpus: CorpusName,
+    root: Annotated[list[str], typer.Option(help="Category to begin with; again for more.")],
+    depth: Annotated[int, typer.Option(help="How many steps below a root; 0: the roots alone.")] = 4,
+    exclude: Annotated[list[str] | None, typer.Option(help="Category to leave out with its branch; again.")] = None,
+    categories: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="The dump's page, categorylinks and linktarget .sql.gz, or DBpedia's skos_categories and "
+            "article_categories; again for each. Default: the categories in the pages' wikitext."
+        ),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the new corpus; it lies in the home folder.")] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Its folder, instead of a name.")] = None,
+) -> None:
+    """Make a corpus of the pages that stand in a part of the category tree."""
+    from crossner_core.wikipedia.categories import TreeConfig
+    from crossner_core.wikipedia.category_tables import CorpusCategories, read_categories
+    from crossner_core.wikipedia.selection import select as choose
+    from workbench.commands.corpus import new_folder  # late: that file adds the commands of this one
+
+    folder, source = new_folder(name, output), _open(corpus)
+    config = TreeConfig(tuple(root), depth, tuple(exclude or ()))
+    made = choose(
+        source,
+        read_categories(categories) if categories else CorpusCategories(source),
+        config,
+        folder,
+        progress=lambda done, shards: _progress(f"shard {done} of {shards}"),
+    )
+    counts, parent = made.manifest.counts, made.manifest.derived_from
+    by_depth = parent.how["categories_by_depth"] if parent else []
+    typer.echo(f"{made.folder}: categories by depth {', '.join(f'{number:,}' for number in by_depth)}")
+    rows = [(made.name, counts.kept, counts.paragraphs, counts.sentences, counts.tokens)]
+    common.table([[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in rows], _TABLE_1)
+
+
+_TABLE_1 = ("corpus", "pages", "paragraphs", "sentences", "tokens")
+
+
+def levels(corpus: CorpusName, domain: DomainName, entities: Entities = 2, ontology: Ontology = None) -> None:
+    """Count the domain, entity, task and integrated level of a corpus for a domain."""
+    from crossner_core.wikipedia.levels import LevelConfig, Levels
+
+    source, about = _open(corpus), _domain(domain)
+    found = Levels(source, about, tree=_tree(source, ontology), config=LevelConfig(entities=entities))
+    rows = [
+        (
+            one.level, f"{one.sentences:,}", f"{one.tokens:,}", f"{one.ratio:.2f}x",
+            "–" if one.published is None else f"{one.published:.2f}x",
+        )
+        for one in found.counts()
+    ]  # fmt: skip
+    common.table(rows, ("level", "sentences", "tokens", "ratio", "CrossNER"))
+    typer.echo(f"specialised types: {', '.join(sorted(found.specialised)) or 'none'}")
+
+
+def export(
+    corpus: CorpusName,
+    domain: DomainName,
+    level: Annotated[str, typer.Option(help="domain, entity, task or integrated.")] = "integrated",
+    percent: Annotated[float, typer.Option(help="Share of the level; smaller ones lie within larger ones.")] = 100.0,
+    seed: Seed = 0,
+    entities: Entities = 2,
+    ontology: Ontology = None,
+    output: Output = None,
+) -> None:
+    """Write a share of a level as plain text, a sentence a line."""
+    from crossner_core.wikipedia.levels import LevelConfig, Levels, check_level
+    from crossner_core.wikipedia.subsets import check_percent
+
+    check_level(level)
+    check_percent(percent)
+    source, config = _open(corpus), LevelConfig(entities=entities)
+    found = Levels(source, _domain(domain), tree=_tree(source, ontology), config=config)
+    lines = (" ".join(text.split()) + "\n" for text in found.texts(level, percent, seed))
+    if output is None or str(output) == "-":
+        for line in lines:
+            sys.stdout.write(line)
+        return
+    beside = output.with_name(f".{output.name}.part")
+    written = 0
+    try:
+        with beside.open("w", encoding="utf-8", newline="\n") as file:
+            for line in lines:
+                file.write(line)
+                written += 1
+        beside.replace(output)
+    except OSError as error:
+        common.refuse(f"{output} cannot be written: {error.strerror or error}.")
+    typer.echo(f"{output}: {written:,} sentences", err=True)
+
+
+def entity_tagging(
+    corpus: CorpusName,
+    output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write.")],
+    version: Annotated[str, typer.Option(help="full, merged or 4types.")] = "full",
+    seed: Seed = 0,
+    epoch: Annotated[int, typer.Option(help="Sentences an epoch; 0: as many as the filters leave.")] = 0,
+    min_entities: Annotated[int, typer.Option(help="Drop classes with fewer entities.")] = 10,
+    alpha: Annotated[float, typer.Option(help="Balancing: 1 as found, 0 all categories alike.")] = 0.7,
+    balance: Annotated[bool, typer.Option(help="Draw sentences so that rare categories come more often.")] = True,
+    merge_depth: Annotated[int, typer.Option(help="merged: most steps below Person, Place, Work …")] = 2,
+    merge_below: Annotated[int, typer.Option(help="merged: classes with fewer mentions go up.")] = 0,
+    ontology: Ontology = None,
+) -> None:
+    """Make NER-BERT's entity-tagging corpus: links with the classes of their pages, filtered and balanced."""
+    from crossner_core.wikipedia.entity_tagging import TaggingConfig, build_tagging_corpus
+
+    source = _open(corpus)
+    config = TaggingConfig(
+        seed=seed,
+        min_entities=min_entities,
+        alpha=alpha,
+        balance=balance,
+        epoch=epoch,
+        version=version,
+        merge_depth=merge_depth,
+        merge_below=merge_below,
+    )
+    made = build_tagging_corpus(
+        source,
+        output,
+        config,
+        tree=_tree(source, ontology),
+        progress=lambda step, sentences: _progress(f"{step}: {sentences:,} sentences"),
+    )
+    rows = [
+        (one.step, f"{one.sentences:,}", f"{one.mentions:,}", f"{one.unlabelled:,}", one.categories)
+        for one in made.steps
+    ]
+    common.table(rows, ("step", "sentences", "mentions", "ENTITY", "categories"))
+
+
+def tagging_figure(
+    folder: Annotated[Path, typer.Argument(help="Folder of an entity-tagging corpus.")],
+    format: Annotated[str, typer.Option(help="html (the plot), csv or markdown.")] = "markdown",
+    output: Output = None,
+) -> None:
+    """Draw an entity-tagging corpus's mentions by category before and after balancing, or write them as a table."""
+    from crossner_core.wikipedia.tagged_corpus import TaggingManifest
+
+    manifest = TaggingManifest.read(folder)
+    if format == "html":
+        from workbench.commands.tagging_plot import tagging_page
+
+        page = tagging_page(manifest.figure, title=f"Entity-tagging corpus of {manifest.corpus_name}")
+        common.write_out(page.encode(), output)
+        return
+    common.write_out(_formatted(manifest.figure, format), output)
+
+
+def overlap(
+    sources: Annotated[
+        list[str],
+        typer.Argument(help="Corpora, data files or folders of data files; NAME=SOURCE gives one another name."),
+    ],
+    top: Annotated[int, typer.Option(help="How many of the most frequent words count.")] = 5000,
+    limit: Annotated[int | None, typer.Option(help="Read only the first sentences of each corpus.")] = None,
+    format: Annotated[str, typer.Option(help="csv or markdown.")] = "markdown",
+    output: Output = None,
+) -> None:
+    """Compare the vocabularies of corpora and data sets: the share of common words in percent."""
+    from crossner_core.wikipedia.vocabulary import overlap as compare
+
+    common.write_out(_formatted(compare(_vocabulary(one, top, limit) for one in sources), format), output)
+
+
+def _open(name: str) -> Corpus:
+    from workbench.commands.corpus import open_corpus  # late: that file adds the commands of this one
+
+    return open_corpus(name)
+
+
+def _vocabulary(text: str, top: int, limit: int | None) -> Vocabulary:
+    from crossner_core.wikipedia.vocabulary import corpus_words, sentence_words, vocabulary
+
+    name, _, source = text.rpartition("=")
+    path = Path(source)
+    if path.is_file():
+        return vocabulary(name or path.stem, sentence_words(_sentences([path])), top=top)
+    files = sorted(one for one in path.glob("*") if one.suffix in _DATA) if path.is_dir() else []
+    if files and not (path / "manifest.json").is_file():
+        return vocabulary(name or path.name, sentence_words(_sentences(files)), top=top)
+    corpus = _open(source)
+    return vocabulary(name or corpus.name, corpus_words(corpus, limit=limit), top=top)
+
+
+def _sentences(files: list[Path]) -> Iterator[Sentence]:
+    from crossner_core.formats import open_file
+
+    for file in files:
+        yield from (record.sentence for record in open_file(file).sentences)
+
+
+def _domain(name: str) -> Domain:
+    from crossner_core.domains import builtin_domains, load_domain
+
+    if name in builtin_domains():
+        return load_domain(name)
+    from workbench import domains
+
+    return domains.get_domain(common.PLACE.store, name)
+
+
+def _tree(corpus: Corpus, ontology: Path | None) -> ClassTree:
+    """Read the ontology named, or take the tree of the gazetteer that annotated the corpus if it is still here."""
+    from crossner_core.gazetteer.ontology import BUILTIN, read_ontology
+
+    if ontology is not None:
+        return read_ontology(ontology)
+    made_with = corpus.manifest.gazetteer
+    folder = common.PLACE.settings.gazetteers / (made_with.name if made_with else "")
+    if made_with is None or not (folder / "manifest.json").is_file():
+        return BUILTIN
+    from crossner_core.gazetteer.compiled import CompiledGazetteer
+
+    return CompiledGazetteer.open(folder).tree
+
+
+def _formatted(table: object, format: str) -> bytes:
+    if format not in ("csv", "markdown"):
+        common.refuse(f"There is no format {format!r} for a table; give csv or markdown.")
+    text: str = table.to_csv() if format == "csv" else table.to_markdown()  # type: ignore[attr-defined]
+    return text.encode()
+
+
+def _progress(text: str) -> None:
+    if sys.stderr.isatty():
+        typer.echo(f"\r{text}", nl=False, err=True)

@@ -1,0 +1,57 @@
+"""Sentences that nearly say the same: MinHash finds the candidates, the Jaccard index of their 3-shingles decides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from datasketch import MinHash, MinHashLSH
+
+from crossner_core.schema import Sentence
+
+_WIDTH = 3
+_PERMUTATIONS = 128
+_SLACK, _MISSES, _FALSE = 0.05, 0.95, 0.05  # the search would rather find too many: the index itself decides
+
+
+class NearDuplicates:
+    """Keeps sentences and tells whether another is as good as one of them.
+
+    Two are when the Jaccard index of their sets of three consecutive tokens, whatever the case, reaches the threshold.
+    Source: Broder 1997.
+    """
+
+    def __init__(self, threshold: float) -> None:
+        self._threshold = threshold
+        self._search = MinHashLSH(min(threshold, 1.0) - _SLACK, _PERMUTATIONS, weights=(_FALSE, _MISSES))
+        self._kept: dict[int, frozenset[tuple[str, ...]]] = {}
+
+    def add(self, sentence: Sentence) -> None:
+        """Keep a sentence."""
+        shingles = _shingles(sentence.words)
+        self._search.insert(len(self._kept), _sketch(shingles))
+        self._kept[len(self._kept)] = shingles
+
+    def add_if_new(self, sentence: Sentence) -> bool:
+        """Keep a sentence unless it is as good as one that is kept; tell whether it was."""
+        shingles = _shingles(sentence.words)
+        sketch = _sketch(shingles)
+        if any(_jaccard(shingles, self._kept[key]) >= self._threshold for key in self._search.query(sketch)):
+            return False
+        self._search.insert(len(self._kept), sketch)
+        self._kept[len(self._kept)] = shingles
+        return True
+
+
+def _shingles(words: Sequence[str]) -> frozenset[tuple[str, ...]]:
+    low = tuple(word.lower() for word in words)
+    return frozenset(low[at : at + _WIDTH] for at in range(max(len(low) - _WIDTH + 1, 1)))
+
+
+def _sketch(shingles: frozenset[tuple[str, ...]]) -> MinHash:
+    sketch = MinHash(num_perm=_PERMUTATIONS)
+    sketch.update_batch(["\x1f".join(one).encode() for one in shingles])
+    return sketch
+
+
+def _jaccard(one: frozenset[tuple[str, ...]], other: frozenset[tuple[str, ...]]) -> float:
+    return len(one & other) / len(one | other)
