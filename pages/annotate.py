@@ -21,8 +21,10 @@ suggestion to suggestion. **Shift + Space** accepts all. `/` filters the types b
 **When nothing is there**, press `0` (no entities). `,` writes a comment for the others, `.` skips with a reason.
 **Ctrl + Z** takes back, **Ctrl + Y** does it again, **Shift + Enter** brings the last sentence back. `?` lists keys.
 
-Underlined words carry a link to Wikipedia: often an entity, not always. What you do is saved as you go;
-the word at the top right says whether it has arrived.
+A suggestion names who makes it, and how sure: **link** (the page behind the words), **page** (the same page named it
+before), **dbpedia** (a name found in the text), **model**. *Gazetteer* says why. Underlined words carry a link to
+Wikipedia: often an entity, not always. What you do is saved as you go; the word at the top right says whether it has
+arrived.
 """,
 )
 if campaign:

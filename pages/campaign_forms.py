@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from crossner_core.errors import NotFound
 from pages import shell
 from pages.components.marked_text import as_text
-from workbench import accounts, campaigns, domains, exchange, jobs
+from workbench import accounts, campaigns, domains, exchange, gazetteers, jobs
 from workbench.access import WORKERS
 from workbench.actors import Actor
 from workbench.views import CampaignView
@@ -34,7 +35,7 @@ def new_view(actor: Actor) -> None:
         members = st.multiselect(
             "Members", list(people), default=workers, format_func=people.__getitem__, placeholder="Choose people"
         )
-        settings = _rules("new")
+        settings = _rules(actor, "new")
         seed = st.number_input("Seed", min_value=0, max_value=2**31 - 1, value=0, step=1, help="Draws the shares.")
         pressed = st.form_submit_button("Make the campaign", type="primary")
     if pressed:
@@ -88,7 +89,7 @@ def change_view(actor: Actor, known: Sequence[CampaignView]) -> None:
     _PARTS[part](actor, one)
 
 
-def _rules(key: str, now: CampaignView | None = None) -> dict[str, Any]:
+def _rules(actor: Actor, key: str, now: CampaignView | None = None) -> dict[str, Any]:
     """Draw the settings that a new campaign and a changed one share; return them under the workbench's names."""
     first, second, third = st.columns(3)
     blind = first.number_input(
@@ -100,11 +101,13 @@ def _rules(key: str, now: CampaignView | None = None) -> dict[str, Any]:
     lease = third.number_input(
         "Lease, minutes", 1, 10_080, now.lease_minutes if now else 30, key=f"campaigns:lease:{key}"
     )
-    endpoint = st.text_input(
+    left, right = st.columns(2)
+    gazetteer = _gazetteer(left, actor, key, now.gazetteer if now else None)
+    endpoint = right.text_input(
         "SPARQL endpoint",
         (now.endpoint or "") if now else "",
-        placeholder="none: the bundled DBpedia sample",
-        help="An address such as https://dbpedia.org/sparql; the worker asks it.",
+        placeholder="none",
+        help="An address such as https://dbpedia.org/sparql; the worker asks it for what the gazetteer does not know.",
         key=f"campaigns:endpoint:{key}",
     )
     on = st.checkbox("Show suggestions to annotator 1", now.suggestions_on if now else True, key=f"campaigns:on:{key}")
@@ -112,9 +115,23 @@ def _rules(key: str, now: CampaignView | None = None) -> dict[str, Any]:
         "blind_share": _share(blind, now.blind_share if now else None),
         "control_share": _share(control, now.control_share if now else None),
         "lease_minutes": int(lease),
+        "gazetteer": gazetteer,
         "endpoint": endpoint,
         "suggestions_on": on,
     }
+
+
+def _gazetteer(place: DeltaGenerator, actor: Actor, key: str, now: str | None) -> str:
+    """Draw the choice of a gazetteer; one that is set stays choosable even when it is gone."""
+    names = dict.fromkeys(["", *(one.name for one in gazetteers.list_gazetteers(shell.store(), actor)), now or ""])
+    return place.selectbox(
+        "Gazetteer",
+        list(names),
+        index=list(names).index(now or ""),
+        format_func=lambda name: name or "none: the bundled DBpedia sample",
+        help="Asked first. `workbench gazetteer build` makes one from DBpedia or Wikipedia.",
+        key=f"campaigns:gazetteer:{key}",
+    )
 
 
 def _share(percent: float, now: float | None) -> float:
@@ -125,7 +142,7 @@ def _share(percent: float, now: float | None) -> float:
 def _change_rules(actor: Actor, one: CampaignView) -> None:
     with st.form(f"campaigns:rules:{one.id}"):
         name = st.text_input("Name", one.name, max_chars=100, key=f"campaigns:name:{one.id}")
-        settings = _rules(str(one.id), one)
+        settings = _rules(actor, str(one.id), one)
         st.caption(f"Seed {one.seed}. Changed shares hold for sentences that nobody has begun.")
         pressed = st.form_submit_button("Save the rules", type="primary")
     if pressed:
@@ -162,7 +179,7 @@ def _change_members(actor: Actor, one: CampaignView) -> None:
 
 
 def _preannotation(actor: Actor, one: CampaignView) -> None:
-    st.text(f"Names are looked up in {one.endpoint or 'the bundled DBpedia sample'}.")
+    st.text(f"Names are looked up in {', then in '.join(one.sources)}.")
     status = jobs.worker_status(shell.store())
     if not status.alive:
         st.warning(as_text(status.sentence))

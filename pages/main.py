@@ -45,6 +45,12 @@ SECTIONS: dict[str, tuple[Screen, ...]] = {
         Screen("data", "Sentences", _KEEPERS),
         Screen("domains", "Domains", _KEEPERS),
     ),
+    "Corpus": (
+        Screen("corpus", "Corpus", _OVERSEERS),
+        Screen("gazetteer", "Gazetteer", ROLES),
+        Screen("coverage", "Coverage", _OVERSEERS),
+        Screen("overlap", "Overlap", _OVERSEERS),
+    ),
     "Model": (Screen("adaptation", "Adaptation", _OVERSEERS),),
     "Admin": (Screen("people", "People", ("admin",)), Screen("campaigns", "Campaigns", ("admin",))),
     "You": (Screen("account", "My account", ROLES),),

@@ -8,6 +8,7 @@ import pandas as pd
 import plotly.graph_objects as go
 
 from crossner_core.evaluation.confusion import Confusion
+from crossner_core.evaluation.coverage import Coverage
 from crossner_core.experiments.published import TRAIN_SENTENCES, Published
 from pages.components.palette import entity_colour, mark_colours
 from workbench.curves import Series, TypeRow
@@ -137,6 +138,54 @@ def types_table(rows: Sequence[TypeRow]) -> pd.DataFrame:
         ],
         columns=["type", "F1", "precision", "recall", "support", "predicted"],
     )
+
+
+def coverage_figure(rows: Mapping[str, Coverage], colours: Mapping[str, int]) -> go.Figure:
+    """Draw the share of gold that was found per type: in full colour with the right type, pale with another."""
+    shown = [(name, one) for name, one in rows.items() if one.gold][::-1]
+    marks = [entity_colour(colours.get(name, 0)).mark for name, _ in shown]
+    places = [f"{name} ({one.gold})" for name, one in shown]
+    hover = [[one.found, one.right, one.suggested, 100 * one.precision] for _, one in shown]
+    said = (
+        "%{customdata[0]} found · %{customdata[1]} with the right type · %{customdata[2]} suggested, precision "
+        "%{customdata[3]:.1f}<extra></extra>"
+    )
+    figure = go.Figure()
+    for title, opacity, values in (
+        ("found, right type", 1.0, [100 * one.recall for _, one in shown]),
+        ("found, other type", 0.35, [100 * (one.coverage - one.recall) for _, one in shown]),
+    ):
+        figure.add_bar(
+            x=values,
+            y=places,
+            name=title,
+            orientation="h",
+            marker={"color": marks, "opacity": opacity},
+            customdata=hover,
+            hovertemplate=said,
+        )
+    figure.update_xaxes(range=[0, 105], title="gold entities found, %")
+    return _layout(figure, height=90 + 26 * max(len(shown), 1), barmode="stack", showlegend=False)
+
+
+def overlap_figure(names: Sequence[str], shares: Sequence[Sequence[float]]) -> go.Figure:
+    """Draw the share of frequent words that each source has in common with each, in percent."""
+    figure = go.Figure(
+        go.Heatmap(
+            z=[list(row) for row in shares],
+            x=list(names),
+            y=list(names),
+            texttemplate="%{z:.0f}",
+            colorscale="Blues",
+            zmin=0,
+            zmax=100,
+            showscale=False,
+            hovertemplate="%{y} and %{x}: %{z:.1f} %<extra></extra>",
+        )
+    )
+    figure.update_yaxes(autorange="reversed")
+    figure.update_xaxes(tickangle=-40)
+    return _layout(figure, height=160 + 40 * max(len(names), 1))
 
 
 def confusion_figure(confusion: Confusion) -> go.Figure:

@@ -7,12 +7,13 @@ from collections.abc import Iterable, Mapping
 from html import escape
 
 from crossner_core.domains import Domain, EntityType
-from crossner_core.schema import Sentence, Span
+from crossner_core.schema import Link, Sentence, Span
 from pages.components.palette import entity_colour
 
 _CHIP = "padding:0 .4em;border-radius:4px;white-space:nowrap;font-weight:600"
 _MARK = "padding:.05em .25em;border-radius:4px;box-decoration-break:clone;-webkit-box-decoration-break:clone"
 _LINE = "margin:0;line-height:1.9;overflow-wrap:anywhere;white-space:pre-wrap"
+_LINK = "text-decoration:underline;text-decoration-thickness:1px;text-underline-offset:.2em"
 _UNKNOWN = "color:inherit;background:transparent;outline:1px solid currentColor"
 
 
@@ -29,22 +30,45 @@ def type_chip(one: EntityType) -> str:
     return f'<span style="{_CHIP};{_colours(one.color)}">{escape(one.title)}</span>'
 
 
-def marked_sentence(sentence: Sentence, spans: Iterable[Span], domain: Domain, notes: Mapping[Span, str]) -> str:
-    """Return the text as HTML with its spans marked and named; `notes` are words to show after some of them."""
-    colours = {one.name: one.color for one in domain.types}
+def marked_sentence(
+    sentence: Sentence,
+    spans: Iterable[Span],
+    domain: Domain | None,
+    notes: Mapping[Span, str],
+    *,
+    links: Iterable[Link] = (),
+) -> str:
+    """Return the text as HTML with its spans marked and named; `notes` are words to show after some of them.
+
+    `links` are underlined, across spans too, and name their page where the pointer rests.
+    """
+    under = [(*sentence.char_range(link.start, link.end), link.target) for link in sorted(links)]
+    colours = {one.name: one.color for one in domain.types} if domain is not None else {}
     parts, at = [], 0
     for span in sorted(spans):
         start, end = sentence.char_range(span.start, span.end)
         style = _colours(colours[span.type]) if span.type in colours else _UNKNOWN
         note = f" · {escape(notes[span])}" if span in notes else ""
-        parts.append(escape(sentence.text[at:start]))
+        parts.append(_linked(sentence.text, at, start, under))
         parts.append(
-            f'<mark style="{_MARK};{style}">{escape(sentence.text[start:end])}'
+            f'<mark style="{_MARK};{style}">{_linked(sentence.text, start, end, under)}'
             f'<small style="font-weight:600;margin-inline-start:.4em">{escape(span.type)}{note}</small></mark>'
         )
         at = end
-    parts.append(escape(sentence.text[at:]))
+    parts.append(_linked(sentence.text, at, len(sentence.text), under))
     return f'<p dir="auto" style="{_LINE}">{"".join(parts)}</p>'
+
+
+def _linked(text: str, low: int, high: int, links: Iterable[tuple[int, int, str]]) -> str:
+    """Return characters `[low, high)` as HTML, with what of the links lies in them underlined."""
+    parts, at = [], low
+    for start, end, target in links:
+        start, end = max(start, at), min(end, high)
+        if start < end:
+            shown = f'<span style="{_LINK}" title="{escape(target)}">{escape(text[start:end])}</span>'
+            parts += [escape(text[at:start]), shown]
+            at = end
+    return "".join([*parts, escape(text[at:high])])
 
 
 def _colours(index: int) -> str:

@@ -1,0 +1,50 @@
+"""Coverage: how much of the gold pre-annotation finds, by entity type."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages import coverage_views, shell
+from pages.components.marked_text import as_text
+from workbench import covering, datasets, gazetteers
+
+_STANDING, _AFRESH, _SET = "The campaign's suggestions", "The campaign, looked for afresh", "A data set"
+_HELP = """
+**Found** are gold entities over whose tokens something was suggested, whatever its type; CrossNER calls this share
+*pre-annotated*. **Right** are those suggested with gold's type too. **Precision** is the share of suggestions that have
+gold's place and type.
+
+*The campaign's suggestions* are those people were shown, a model's among them; where people accepted them, gold leans
+towards them. *Looked for afresh* asks a gazetteer and the bundled sample again and writes nothing. So does *a data
+set*, whose gold nobody made from suggestions.
+"""
+
+actor = shell.signed_in("expert", "researcher", "admin")
+shell.header("Coverage", "What of the gold does pre-annotation find, and is it right?", help=_HELP)
+with shell.shown_errors():
+    campaign = shell.current_campaign(actor)
+    sets = datasets.list_datasets(shell.store(), actor)
+    ways = [*([_STANDING, _AFRESH] if campaign is not None else []), *([_SET] if sets else [])]
+    if not ways:
+        st.info("There is neither a campaign nor a data set yet. Import one under Sentences, or by command:")
+        st.code("workbench import FOLDER --dataset NAME --domain DOMAIN", language=None)
+        st.stop()
+    way = st.segmented_control("Compare", ways, default=ways[0], key="coverage:way", required=True)
+    names = ["", *(one.name for one in gazetteers.list_gazetteers(shell.store(), actor) if not one.problem)]
+    view = None
+    if way == _STANDING and campaign is not None:
+        view = covering.campaign_coverage(shell.store(), actor, campaign.id)
+    elif way == _AFRESH and campaign is not None:
+        if "coverage:gazetteer" not in st.session_state and campaign.gazetteer in names:
+            st.session_state["coverage:gazetteer"] = campaign.gazetteer
+        name = coverage_views.choose_gazetteer(names)
+        with st.spinner("Looking …"):
+            view = covering.campaign_coverage_afresh(shell.store(), actor, campaign.id, name)
+    elif way == _SET:
+        view = coverage_views.dataset_view(actor, sets, names)
+    if view is not None and not view.total:
+        st.info("There is no gold yet: nothing to compare with.")
+    elif view is not None:
+        for problem in view.problems:
+            st.warning(as_text(problem))
+        coverage_views.draw(view)

@@ -1,0 +1,61 @@
+"""Gazetteer: what a name may stand for, why a span was suggested, and which classes have no type."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages import gazetteer_views, shell
+from pages.components.marked_text import as_text
+from workbench import domains, gazetteers
+from workbench.access import OVERSEERS
+
+_BUNDLED = ""
+_HELP = """
+A **gazetteer** knows names and the pages they may stand for, with the classes DBpedia gives each page. `workbench
+gazetteer build` makes one from DBpedia's dumps, an endpoint, or a Wikipedia dump. Pre-annotation asks the campaign's
+gazetteer, and then the bundled sample.
+
+**A sentence.** Every place where a name may stand, what it was taken for, and why the others lost. Paste a sentence, or
+take one of the campaign's. Links may be written as in Wikipedia: `[[Page|words]]`.
+
+**A name.** All pages it may stand for. The *way* says how the name leads to the page; the *classes* lead from the
+page's own to the one that the domain reads as an entity type.
+
+**Classes without a type.** What the domain does not want, or has forgotten: classes from which no way leads up to a
+class that it maps.
+"""
+
+actor = shell.signed_in("annotator", "expert", "researcher", "admin")
+shell.header("Gazetteer", "Why was this span suggested, and what else might the name stand for?", help=_HELP)
+with shell.shown_errors():
+    found = gazetteers.list_gazetteers(shell.store(), actor)
+    for one in found:
+        if one.problem:
+            st.warning(as_text(f"{one.name}: {one.problem}"))
+    whole = {one.name: one for one in found if not one.problem}
+    campaign = shell.current_campaign(actor)
+    known = {one.name: one.title for one in domains.list_domains(shell.store(), actor)}
+    if campaign is not None:
+        if "gazetteer:which" not in st.session_state and campaign.gazetteer in whole:
+            st.session_state["gazetteer:which"] = campaign.gazetteer
+        if "gazetteer:domain" not in st.session_state and campaign.domain_name in known:
+            st.session_state["gazetteer:domain"] = campaign.domain_name
+    left, right = st.columns(2)
+    name = left.selectbox(
+        "Gazetteer", [*whole, _BUNDLED], format_func=lambda one: one or "the bundled sample", key="gazetteer:which"
+    )
+    domain_name = right.selectbox("Domain", list(known), format_func=lambda one: known[one], key="gazetteer:domain")
+    domain = domains.get_domain(shell.store(), domain_name)
+    gazetteer_views.counts_line(whole.get(name))
+    views = ["A sentence", "A name"]
+    if actor.role in OVERSEERS and name:
+        views.append("Classes without a type")
+    view = st.segmented_control(
+        "View", views, default=views[0], key="gazetteer:view", required=True, label_visibility="collapsed"
+    )
+    if view == "A name":
+        gazetteer_views.name_view(actor, name or None, domain)
+    elif view == "A sentence":
+        gazetteer_views.sentence_view(actor, name or None, domain, campaign)
+    elif name:
+        gazetteer_views.classes_view(actor, name, domain)

@@ -1,0 +1,57 @@
+"""Overlap: how many of their frequent words corpora, data sets and campaigns share."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from crossner_core.wikipedia.vocabulary import TOP, Vocabulary, overlap
+from db.engine import Store
+from pages import shell
+from pages.components.charts import overlap_figure
+from pages.components.saved_figure import saved_figure
+from workbench import overlaps
+from workbench.actors import Actor
+from workbench.overlaps import TextSource
+
+_HELP = f"""
+Each cell says how many of their {TOP:,} most frequent words two sources share, in percent; where one has fewer words,
+as many of the other's are compared. Stop words and numbers are left out, case is ignored. CrossNER draws the same
+figure of its domains: the less a domain shares with the source, the harder the transfer.
+
+Of a large source the first {overlaps.MOST:,} sentences are read.
+"""
+_FIRST = 8
+
+actor = shell.signed_in("expert", "researcher", "admin")
+shell.header("Overlap", "How alike are the corpora, data sets and campaigns in their words?", help=_HELP)
+
+
+@st.cache_data(max_entries=64, show_spinner=False)
+def _vocabulary(_store: Store, _actor: Actor, source: TextSource) -> Vocabulary:
+    """Count a source's words once for as long as it stays the same."""
+    return overlaps.vocabulary_of(_store, _actor, source)
+
+
+with shell.shown_errors():
+    found = {one.title: one for one in overlaps.text_sources(shell.store(), actor)}
+    if len(found) < 2:
+        st.info("An overlap needs two sources. Import a data set or sentences, or make a corpus by command:")
+        st.code("workbench corpus build DUMP --name NAME", language=None)
+        st.stop()
+    chosen = st.multiselect(
+        "Compare", list(found), default=list(found)[:_FIRST], key="overlap:which", placeholder="Choose two or more"
+    )
+    if len(chosen) < 2:
+        st.info("Choose two or more.")
+        st.stop()
+    with st.spinner("Counting words …", show_time=True):
+        shared = overlap([_vocabulary(shell.store(), actor, found[title]) for title in chosen])
+    table = pd.DataFrame(shared.matrix, index=list(shared.names), columns=list(shared.names)).round(2)
+    saved_figure(overlap_figure(shared.names, shared.matrix), table, name="vocabulary-overlap", index=True)
+    counted = [f"{name} {size:,}" for name, size in zip(shared.names, shared.sizes, strict=True) if size < TOP]
+    if counted:
+        st.caption(f"Fewer than {TOP:,} words: {', '.join(counted)}. Short texts share less than long ones would.")
+    cut = [one.title for title in chosen if (one := found[title]).sentences > overlaps.MOST]
+    if cut:
+        st.caption(f"Of {', '.join(cut)} the first {overlaps.MOST:,} sentences were read.")
