@@ -21,6 +21,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from benchmarks.report import put_section
 from crossner_core.domains import load_domain
 from crossner_core.formats import open_file
 from crossner_core.schema import LabelledSentence
@@ -48,7 +49,7 @@ def main() -> int:
     words = report(cells, verdicts, options.seeds)
     print(words)
     if options.report:
-        options.report.write_text(words + "\n", encoding="utf-8")
+        put_section(options.report, "training", words)
     summary = {"machine": machine(), "cells": cells, "bars": [{"met": met, "text": text} for met, text in verdicts]}
     (options.out / "bars.json").write_text(json.dumps(summary, indent=1), encoding="utf-8")
     return 0 if all(met for met, _ in verdicts) else 1
@@ -117,10 +118,10 @@ def table(cells: list[dict[str, Any]]) -> str:
 
 
 def report(cells: list[dict[str, Any]], verdicts: list[tuple[bool, str]], seeds: list[int]) -> str:
-    """Return the table and the verdicts as a page that says how they were measured."""
+    """Return the table and the verdicts as a section that says how they were measured."""
     here, recipe = machine(), cells[0]["recipe"]
     lines = [
-        "# What the tagger reaches",
+        "## What the tagger reaches",
         "",
         "Written by `python benchmarks/train_bars.py --data FOLDER --out FOLDER --report docs/results.md`.",
         "",
@@ -192,7 +193,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--domains", nargs="+", choices=DOMAINS, default=list(DOMAINS))
     parser.add_argument("--settings", nargs="+", choices=SETTINGS, default=list(SETTINGS))
     parser.add_argument("--recipe", type=json.loads, default={}, help="JSON object of recipe fields to change")
-    parser.add_argument("--report", type=Path, help="also write the page to this file")
+    parser.add_argument("--report", type=Path, help="also write the section into this page")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     return options

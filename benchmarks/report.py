@@ -1,0 +1,57 @@
+"""The page of results: each benchmark writes a section of its own and leaves the others as they are.
+
+`python -m benchmarks.report SECTION TITLE -- MODULE ARGUMENT …` runs a benchmark and puts what it printed on the page,
+with its command, its exit code where a bar was missed, and the load of the machine when it began.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+TITLE = "# Results\n"
+PAGE = Path(__file__).parents[1] / "docs" / "results.md"
+
+
+def put_section(path: Path, name: str, text: str) -> None:
+    """Put a section in place of the one of that name, or behind the others; the page is begun if there is none."""
+    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    section = f"{begin}\n{text.strip()}\n{end}"
+    page = path.read_text(encoding="utf-8") if path.exists() else TITLE
+    if (start := page.find(begin)) >= 0:
+        stop = page.find(end, start)
+        if stop < 0:
+            raise SystemExit(f"{path}: {begin} has no {end} behind it; put it back, or take the beginning out.")
+        page = page[:start] + section + page[stop + len(end) :]
+    else:
+        page = f"{page.rstrip()}\n\n{section}\n"
+    path.write_text(page, encoding="utf-8")
+
+
+def main(arguments: list[str]) -> int:
+    """Run a benchmark, show and keep what it prints; return its exit code."""
+    if len(arguments) < 4 or arguments[2] != "--":
+        raise SystemExit(__doc__)
+    section, title, command = arguments[0], arguments[1], arguments[3:]
+    load = os.getloadavg()[0]
+    with subprocess.Popen([sys.executable, "-m", *command], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        lines = []
+        for line in process.stdout:
+            print(line, end="", flush=True)
+            lines.append(line.rstrip())
+    shown = " ".join(Path(word).name if Path(word).is_absolute() else word for word in command)
+    ended = "every bar was met" if process.returncode == 0 else f"it ended with exit code {process.returncode}"
+    printed = "\n".join(lines)
+    text = (
+        f"## {title}\n\nPrinted by `python -m {shown}` on {os.cpu_count()} cores, load average {load:.1f} when it "
+        f"began; {ended}.\n\n```text\n{printed}\n```"
+    )
+    put_section(PAGE, section, text)
+    return process.returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
