@@ -111,7 +111,7 @@ def test_gazetteer_spaces_of_a_corpus_are_undone(surface: str, name: str) -> Non
 
 
 def test_gazetteer_class_tree_climbs_nearest_first() -> None:
-    assert ancestors("Guitarist") == ("Instrumentalist", "Artist", "Person", "Agent")
+    assert ancestors("Guitarist")[:4] == ("Instrumentalist", "MusicalArtist", "Artist", "Person")
     assert ancestors("Band") == ("Group", "Organisation", "Agent")
     assert ancestors("NoSuchClass") == () and ancestors("Agent") == ()
 
@@ -122,7 +122,7 @@ def test_gazetteer_class_tree_climbs_nearest_first() -> None:
         (("Band", "Group", "Organisation", "Agent"), ("band",)),
         (("Agent", "Organisation", "MusicalArtist", "Person"), ("musicalartist", "organisation")),
         (("MusicalArtist", "Person", "Writer"), ("musicalartist",)),
-        (("Guitarist",), ("person",)),
+        (("Guitarist",), ("musicalartist",)),
         (("Country", "PopulatedPlace", "Place"), ("country",)),
         (("Town",), ("location",)),
         (("Album", "Song", "Single"), ("song", "album")),

@@ -190,8 +190,9 @@ def test_page_list_gives_each_role_its_screens() -> None:
         role: {screen.file for section in SECTIONS.values() for screen in section if role in screen.roles}
         for role in accounts.ROLES
     }
-    common = {"welcome", "account"}
+    common = {"welcome", "account", "gazetteer"}
     assert seen["annotator"] == common | {"annotate", "check", "my_work"}
-    assert seen["expert"] == seen["annotator"] | {"adjudicate", "campaign", "adaptation"}
-    assert seen["researcher"] == common | {"campaign", "data", "domains", "adaptation"}
+    overseen = {"campaign", "adaptation", "corpus", "coverage", "overlap"}
+    assert seen["expert"] == seen["annotator"] | overseen | {"adjudicate"}
+    assert seen["researcher"] == common | overseen | {"data", "domains"}
     assert seen["admin"] == seen["researcher"] | {"people", "campaigns"}

@@ -300,8 +300,10 @@ def test_browser_signs_in_sees_start_and_signs_out(served: Served) -> None:
 def test_browser_is_sent_to_sign_in_when_its_session_is_revoked(served: Served) -> None:
     with browser_page(served.url) as page:
         browser_sign_in(page, "adm", PASSWORD, path="/account")
+        button = page.get_by_role("button", name="Sign out my other browsers")
+        button.wait_for()  # the heading comes first: revoked before the rest is drawn, the page would never get its button
         admin = accounts.operator(served.store)
         accounts.sign_out_everywhere(served.store, admin, admin.id)
-        page.get_by_role("button", name="Sign out my other browsers").click()
+        button.click()
         page.get_by_text("You are signed out.").wait_for(timeout=15_000)
         assert "/auth/login" in page.url

@@ -115,6 +115,7 @@ def test_sparql_source_asks_again_what_the_cache_holds_unreadably() -> None:
         "",
         "http://a b/",
         "http://h:x/",
+        "http://" + "a" * 70 + ".example/sparql",
     ],
 )
 def test_sparql_source_refuses_what_is_no_web_address(url: str) -> None:

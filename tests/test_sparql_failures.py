@@ -98,6 +98,7 @@ def test_sparql_retry_after_may_be_a_date_or_rubbish() -> None:
     later = email.utils.formatdate(time.time() + 30, usegmt=True)
     assert 25 < (transport._seconds(later) or 0) <= 31
     assert transport._seconds("soon") is None and transport._seconds("-5") == 0.0 and transport._seconds(None) is None
+    assert transport._seconds("9" * 400) == transport._seconds("Fri, 31 Dec 9999 23:59:59 GMT") == 86_400.0
 
 
 def test_sparql_silence_ends_at_the_time_out() -> None:
@@ -176,6 +177,34 @@ def test_sparql_answers_cut_without_a_word_are_known_by_their_number_of_rows() -
         assert_all_found(endpoint.url, max_rows=7)
 
 
+@pytest.mark.parametrize("says", [True, False], ids=["with-header", "without-header"])
+def test_sparql_answers_cut_at_10_000_rows_are_asked_again_in_halves(says: bool) -> None:
+    names = [f"Page {at}" for at in range(200)]
+    store, cut = oxigraph(triples(dict.fromkeys(names, tuple(f"C{at}" for at in range(60))))), []
+
+    def behave(number: int, query: str) -> Reply:
+        document = json.loads(store(query).body)
+        if len(document["results"]["bindings"]) > 10_000:
+            cut.append(len(document["results"]["bindings"]))
+            document["results"]["bindings"] = document["results"]["bindings"][:10_000]
+        return Reply(json.dumps(document).encode(), headers={"X-SPARQL-MaxRows": "10000"} if says and cut else {})
+
+    cache = MemoryCache()
+    with serve(behave) as endpoint:
+        found = source(endpoint.url, cache, timeout=10.0, deadline=30.0).lookup(names)
+    assert cut == [12_000]
+    assert all(len(found[name]) == 1 and len(found[name][0].classes) == 60 for name in names)
+    assert all(len(value["candidates"]) == 1 for value in cache.values.values()) and len(cache.values) == 200
+
+
+def test_sparql_a_row_limit_of_nothing_or_nonsense_is_no_limit() -> None:
+    for limit in ("0", "many", "9" * 5000):
+        with serve(
+            lambda number, query, limit=limit: Reply(answer(query).body, headers={"X-SPARQL-MaxRows": limit})
+        ) as e:  # type: ignore[misc]
+            assert_all_found(e.url)
+
+
 def test_sparql_partial_answers_after_a_server_time_out_are_asked_again_in_halves() -> None:
     def partial(number: int, query: str) -> Reply:
         if query.count("Person_") > 8:  # more than four names, each in two arms
@@ -219,7 +248,16 @@ def test_sparql_connection_always_dropped_amid_the_body_is_an_error() -> None:
 
 @pytest.mark.parametrize(
     "body",
-    [b"<html>Down for maintenance</html>", b"", b'{"error": "no"}', b"[]", b'{"results": {"bindings": [1]}}', b"\xff"],
+    [
+        b"<html>Down for maintenance</html>",
+        b"",
+        b'{"error": "no"}',
+        b"[]",
+        b'{"results": {"bindings": [1]}}',
+        b"\xff",
+        b"[" * 100_000,
+    ],
+    ids=["html", "empty", "error", "list", "rows", "bytes", "brackets"],
 )
 def test_sparql_other_things_with_status_200_are_an_error(body: bytes) -> None:
     with serve(lambda number, query: Reply(body, headers={"Content-Type": "text/html"})) as endpoint:

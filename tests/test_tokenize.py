@@ -130,3 +130,16 @@ def test_split_sentences_time_grows_with_the_text_only(text: str) -> None:
     begin = time.perf_counter()
     split_sentences(text)
     assert time.perf_counter() - begin < 10
+
+
+def test_split_sentences_gives_an_opening_quote_to_what_it_opens() -> None:
+    text = 'She nodded. "Why not?" he asked. (Nobody knew.) He said “no.” “Fine.” They left.'
+    assert [text[low:high] for low, high in split_sentences(text)] == [
+        "She nodded.",
+        '"Why not?"',
+        "he asked.",
+        "(Nobody knew.)",
+        "He said “no.”",
+        "“Fine.”",
+        "They left.",
+    ]
