@@ -28,8 +28,9 @@ from db.engine import Store
 from db.migrate import migrate
 from tests.serving import ROOT, browser_page, browser_sign_in, serve
 from workbench import accounts, adaptation, campaigns
-from workbench.demo import seed
+from workbench.demo import seed, wiki
 from workbench.passwords import random_password
+from workbench.settings import Settings
 
 FOLDER = Path(__file__).parent / "screens"
 MOST_BYTES = 150_000
@@ -69,6 +70,11 @@ SHOTS = (
     Shot("campaign_effort", "eva", "/campaign", height=520, view="Effort"),
     Shot("data", "rosa", "/data"),
     Shot("domains", "rosa", "/domains"),
+    Shot("corpus", "rosa", "/corpus", wait=".rows summary"),
+    Shot("corpus_sample", "rosa", "/corpus", height=900, view="Sample into a campaign", wait=".rows summary"),
+    Shot("gazetteer", "rosa", "/gazetteer", height=760, wait=".rows summary"),
+    Shot("coverage", "rosa", "/coverage", height=900, view="The campaign, looked for afresh"),
+    Shot("overlap", "rosa", "/overlap", height=760),
     Shot("adaptation", "rosa", "/adaptation", height=800, wait=_PLOT),
     Shot("adaptation_types", "rosa", "/adaptation", height=1500, view="By type"),
     Shot("adaptation_compare", "rosa", "/adaptation", height=760, view="Compare"),
@@ -85,6 +91,7 @@ def take(home: Path, shots: Sequence[Shot], *, runs: int, seconds: float) -> Non
     store = Store(f"sqlite:///{home / 'workbench.sqlite3'}")
     migrate(store)
     list(seed.seed_if_empty(store))
+    list(wiki.make_if_absent(Settings(home=home)))
     admin = accounts.operator(store)
     passwords = {person.name: random_password() for person in accounts.list_people(store, admin)}
     for person in accounts.list_people(store, admin):
