@@ -301,7 +301,7 @@ def test_browser_is_sent_to_sign_in_when_its_session_is_revoked(served: Served) 
     with browser_page(served.url) as page:
         browser_sign_in(page, "adm", PASSWORD, path="/account")
         button = page.get_by_role("button", name="Sign out my other browsers")
-        button.wait_for()  # the heading comes first: revoked before the rest is drawn, the page would never get its button
+        button.wait_for()  # the heading is drawn first: revoked between the two, the page would never get its button
         admin = accounts.operator(served.store)
         accounts.sign_out_everywhere(served.store, admin, admin.id)
         button.click()
