@@ -12,6 +12,7 @@ from crossner_core.errors import BadInput, NotFound
 from crossner_core.evaluation.confusion import Confusion
 from crossner_core.evaluation.scores import Score, Scores
 from crossner_core.experiments.few_shot import aggregate
+from crossner_core.training.recipe import effective
 from db import run_rows
 from db.engine import Session, Store
 from db.training_tables import Run
@@ -159,7 +160,7 @@ def compare(store: Store, actor: Actor, first: int, second: int) -> Comparison:
 
 def recipe_family(recipe: Mapping[str, Any]) -> str:
     """Return a short name for a recipe whatever its seed and the machine it ran on."""
-    kept = {name: value for name, value in recipe.items() if name not in _NOT_FAMILY}
+    kept = {name: value for name, value in effective(recipe).items() if name not in _NOT_FAMILY}
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -214,7 +215,7 @@ def _told_apart(found: Sequence[Series]) -> tuple[Series, ...]:
 
     def extra(one: Series) -> str:
         twins = [other.recipe for other in found if other.title == one.title]
-        names = sorted({name for recipe in twins for name in recipe} - {*_NOT_FAMILY})
+        names = sorted({name for recipe in twins for name in effective(recipe)} - {*_NOT_FAMILY})
         differing = [name for name in names if len({json.dumps(recipe.get(name)) for recipe in twins}) > 1]
         return "".join(f" · {name.replace('_', ' ')} {one.recipe.get(name)}" for name in differing[:_MOST_EXTRA])
 

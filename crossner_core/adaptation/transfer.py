@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.schema import LabelledSentence
 
 if TYPE_CHECKING:
+    from crossner_core.models.base import TokenTagger
     from crossner_core.training.data import TrainingData
+    from crossner_core.training.objective import Objective
     from crossner_core.training.recipe import Recipe
+
+
+# From the stage's model (on its device), the model of the stage before (or None) and the tokenizer.
+MakeObjective = Callable[["TokenTagger", "TokenTagger | None", Any], "Objective"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +43,8 @@ class Stage:
     cached: bool = False
     head_first_epochs: int = 0
     head_first_learning_rate: float = 0.0
+    objective: MakeObjective | None = None
+    """What the stage minimises in place of the model's own loss; it is made once the model is there."""
 
 
 Planner = Callable[["Recipe", "TrainingData"], tuple[Stage, ...]]

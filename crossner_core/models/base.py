@@ -50,6 +50,8 @@ class TokenTagger(nn.Module):
         self.encoder = encoder.model
         self.tags = tuple(tags)
         self.use_bf16 = False
+        # What a stage's objective learns beside the model; never part of a kept tagger.
+        self.objective_parts: nn.Module = nn.Module()
 
     def loss(self, batch: Batch) -> Tensor:
         """Return the mean loss over the batch's tokens with a known tag, a scalar."""

@@ -20,6 +20,8 @@ from crossner_core.training.checkpoint import read_folder, write_folder
 from crossner_core.training.precision import pick_device, use_bf16
 from crossner_core.training.recipe import Recipe
 
+PARTS = "objective_parts."
+
 
 class Predictor:
     """Tags sentences with a trained model; `types` are the target's, the first ones of the model's head."""
@@ -102,7 +104,8 @@ def save_tagger(folder: Path, predictor: Predictor, head_types: Sequence[str]) -
 
     meta = {**predictor.meta, "types": list(predictor.types), "head_types": list(head_types)}
     meta["max_length"] = predictor.max_length
-    write_folder(folder, meta, predictor.model.state_dict(), add_files)
+    weights = {name: value for name, value in predictor.model.state_dict().items() if not name.startswith(PARTS)}
+    write_folder(folder, meta, weights, add_files)
 
 
 def load_tagger(path: str | Path, *, device: str = "auto", precision: str = "auto") -> Predictor:

@@ -4,33 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-import types
-import typing
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from crossner_core.adaptation.transfer import setting_ids
+from crossner_core.adaptation.transfer import needs_source, setting_ids
 from crossner_core.errors import InvalidConfig
 from crossner_core.models.registry import architecture_ids
+from crossner_core.options.base import checked, matters, option
+from crossner_core.options.label_aware import LabelAwareOptions
+from crossner_core.options.pdaln import PdalnOptions
+from crossner_core.options.scale import ScaleOptions
 
-
-def option(
-    default: Any,
-    help: str,
-    *,
-    choices: tuple[str, ...] | None = None,
-    min: float | None = None,
-    max: float | None = None,
-    group: str = "target",
-) -> Any:
-    """Make a dataclass field that carries what a form or a flag needs to know about it."""
-    return field(default=default, metadata={"help": help, "choices": choices, "min": min, "max": max, "group": group})
+_SOURCE = {"setting": tuple(id for id in setting_ids() if needs_source(id))}
+_STAGED = {"setting": ("pretrain_finetune",)}
+_JOINT = {"setting": ("joint",)}
+_SOURCE_STAGE = {"setting": ("pretrain_finetune", "joint")}
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(LabelAwareOptions, PdalnOptions, ScaleOptions):
     """Everything that decides the numbers of a run, apart from the sentences themselves."""
 
     encoder: str = option("minilm", "Encoder: minilm (bundled), a local folder, or a hub name.", group="model")
@@ -38,7 +31,9 @@ class Recipe:
     setting: str = option(
         "direct", "Transfer setting: how the source domain is used.", choices=setting_ids(), group="model"
     )
-    source: str = option("conll2003", "Name of the source corpus; unused when the setting is direct.", group="source")
+    source: str = option(
+        "conll2003", "Name of the source corpus; unused when the setting is direct.", group="source", only=_SOURCE
+    )
     learning_rate: float = option(2e-4, "Peak learning rate of the encoder on the target.", min=1e-7, max=1e-2)
     head_learning_rate: float = option(1e-3, "Peak learning rate of what stands on the encoder.", min=1e-7, max=1e-1)
     layer_decay: float = option(1.0, "Factor on the rate per encoder layer, from the top down.", min=0.1, max=1.0)
@@ -55,47 +50,59 @@ class Recipe:
     dropout: float = option(0.1, "Dropout before the head.", min=0.0, max=0.9)
     constrained: bool = option(True, "Decode only tag sequences that IOB2 allows.", group="model")
     source_learning_rate: float = option(
-        5e-5, "Peak rate of the source stage; keep it low.", min=1e-7, max=1e-2, group="source"
+        5e-5, "Peak rate of the source stage; keep it low.", min=1e-7, max=1e-2, group="source", only=_SOURCE_STAGE
     )
     source_head_learning_rate: float = option(
-        5e-4, "Peak rate of the head in the source stage.", min=1e-7, max=1e-1, group="source"
+        5e-4, "Peak rate of the head in the source stage.", min=1e-7, max=1e-1, group="source", only=_SOURCE_STAGE
     )
-    source_epochs: int = option(2, "Passes over the source corpus.", min=1, max=1000, group="source")
-    source_batch_size: int = option(32, "Sentences a step in the source stage.", min=1, max=1024, group="source")
-    source_warmup_share: float = option(0.1, "Warm-up share of the source stage.", min=0.0, max=0.9, group="source")
+    source_epochs: int = option(
+        2, "Passes over the source corpus.", min=1, max=1000, group="source", only=_SOURCE_STAGE
+    )
+    source_batch_size: int = option(
+        32, "Sentences a step in the source stage.", min=1, max=1024, group="source", only=_SOURCE_STAGE
+    )
+    source_warmup_share: float = option(
+        0.1, "Warm-up share of the source stage.", min=0.0, max=0.9, group="source", only=_SOURCE_STAGE
+    )
     source_seed: int = option(
-        0, "Seed of the source stage: one source checkpoint serves all seeds.", min=0, max=2**31 - 1, group="source"
+        0,
+        "Seed of the source stage: one source checkpoint serves all seeds.",
+        min=0,
+        max=2**31 - 1,
+        group="source",
+        only=_STAGED,
     )
     head_first_epochs: int = option(
-        8, "After the source stage, first epochs in which the head alone learns.", min=0, max=1000, group="source"
+        8,
+        "After the source stage, first epochs in which the head alone learns.",
+        min=0,
+        max=1000,
+        group="source",
+        only=_STAGED,
     )
     head_first_learning_rate: float = option(
-        5e-3, "Rate of the head while it alone learns.", min=1e-7, max=1e-1, group="source"
+        5e-3, "Rate of the head while it alone learns.", min=1e-7, max=1e-1, group="source", only=_STAGED
     )
     inherit: bool = option(
-        True, "A type that the source lacks starts from its parent type's head weights.", group="source"
+        True, "A type that the source lacks starts from its parent type's head weights.", group="source", only=_STAGED
     )
     upsample: int = option(
-        50, "Joint training: each target sentence counts this many times.", min=1, max=1000, group="source"
+        50, "Joint training: each target sentence counts this many times.", min=1, max=1000, group="source", only=_JOINT
     )
     seed: int = option(555, "Seed of initial head, order and dropout.", min=0, max=2**31 - 1, group="machine")
     device: str = option("auto", "Where to compute.", choices=("auto", "cpu", "cuda"), group="machine")
     precision: str = option("auto", "Number format in the encoder.", choices=("auto", "fp32", "bf16"), group="machine")
 
     def __post_init__(self) -> None:
-        hints = typing.get_type_hints(type(self))
-        for spec in fields(self):
-            _check_type(spec.name, getattr(self, spec.name), hints[spec.name])
-            if hints[spec.name] is float:  # 1 and 1.0 are one recipe with one hash
-                object.__setattr__(self, spec.name, float(getattr(self, spec.name)))
-            _check_range(spec.name, getattr(self, spec.name), spec.metadata)
+        for name, value in checked(self):
+            object.__setattr__(self, name, value)
         if not self.encoder.strip():
             raise InvalidConfig("encoder is empty; give 'minilm', a local folder or a hub name.")
 
     @property
     def hash(self) -> str:
-        """SHA-256 of the recipe's canonical JSON."""
-        return hashlib.sha256(json.dumps(self.to_dict(), sort_keys=True).encode()).hexdigest()
+        """SHA-256 of the canonical JSON of what has an effect."""
+        return hashlib.sha256(json.dumps(effective(self.to_dict()), sort_keys=True).encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that `from_dict` reads back."""
@@ -111,18 +118,11 @@ class Recipe:
         return cls(**values)
 
 
-def _check_type(name: str, value: Any, expected: Any) -> None:
-    if expected is float and isinstance(value, int) and not isinstance(value, bool):
-        return
-    if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
-        raise InvalidConfig(f"{name} is {value!r}; it must be of type {expected.__name__}.")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise InvalidConfig(f"{name} is {value!r}; it must be a finite number.")
+def effective(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that decide a run's numbers: those of other architectures and settings are left out.
 
-
-def _check_range(name: str, value: Any, metadata: types.MappingProxyType[Any, Any]) -> None:
-    choices, low, high = metadata["choices"], metadata["min"], metadata["max"]
-    if choices is not None and value not in choices:
-        raise InvalidConfig(f"{name} is {value!r}; choose one of {', '.join(choices)}.")
-    if (low is not None and value < low) or (high is not None and value > high):
-        raise InvalidConfig(f"{name} is {value!r}; it must lie in [{low:g}, {high:g}].")
+    Missing fields (of a recipe kept by an older version) count with their defaults; unknown ones are kept.
+    """
+    known = {spec.name: spec for spec in fields(Recipe)}
+    whole = {name: spec.default for name, spec in known.items()} | dict(values)
+    return {name: value for name, value in whole.items() if name not in known or matters(known[name], whole)}

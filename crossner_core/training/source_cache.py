@@ -8,25 +8,30 @@ from pathlib import Path
 
 from crossner_core.encoders import Encoder
 from crossner_core.training.data import TrainingData, corpus_hash
-from crossner_core.training.recipe import Recipe
+from crossner_core.training.recipe import Recipe, effective
 
-_SHARED = (
-    "architecture",
-    "layer_decay",
-    "weight_decay",
-    "clip_norm",
-    "max_length",
-    "dropout",
-    "constrained",
-    "min_epoch_steps",
-    "precision",
-    "device",
+# What only the target stage reads, or only where it is computed.
+_TARGET = (
+    "encoder",
+    "setting",
+    "source",
+    "learning_rate",
+    "head_learning_rate",
+    "batch_size",
+    "max_epochs",
+    "patience",
+    "warmup_share",
+    "head_first_epochs",
+    "head_first_learning_rate",
+    "inherit",
+    "upsample",
+    "seed",
 )
 
 
 def source_key(recipe: Recipe, data: TrainingData, encoder: Encoder) -> str:
     """Return a hash of encoder, source corpus, source hyper-parameters and source seed."""
-    parts = {name: value for name, value in recipe.to_dict().items() if name.startswith("source_") or name in _SHARED}
+    parts = {name: value for name, value in effective(recipe.to_dict()).items() if name not in _TARGET}
     parts |= {"encoder": encoder.fingerprint}
     parts |= {"train": corpus_hash(data.source_train), "dev": corpus_hash(data.source_dev)}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]

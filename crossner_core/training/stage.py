@@ -20,6 +20,7 @@ from crossner_core.tags import tags_from_spans
 from crossner_core.training.batches import collate, encode, shuffled_batches
 from crossner_core.training.checkpoint import optimizer_tensors, prefixed, restore_optimizer, within
 from crossner_core.training.events import EpochRecord, TrainEvent
+from crossner_core.training.objective import Objective
 from crossner_core.training.optim import hold_rate, make_optimizer, set_rate
 from crossner_core.training.precision import RunRandom
 from crossner_core.training.predictor import Predictor
@@ -52,11 +53,24 @@ class Progress:
 class StageRun:
     """The state of one stage; `run()` yields after each step, and between two yields everything can be saved."""
 
-    def __init__(self, stage: Stage, recipe: Recipe, predictor: Predictor, random: RunRandom, first_step: int) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        recipe: Recipe,
+        predictor: Predictor,
+        random: RunRandom,
+        first_step: int,
+        former: TokenTagger | None = None,
+    ) -> None:
         self.stage, self.recipe, self.predictor, self.random = stage, recipe, predictor, random
         self.first_step = first_step
         self.model: TokenTagger = predictor.model
         self.device = next(self.model.parameters()).device
+        self.objective: Objective | None = None
+        if stage.objective is not None:
+            with random.active():
+                self.objective = stage.objective(self.model, former, predictor.tokenizer)
+            self.model.objective_parts = self.objective.parts.to(self.device)
         self.windows = encode([item.sentence for item in stage.train], predictor.tokenizer, predictor.max_length)
         self.lengths = [len(window.input_ids) for window in self.windows]
         self.tags = tag_indices(stage.train, self.model.tags)
@@ -113,6 +127,8 @@ class StageRun:
         """Return everything but `progress` that going on needs."""
         saved = prefixed("model", self.model.state_dict()) | prefixed("random", self.random.state)
         saved |= prefixed("optimizer", optimizer_tensors(self.optimizer, self.names))
+        if self.objective is not None:
+            saved |= prefixed("objective", self.objective.state())
         return saved | (prefixed("best", self.best) if self.best is not None else {})
 
     def meta(self) -> dict[str, Any]:
@@ -128,15 +144,15 @@ class StageRun:
         self.model.load_state_dict(within("model", tensors))
         self.random.state = within("random", tensors)
         restore_optimizer(self.optimizer, self.names, within("optimizer", tensors))
+        if self.objective is not None:
+            self.objective.load_state(within("objective", tensors))
         self.best = within("best", tensors) or None
 
     def _step(self, indices: Sequence[int]) -> float:
-        windows = [self.windows[at] for at in indices]
-        batch = collate(windows, self.predictor.tokenizer.pad_token_id, self.tags).to(self.device)
         self._set_rate()
         self.model.train()
         with self.random.active():
-            loss = self.model.loss(batch)
+            loss = self._loss(indices)
         value = float(loss.item())
         if not math.isfinite(value):
             return value
@@ -146,8 +162,18 @@ class StageRun:
             return float("nan")
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        self.progress.tokens += sum(len(window.positions) for window in windows)
+        if self.objective is not None:
+            self.objective.after_step(self.model)
+        self.progress.tokens += sum(len(self.windows[at].positions) for at in indices)
         return value
+
+    def _loss(self, indices: Sequence[int]) -> Tensor:
+        """Return the loss of a batch of windows, a scalar."""
+        windows = [self.windows[at] for at in indices]
+        batch = collate(windows, self.predictor.tokenizer.pad_token_id, self.tags).to(self.device)
+        if self.objective is None:
+            return self.model.loss(batch)
+        return self.objective.loss(self.model, batch, [window.sentence for window in windows], self.progress.step)
 
     def _set_rate(self) -> None:
         """Set the rates of the next step; while the head alone learns, the encoder gets no gradient at all."""

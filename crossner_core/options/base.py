@@ -1,0 +1,64 @@
+"""A field of a recipe that explains itself, and the checks that all of them share."""
+
+from __future__ import annotations
+
+import math
+import types
+import typing
+from collections.abc import Iterator, Mapping
+from dataclasses import Field, field, fields
+from typing import Any
+
+from crossner_core.errors import InvalidConfig
+
+
+def option(
+    default: Any,
+    help: str,
+    *,
+    choices: tuple[str, ...] | None = None,
+    min: float | None = None,
+    max: float | None = None,
+    group: str = "target",
+    only: Mapping[str, tuple[str, ...]] | None = None,
+) -> Any:
+    """Make a dataclass field that carries what a form or a flag needs to know about it.
+
+    `only` names other fields and the values of them under which this one has any effect.
+    """
+    metadata = {"help": help, "choices": choices, "min": min, "max": max, "group": group, "only": only or {}}
+    return field(default=default, metadata=metadata)
+
+
+def matters(spec: Field[Any], values: Mapping[str, Any]) -> bool:
+    """Say whether a field has any effect beside these values of the others."""
+    return all(values.get(name) in allowed for name, allowed in spec.metadata["only"].items())
+
+
+def checked(config: Any) -> Iterator[tuple[str, Any]]:
+    """Check type and range of each field of a dataclass of options; yield names with the values to keep."""
+    hints = typing.get_type_hints(type(config))
+    for spec in fields(config):
+        value = getattr(config, spec.name)
+        _check_type(spec.name, value, hints[spec.name])
+        if hints[spec.name] is float:  # 1 and 1.0 are one recipe with one hash
+            value = float(value)
+        _check_range(spec.name, value, spec.metadata)
+        yield spec.name, value
+
+
+def _check_type(name: str, value: Any, expected: Any) -> None:
+    if expected is float and isinstance(value, int) and not isinstance(value, bool):
+        return
+    if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
+        raise InvalidConfig(f"{name} is {value!r}; it must be of type {expected.__name__}.")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise InvalidConfig(f"{name} is {value!r}; it must be a finite number.")
+
+
+def _check_range(name: str, value: Any, metadata: types.MappingProxyType[Any, Any]) -> None:
+    choices, low, high = metadata["choices"], metadata["min"], metadata["max"]
+    if choices is not None and value not in choices:
+        raise InvalidConfig(f"{name} is {value!r}; choose one of {', '.join(choices)}.")
+    if (low is not None and value < low) or (high is not None and value > high):
+        raise InvalidConfig(f"{name} is {value!r}; it must lie in [{low:g}, {high:g}].")
