@@ -13,10 +13,9 @@ from pyoxigraph import NamedNode, Store
 from crossner_core.domains import Domain, parse_domain
 from crossner_core.errors import BadInput
 from crossner_core.gazetteer import embedded
-from crossner_core.gazetteer.classes import resolve, specific_types
+from crossner_core.gazetteer.classes import specific_types
 from crossner_core.gazetteer.embedded import SAMPLE, EmbeddedSource
 from crossner_core.gazetteer.ontology import ancestors
-from crossner_core.gazetteer.source import Candidate
 from crossner_core.gazetteer.titles import detokenise, is_askable, resource_uri, strip_suffix, title_of
 from tests.sparql_servers import DBO, DBR, FOAF_NAME, RDF_TYPE, RDFS_LABEL, oxigraph, serve, triples
 from tests.test_sparql import source
@@ -133,19 +132,6 @@ def test_gazetteer_class_tree_climbs_nearest_first() -> None:
 def test_gazetteer_most_specific_type_wins(classes: tuple[str, ...], types: tuple[str, ...], domain: Domain) -> None:
     assert specific_types((DBO + name for name in classes), domain) == types
     assert specific_types((DBO + name for name in reversed(classes)), domain) == types
-
-
-def test_gazetteer_resolution_prefers_the_clear_resource_then_the_title(domain: Domain) -> None:
-    def candidate(name: str, via: str, *classes: str) -> Candidate:
-        return Candidate(DBR + name, tuple(DBO + item for item in classes), via)  # type: ignore[arg-type]
-
-    by_title, by_name = candidate("B", "title", "Band"), candidate("A", "name", "Album")
-    unclear, unknown = candidate("C", "title", "Album", "Band"), candidate("D", "title", "Planet9")
-    found = resolve([by_name, by_title], domain)
-    assert found and (found.type, found.candidate, found.types, found.resources) == ("band", by_title, 2, 2)
-    found = resolve([unclear, by_name, unknown], domain)
-    assert found and (found.candidate, found.types, found.resources) == (by_name, 2, 3)
-    assert resolve([unknown], domain) is None and resolve([], domain) is None
 
 
 DATA = triples(

@@ -8,7 +8,7 @@ import pytest
 
 from crossner_core.wikipedia.markup import Unreadable
 from crossner_core.wikipedia.page import Extract
-from crossner_core.wikipedia.wikitext import extract, extract_slow, templates_of
+from crossner_core.wikipedia.wikitext import extract, extract_slow
 
 LONG = "The old bridge over the river was closed to all traffic in 1931."
 
@@ -102,7 +102,6 @@ def test_categories_and_templates_are_collected() -> None:
     )
     assert read(page).templates == ("Infobox band", "About", "Nowrap", "In table")
     assert read(page).categories == ("Korean singers", "People")
-    assert templates_of(page) == read(page).templates
 
 
 @pytest.mark.parametrize(

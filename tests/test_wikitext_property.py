@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from crossner_core.wikipedia.markup import Unreadable
 from crossner_core.wikipedia.page import Extract
-from crossner_core.wikipedia.wikitext import extract, extract_slow, templates_of
+from crossner_core.wikipedia.wikitext import extract, extract_slow
 
 WORDS = ["Lena", "rivers", "a", "of", "bus", "St. Ives", "été", "Ω", "es", "1815", "x < y", "it's", "A&B", "–", "ok."]
 BITS = [
@@ -106,12 +106,3 @@ def test_both_readers_agree_on_pages_made_of_whole_and_broken_markup(text: str) 
 @example("<ref>a</i> b</ref> c")
 def test_both_readers_agree_on_broken_markup(text: str) -> None:
     assert _read(text) == _read_slow(text)
-
-
-@quick
-@given(page)
-def test_templates_alone_are_those_of_the_page(text: str) -> None:
-    try:
-        assert templates_of(text) == extract(text).templates
-    except Unreadable:
-        assert isinstance(_read_slow(text), str)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from crossner_core.gazetteer.ontology import BUILTIN, THING, ClassTree
-from crossner_core.gazetteer.source import VIAS, Candidate
 from crossner_core.gazetteer.titles import local_name
 
 
@@ -35,16 +34,6 @@ class TypeMap(Protocol):
     def type_for_class(self, dbpedia_class: str, /) -> str | None:
         """Name the type that one DBpedia class stands for by itself, None if there is none."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class Resolution:
-    """The entity type a name most likely has: its resource, and how many types and resources it had to choose from."""
-
-    type: str
-    candidate: Candidate
-    types: int
-    resources: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +140,3 @@ def _parents(kind: str, domain: TypeMap) -> list[str]:
     while (parent := domain.type(found[-1] if found else kind).parent) is not None:
         found.append(parent)
     return found
-
-
-def resolve(candidates: Sequence[Candidate], domain: TypeMap, tree: ClassTree = BUILTIN) -> Resolution | None:
-    """Choose a resource and its type; None if the domain has no type for any.
-
-    The resource with the fewest types, then by the way that led to it (a title before a label), then by its URI.
-    """
-    typed = [(item, kinds) for item in candidates if (kinds := specific_types(item.classes, domain, tree))]
-    if not typed:
-        return None
-    candidate, kinds = min(typed, key=lambda pair: (len(pair[1]), VIAS.index(pair[0].via), pair[0].entity))
-    every = {kind for _, others in typed for kind in others}
-    return Resolution(kinds[0], candidate, len(every), len(candidates))

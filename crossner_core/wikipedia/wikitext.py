@@ -52,15 +52,6 @@ def extract_slow(text: str, title: str = "") -> Extract:
     return _extracted(fallback.mark(prepare(text), title), "fallback", "asked for")
 
 
-def templates_of(text: str) -> tuple[str, ...]:
-    """Give the titles of the templates used outside other templates and references, each once, in order."""
-    text = prepare(text)
-    try:
-        return tuple(_mark(text, "").templates)
-    except Unsure:
-        return tuple(fallback.mark(text, "").templates)
-
-
 def _extracted(marked: Marked, parser: str = "fast", reason: str = "") -> Extract:
     return Extract(
         paragraphs_of(marked.text, marked.targets), tuple(marked.categories), tuple(marked.templates), parser, reason
