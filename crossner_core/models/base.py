@@ -22,6 +22,8 @@ class Batch:
     positions: Tensor  # (B, W) index into L of each token's first subword; 0 where padded
     mask: Tensor  # (B, W) True where there is a token
     tags: Tensor  # (B, W) index into the model's tags; IGNORED where unknown or padded
+    # (B, L, H) what `TokenTagger.hidden` gave for this batch, where several losses share one pass of the encoder.
+    hidden: Tensor | None = None
 
     def to(self, device: torch.device) -> Batch:
         """Return the batch on another device."""
@@ -50,24 +52,43 @@ class TokenTagger(nn.Module):
         self.encoder = encoder.model
         self.tags = tuple(tags)
         self.use_bf16 = False
+        # Factors on the head's learning rate, by parameter name; such parameters have no weight decay.
+        self.rate_scales: dict[str, float] = {}
         # What a stage's objective learns beside the model; never part of a kept tagger.
         self.objective_parts: nn.Module = nn.Module()
 
     def loss(self, batch: Batch) -> Tensor:
-        """Return the mean loss over the batch's tokens with a known tag, a scalar."""
+        """Return the mean loss over the batch's tokens with a known tag, a scalar.
+
+        A mean over tokens and nothing else: a batch cut into parts is put together by their numbers of tokens.
+        """
         raise NotImplementedError
 
     def decode(self, batch: Batch, allowed: int | None = None) -> list[Decoded]:
         """Return tags for the scored tokens of each window, choosing from the first `allowed` tags only."""
         raise NotImplementedError
 
-    def token_vectors(self, batch: Batch) -> Tensor:
-        """Return the encoder's vector of each token's first subword, (B, W, H)."""
+    def tag_log_probabilities(self, batch: Batch) -> Tensor:
+        """Return the log probabilities of each token's tags (B, W, K); gradients flow through them."""
+        return self.scores(batch).log_softmax(-1)
+
+    def scores(self, batch: Batch) -> Tensor:
+        """Return unnormalised tag scores (B, W, K), in single precision."""
+        raise NotImplementedError
+
+    def hidden(self, batch: Batch) -> Tensor:
+        """Return the encoder's vectors of all subwords, (B, L, H): those the batch brings along, if it does."""
+        if batch.hidden is not None:
+            return batch.hidden
         device = batch.input_ids.device.type
         # Only the encoder is worth the lower precision; heads and losses stay in single precision.
         with torch.autocast(device, dtype=torch.bfloat16, enabled=self.use_bf16):
             hidden = self.encoder(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
-        hidden = hidden.float()  # (B, L, H)
+        return hidden.float()  # (B, L, H)
+
+    def token_vectors(self, batch: Batch) -> Tensor:
+        """Return the encoder's vector of each token's first subword, (B, W, H)."""
+        hidden = self.hidden(batch)  # (B, L, H)
         index = batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1])  # (B, W, H)
         return hidden.gather(1, index)  # (B, W, H)
 

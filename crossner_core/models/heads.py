@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+
+from crossner_core.models._linear_chain import Chain
 
 
 def head_tags(types: Sequence[str]) -> tuple[str, ...]:
@@ -25,16 +27,62 @@ def copy_rows(
     A tag whose type only the target knows gets the row of its nearest ancestor that the source knows, added to its
     own first values, so that siblings can part.
     """
-    index = {tag: at for at, tag in enumerate(source_tags)}
+    pairs = ((target.weight, source.weight), (target.bias, source.bias))
+    return copy_tag_rows(pairs, target_tags, source_tags, parents)
+
+
+def copy_tag_rows(
+    pairs: Sequence[tuple[Tensor, Tensor]],
+    target_tags: Sequence[str],
+    source_tags: Sequence[str],
+    parents: Mapping[str, str] | None = None,
+) -> tuple[str, ...]:
+    """Do what `copy_rows` does for any tensors (target, source) with a row a tag."""
+    shared = []
     with torch.no_grad():
-        for to, tag in enumerate(target_tags):
-            if tag in index:
-                target.weight[to] = source.weight[index[tag]]
-                target.bias[to] = source.bias[index[tag]]
-            elif (known := _ancestor_tag(tag, index, parents or {})) is not None:
-                target.weight[to] += source.weight[index[known]]
-                target.bias[to] += source.bias[index[known]]
-    return tuple(tag for tag in target_tags if tag in index)
+        for to, come, own in _matches(target_tags, source_tags, parents):
+            for mine, theirs in pairs:
+                mine[to] = theirs[come] + (0.0 if own else mine[to])
+            if own:
+                shared.append(target_tags[to])
+    return tuple(shared)
+
+
+def copy_pairs(
+    target: Chain,
+    target_tags: Sequence[str],
+    source: Chain,
+    source_tags: Sequence[str],
+    parents: Mapping[str, str] | None = None,
+) -> None:
+    """Copy the scores of first tags, last tags and pairs of tags that both know, by themselves or by an ancestor.
+
+    Two types of one ancestor are still two: what the source holds of a type beside itself is not taken for them.
+    """
+    matches = [(to, come) for to, come, _ in _matches(target_tags, source_tags, parents)]
+    with torch.no_grad():
+        for to, come in matches:
+            target.start[to], target.end[to] = source.start[come], source.end[come]
+            for then, then_come in matches:
+                one_type = _type(target_tags[to]) == _type(target_tags[then])
+                if one_type == (_type(source_tags[come]) == _type(source_tags[then_come])):
+                    target.moves[to, then] = source.moves[come, then_come]
+
+
+def _matches(
+    target_tags: Sequence[str], source_tags: Sequence[str], parents: Mapping[str, str] | None
+) -> Iterator[tuple[int, int, bool]]:
+    """Yield for each tag of the target its index, that of its like in the source, and whether that is the same tag."""
+    index = {tag: at for at, tag in enumerate(source_tags)}
+    for to, tag in enumerate(target_tags):
+        if tag in index:
+            yield to, index[tag], True
+        elif (known := _ancestor_tag(tag, index, parents or {})) is not None:
+            yield to, index[known], False
+
+
+def _type(tag: str) -> str:
+    return tag.partition("-")[2]
 
 
 def _ancestor_tag(tag: str, known: Mapping[str, int], parents: Mapping[str, str]) -> str | None:

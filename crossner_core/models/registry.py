@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import pkgutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +60,20 @@ def architecture(id: str) -> Architecture:
     if id not in _REGISTERED:
         raise InvalidConfig(f"crossner_core/models/{id}.py registers no architecture {id!r}.")
     return _REGISTERED[id]
+
+
+@cache
+def architecture_title(id: str) -> str:
+    """Return an architecture's title without importing it: what its file hands to `register`."""
+    if id not in architecture_ids():
+        raise InvalidConfig(f"Unknown architecture {id!r}; choose one of {', '.join(architecture_ids())}.")
+    file = Path(__file__).parent / f"{id}.py"
+    for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "register":
+            first, title = (ast.literal_eval(one) if isinstance(one, ast.Constant) else None for one in call.args[:2])
+            if first == id and isinstance(title, str):
+                return title
+    return architecture(id).title  # it registers in some other way: import it after all
 
 
 def config_from(recipe: Any, config: type) -> Any:

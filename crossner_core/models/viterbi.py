@@ -25,8 +25,11 @@ def iob2_transitions(tags: Sequence[str]) -> tuple[Tensor, Tensor]:
     return start, moves
 
 
-def viterbi(scores: Tensor, mask: Tensor, start: Tensor, moves: Tensor) -> Tensor:
-    """Return the best path (B, W) for token scores (B, W, K); tokens where `mask` is False repeat the last tag."""
+def viterbi(scores: Tensor, mask: Tensor, start: Tensor, moves: Tensor, end: Tensor | None = None) -> Tensor:
+    """Return the best path (B, W) for token scores (B, W, K); tokens where `mask` is False repeat the last tag.
+
+    `end` (K,), if given, is added for each path's last tag.
+    """
     best = scores[:, 0] + start  # (B, K)
     keep = torch.arange(scores.shape[-1], device=scores.device).expand_as(best)  # (B, K)
     back = []
@@ -35,7 +38,7 @@ def viterbi(scores: Tensor, mask: Tensor, start: Tensor, moves: Tensor) -> Tenso
         alive = mask[:, at].unsqueeze(1)  # (B, 1)
         best = torch.where(alive, value + scores[:, at], best)
         back.append(torch.where(alive, origin, keep))
-    path = [best.argmax(dim=1)]  # (B,)
+    path = [(best if end is None else best + end).argmax(dim=1)]  # (B,)
     for origin in reversed(back):
         path.append(origin.gather(1, path[-1].unsqueeze(1)).squeeze(1))
     return torch.stack(path[::-1], dim=1)  # (B, W)

@@ -20,13 +20,15 @@ def option(
     min: float | None = None,
     max: float | None = None,
     group: str = "target",
-    only: Mapping[str, tuple[str, ...]] | None = None,
+    only: Mapping[str, tuple[object, ...]] | None = None,
 ) -> Any:
     """Make a dataclass field that carries what a form or a flag needs to know about it.
 
     `only` names other fields and the values of them under which this one has any effect.
     """
     metadata = {"help": help, "choices": choices, "min": min, "max": max, "group": group, "only": only or {}}
+    if isinstance(default, dict):
+        return field(default_factory=default.copy, metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
@@ -50,13 +52,20 @@ def checked(config: Any) -> Iterator[tuple[str, Any]]:
 def _check_type(name: str, value: Any, expected: Any) -> None:
     if expected is float and isinstance(value, int) and not isinstance(value, bool):
         return
-    if not isinstance(value, expected) or (expected is int and isinstance(value, bool)):
-        raise InvalidConfig(f"{name} is {value!r}; it must be of type {expected.__name__}.")
+    kind = typing.get_origin(expected) or expected
+    if not isinstance(value, kind) or (expected is int and isinstance(value, bool)):
+        raise InvalidConfig(f"{name} is {value!r}; it must be of type {kind.__name__}.")
+    for item in value if kind is tuple else ():
+        _check_type(name, item, typing.get_args(expected)[0])
     if isinstance(value, float) and not math.isfinite(value):
         raise InvalidConfig(f"{name} is {value!r}; it must be a finite number.")
 
 
 def _check_range(name: str, value: Any, metadata: types.MappingProxyType[Any, Any]) -> None:
+    if isinstance(value, tuple):
+        for item in value:
+            _check_range(name, item, metadata)
+        return
     choices, low, high = metadata["choices"], metadata["min"], metadata["max"]
     if choices is not None and value not in choices:
         raise InvalidConfig(f"{name} is {value!r}; choose one of {', '.join(choices)}.")

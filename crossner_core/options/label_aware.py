@@ -11,10 +11,46 @@ _ONLY = {"architecture": ("label_aware",)}
 
 @dataclass(frozen=True)
 class LabelAwareOptions:
-    """Sizes and switches of LANER; every switch is one of its ablations."""
+    """Sizes and switches of LANER, each switch one of its ablations, and what the tags before a token are in training.
+
+    The defaults are the paper's. Where its code differs without being wrong, `label_background_over` gives its way.
+    """
 
     label_size: int = option(
         100, "Size of a label's embedding and of its LSTM's state.", min=1, max=4096, group="model", only=_ONLY
     )
     label_background: bool = option(True, "Attend from the labels so far to the sentence.", group="model", only=_ONLY)
     label_context: bool = option(True, "Attend from the token to the labels so far.", group="model", only=_ONLY)
+    label_background_over: str = option(
+        "tokens",
+        "What the labels so far attend to: tokens (as the paper says) or all subwords (as its code does).",
+        choices=("tokens", "subwords"),
+        group="model",
+        only=_ONLY | {"label_background": (True,)},
+    )
+    label_history: str = option(
+        "gold",
+        "Labels before a token in training: gold, or mixed with the model's own from a first pass.",
+        choices=("gold", "mixed"),
+        group="model",
+        only=_ONLY,
+    )
+    label_own_share: float = option(
+        0.5,
+        "Share of the model's own labels in a mixed history.",
+        min=0.0,
+        max=1.0,
+        group="model",
+        only=_ONLY | {"label_history": ("mixed",)},
+    )
+    label_noise: float = option(
+        0.0,
+        "Share of labels before a token that training replaces by random ones.",
+        min=0.0,
+        max=1.0,
+        group="model",
+        only=_ONLY,
+    )
+    label_embedding_dropout: float = option(
+        0.0, "Share of labels before a token that training leaves out.", min=0.0, max=1.0, group="model", only=_ONLY
+    )

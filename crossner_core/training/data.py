@@ -7,14 +7,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from crossner_core.errors import BadInput, UnknownType
-from crossner_core.schema import LabelledSentence, check_spans
+from crossner_core.schema import LabelledSentence, Sentence, check_spans
 
 
 @dataclass(frozen=True)
 class TrainingData:
     """The sentences of a run; `types` in the domain's order; `snapshot` names the frozen gold, if there is one.
 
-    `parents` maps types to their parent types, which a source corpus may know better.
+    `parents` maps types to their parent types, which a source corpus may know better; `unlabelled` are sentences of
+    the target domain, for the settings that learn from bare text.
     """
 
     train: tuple[LabelledSentence, ...]
@@ -25,6 +26,7 @@ class TrainingData:
     source_dev: tuple[LabelledSentence, ...] = ()
     snapshot: str = ""
     parents: Mapping[str, str] = field(default_factory=dict)
+    unlabelled: tuple[Sentence, ...] = ()
 
     def __post_init__(self) -> None:
         if not any(item.sentence.tokens for item in self.train):
@@ -47,7 +49,9 @@ class TrainingData:
         """SHA-256 over all sentences, spans and types."""
         parts = (self.train, self.dev, self.test, self.source_train, self.source_dev)
         tree = ",".join(f"{name}<{parent}" for name, parent in sorted(self.parents.items()))
-        joined = "|".join([",".join(self.types), *(corpus_hash(part) for part in parts), *([tree] if tree else [])])
+        bare = corpus_hash(LabelledSentence(sentence, ()) for sentence in self.unlabelled) if self.unlabelled else ""
+        more = [name for name in (tree, f"unlabelled:{bare}" if bare else "") if name]
+        joined = "|".join([",".join(self.types), *(corpus_hash(part) for part in parts), *more])
         return hashlib.sha256(joined.encode()).hexdigest()
 
 

@@ -29,7 +29,8 @@ class RunResult:
     """What a run ended with; `test` and `confusion` are of the best epoch; seconds are of computing, resumes added up.
 
     `predictions` are the test sentences' spans in order (the dev sentences' if there is no test); `confusion` is
-    computed on the same ones. `outcome` is one of OUTCOMES; a stopped run can be resumed.
+    computed on the same ones. `outcome` is one of OUTCOMES; a stopped run can be resumed. `peak_memory_mb` (2**20
+    bytes) is the GPU's where it was computed there, else the main process's; 0 in results of older versions.
     """
 
     outcome: str
@@ -49,6 +50,7 @@ class RunResult:
     history: tuple[EpochRecord, ...] = ()
     notes: tuple[str, ...] = ()
     checkpoint: str | None = None
+    peak_memory_mb: float = 0.0
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that `from_dict` reads back."""

@@ -11,14 +11,17 @@ from pathlib import Path
 
 from crossner_core.adaptation.transfer import Stage, setting
 from crossner_core.encoders import Encoder, load_encoder
-from crossner_core.errors import CheckpointError, CheckpointMismatch
+from crossner_core.errors import CheckpointError, CheckpointMismatch, InvalidConfig
 from crossner_core.models.base import TokenTagger
 from crossner_core.training.checkpoint import read_folder, read_json, recover_folder, write_folder, write_json
 from crossner_core.training.data import TrainingData
 from crossner_core.training.events import EpochRecord, RunResult, TrainEvent
+from crossner_core.training.helping import build_stage_model, share_stage
+from crossner_core.training.machine import PeakMemory
 from crossner_core.training.outcome import measure_run
-from crossner_core.training.precision import RunRandom, pick_device, use_bf16
-from crossner_core.training.predictor import Predictor, build_model, load_tagger, save_tagger
+from crossner_core.training.precision import RunRandom, pick_device
+from crossner_core.training.predictor import Predictor, load_tagger, save_tagger
+from crossner_core.training.processes import present
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.source_cache import cached_source
 from crossner_core.training.stage import StageRun
@@ -65,6 +68,7 @@ class _Before:
 
     steps: int = 0
     seconds: float = 0.0
+    peak_memory_mb: float = 0.0
     history: list[EpochRecord] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -76,12 +80,26 @@ class _Run:
         self.recipe, self.data, self.folder, self.cache, self.name = recipe, data, folder, cache, name
         self.stages = setting(recipe.setting).plan(recipe, data)
         self.device = pick_device(recipe.device)
+        self.memory = PeakMemory(self.device)
         self.data_hash = data.fingerprint
         self.saved_at = time.monotonic()
-        self.before = _Before()
+        self.before = _Before(notes=[note for stage in self.stages for note in stage.notes])
         if not data.dev:
             epochs = self.stages[-1].epochs
             self.before.notes.append(f"No dev data: trained for a fixed {epochs} epochs; the last one is kept.")
+        self._check_parts()
+
+    def _check_parts(self) -> None:
+        """See that stages with a loss of their own, which may compare all of a batch, are not to be cut into parts."""
+        whole = [stage.phase for stage in self.stages if stage.objective is not None]
+        if whole and self.recipe.accumulate > 1:
+            raise InvalidConfig(
+                f"accumulate is {self.recipe.accumulate}, but setting {self.recipe.setting!r} needs a batch as a whole "
+                f"({', '.join(whole)} stage); set accumulate to 1 and take a smaller batch_size, or turn on recompute."
+            )
+        if (size := present().size) > 1:
+            alone = f", the {', '.join(whole)} stage by one of them" if whole else ""
+            self.before.notes.append(f"Computed by {size} processes together{alone}.")
 
     def finished(self) -> RunResult | None:
         """Return the result of a run that ended here before; raise CheckpointError if it was another run."""
@@ -115,6 +133,7 @@ class _Run:
             if number == first and (self.folder / STATE).exists():
                 self._restore(run)
                 yield replace(run.event(0.0), message=f"Resumed at {stage.phase} epoch {run.progress.epoch + 1}.")
+            share_stage(run, encoder)
             yield from self._drive(run, number, should_stop)
             run.restore_best()
             if last or run.progress.outcome in ("", "not_finite"):
@@ -146,11 +165,9 @@ class _Run:
     def _start(self, stage: Stage, encoder: Encoder, former: TokenTagger | None) -> StageRun:
         """Make a stage's model: the body as it is, a new head with the rows of types known before."""
         random = RunRandom(stage.seed, self.device)
-        with random.active():
-            model = build_model(self.recipe, encoder, stage.types).to(self.device)
+        model = build_stage_model(self.recipe, stage, encoder, random)
         if former is not None:
             model.copy_shared_tags(former, self.data.parents if self.recipe.inherit else None)
-        model.use_bf16 = use_bf16(self.recipe.precision, self.device)
         meta = self._identity() | {"encoder": encoder.name, "encoder_hash": encoder.fingerprint, "name": self.name}
         types, length = stage.types[: stage.scored], min(self.recipe.max_length, encoder.max_length)
         predictor = Predictor(model, encoder.tokenizer, types, max_length=length, meta=meta)
@@ -170,6 +187,7 @@ class _Run:
                 yield event
 
     def _save(self, run: StageRun, number: int) -> None:
+        self.before.peak_memory_mb = max(self.before.peak_memory_mb, self.memory.megabytes())
         meta = self._identity() | {"stage": number, "before": asdict(self.before), **run.meta()}
         write_folder(self.folder / STATE, meta, run.tensors())
         self.saved_at = time.monotonic()
@@ -192,6 +210,7 @@ class _Run:
         outcome = run.progress.outcome or "stopped"
         usable = last and outcome != "stopped" and (outcome != "not_finite" or run.best is not None)
         result = measure_run(run, self.data, outcome=outcome, usable=usable)
+        peak = max(self.before.peak_memory_mb, self.memory.megabytes())
         result = replace(
             result,
             recipe_hash=self.recipe.hash,
@@ -199,7 +218,8 @@ class _Run:
             steps=self.before.steps,
             seconds=self.before.seconds,
             history=tuple(self.before.history),
-            notes=(*self.before.notes, *result.notes),
+            peak_memory_mb=peak,
+            notes=(*self.before.notes, f"Peak memory {peak:.0f} MB ({self.memory.of}).", *result.notes),
             checkpoint=str(self.folder / TAGGER) if usable else None,
         )
         if usable:

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import resource
+import sys
+from pathlib import Path
+
 import torch
+
+_PROC = Path("/proc/self")
 
 
 def prepare(threads: int = 0) -> str:
@@ -13,3 +19,32 @@ def prepare(threads: int = 0) -> str:
         return str(torch.cuda.get_device_name())
     count = torch.get_num_threads()
     return f"CPU, {count} thread{'s' if count > 1 else ''}"
+
+
+class PeakMemory:
+    """The most memory in use from now on: the GPU's where a run computes there, else the whole process's.
+
+    Where the system cannot count anew, it is the most since the process began.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+        self.of = "GPU" if device.type == "cuda" else "the whole process"
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats(device)
+        elif (_PROC / "clear_refs").exists():
+            try:
+                (_PROC / "clear_refs").write_text("5")
+            except OSError:
+                self.of += " since it began"
+
+    def megabytes(self) -> float:
+        """Return the peak up to now, in units of 2**20 bytes."""
+        if self.device.type == "cuda":
+            return torch.cuda.max_memory_allocated(self.device) / 2**20
+        try:
+            lines = (_PROC / "status").read_text().splitlines()
+            return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM:")) / 2**10
+        except (OSError, StopIteration):
+            most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # kilobytes, but bytes on macOS
+            return most / (2**20 if sys.platform == "darwin" else 2**10)

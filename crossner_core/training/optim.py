@@ -3,27 +3,30 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 import torch
 from torch import nn
-
-from crossner_core.models.base import TokenTagger
 
 _LAYER = re.compile(r"^encoder\.(?:.*\.)?layers?\.(\d+)\.")
 
 
 def make_optimizer(
-    model: TokenTagger, *, learning_rate: float, head_learning_rate: float, weight_decay: float, layer_decay: float
+    model: nn.Module, *, learning_rate: float, head_learning_rate: float, weight_decay: float, layer_decay: float
 ) -> torch.optim.AdamW:
-    """Return AdamW whose groups differ in peak rate (`peak`) and in weight decay (none on biases and norms)."""
+    """Return AdamW whose groups differ in peak rate (`peak`) and in weight decay (none on biases and norms).
+
+    What the model calls `encoder` has the first rate, everything else the head's, scaled by the model's `rate_scales`.
+    """
     depth = 1 + max((_layer(name) for name, _ in model.named_parameters()), default=0)
+    scales: Mapping[str, float] = getattr(model, "rate_scales", {})
     groups: dict[tuple[float, float], list[nn.Parameter]] = {}
     for name, parameter in model.named_parameters():
         if name.startswith("encoder."):
             peak = learning_rate * layer_decay ** (depth - 1 - _layer(name))
         else:
-            peak = head_learning_rate
-        decay = 0.0 if parameter.dim() < 2 else weight_decay
+            peak = head_learning_rate * scales.get(name, 1.0)
+        decay = 0.0 if parameter.dim() < 2 or name in scales else weight_decay
         groups.setdefault((peak, decay), []).append(parameter)
     return torch.optim.AdamW(
         [

@@ -51,6 +51,18 @@ class RunRandom:
             yield
             self.state = self._read()
 
+    def draw_seed(self) -> int:
+        """Draw a seed for `seeded`."""
+        with self.active():
+            return int(torch.randint(2**62, (1,)))
+
+    @contextmanager
+    def seeded(self, seed: int) -> Iterator[None]:
+        """Draw as this seed has it inside the block; neither the run's state nor the caller's moves on."""
+        with torch.random.fork_rng(devices=self._gpus(), device_type="cuda"):
+            torch.manual_seed(seed)
+            yield
+
     def _read(self) -> dict[str, torch.Tensor]:
         state = {"cpu": torch.get_rng_state()}
         if self.device.type == "cuda":
@@ -58,4 +70,6 @@ class RunRandom:
         return state
 
     def _gpus(self) -> list[int]:
-        return [self.device.index or 0] if self.device.type == "cuda" else []
+        if self.device.type != "cuda":
+            return []
+        return [torch.cuda.current_device() if self.device.index is None else self.device.index]

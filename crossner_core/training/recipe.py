@@ -12,6 +12,7 @@ from crossner_core.adaptation.transfer import needs_source, setting_ids
 from crossner_core.errors import InvalidConfig
 from crossner_core.models.registry import architecture_ids
 from crossner_core.options.base import checked, matters, option
+from crossner_core.options.crf import CrfOptions
 from crossner_core.options.label_aware import LabelAwareOptions
 from crossner_core.options.pdaln import PdalnOptions
 from crossner_core.options.scale import ScaleOptions
@@ -23,7 +24,7 @@ _SOURCE_STAGE = {"setting": ("pretrain_finetune", "joint")}
 
 
 @dataclass(frozen=True)
-class Recipe(LabelAwareOptions, PdalnOptions, ScaleOptions):
+class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, ScaleOptions):
     """Everything that decides the numbers of a run, apart from the sentences themselves."""
 
     encoder: str = option("minilm", "Encoder: minilm (bundled), a local folder, or a hub name.", group="model")
@@ -121,8 +122,11 @@ class Recipe(LabelAwareOptions, PdalnOptions, ScaleOptions):
 def effective(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that decide a run's numbers: those of other architectures and settings are left out.
 
-    Missing fields (of a recipe kept by an older version) count with their defaults; unknown ones are kept.
+    So are scale options at their defaults, which leave a run as it was before there were any. Missing fields (of a
+    recipe kept by an older version) count with their defaults; unknown ones are kept.
     """
     known = {spec.name: spec for spec in fields(Recipe)}
     whole = {name: spec.default for name, spec in known.items()} | dict(values)
-    return {name: value for name, value in whole.items() if name not in known or matters(known[name], whole)}
+    plain = {spec.name for spec in fields(ScaleOptions) if whole[spec.name] == spec.default}
+    kept = (name for name in whole if name not in known or matters(known[name], whole))
+    return {name: whole[name] for name in kept if name not in plain}

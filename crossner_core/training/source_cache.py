@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from pathlib import Path
+from typing import Any
 
 from crossner_core.encoders import Encoder
 from crossner_core.training.data import TrainingData, corpus_hash
@@ -31,10 +32,15 @@ _TARGET = (
 
 def source_key(recipe: Recipe, data: TrainingData, encoder: Encoder) -> str:
     """Return a hash of encoder, source corpus, source hyper-parameters and source seed."""
-    parts = {name: value for name, value in effective(recipe.to_dict()).items() if name not in _TARGET}
+    parts = source_options(recipe)
     parts |= {"encoder": encoder.fingerprint}
     parts |= {"train": corpus_hash(data.source_train), "dev": corpus_hash(data.source_dev)}
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def source_options(recipe: Recipe) -> dict[str, Any]:
+    """Return what a recipe says of the source stage: two that agree in it share a checkpoint."""
+    return {name: value for name, value in effective(recipe.to_dict()).items() if name not in _TARGET}
 
 
 def cached_source(folder: Path | None, recipe: Recipe, data: TrainingData, encoder: Encoder) -> Path | None:

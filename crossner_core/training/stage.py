@@ -24,7 +24,13 @@ from crossner_core.training.objective import Objective
 from crossner_core.training.optim import hold_rate, make_optimizer, set_rate
 from crossner_core.training.precision import RunRandom
 from crossner_core.training.predictor import Predictor
+from crossner_core.training.processes import ALONE, present
 from crossner_core.training.recipe import Recipe
+
+# Orders to the helpers: make a step (epoch, batch, step, seed), tag dev sentences, leave the stage.
+STEP, SCORE, LEAVE = range(3)
+# Sentences of a bad batch that are named.
+NAMED = 16
 
 
 @dataclass
@@ -69,7 +75,7 @@ class StageRun:
         self.objective: Objective | None = None
         if stage.objective is not None:
             with random.active():
-                self.objective = stage.objective(self.model, former, predictor.tokenizer)
+                self.objective = stage.objective(predictor, former)
             self.model.objective_parts = self.objective.parts.to(self.device)
         self.windows = encode([item.sentence for item in stage.train], predictor.tokenizer, predictor.max_length)
         self.lengths = [len(window.input_ids) for window in self.windows]
@@ -84,6 +90,8 @@ class StageRun:
             weight_decay=recipe.weight_decay,
             layer_decay=recipe.layer_decay,
         )
+        # A loss of its own may compare all of a batch's sentences: such a stage is never cut into parts.
+        self.processes = present() if self.objective is None else ALONE
         self.progress = Progress()
         self.best: dict[str, Tensor] | None = None
         self.best_scores: Scores | None = None
@@ -99,7 +107,15 @@ class StageRun:
 
     def run(self) -> Iterator[TrainEvent]:
         """Go on from `progress` to the stage's end; `progress.outcome` says how it ended."""
+        try:
+            yield from self._epochs()
+        finally:
+            self.processes.tell(LEAVE)
+
+    def _epochs(self) -> Iterator[TrainEvent]:
         progress = self.progress
+        if self.stage.measure_first and self.stage.dev and not progress.step:
+            self._keep(self.measure())
         while not progress.outcome:
             batches = self.epoch_batches(progress.epoch)
             while progress.batch < len(batches):
@@ -107,7 +123,7 @@ class StageRun:
                 loss = self._step(batches[progress.batch])
                 if not math.isfinite(loss):
                     progress.outcome = "not_finite"
-                    yield self.event(loss, message=self._not_finite(loss))
+                    yield self.event(loss, message=self._not_finite(loss, batches[progress.batch]))
                     return
                 progress.loss_sum += loss
                 progress.batch += 1
@@ -149,14 +165,22 @@ class StageRun:
         self.best = within("best", tensors) or None
 
     def _step(self, indices: Sequence[int]) -> float:
+        """Learn from a batch, with the helpers where there are some; return its loss."""
+        progress = self.progress
+        seed = self.random.draw_seed() if self._parts > 1 else 0
+        self.processes.tell(STEP, progress.epoch, progress.batch, progress.step, seed)
+        self.processes.broken = self.processes.size > 1
+        value = self.learn(indices, seed)
+        self.processes.broken = False
+        return value
+
+    def learn(self, indices: Sequence[int], seed: int) -> float:
+        """Make one step of the optimizer, unless the loss is not finite; return the loss of the whole batch."""
         self._set_rate()
         self.model.train()
-        with self.random.active():
-            loss = self._loss(indices)
-        value = float(loss.item())
+        value = self.processes.add_up(self.model.parameters(), self._gradients(indices, seed))
         if not math.isfinite(value):
             return value
-        loss.backward()
         norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.recipe.clip_norm)
         if not bool(torch.isfinite(norm)):
             return float("nan")
@@ -164,8 +188,38 @@ class StageRun:
         self.optimizer.zero_grad(set_to_none=True)
         if self.objective is not None:
             self.objective.after_step(self.model)
-        self.progress.tokens += sum(len(self.windows[at].positions) for at in indices)
+        self.progress.tokens += self._tokens(indices)
         return value
+
+    @property
+    def _parts(self) -> int:
+        """Into how many parts a batch is cut: those of one process times the processes."""
+        return self.recipe.accumulate * self.processes.size if self.objective is None else 1
+
+    def _gradients(self, indices: Sequence[int], seed: int) -> float:
+        """Add up the gradients of this process's parts of a batch; return their share of the batch's loss.
+
+        A model's loss is a mean over tokens, so a part counts by its tokens. Each part draws dropout from a seed of
+        its own: the same whichever process computes it.
+        """
+        parts, total = self._parts, 0.0
+        first = self.processes.rank * self.recipe.accumulate
+        for number in range(first, min(first + self.recipe.accumulate, parts)):
+            part = indices[number::parts]  # sorted by length: each part gets long ones and short ones
+            if not part:
+                continue
+            with self.random.active() if parts == 1 else self.random.seeded((seed + number) % 2**62):
+                loss = self._loss(part)
+            if parts > 1:
+                loss = loss * (self._tokens(part) / self._tokens(indices))
+            total += float(loss.item())
+            if not math.isfinite(total):
+                break
+            loss.backward()
+        return total
+
+    def _tokens(self, indices: Sequence[int]) -> int:
+        return sum(len(self.windows[at].positions) for at in indices)
 
     def _loss(self, indices: Sequence[int]) -> Tensor:
         """Return the loss of a batch of windows, a scalar."""
@@ -197,8 +251,7 @@ class StageRun:
             head_alone = progress.epoch <= self.stage.head_first_epochs
             progress.stale = 0 if is_best or head_alone else progress.stale + 1
             if is_best:
-                progress.best_f1, progress.best_epoch, self.best_scores = scores.f1, progress.epoch, scores
-                self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+                self._keep(scores)
         progress.history.append(EpochRecord(self.stage.phase, progress.epoch, loss, dev_f1))
         progress.seconds += time.perf_counter() - began
         if progress.epoch >= self.stage.epochs:
@@ -207,10 +260,23 @@ class StageRun:
             progress.outcome = "early_stop"
         return self.event(loss, dev_f1=dev_f1, is_best=is_best, epoch=progress.epoch)
 
+    def _keep(self, scores: Scores) -> None:
+        """Keep the weights as they are as the best so far, of the epochs done by now."""
+        self.progress.best_f1, self.progress.best_epoch, self.best_scores = scores.f1, self.progress.epoch, scores
+        self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+
     def measure(self) -> Scores:
         """Score the model as it is on the stage's dev sentences."""
-        answers = self.predictor.predict_windows(self.dev_windows, len(self.dev_gold))
+        self.processes.tell(SCORE)
+        shares = self.processes.gather(self.answers())
+        answers = [shares[at % len(shares)][at] for at in range(len(self.dev_gold))]
         return score_tags(self.dev_gold, [tags for tags, _ in answers], self.predictor.types)
+
+    def answers(self) -> list[tuple[tuple[str, ...], tuple[float, ...]]]:
+        """Tag this process's share of the dev sentences; the others are left empty."""
+        rank, size = self.processes.rank, self.processes.size
+        own = [window for window in self.dev_windows if window.sentence % size == rank]
+        return self.predictor.predict_windows(own, len(self.dev_gold))
 
     def event(
         self,
@@ -228,12 +294,15 @@ class StageRun:
         step = self.first_step + progress.step
         return TrainEvent(step, number, self.stage.phase, loss, dev_f1, is_best, message, speed)
 
-    def _not_finite(self, loss: float) -> str:
+    def _not_finite(self, loss: float, indices: Sequence[int]) -> str:
         progress = self.progress
         kept = f"the weights of epoch {progress.best_epoch} are kept" if self.best is not None else "nothing was kept"
+        ids = list(dict.fromkeys(self.stage.train[self.windows[at].sentence].sentence.id for at in indices))
+        more = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
         return (
             f"Stopped: the loss is {loss} at step {self.first_step + progress.step + 1} (epoch {progress.epoch + 1}, "
-            f"batch {progress.batch + 1}); {kept}. Lower the learning rate or use precision fp32."
+            f"batch {progress.batch + 1}) on sentences {', '.join(ids[:NAMED])}{more}; {kept}. "
+            "Lower the learning rate or use precision fp32."
         )
 
 

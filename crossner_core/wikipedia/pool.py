@@ -5,23 +5,19 @@ At most a few tasks are held at once, so that memory does not grow with their nu
 
 from __future__ import annotations
 
-import importlib
 import logging
 import multiprocessing
-import os
-import signal
 import tempfile
-import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from itertools import islice
-from multiprocessing.connection import wait as wait_for
 from pathlib import Path
 from typing import Any
 
-from crossner_core.errors import BadInput, InvalidConfig, WorkbenchError
+from crossner_core.errors import BadInput, WorkbenchError
+from crossner_core.processes import begin_worker, ray_session
 from crossner_core.wikipedia.shards import ShardReport, ShardTask, build_shard
 
 TRIES = 4
@@ -113,20 +109,7 @@ def _count_tries(tasks: Iterable[ShardTask], tries: dict[int, int]) -> None:
 
 def _executor(workers: int) -> ProcessPoolExecutor:
     context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers, mp_context=context, initializer=_begin_worker)
-
-
-def _begin_worker() -> None:
-    """Leave Ctrl-C to the parent, and end when it is gone: nobody else would end an idle worker."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait_for([parent.sentinel])
-        os._exit(1)
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=begin_worker)
 
 
 def run_ray(tasks: Iterable[ShardTask], address: str, workers: int) -> Iterator[ShardReport]:
@@ -134,26 +117,9 @@ def run_ray(tasks: Iterable[ShardTask], address: str, workers: int) -> Iterator[
 
     Dump (of a multistream one), gazetteer and corpus folder must lie under the same paths on all machines.
     """
-    os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-    try:
-        ray: Any = importlib.import_module("ray")
-    except ImportError as error:
-        raise InvalidConfig("Ray is not installed: pip install -r requirements-ray.txt, or leave --ray out.") from error
-    options: dict[str, Any] = {"log_to_driver": False, "configure_logging": False}
-    try:
-        if address == "local":
-            ray.init(address="local", num_cpus=workers, include_dashboard=False, **options)
-        else:
-            ray.init(address=address, **options)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        raise InvalidConfig(
-            f"No Ray answers at {address!r} ({error}). Give HOST:PORT or ray://HOST:PORT of a cluster, or local."
-        ) from error
-    try:
+    with ray_session(address, workers) as ray:
         at_once = max(2, int(ray.cluster_resources().get("CPU", workers))) + 1
         yield from _ray_results(ray, iter(tasks), at_once)
-    finally:
-        ray.shutdown()
 
 
 def _ray_results(ray: Any, tasks: Iterator[ShardTask], at_once: int) -> Iterator[ShardReport]:

@@ -1,0 +1,191 @@
+"""LANER's label encoder and label predictor on vectors of tokens: one pass for training, greedy for decoding."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from crossner_core.models._label_history import prefix_states, prefixes, step_scores, step_sums
+
+# Steps that the backward LSTM goes at once in decoding, and states that are then compared with those of the prefix
+# before; equal to rounding means a few of the smallest steps from 1.
+CHUNK, COMPARED, ROUNDING = 32, 4, 8
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """What the encoder gave for a batch: the tokens to tag, and what the label background attends to."""
+
+    tokens: Tensor  # (B, W, H)
+    mask: Tensor  # (B, W) True where there is a token
+    sentence: Tensor  # (B, M, H) the tokens again, or all subwords
+    sentence_mask: Tensor  # (B, M)
+
+    def rows(self, chosen: Tensor | slice) -> Vectors:
+        """Return some of the sentences, by index."""
+        return Vectors(self.tokens[chosen], self.mask[chosen], self.sentence[chosen], self.sentence_mask[chosen])
+
+
+class LabelPredictor(nn.Module):
+    """Tag scores from a token, the sentence and the tags before. Source: LANER, section 2.2, eq. 3–10.
+
+    Departure from the paper: the first token, which has no tags before it, attends from and to a learned begin state
+    (the paper's e_0 is not defined; the released code lets its [CLS] guess a tag). In a history, K stands for a tag
+    that is left out (a zero embedding). Attention is masked.
+    """
+
+    def __init__(
+        self, hidden: int, tags: int, size: int, *, background: bool = True, context: bool = True, dropout: float = 0.0
+    ) -> None:
+        super().__init__()
+        self.background, self.context, self.size = background, context, size
+        self.dropout = nn.Dropout(dropout)
+        if background or context:
+            self.labels = nn.Embedding(tags, size)  # U
+            self.forwards = nn.LSTM(size, size, batch_first=True)
+            self.backwards = nn.LSTM(size, size, batch_first=True)
+            self.begin = nn.Parameter(0.1 * torch.randn(2 * size))
+        if background:
+            self.to_sentence = nn.Linear(2 * size, hidden)  # W2, b2
+        if context:
+            self.to_labels = nn.Linear(2 * hidden if background else hidden, 2 * size)  # W3, b3
+        self.head = nn.Linear(hidden + (hidden if background else 0) + (2 * size if context else 0), tags)  # Wo, bo
+        nn.init.normal_(self.head.weight, std=0.02)
+        nn.init.zeros_(self.head.bias)
+
+    def forward(self, vectors: Vectors, history: Tensor) -> Tensor:
+        """Return scores (B, W, K) of every token under the tags (B, W) before it; no token sees its own tag."""
+        found, parts = None, [vectors.tokens]
+        if self.background or self.context:
+            labels = self.label_vectors()  # (K + 1, d2)
+            ahead = self.forwards(labels[history])[0]  # (B, W, d2)
+        if self.background:
+            last = self.backwards(labels.unsqueeze(1))[0].squeeze(1)  # (K + 1, d2) where a prefix ends in that tag
+            states = torch.cat([ahead, last[history]], -1)[:, :-1]  # (B, W - 1, 2 d2) e_{i-1} of token i
+            states = torch.cat([self.begin.expand(len(states), 1, -1), states], 1)  # (B, W, 2 d2)
+            found = self._background(states, vectors)  # (B, W, H)
+            parts.append(found)
+        if self.context:
+            query = self._label_query(vectors.tokens, found)  # (B, W, 2 d2)
+            parts.append(self._context(query, labels, ahead, history, vectors.mask))  # (B, W, 2 d2)
+        return self._scores(parts)
+
+    def greedy(
+        self, vectors: Vectors, start: Tensor, moves: Tensor, first: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Tag from the first token to the last, each by its best score: tags (B, W) and scores (B, W, A).
+
+        Only the first A tags are chosen from, with `start` (A,) and `moves` (A, A) [from, to] added to the scores as
+        the choice is made; `first` (B,) sets the first tokens' tags. All sentences go side by side.
+        """
+        lengths, order = vectors.mask.sum(1).sort(descending=True, stable=True)
+        vectors = vectors.rows(order)
+        rows, width = vectors.mask.shape
+        tags = torch.zeros(rows, width, dtype=torch.long, device=lengths.device)
+        scores = vectors.tokens.new_zeros(rows, width, len(start))
+        alive = (lengths.unsqueeze(0) > torch.arange(width, device=lengths.device).unsqueeze(1)).sum(1).tolist()
+        read = _Read(self, rows) if self.background or self.context else None
+        for at, n in enumerate(alive):
+            states = None if read is None else read.states(tags[:n, :at])  # (n, max(at, 1), 2 d2)
+            here = self.token_scores(vectors.rows(slice(0, n)), at, states)[:, : len(start)]  # (n, A)
+            chosen = (here + (start if at == 0 else moves[tags[:n, at - 1]])).argmax(-1)  # (n,)
+            tags[:n, at] = first[order[:n]] if first is not None and at == 0 else chosen
+            scores[:n, at] = here
+        back = order.argsort()
+        return tags[back], scores[back]
+
+    def label_vectors(self) -> Tensor:
+        """Return the embeddings of all tags and, last, of a tag that is left out: (K + 1, d2)."""
+        return torch.cat([self.labels.weight, self.labels.weight.new_zeros(1, self.size)])
+
+    def token_scores(self, vectors: Vectors, at: int, states: Tensor | None) -> Tensor:
+        """Return the scores (n, K) of the tokens at one position, given the states of the tags before."""
+        token, found = vectors.tokens[:, at : at + 1], None  # (n, 1, H)
+        parts = [token]
+        if self.background and states is not None:
+            found = self._background(states[:, -1:], vectors)  # (n, 1, H)
+            parts.append(found)
+        if self.context and states is not None:
+            weights = (self._label_query(token, found) @ states.transpose(1, 2)).softmax(-1)  # (n, 1, at)
+            parts.append(weights @ states)  # (n, 1, 2 d2)
+        return self._scores(parts).squeeze(1)
+
+    def _background(self, states: Tensor, vectors: Vectors) -> Tensor:
+        """Attend from states of tags (B, V, 2 d2) to the sentence: (B, V, H). Source: LANER eq. 4–6."""
+        scores = self.to_sentence(states) @ vectors.sentence.transpose(1, 2)  # (B, V, M)
+        hidden = ~vectors.sentence_mask.unsqueeze(1)  # (B, 1, M)
+        return scores.masked_fill(hidden, float("-inf")).softmax(-1) @ vectors.sentence
+
+    def _label_query(self, tokens: Tensor, found: Tensor | None) -> Tensor:
+        """Return what tokens ask of the tags before them, (B, V, 2 d2). Source: LANER eq. 7."""
+        return self.to_labels(tokens if found is None else torch.cat([tokens, found], -1))
+
+    def _context(self, query: Tensor, labels: Tensor, ahead: Tensor, history: Tensor, mask: Tensor) -> Tensor:
+        """Attend from every token to the states of the tags before it: (B, W, 2 d2). Source: LANER eq. 3 and 8."""
+        rows, width, size = ahead.shape
+        begin = self.begin.expand(rows, 1, -1)  # (B, 1, 2 d2)
+        there = prefixes(mask)
+        if not there.sizes:
+            return begin.expand(-1, width, -1)
+        behind = prefix_states(self.backwards, labels, history.flatten()[there.tags], there.sizes)  # (P, d2)
+        asked = query[..., size:].flatten(0, 1)[there.positions]  # (R, d2)
+        packed = step_scores(behind, asked, there.sizes)  # (P,)
+        scores = query[..., :size] @ ahead.transpose(1, 2)  # (B, W, W) token, tag before it
+        scores = scores + packed.new_zeros(scores.numel()).scatter(0, there.pairs, packed).view_as(scores)
+        later = torch.ones(width, width, dtype=torch.bool, device=mask.device).triu()  # (W, W)
+        later[0, 0] = False  # the first token has no tag to attend to; its row is put aside below
+        weights = scores.masked_fill(later, float("-inf")).softmax(-1)  # (B, W, W)
+        sums = step_sums(behind, weights.flatten()[there.pairs], there.sizes)  # (R, d2)
+        whole = sums.new_zeros(rows * width, size).index_copy(0, there.positions, sums).view(rows, width, size)
+        return torch.cat([begin, torch.cat([weights @ ahead, whole], -1)[:, 1:]], 1)
+
+    def _scores(self, parts: list[Tensor]) -> Tensor:
+        """Return scores (B, V, K) from token, background and context. Source: LANER eq. 9–10."""
+        return self.head(self.dropout(torch.cat(parts, -1)))
+
+
+class _Read:
+    """The BiLSTM's states of the tags chosen so far: the forward ones grow, the backward ones start anew each time."""
+
+    def __init__(self, predictor: LabelPredictor, rows: int) -> None:
+        self.predictor, self.labels = predictor, predictor.label_vectors()
+        self.ahead: Tensor | None = None  # (n, at - 1, d2)
+        self.behind = self.labels.new_zeros(rows, 0, predictor.size)  # (n, at - 1, d2)
+        self.carried: tuple[Tensor, Tensor] | None = None
+
+    def states(self, tags: Tensor) -> Tensor:
+        """Return the states (n, at, 2 d2) of the tags (n, at), the last alone if nothing attends to the others."""
+        rows, count = tags.shape
+        if count == 0:
+            return self.predictor.begin.expand(rows, 1, -1)
+        newest = self.labels[tags[:, -1]]  # (n, d2)
+        nothing = newest.new_zeros(rows, newest.shape[1])
+        former = (nothing, nothing) if self.carried is None else (self.carried[0][:rows], self.carried[1][:rows])
+        # A single step of a whole nn.LSTM takes several times as long as a cell's: its weights are laid out anew.
+        self.carried = torch.lstm_cell(newest, former, *self.predictor.forwards.all_weights[0])
+        last = self.carried[0].unsqueeze(1)  # (n, 1, d2)
+        if not self.predictor.context:
+            behind = torch.lstm_cell(newest, (nothing, nothing), *self.predictor.backwards.all_weights[0])[0]
+            return torch.cat([last, behind.unsqueeze(1)], -1)
+        self.ahead = last if self.ahead is None else torch.cat([self.ahead[:rows], last], 1)
+        self.behind = self._backwards(tags, self.behind[:rows])  # (n, at, d2)
+        return torch.cat([self.ahead, self.behind], -1)
+
+    def _backwards(self, tags: Tensor, former: Tensor) -> Tensor:
+        """Return the backward states (n, at, d2), given those (n, at - 1, d2) of the tags without the last.
+
+        A state far back hardly knows where its prefix ends: where both agree to rounding, the former ones stand.
+        """
+        parts: list[Tensor] = []
+        carried, left = None, tags.shape[1]
+        while left:
+            begin = max(left - CHUNK, 0)
+            found, carried = self.predictor.backwards(self.labels[tags[:, begin:left].flip(1)], carried)
+            parts.insert(0, found.flip(1))  # (n, left - begin, d2)
+            left = begin
+            apart = (parts[0][:, :COMPARED] - former[:, begin : begin + COMPARED]).abs().amax() if left else None
+            if apart is not None and float(apart) <= ROUNDING * torch.finfo(former.dtype).eps:
+                return torch.cat([former[:, :left], *parts], 1)
+        return torch.cat(parts, 1)

@@ -1,0 +1,60 @@
+"""Sums over all tag paths of a linear chain, for padded sentences at once, in log space."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Chain(NamedTuple):
+    """Scores of a path beside those of its tokens: of its first tag, of each step, of its last tag."""
+
+    start: Tensor  # (K,)
+    moves: Tensor  # (K, K) [from, to]
+    end: Tensor  # (K,)
+
+    def first(self, count: int | None) -> Chain:
+        """Return the chain over the first `count` tags only."""
+        return Chain(self.start[:count], self.moves[:count, :count], self.end[:count])
+
+
+def log_partition(scores: Tensor, mask: Tensor, chain: Chain) -> Tensor:
+    """Return the log of the summed exponentials of all paths' scores (B,), for token scores (B, W, K).
+
+    `mask` (B, W) is True where there is a token; each row has one at least, and padding comes after them.
+    """
+    return torch.logsumexp(_forward(scores, mask, chain)[-1] + chain.end, dim=1)
+
+
+def marginals(scores: Tensor, mask: Tensor, chain: Chain) -> Tensor:
+    """Return each token's log probabilities of its tags over all paths (B, W, K); what padding gets means nothing."""
+    before = torch.stack(_forward(scores, mask, chain), dim=1)  # (B, W, K) own token's score included
+    after = chain.end.expand_as(scores[:, 0])  # (B, K) all that comes behind a token
+    behind = [after]
+    for at in range(scores.shape[1] - 1, 0, -1):
+        coming = (scores[:, at] + after).unsqueeze(1) + chain.moves  # (B, K, K) [from, to]
+        after = torch.where(mask[:, at].unsqueeze(1), torch.logsumexp(coming, dim=2), after)
+        behind.append(after)
+    return (before + torch.stack(behind[::-1], dim=1)).log_softmax(-1)
+
+
+def path_score(scores: Tensor, mask: Tensor, chain: Chain, tags: Tensor) -> Tensor:
+    """Return the score of one path a sentence (B,); `tags` (B, W) may hold any valid index where there is padding."""
+    tokens = scores.gather(2, tags.unsqueeze(2)).squeeze(2)  # (B, W)
+    steps = chain.moves[tags[:, :-1], tags[:, 1:]]  # (B, W - 1)
+    last = tags.gather(1, mask.sum(1, keepdim=True) - 1).squeeze(1)  # (B,)
+    inside = (tokens * mask).sum(1) + (steps * mask[:, 1:]).sum(1)
+    return chain.start[tags[:, 0]] + inside + chain.end[last]
+
+
+def _forward(scores: Tensor, mask: Tensor, chain: Chain) -> list[Tensor]:
+    """Return for each token the log sums (B, K) of the paths up to it; padding repeats the last token's."""
+    so_far = chain.start + scores[:, 0]  # (B, K)
+    sums = [so_far]
+    for at in range(1, scores.shape[1]):
+        coming = torch.logsumexp(so_far.unsqueeze(2) + chain.moves, dim=1) + scores[:, at]  # (B, K)
+        so_far = torch.where(mask[:, at].unsqueeze(1), coming, so_far)
+        sums.append(so_far)
+    return sums

@@ -1,0 +1,89 @@
+"""BERT with a conditional random field: a linear head on first subwords, and learned scores of tag to tag."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from crossner_core.encoders import Encoder
+from crossner_core.models._linear_chain import Chain, log_partition, marginals, path_score
+from crossner_core.models.base import IGNORED, Batch, Decoded, TokenTagger
+from crossner_core.models.heads import copy_pairs, copy_rows
+from crossner_core.models.registry import register
+from crossner_core.models.tagger import Tagger
+from crossner_core.models.viterbi import FORBIDDEN, iob2_transitions, viterbi
+
+
+@dataclass(frozen=True)
+class CrfConfig:
+    """Dropout before the head, how fast the scores of tag to tag learn, and whether decoding is held to IOB2."""
+
+    dropout: float = 0.1
+    constrained: bool = True
+    transition_rate_scale: float = 20.0
+
+
+@register("crf", "BERT + CRF", CrfConfig)
+class Crf(TokenTagger):
+    """Linear-chain CRF over first-subword vectors. Source: Lafferty et al. 2001; LANER table 3, "BERT-CRF"."""
+
+    def __init__(self, encoder: Encoder, tags: Sequence[str], config: CrfConfig) -> None:
+        super().__init__(encoder, tags)
+        self.config = config
+        self.dropout = nn.Dropout(config.dropout)
+        self.head = nn.Linear(encoder.hidden_size, len(self.tags))
+        nn.init.normal_(self.head.weight, std=0.02)
+        nn.init.zeros_(self.head.bias)
+        self.start = nn.Parameter(torch.zeros(len(self.tags)))
+        self.moves = nn.Parameter(torch.zeros(len(self.tags), len(self.tags)))  # [from, to]
+        self.end = nn.Parameter(torch.zeros(len(self.tags)))
+        self.rate_scales = dict.fromkeys(("start", "moves", "end"), config.transition_rate_scale)
+
+    def scores(self, batch: Batch) -> Tensor:
+        """Return each token's tag scores (B, W, K), those of steps left out, in single precision."""
+        return self.head(self.dropout(self.token_vectors(batch))).float()
+
+    def loss(self, batch: Batch) -> Tensor:
+        """Return the paths' negative log-likelihood over the number of tokens with a known tag.
+
+        A mean over tokens, as the tagger's loss is: the same rates and clipping fit both, and a token weighs the same
+        in a short sentence as in a long one.
+        """
+        scores, chain = self.scores(batch), self._chain()
+        known = batch.tags != IGNORED  # (B, W)
+        if bool((known == batch.mask).all()):
+            gold = path_score(scores, batch.mask, chain, batch.tags.clamp(min=0))  # (B,)
+        else:  # a token of unknown tag counts with all of them
+            others = torch.ones_like(scores, dtype=torch.bool).scatter(2, batch.tags.clamp(min=0).unsqueeze(2), False)
+            gold = log_partition(scores.masked_fill(others & known.unsqueeze(2), FORBIDDEN), batch.mask, chain)
+        return (log_partition(scores, batch.mask, chain) - gold).sum() / known.sum().clamp(min=1)
+
+    def tag_log_probabilities(self, batch: Batch) -> Tensor:
+        """Return the log of each tag's share of all paths (B, W, K)."""
+        return marginals(self.scores(batch), batch.mask, self._chain())
+
+    def decode(self, batch: Batch, allowed: int | None = None) -> list[Decoded]:
+        """Return each window's best path; a tag's probability is its share of all paths through the allowed tags."""
+        scores, chain = self.scores(batch)[..., :allowed], self._chain().first(allowed)  # (B, W, K)
+        if self.config.constrained:
+            start, moves = (part.to(scores.device) for part in iob2_transitions(self.tags[:allowed]))
+            chain = Chain(chain.start + start, chain.moves + moves, chain.end)
+        path = viterbi(scores, batch.mask, *chain)  # (B, W)
+        chosen = marginals(scores, batch.mask, chain).gather(2, path.unsqueeze(2)).squeeze(2).exp()  # (B, W)
+        lengths = batch.mask.sum(1).tolist()
+        rows = zip(path.tolist(), chosen.tolist(), lengths, strict=True)
+        return [Decoded(tags[:n], probabilities[:n]) for tags, probabilities, n in rows]
+
+    def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
+        """Take over head rows and, from another CRF, the scores of first, last and pairs of tags."""
+        if not isinstance(other, Crf | Tagger):
+            return ()
+        if isinstance(other, Crf):
+            copy_pairs(self._chain(), self.tags, other._chain(), other.tags, parents)
+        return copy_rows(self.head, self.tags, other.head, other.tags, parents)
+
+    def _chain(self) -> Chain:
+        return Chain(self.start, self.moves, self.end)

@@ -1,0 +1,134 @@
+"""LANER: a tagger that reads the tags before each token, and attends from them to the sentence and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from crossner_core.encoders import Encoder
+from crossner_core.models._label_predictor import LabelPredictor, Vectors
+from crossner_core.models.base import IGNORED, Batch, Decoded, TokenTagger
+from crossner_core.models.heads import copy_tag_rows
+from crossner_core.models.registry import register
+from crossner_core.models.viterbi import iob2_transitions, viterbi
+
+
+@dataclass(frozen=True)
+class LabelAwareConfig:
+    """Sizes, switches and training history of LANER; `crossner_core.options.label_aware` says what each does."""
+
+    label_size: int = 100
+    label_background: bool = True
+    label_context: bool = True
+    label_background_over: str = "tokens"
+    label_history: str = "gold"
+    label_own_share: float = 0.5
+    label_noise: float = 0.0
+    label_embedding_dropout: float = 0.0
+    dropout: float = 0.1
+    constrained: bool = True
+
+
+@register("label_aware", "LANER (label-aware tagger)", LabelAwareConfig)
+class LabelAware(TokenTagger):
+    """Tags one after the other, each from its token and the tags before it. Source: LANER (Findings of NAACL 2022).
+
+    With both label parts off it is the tagger. The history begins anew in each window of a long sentence.
+    """
+
+    def __init__(self, encoder: Encoder, tags: Sequence[str], config: LabelAwareConfig) -> None:
+        super().__init__(encoder, tags)
+        self.config = config
+        self.predictor = LabelPredictor(
+            encoder.hidden_size,
+            len(self.tags),
+            config.label_size,
+            background=config.label_background,
+            context=config.label_context,
+            dropout=config.dropout,
+        )
+
+    def scores(self, batch: Batch) -> Tensor:
+        """Return tag scores (B, W, K) under the batch's own tags; where one is unknown, the model's own stands in."""
+        vectors = self._vectors(batch)
+        return self.predictor(vectors, self._history(batch, vectors))
+
+    def loss(self, batch: Batch) -> Tensor:
+        scores = self.scores(batch)  # (B, W, K)
+        return functional.cross_entropy(scores.flatten(0, 1), batch.tags.flatten(), ignore_index=IGNORED)
+
+    def decode(self, batch: Batch, allowed: int | None = None) -> list[Decoded]:
+        """Return greedily chosen tags; a probability is the tag's share at its token, given the tags before it."""
+        path, scores = self._greedy(self._vectors(batch), allowed)  # (B, W), (B, W, A)
+        chosen = scores.softmax(-1).gather(2, path.unsqueeze(2)).squeeze(2)  # (B, W)
+        lengths = batch.mask.sum(1).tolist()
+        rows = zip(path.tolist(), chosen.tolist(), lengths, strict=True)
+        return [Decoded(tags[:n], probabilities[:n]) for tags, probabilities, n in rows]
+
+    def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
+        """Take over label embeddings and head rows by tag, BiLSTM and attention whole, from another of its shape."""
+        if not isinstance(other, LabelAware):
+            return ()
+        mine, theirs = self.predictor.state_dict(), other.predictor.state_dict()
+        by_tag = [name for name in ("labels.weight", "head.weight", "head.bias") if name in mine]
+        if mine.keys() != theirs.keys() or any(mine[n].shape[1:] != theirs[n].shape[1:] for n in mine):
+            return ()
+        for name in mine.keys() - set(by_tag):
+            mine[name].copy_(theirs[name])
+        return copy_tag_rows([(mine[n], theirs[n]) for n in by_tag], self.tags, other.tags, parents)
+
+    def _vectors(self, batch: Batch) -> Vectors:
+        batch = replace(batch, hidden=self.hidden(batch))
+        tokens = self.token_vectors(batch)  # (B, W, H)
+        if self.config.label_background_over == "tokens" or batch.hidden is None:
+            return Vectors(tokens, batch.mask, tokens, batch.mask)
+        return Vectors(tokens, batch.mask, batch.hidden, batch.attention_mask.bool())
+
+    def _greedy(self, vectors: Vectors, allowed: int | None) -> tuple[Tensor, Tensor]:
+        device = vectors.tokens.device
+        start, moves = (part.to(device) for part in iob2_transitions(self.tags[:allowed]))
+        if not self.config.constrained:
+            start, moves = torch.zeros_like(start), torch.zeros_like(moves)
+        if self.config.label_background or self.config.label_context:
+            return self.predictor.greedy(vectors, start, moves)
+        # No tag depends on another: the best path as a whole can be had, as the tagger's.
+        history = torch.zeros_like(vectors.mask, dtype=torch.long)
+        scores = self.predictor(vectors, history)[..., :allowed]  # (B, W, A)
+        return viterbi(scores, vectors.mask, start, moves), scores
+
+    def _history(self, batch: Batch, vectors: Vectors) -> Tensor:
+        """Return the tags (B, W) that stand before each token in training, where they differ from gold by recipe."""
+        gold, config = batch.tags, self.config
+        if not (config.label_background or config.label_context):
+            return gold.clamp(min=0)
+        unknown = batch.mask & (gold == IGNORED)  # (B, W)
+        history = gold.clamp(min=0)
+        if bool(unknown.any()):
+            history = torch.where(unknown, self._own(vectors, None), history)
+        if not self.training:
+            return history
+        if config.label_history == "mixed":
+            history = torch.where(_drawn(gold, config.label_own_share), self._own(vectors, history), history)
+        if config.label_noise > 0:
+            others = torch.randint(len(self.tags), gold.shape, device=gold.device)  # (B, W)
+            history = torch.where(_drawn(gold, config.label_noise), others, history)
+        if config.label_embedding_dropout > 0:
+            left_out = torch.full_like(history, len(self.tags))
+            history = torch.where(_drawn(gold, config.label_embedding_dropout), left_out, history)
+        return history
+
+    @torch.no_grad()
+    def _own(self, vectors: Vectors, history: Tensor | None) -> Tensor:
+        """Return the model's own tags (B, W): under a given history, or else one after the other."""
+        if history is None:
+            return self._greedy(vectors, None)[0]
+        return self.predictor(vectors, history).argmax(-1)
+
+
+def _drawn(like: Tensor, share: float) -> Tensor:
+    """Draw True for a share of the places, from the run's own random state."""
+    return torch.rand(like.shape, device=like.device) < share

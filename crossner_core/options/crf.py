@@ -1,0 +1,22 @@
+"""What the conditional random field can be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from crossner_core.options.base import option
+
+
+@dataclass(frozen=True)
+class CrfOptions:
+    """How fast the scores of tag to tag learn."""
+
+    transition_rate_scale: float = option(
+        20.0,
+        "Factor on the head's learning rate for the scores of tag to tag, of first and of last tags: they begin at "
+        "zero and have to become several units large within a short run.",
+        min=0.0,
+        max=1000.0,
+        group="model",
+        only={"architecture": ("crf",)},
+    )

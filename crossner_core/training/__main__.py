@@ -1,0 +1,137 @@
+"""Train one recipe: `python -m crossner_core.training --data DIR --out DIR`, with one process or many.
+
+Many: `accelerate launch --multi_gpu --num_processes 2 -m crossner_core.training …`, or PyTorch's own
+`torchrun --nproc-per-node 2 -m …`; both work without a GPU too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tomllib
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from crossner_core.domains import load_domain
+from crossner_core.errors import InvalidConfig, WorkbenchError
+from crossner_core.training.data import TrainingData
+from crossner_core.training.processes import run_together
+from crossner_core.training.recipe import Recipe
+
+if TYPE_CHECKING:
+    from crossner_core.experiments.corpora import Corpus
+    from crossner_core.training.events import RunResult, TrainEvent
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; return 0, 1 where no tagger came out, 2 for what the user can mend, 130 when interrupted."""
+    options = _parser().parse_args(arguments)
+    try:
+        return _train(options)
+    except WorkbenchError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("Interrupted; the same command goes on from the last saved state.", file=sys.stderr)
+        return 130
+
+
+def read_recipe(text: str) -> Recipe:
+    """Read a recipe from a JSON or TOML file, or from JSON itself; raise InvalidConfig with what is wrong."""
+    is_file = text.endswith((".json", ".toml"))
+    try:
+        words = Path(text).read_text(encoding="utf-8") if is_file else text
+        values = tomllib.loads(words) if text.endswith(".toml") else json.loads(words)
+    except OSError as error:
+        raise InvalidConfig(f"The recipe {text} cannot be read: {error.strerror or error}.") from error
+    except ValueError as error:
+        shown = text if is_file else repr(text)
+        raise InvalidConfig(
+            f"The recipe {shown} is no {'TOML' if text.endswith('.toml') else 'JSON'}: {error}."
+        ) from error
+    if not isinstance(values, dict):
+        raise InvalidConfig(f"The recipe {text} is no object; write it as in '{{\"learning_rate\": 1e-4}}'.")
+    return Recipe.from_dict(values)
+
+
+def _train(options: argparse.Namespace) -> int:
+    from crossner_core.training.loop import train
+    from crossner_core.training.machine import prepare
+
+    recipe = read_recipe(options.recipe)
+    data = _data(options)
+    print(
+        f"{len(data.train)} training sentences, {len(data.types)} entity types, on {prepare(options.threads)}.",
+        flush=True,
+    )
+    result: RunResult | None = None
+    for event in train(
+        recipe, data, checkpoint_dir=options.out, resume=not options.afresh, source_cache=options.source_cache
+    ):
+        if line := _line(event):
+            print(line, flush=True)
+        result = event.result
+    assert result is not None  # train() ends with one
+    _show(result)
+    return 0 if result.checkpoint else 1
+
+
+def _data(options: argparse.Namespace) -> TrainingData:
+    source = _corpus(options.source) if options.source else None
+    data = _corpus(options.data).data(size=options.size, source=source)
+    if options.domain:
+        domain = load_domain(options.domain)
+        data = replace(data, types=domain.type_names, parents=domain.parents)
+    return data
+
+
+def _corpus(folder: Path) -> Corpus:
+    from crossner_core.experiments.corpora import read_corpus
+
+    place = folder.expanduser().resolve()
+    return read_corpus(place.name, place.parent)
+
+
+def _line(event: TrainEvent) -> str:
+    where = f"{event.phase} epoch {event.epoch}, step {event.step}"
+    if event.dev_f1 is not None:
+        best = ", the best so far" if event.is_best else ""
+        speed = f", {event.tokens_per_second:.0f} tokens/s"
+        return f"{where}: loss {event.loss:.4f}, dev F1 {100 * event.dev_f1:.2f}{best}{speed}"
+    return f"{where}: {event.message}" if event.message else ""
+
+
+def _show(result: RunResult) -> None:
+    for note in result.notes:
+        print(note)
+    for name, scores in (("dev", result.dev), ("test", result.test)):
+        if scores is not None:
+            parts = f"precision {100 * scores.precision:.2f}, recall {100 * scores.recall:.2f}"
+            print(f"{name} F1 {100 * scores.f1:.2f} ({parts})")
+    where = f" Tagger: {result.checkpoint}" if result.checkpoint else ""
+    print(f"{result.steps} steps, {result.seconds:.1f} s.{where}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m crossner_core.training", description=__doc__)
+    parser.add_argument("--data", type=Path, required=True, metavar="DIR", help="folder with train, dev and test files")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="folder of the run: state, tagger, result.json"
+    )
+    parser.add_argument(
+        "--recipe", default="{}", metavar="JSON", help="fields to change: JSON, or a .json or .toml file"
+    )
+    parser.add_argument("--domain", metavar="NAME", help="built-in domain whose entity types and parents count")
+    parser.add_argument("--source", type=Path, metavar="DIR", help="folder of the source corpus, for transfer settings")
+    parser.add_argument("--source-cache", type=Path, metavar="DIR", help="keep source checkpoints here for other runs")
+    parser.add_argument("--size", type=int, metavar="N", help="train on so many sentences only")
+    parser.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads; 0 lets PyTorch choose")
+    parser.add_argument("--afresh", action="store_true", help="forget what an earlier run left in --out")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(run_together(main))

@@ -1,0 +1,88 @@
+"""A stage shared out: what the first process sends to the helpers, and what they do with it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from torch import Tensor
+
+from crossner_core.adaptation.transfer import Stage
+from crossner_core.encoders import Encoder
+from crossner_core.errors import InvalidConfig
+from crossner_core.models.base import TokenTagger
+from crossner_core.training.checkpoint import optimizer_tensors, restore_optimizer
+from crossner_core.training.precision import RunRandom, pick_device, use_bf16
+from crossner_core.training.predictor import Predictor, build_model
+from crossner_core.training.processes import Processes
+from crossner_core.training.recipe import Recipe
+from crossner_core.training.stage import LEAVE, SCORE, STEP, StageRun
+
+
+@dataclass(frozen=True)
+class _SharedStage:
+    """All that a helper needs to compute as the first process does; tensors are on the CPU."""
+
+    recipe: Recipe
+    stage: Stage
+    encoder: Encoder
+    weights: Mapping[str, Tensor]
+    moments: Mapping[str, Tensor]
+
+
+def build_stage_model(recipe: Recipe, stage: Stage, encoder: Encoder, random: RunRandom) -> TokenTagger:
+    """Make a stage's model on the run's device: the body as it is, a new head."""
+    with random.active():
+        model = build_model(recipe, encoder, stage.types).to(random.device)
+    model.use_bf16 = use_bf16(recipe.precision, random.device)
+    if recipe.recompute:
+        _recompute(model, encoder.name)
+    return model
+
+
+def share_stage(run: StageRun, encoder: Encoder) -> None:
+    """Send a stage as it stands, begun or resumed, to the helpers that will compute with it."""
+    if run.processes.size == 1:
+        return
+    order = _SharedStage(
+        run.recipe,
+        run.stage,
+        replace(encoder, model=copy.deepcopy(run.model.encoder).cpu()),
+        {name: tensor.cpu() for name, tensor in run.model.state_dict().items()},
+        {name: tensor.cpu() for name, tensor in optimizer_tensors(run.optimizer, run.names).items()},
+    )
+    run.processes.send(order)
+
+
+def help_out(here: Processes) -> None:
+    """Take part in one stage after the other until there are no more."""
+    while (order := here.receive()) is not None:
+        _take_part(order, here)
+
+
+def _take_part(order: _SharedStage, here: Processes) -> None:
+    recipe, stage, encoder = order.recipe, order.stage, order.encoder
+    random = RunRandom(stage.seed, pick_device(recipe.device))
+    model = build_stage_model(recipe, stage, encoder, random)
+    model.load_state_dict(dict(order.weights))
+    length = min(recipe.max_length, encoder.max_length)
+    predictor = Predictor(model, encoder.tokenizer, stage.types[: stage.scored], max_length=length, meta={})
+    run = StageRun(stage, recipe, predictor, random, 0)
+    restore_optimizer(run.optimizer, run.names, order.moments)
+    progress = run.progress
+    while (order_now := here.hear())[0] != LEAVE:
+        if order_now[0] == STEP:
+            progress.epoch, progress.batch, progress.step = order_now[1:4]
+            run.learn(run.epoch_batches(progress.epoch)[progress.batch], order_now[4])
+        elif order_now[0] == SCORE:
+            here.gather(run.answers())
+
+
+def _recompute(model: TokenTagger, name: str) -> None:
+    try:
+        model.encoder.activation_checkpointing_enable({"use_reentrant": False})
+    except (AttributeError, ValueError) as error:
+        raise InvalidConfig(f"recompute is on, but encoder {name!r} cannot do it: {error} Switch it off.") from error
+    # Only the reentrant way needs gradients of the inputs; with them a body that stands still would compute its own.
+    model.encoder.disable_input_require_grads()
