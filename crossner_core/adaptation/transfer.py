@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.schema import LabelledSentence
@@ -13,11 +17,13 @@ if TYPE_CHECKING:
     from crossner_core.models.base import TokenTagger
     from crossner_core.training.data import TrainingData
     from crossner_core.training.objective import Objective
+    from crossner_core.training.predictor import Predictor
     from crossner_core.training.recipe import Recipe
 
 
-# From the stage's model (on its device), the model of the stage before (or None) and the tokenizer.
-MakeObjective = Callable[["TokenTagger", "TokenTagger | None", Any], "Objective"]
+# From the stage's model (on its device) with its tokenizer, and the model of the stage before; None for the first
+# stage, and where a saved state will be put back into the objective.
+MakeObjective = Callable[["Predictor", "TokenTagger | None"], "Objective"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,10 @@ class Stage:
     head_first_learning_rate: float = 0.0
     objective: MakeObjective | None = None
     """What the stage minimises in place of the model's own loss; it is made once the model is there."""
+    measure_first: bool = False
+    """The model as it comes into the stage counts too: it is kept if no epoch is better on dev."""
+    notes: tuple[str, ...] = ()
+    """What the run's notes should say of how the stage was planned."""
 
 
 Planner = Callable[["Recipe", "TrainingData"], tuple[Stage, ...]]
@@ -52,33 +62,49 @@ Planner = Callable[["Recipe", "TrainingData"], tuple[Stage, ...]]
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A transfer setting by its id."""
+    """A transfer setting by its id; its title is a short name, a colon, and what it does."""
 
     id: str
     title: str
     plan: Planner
+    unlabelled: bool = False
 
 
 _SETTINGS: dict[str, Setting] = {}
 
 
-def register_setting(id: str, title: str) -> Callable[[Planner], Planner]:
-    """Register a function that plans the stages of a run."""
+def register_setting(id: str, title: str, *, unlabelled: bool = False) -> Callable[[Planner], Planner]:
+    """Register a function that plans the stages of a run; `unlabelled`: it learns from bare target sentences too.
+
+    Settings with more to them than a plan are packages of this folder, whose `plan.py` registers them and can be
+    imported without torch.
+    """
 
     def keep(plan: Planner) -> Planner:
-        _SETTINGS[id] = Setting(id, title, plan)
+        _SETTINGS[id] = Setting(id, title, plan, unlabelled)
         return plan
 
     return keep
 
 
+@cache
+def _find_packages() -> None:
+    """Import the `plan.py` of each package in this folder that has one."""
+    folder = Path(__file__).parent
+    for module in sorted(pkgutil.iter_modules([str(folder)]), key=lambda module: module.name):
+        if module.ispkg and (folder / module.name / "plan.py").is_file():
+            importlib.import_module(f"{__package__}.{module.name}.plan")
+
+
 def setting_ids() -> tuple[str, ...]:
-    """Return the ids of all transfer settings, in the order they are registered."""
+    """Return the ids of all transfer settings: those of this file, then those of the packages beside it."""
+    _find_packages()
     return tuple(_SETTINGS)
 
 
 def setting(id: str) -> Setting:
     """Return one setting; raise InvalidConfig naming the known ones."""
+    _find_packages()
     if id not in _SETTINGS:
         raise InvalidConfig(f"Unknown transfer setting {id!r}; choose one of {', '.join(_SETTINGS)}.")
     return _SETTINGS[id]
@@ -89,13 +115,18 @@ def needs_source(id: str) -> bool:
     return setting(id).id != "direct"
 
 
+def needs_unlabelled(id: str) -> bool:
+    """Say whether a setting learns from target sentences without labels too."""
+    return setting(id).unlabelled
+
+
 @register_setting("direct", "Direct: the target only")
 def direct(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan one stage on the target."""
     return (_target(recipe, data),)
 
 
-@register_setting("pretrain_finetune", "Pre-train on the source, then fine-tune on the target")
+@register_setting("pretrain_finetune", "Pre-train, then fine-tune: the source first, then the target")
 def pretrain_finetune(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan a source stage at its own, lower rate and then the target stage.
 
@@ -103,7 +134,7 @@ def pretrain_finetune(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     stage has a head of the source's own types, so that one source checkpoint serves every target; the new head
     learns alone at first, so that its random rows do not spoil what the encoder has learned (Kumar et al. 2022).
     """
-    _require_source(recipe, data)
+    require_source(recipe, data)
     types = data.source_types
     source = Stage(
         phase="source",
@@ -135,7 +166,7 @@ def joint(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
 
     Types that only the source has get tags of their own, after the target's; they are never decoded.
     """
-    _require_source(recipe, data)
+    require_source(recipe, data)
     extra = tuple(name for name in data.source_types if name not in data.types)
     stage = Stage(
         phase="target",
@@ -171,7 +202,8 @@ def _target(recipe: Recipe, data: TrainingData) -> Stage:
     )
 
 
-def _require_source(recipe: Recipe, data: TrainingData) -> None:
+def require_source(recipe: Recipe, data: TrainingData) -> None:
+    """Raise InvalidConfig where there are no source sentences."""
     if not data.source_train:
         raise InvalidConfig(
             f"Setting {recipe.setting!r} needs sentences of the source corpus {recipe.source!r}, and there are none; "

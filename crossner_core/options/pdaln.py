@@ -2,9 +2,130 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
+
+from crossner_core.options.base import option
+
+_BOTH: Mapping[str, tuple[str, ...]] = {"setting": ("pdaln", "pdaln_unsupervised")}
+_SEMI: Mapping[str, tuple[str, ...]] = {"setting": ("pdaln",)}
+_UNSUPERVISED: Mapping[str, tuple[str, ...]] = {"setting": ("pdaln_unsupervised",)}
+
+
+def _share(default: float, help: str, only: Mapping[str, tuple[str, ...]], high: float = 1.0, low: float = 0.0) -> Any:
+    return option(default, help, min=low, max=high, group="source", only=only)
 
 
 @dataclass(frozen=True)
 class PdalnOptions:
-    """Weights, sizes and switches of progressive domain adaptation."""
+    """Weights, sizes and switches of progressive domain adaptation. Source: Zhang et al. 2021 (PDALN).
+
+    The paper sums a sentence's CRF loss and leaves α, α′, β and γ to a search on dev; here losses are means over
+    tokens, so that weights are smaller.
+    """
+
+    pdaln_use_augmentation: bool = option(
+        True, "Rounds learn from sentences with entities exchanged between the domains.", group="source", only=_SEMI
+    )
+    pdaln_use_sentence_mmd: bool = option(
+        True, "Pull the domains' sentence vectors together.", group="source", only=_BOTH
+    )
+    pdaln_use_word_mmd: bool = option(
+        True, "Pull the domains' token vectors together, tag by tag.", group="source", only=_SEMI
+    )
+    pdaln_use_contrastive: bool = option(
+        True, "Keep a sentence near its distorted copy and off the others.", group="source", only=_BOTH
+    )
+    pdaln_use_distillation: bool = option(
+        True, "In the rounds, learn from a teacher's tag probabilities too.", group="source", only=_BOTH
+    )
+    pdaln_source_sentences: int = option(
+        500, "Source sentences drawn with the seed; 0 takes all.", min=0, max=10_000_000, group="source", only=_BOTH
+    )
+    pdaln_target_share: float = _share(
+        0.5, "Labelled, and as many bare, target sentences a step, as a share of batch_size.", _BOTH, 4.0, 0.05
+    )
+    pdaln_target_copies: int = option(
+        4, "Augmented sentences from each target sentence.", min=0, max=1000, group="source", only=_SEMI
+    )
+    pdaln_source_copies: int = option(
+        2, "Augmented sentences from each source sentence.", min=0, max=1000, group="source", only=_SEMI
+    )
+    pdaln_replace: str = option(
+        "one",
+        "Entities exchanged in an augmented sentence: one (the paper) or all.",
+        choices=("one", "all"),
+        group="source",
+        only=_SEMI,
+    )
+    pdaln_rounds: int = option(
+        2, "Rounds of teacher and student after the base stage.", min=0, max=100, group="source", only=_BOTH
+    )
+    pdaln_round_epochs: int = option(
+        3, "Passes over the augmented sentences in a round.", min=1, max=10_000, group="source", only=_BOTH
+    )
+    pdaln_round_rate: float = _share(
+        0.5, "Peak rates in a round, as a share of those in the base stage.", _BOTH, 10.0, 1e-3
+    )
+    pdaln_student: str = option(
+        "progressive",
+        "How the student is taught: by the round before, by its own moving average, or by adversarial noise.",
+        choices=("progressive", "mean_teacher", "vat"),
+        group="source",
+        only=_BOTH,
+    )
+    pdaln_distil_on: str = option(
+        "augmented",
+        "What the teacher labels: augmented sentences (the paper), or bare target sentences as well.",
+        choices=("augmented", "augmented+unlabelled"),
+        group="source",
+        only=_BOTH,
+    )
+    pdaln_alpha: float = _share(1.0, "Weight of the sentence MMD.", _SEMI, 1000.0)
+    pdaln_alpha_unsupervised: float = _share(1.0, "Weight of the sentence MMD without labels.", _UNSUPERVISED, 1000.0)
+    pdaln_beta: float = _share(0.3, "Weight of the word MMD.", _SEMI, 1000.0)
+    pdaln_gamma: float = _share(0.5, "Weight of the teacher; the other terms have the rest.", _BOTH)
+    pdaln_contrastive_weight: float = _share(0.05, "Weight of the contrastive loss.", _BOTH, 1000.0)
+    pdaln_tag_weight: float = _share(0.25, "Weight of each tag within the word MMD.", _SEMI, 1000.0)
+    pdaln_temperature: float = _share(0.05, "Temperature of the contrastive loss.", _BOTH, 100.0, 1e-3)
+    pdaln_bandwidths: str = option(
+        "fixed",
+        "Widths of the MMD's kernels: 19 from 1e-6 to 1e6, or five around the median distance.",
+        choices=("fixed", "median"),
+        group="source",
+        only=_BOTH,
+    )
+    pdaln_estimator: str = option(
+        "biased",
+        "Estimator of the squared MMD: biased (the paper) or unbiased.",
+        choices=("biased", "unbiased"),
+        group="source",
+        only=_BOTH,
+    )
+    pdaln_synonyms: str = option(
+        "auto",
+        "Where distorted sentences get synonyms: WordNet, the encoder's embeddings, or auto for what is installed.",
+        choices=("auto", "wordnet", "encoder"),
+        group="source",
+        only=_BOTH,
+    )
+    pdaln_label_distorted: bool = option(
+        False, "Learn the tags of distorted sentences too (the paper does not say).", group="source", only=_BOTH
+    )
+    pdaln_mean_decay: float = option(
+        0.99,
+        "Share of the moving average that a step keeps.",
+        min=0.0,
+        max=1.0,
+        group="source",
+        only={**_BOTH, "pdaln_student": ("mean_teacher",)},
+    )
+    pdaln_noise: float = option(
+        1.0,
+        "Length of the adversarial noise on a sentence's embeddings, a share of theirs per token.",
+        min=1e-6,
+        max=1000.0,
+        group="source",
+        only={**_BOTH, "pdaln_student": ("vat",)},
+    )

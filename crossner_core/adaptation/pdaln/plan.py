@@ -1,0 +1,157 @@
+"""PDALN's two settings: a base stage over both domains, then rounds of teacher and student on adaptive data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from crossner_core.adaptation.pdaln.anchors import exchange, surfaces
+from crossner_core.adaptation.transfer import MakeObjective, Stage, register_setting, require_source
+from crossner_core.errors import InvalidConfig
+from crossner_core.schema import LabelledSentence, Sentence
+
+if TYPE_CHECKING:
+    from crossner_core.models.base import TokenTagger
+    from crossner_core.training.data import TrainingData
+    from crossner_core.training.objective import Objective
+    from crossner_core.training.predictor import Predictor
+    from crossner_core.training.recipe import Recipe
+
+# What the seed is joined with to draw source sentences, and to exchange entities.
+_DRAW, _EXCHANGE = 1, 2
+# Rounds have seeds so far apart, so that each draws its own order and dropout.
+_SEEDS_APART = 100_003
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What a stage's objective draws from beside the stage's own batches; `round` is 0 in the base stage."""
+
+    train: tuple[LabelledSentence, ...]
+    target: tuple[LabelledSentence, ...]
+    unlabelled: tuple[Sentence, ...]
+    round: int = 0
+
+    @property
+    def supervised(self) -> bool:
+        """Whether target labels may be used."""
+        return bool(self.target)
+
+
+def source_sample(recipe: Recipe, data: TrainingData) -> tuple[LabelledSentence, ...]:
+    """Return the source sentences of a run, drawn with its seed, in the corpus's order."""
+    filled = [item for item in data.source_train if item.sentence.tokens]
+    count = recipe.pdaln_source_sentences
+    if not count or count >= len(filled):
+        return tuple(filled)
+    import numpy as np
+
+    drawn = np.random.default_rng([recipe.seed, _DRAW]).permutation(len(filled))[:count]
+    return tuple(filled[at] for at in sorted(drawn.tolist()))
+
+
+def adaptive_data(
+    recipe: Recipe, source: Sequence[LabelledSentence], target: Sequence[LabelledSentence]
+) -> tuple[tuple[LabelledSentence, ...], str]:
+    """Return sentences of both domains with entities exchanged, and what to say about them."""
+    import numpy as np
+
+    rng = np.random.default_rng([recipe.seed, _EXCHANGE])
+    how = recipe.pdaln_replace
+    ours = exchange(target, surfaces(source), recipe.pdaln_target_copies, rng, replace=how)
+    theirs = exchange(source, surfaces(target), recipe.pdaln_source_copies, rng, replace=how)
+    said = (
+        f"Adaptive data: {len(ours.items)} sentences from {len(target)} target sentences ({ours.skipped} without an "
+        f"entity to exchange), {len(theirs.items)} from {len(source)} source sentences ({theirs.skipped} without)."
+    )
+    return ours.items + theirs.items, said
+
+
+@register_setting("pdaln", "PDALN: adapt with a few target labels and bare target text", unlabelled=True)
+def pdaln(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
+    """Plan the base stage on source and labelled target (eq. 9), then rounds on adaptive data (eq. 10 and 11).
+
+    Departures: each step learns from labelled target sentences besides the source's or the augmented ones (eq. 10
+    encodes them for the word MMD in any case). Without adaptive data (the ablation, or no shared entity types) the
+    rounds go over the source sentences again. Types that only the source has get tags that are never decoded.
+    """
+    require_source(recipe, data)
+    source = source_sample(recipe, data)
+    target = tuple(item for item in data.train if item.sentence.tokens)
+    material = Material(source, target, data.unlabelled)
+    items, notes = source, [f"Source: {len(source)} of {len(data.source_train)} sentences."]
+    if recipe.pdaln_use_augmentation and recipe.pdaln_rounds:
+        made, said = adaptive_data(recipe, source, target)
+        items, notes = made or source, [*notes, said]
+    if not data.unlabelled:
+        notes.append("There are no bare target sentences: sentence MMD compares with the labelled ones alone.")
+    return _stages(recipe, data, material, items, notes)
+
+
+@register_setting("pdaln_unsupervised", "PDALN without target labels: adapt with bare target text", unlabelled=True)
+def pdaln_unsupervised(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
+    """Plan the base stage on source and bare target sentences (eq. 8); target labels choose the epoch on dev alone.
+
+    The training sentences count as bare text. The paper has no rounds here; with `pdaln_distil_on` set to
+    augmented+unlabelled there are, on source sentences, with the teacher's word on the bare target sentences too.
+    """
+    require_source(recipe, data)
+    source = source_sample(recipe, data)
+    bare = tuple(item.sentence for item in data.train) + data.unlabelled
+    notes = [
+        f"Source: {len(source)} of {len(data.source_train)} sentences.",
+        f"The {len(data.train)} target training sentences are used without their labels.",
+    ]
+    return _stages(recipe, data, Material(source, (), bare), source, notes)
+
+
+def _stages(
+    recipe: Recipe, data: TrainingData, material: Material, items: tuple[LabelledSentence, ...], notes: Sequence[str]
+) -> tuple[Stage, ...]:
+    if not material.train:
+        raise InvalidConfig(f"Setting {recipe.setting!r}: the source corpus {recipe.source!r} has no words.")
+    extra = tuple(name for name in data.source_types if name not in data.types)
+    base = Stage(
+        phase="base",
+        train=material.train,
+        dev=data.dev,
+        types=data.types + extra,
+        scored=len(data.types),
+        learning_rate=recipe.learning_rate,
+        head_learning_rate=recipe.head_learning_rate,
+        epochs=recipe.max_epochs,
+        batch_size=recipe.batch_size,
+        warmup_share=recipe.warmup_share,
+        patience=recipe.patience,
+        seed=recipe.seed,
+        objective=_objective(recipe, material),
+        notes=tuple(notes),
+    )
+    with_rounds = material.supervised or recipe.pdaln_distil_on != "augmented"
+    count = recipe.pdaln_rounds if with_rounds else 0
+    return (base, *(_round(recipe, base, replace(material, train=items, round=at + 1)) for at in range(count)))
+
+
+def _round(recipe: Recipe, base: Stage, material: Material) -> Stage:
+    return replace(
+        base,
+        phase=f"round {material.round}",
+        train=material.train,
+        learning_rate=base.learning_rate * recipe.pdaln_round_rate,
+        head_learning_rate=base.head_learning_rate * recipe.pdaln_round_rate,
+        epochs=recipe.pdaln_round_epochs,
+        seed=recipe.seed + _SEEDS_APART * material.round,
+        objective=_objective(recipe, material),
+        measure_first=True,
+        notes=(),
+    )
+
+
+def _objective(recipe: Recipe, material: Material) -> MakeObjective:
+    def make(predictor: Predictor, former: TokenTagger | None) -> Objective:
+        from crossner_core.adaptation.pdaln.objective import PdalnObjective
+
+        return PdalnObjective(recipe, material, predictor, former)
+
+    return make
