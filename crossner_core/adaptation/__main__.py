@@ -1,0 +1,178 @@
+"""Pre-train an encoder from the command line, without the workbench.
+
+python -m crossner_core.adaptation dapt --text FILE … --out FOLDER
+python -m crossner_core.adaptation dapt --corpus FOLDER --domain music --level integrated --percent 50 --out FOLDER
+python -m crossner_core.adaptation entity-tagging --labelled FILE … --out FOLDER
+python -m crossner_core.adaptation entity-tagging --tagged FOLDER --out FOLDER
+
+The first Ctrl-C saves and stops; the same command goes on from there. Exit code 1: an error; 2: a command line that
+makes no sense; 3: stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import typing
+from dataclasses import fields
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from crossner_core.adaptation.pretraining import Events
+from crossner_core.errors import BadInput, WorkbenchError
+from crossner_core.options.dapt import DaptOptions
+from crossner_core.options.entity_tagging import TaggingPretrainOptions
+from crossner_core.options.pretraining import PretrainOptions
+
+STOPPED = 3
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a command; return its exit code."""
+    given = _parser().parse_args(arguments)
+    try:
+        options = given.options(**{spec.name: getattr(given, spec.name) for spec in fields(given.options)})
+        return _follow(given.start(given, options))
+    except WorkbenchError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+def _follow(events: Events) -> int:
+    """Print events as they come; ask for a stop at the first signal."""
+    outcome = ""
+    for event in events:
+        outcome = event.outcome
+        speed = f"  {event.tokens_per_second:,.0f} subwords/s" if event.tokens_per_second else ""
+        where = f"step {event.step}  pass {event.epoch}  loss {event.loss:.4f}{speed}  " if event.loss else ""
+        print(f"{where}{event.message}".rstrip(), flush=True)
+        if event.result is not None:
+            print(f"Encoder: {event.result.encoder}")
+    return {"done": 0, "stopped": STOPPED}.get(outcome, 1)
+
+
+class _Stop:
+    """True once the process was told to stop; a second Ctrl-C ends it at once."""
+
+    def __init__(self) -> None:
+        self.told = False
+        for name in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(name, self._tell)
+
+    def __call__(self) -> bool:
+        return self.told
+
+    def _tell(self, number: int, frame: object) -> None:
+        self.told = True
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _dapt(given: argparse.Namespace, options: DaptOptions) -> Events:
+    from crossner_core.adaptation.dapt import run_dapt
+    from crossner_core.adaptation.texts import describe_files, labelled_texts, level_texts, text_files
+
+    corpus: Any
+    if given.corpus is not None:
+        if given.domain is None:
+            raise BadInput("--corpus needs --domain: which domain's entity types make a sentence one of the level.")
+        texts = level_texts(given.corpus, given.domain, given.level, given.percent, given.corpus_seed)
+        corpus = {
+            "manifest": describe_files([given.corpus / "manifest.json"]),
+            "domain": given.domain,
+            "level": given.level,
+            "percent": given.percent,
+            "seed": given.corpus_seed,
+        }
+    elif given.labelled:
+        texts, corpus = labelled_texts(given.labelled), describe_files(given.labelled)
+    else:
+        texts, corpus = text_files(given.text, last_line=given.last_line), describe_files(given.text)
+    held_out = text_files(given.held_out, last_line=given.last_line) if given.held_out else None
+    named = {"corpus": corpus, "held_out": describe_files(given.held_out or [])}
+    return run_dapt(options, texts, held_out, provenance=named, should_stop=_Stop(), **_places(given))
+
+
+def _entity_tagging(given: argparse.Namespace, options: TaggingPretrainOptions) -> Events:
+    from crossner_core.adaptation.entity_tagging import Sentences, run_entity_tagging
+    from crossner_core.adaptation.texts import describe_files, labelled_files, types_of
+
+    sentences: Sentences
+    once: Sentences
+    corpus: Any
+    if given.tagged is not None:
+        from crossner_core.wikipedia.tagged_corpus import TaggingManifest, read_tagged
+
+        TaggingManifest.read(given.tagged)  # says what to do where there is none
+        sentences = partial(read_tagged, given.tagged, repeat=given.repeat)
+        once = partial(read_tagged, given.tagged, repeat=False)
+        corpus = {"manifest": describe_files([given.tagged / "manifest.json"]), "repeat": given.repeat}
+    else:
+        sentences = once = labelled_files(given.labelled)
+        corpus = describe_files(given.labelled)
+    held_out = labelled_files(given.held_out) if given.held_out else None
+    types = types_of(once(), held_out() if held_out else ())
+    print(f"{len(types)} entity types: {', '.join(types[:10])}{' …' if len(types) > 10 else ''}", flush=True)
+    named = {"corpus": corpus, "held_out": describe_files(given.held_out or [])}
+    return run_entity_tagging(
+        options, sentences, held_out, types, provenance=named, should_stop=_Stop(), **_places(given)
+    )
+
+
+def _places(given: argparse.Namespace) -> dict[str, Any]:
+    work = given.work or given.out.with_name(f"{given.out.name}.work")
+    return {"out": given.out, "work": work, "resume": not given.fresh}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m crossner_core.adaptation",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True)
+    dapt = commands.add_parser("dapt", help="masked-LM training on domain text")
+    source = dapt.add_mutually_exclusive_group(required=True)
+    source.add_argument("--text", type=Path, nargs="+", metavar="FILE", help="UTF-8 files, a document a line")
+    source.add_argument("--labelled", type=Path, nargs="+", metavar="FILE", help="files of sentences in any format")
+    source.add_argument("--corpus", type=Path, metavar="FOLDER", help="a Wikipedia corpus of the workbench")
+    dapt.add_argument("--domain", help="with --corpus: the domain whose level is taken")
+    dapt.add_argument("--level", default="integrated", help="with --corpus: domain, entity, task or integrated")
+    dapt.add_argument("--percent", type=float, default=100.0, help="with --corpus: share of the level")
+    dapt.add_argument("--corpus-seed", type=int, default=0, help="with --corpus: which share")
+    dapt.add_argument("--last-line", default="refuse", help="a last line without a newline: refuse, keep or drop")
+    _add_common(dapt, DaptOptions, _dapt)
+    tagging = commands.add_parser("entity-tagging", help="token tagging on a silver corpus, as NER-BERT")
+    source = tagging.add_mutually_exclusive_group(required=True)
+    source.add_argument("--labelled", type=Path, nargs="+", metavar="FILE", help="labelled files in any format")
+    source.add_argument("--tagged", type=Path, metavar="FOLDER", help="an entity-tagging corpus of the workbench")
+    tagging.add_argument(
+        "--repeat",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="with --tagged: sentences as often as balancing says",
+    )
+    _add_common(tagging, TaggingPretrainOptions, _entity_tagging)
+    return parser
+
+
+def _add_common(parser: argparse.ArgumentParser, options: type[PretrainOptions], start: Any) -> None:
+    """Add places, and a flag for each option."""
+    parser.set_defaults(options=options, start=start)
+    parser.add_argument("--held-out", type=Path, nargs="+", metavar="FILE", help="to measure on; else a share")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="the encoder's folder")
+    parser.add_argument("--work", type=Path, metavar="FOLDER", help="what a resume needs; default OUT.work")
+    parser.add_argument("--fresh", action="store_true", help="begin anew whatever an earlier run left")
+    hints = typing.get_type_hints(options)
+    for spec in fields(options):
+        flag, about = f"--{spec.name.replace('_', '-')}", f"{spec.metadata['help']} [{spec.default}]".replace("%", "%%")
+        if hints[spec.name] is bool:
+            parser.add_argument(flag, action=argparse.BooleanOptionalAction, default=spec.default, help=about)
+        else:
+            shown = "|".join(spec.metadata["choices"] or ()) or "VALUE"
+            parser.add_argument(flag, type=hints[spec.name], default=spec.default, help=about, metavar=shown)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

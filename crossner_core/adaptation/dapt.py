@@ -1,0 +1,182 @@
+"""Domain-adaptive pre-training: masked-LM training of an encoder on domain text.
+
+Source: Liu et al. 2021 (CrossNER), "Domain-Adaptive Pre-training". The first measure comes after the new head has
+learnt alone, for a perplexity through an untrained head says nothing of the encoder; an encoder that brings its head
+is measured at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from crossner_core.adaptation.blocks import Blocks, WordIds, corpus_head, prepare_blocks
+from crossner_core.adaptation.language_model import MaskedLanguageModel, fits, trained_head
+from crossner_core.adaptation.masking import hide, span_masks, token_masks
+from crossner_core.adaptation.prepared import Arrays
+from crossner_core.adaptation.pretraining import Events, ShouldStop, not_stopped
+from crossner_core.adaptation.pretraining_job import PretrainJob
+from crossner_core.adaptation.pretraining_run import Work
+from crossner_core.adaptation.texts import Texts
+from crossner_core.encoders import Encoder, load_encoder
+from crossner_core.errors import EncoderUnavailable
+from crossner_core.options.dapt import DaptOptions
+
+KIND = "dapt"
+_ORDER, _MASKS, _HELD_OUT = 0, 1, 2  # what a generator draws
+_MASKED_TOGETHER = 16  # held-out blocks; masks must not depend on the batch size
+
+
+def run_dapt(
+    options: DaptOptions,
+    texts: Texts,
+    held_out: Texts | Sequence[Sequence[str]] | None = None,
+    *,
+    out: Path,
+    work: Path,
+    resume: bool = True,
+    should_stop: ShouldStop = not_stopped,
+    provenance: Mapping[str, Any] | None = None,
+    encoder: Encoder | None = None,
+) -> Events:
+    """Yield events until the run ends; the last one has an `outcome`, and the `result` where that is "done".
+
+    `texts()` gives the corpus as words, a document or sentence at a time; it is read once, in a stream, into `work`,
+    and its first documents once more on a resume. Without `held_out`, a share of it is held out. `out` becomes an
+    encoder folder that `load_encoder` and a recipe take. `provenance` goes into the result as it is; what it calls
+    `corpus` decides, with options and encoder, whether a run goes on. `encoder` spares loading it and is not changed.
+    Raises BadInput, EncoderUnavailable, CheckpointError, StorageError, InvalidConfig.
+    """
+    job = PretrainJob(KIND, options, out, work, provenance or {})
+    encoder = encoder or load_encoder(options.encoder)
+    if encoder.tokenizer.mask_token_id is None:
+        raise EncoderUnavailable(f"Encoder {options.encoder!r}: its tokenizer has no mask; choose a BERT-like encoder.")
+    if not resume:
+        job.forget()
+    aside = held_out if callable(held_out) or held_out is None else lambda: iter(held_out)
+    job.identify(encoder, begins=[corpus_head(found()) for found in (texts, aside) if found is not None])
+    if resume and (done := job.finished()) is not None:
+        yield done
+        return
+    words = WordIds(encoder.tokenizer, options.unknown_word)
+
+    def write(folder: Path, meta: dict[str, Any]) -> Iterator[int]:
+        share, seed = options.held_out_share, options.seed
+        return prepare_blocks(folder, texts(), aside and aside(), words, share=share, seed=seed, meta=meta)
+
+    def make(body: Encoder, train: Arrays, aside: Arrays) -> DaptTask:
+        return DaptTask(options, body, train, aside)
+
+    for event in job.prepare(write, should_stop):
+        yield event
+        if event.outcome:
+            return
+    yield from job.go(encoder, make, should_stop)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Some blocks of a step: B of length L, with M masked positions among them; `total` counts the whole step's."""
+
+    ids: Tensor  # (B, L) as the encoder sees them
+    attention: Tensor | None  # (B, L), None where nothing is padded
+    places: Tensor  # (M,) index into B × L
+    wanted: Tensor  # (M,) the subwords asked for
+    total: int
+
+
+class DaptTask:
+    """Masked language modelling over prepared text."""
+
+    kind = KIND
+
+    def __init__(self, options: DaptOptions, encoder: Encoder, train: Arrays, held_out: Arrays) -> None:
+        self.options, self.tokenizer, self.keep_best = options, encoder.tokenizer, options.keep_best
+        self.model = MaskedLanguageModel(encoder)
+        known = trained_head(encoder.name)
+        self.head_is_new = known is None or not fits(self.model.head, known)
+        if known is not None and not self.head_is_new:
+            self.model.head.load_state_dict(known)
+        else:
+            self.model.head.begin_with(train["ids"])
+        size = min(options.block_size, encoder.max_length)
+        self.blocks, self.held_out = Blocks(train, self.tokenizer, size), Blocks(held_out, self.tokenizer, size)
+        self.special = np.zeros(len(self.model.embeddings), bool)  # (V,)
+        self.special[self.tokenizer.all_special_ids] = True
+        self.ordinary = np.flatnonzero(~self.special[: len(self.tokenizer)])
+        self._order: tuple[tuple[int, int], np.ndarray] | None = None
+
+    @property
+    def epoch_steps(self) -> int:
+        return -(-len(self.blocks) // self.options.batch_size)
+
+    def indices(self, phase: int, epoch: int, batch: int) -> np.ndarray:
+        """Return the blocks of a batch; a pass has each block once."""
+        if self._order is None or self._order[0] != (phase, epoch):
+            rng = np.random.default_rng([self.options.seed, _ORDER, phase, epoch])
+            self._order = (phase, epoch), rng.permutation(len(self.blocks))
+        size = self.options.batch_size
+        return self._order[1][batch * size : (batch + 1) * size]
+
+    def work(self, phase: int, epoch: int, batch: int) -> Work:
+        ids, lengths = self.blocks.rows(self.indices(phase, epoch, batch))
+        rng = np.random.default_rng([self.options.seed, _MASKS, phase, epoch, batch])
+        parts = self._parts(ids, lengths, rng, min(self.options.accumulate, len(ids)))
+        return Work(parts, int(lengths.sum()))
+
+    def loss(self, part: Part) -> Tensor:
+        total = self.model.loss_sum(part.ids, part.attention, part.places, part.wanted)
+        return total / max(part.total, 1)
+
+    def measure(self) -> float:
+        """Return the perplexity of masked held-out subwords; blocks and masks are the same for any seed and batch size.
+
+        They are masked in the way that is trained: of spans it is higher than of single subwords.
+        """
+        count = min(len(self.held_out), self.options.held_out_blocks)
+        rng = np.random.default_rng([_HELD_OUT])
+        loss, asked = 0.0, 0
+        for start in range(0, count, _MASKED_TOGETHER):
+            ids, lengths = self.held_out.rows(range(start, min(start + _MASKED_TOGETHER, count)))
+            parts = self._parts(ids, lengths, rng, -(-len(ids) * self.options.accumulate // self.options.batch_size))
+            asked += parts[0].total
+            loss += sum(float(self.model.loss_sum(p.ids, p.attention, p.places, p.wanted)) for p in parts)
+        return math.exp(min(loss / max(asked, 1), 700.0))  # beyond that a float is infinite
+
+    def about(self) -> dict[str, Any]:
+        return {
+            "block_size": self.blocks.size,
+            "corpus_subwords": len(self.blocks.ids),
+            "held_out_subwords": len(self.held_out.ids),
+            "head_is_new": self.head_is_new,
+        }
+
+    def _parts(self, ids: np.ndarray, lengths: np.ndarray, rng: np.random.Generator, count: int) -> list[Part]:
+        """Mask a step's blocks and cut them into parts."""
+        inside = np.arange(ids.shape[1]) < lengths[:, None]  # (B, L)
+        allowed = ~self.special[ids] & inside
+        masked = token_masks(allowed, self.options.mask_share, rng)
+        if self.options.masking == "span":
+            masked = span_masks(masked, allowed)
+        shown = hide(ids, masked, self.tokenizer.mask_token_id, self.ordinary, rng)
+        device, total, parts = self.model.embeddings.device, int(masked.sum()), []
+        for rows in np.array_split(np.arange(len(ids)), count):
+            places = np.flatnonzero(masked[rows])
+            padded = not inside[rows].all()
+            parts.append(
+                Part(
+                    ids=torch.from_numpy(shown[rows]).to(device),
+                    attention=torch.from_numpy(inside[rows].astype(np.int64)).to(device) if padded else None,
+                    places=torch.from_numpy(places).to(device),
+                    wanted=torch.from_numpy(ids[rows].reshape(-1)[places]).to(device),
+                    total=total,
+                )
+            )
+        return parts

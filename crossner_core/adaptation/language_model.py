@@ -1,0 +1,134 @@
+"""A masked language model: the encoder, and a head that is computed at the masked positions alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+from torch.nn import functional
+
+from crossner_core.adaptation.pretraining import RESULT
+from crossner_core.encoders import WEIGHTS, Encoder, encoder_spec
+from crossner_core.errors import EncoderUnavailable
+from crossner_core.training.checkpoint import TENSORS
+
+HEAD = "head"
+_COUNTED_TOGETHER = 10**6
+# Where checkpoints of masked language models keep the parts of a head like ours.
+_KNOWN_HEADS = (
+    {  # BERT
+        "transform.weight": "cls.predictions.transform.dense.weight",
+        "transform.bias": "cls.predictions.transform.dense.bias",
+        "norm.weight": "cls.predictions.transform.LayerNorm.weight",
+        "norm.bias": "cls.predictions.transform.LayerNorm.bias",
+        "bias": "cls.predictions.bias",
+    },
+    {  # RoBERTa
+        "transform.weight": "lm_head.dense.weight",
+        "transform.bias": "lm_head.dense.bias",
+        "norm.weight": "lm_head.layer_norm.weight",
+        "norm.bias": "lm_head.layer_norm.bias",
+        "bias": "lm_head.bias",
+    },
+    {  # DistilBERT
+        "transform.weight": "vocab_transform.weight",
+        "transform.bias": "vocab_transform.bias",
+        "norm.weight": "vocab_layer_norm.weight",
+        "norm.bias": "vocab_layer_norm.bias",
+        "bias": "vocab_projector.bias",
+    },
+)
+_OUR_HEAD = {name: f"{HEAD}/{name}" for name in _KNOWN_HEADS[0]}
+
+
+class LanguageModelHead(nn.Module):
+    """Transform, norm and bias; the decoder itself is the encoder's word embeddings. Source: Devlin et al. 2019."""
+
+    def __init__(self, hidden_size: int, embeddings: Tensor, epsilon: float) -> None:
+        super().__init__()
+        vocabulary, size = embeddings.shape
+        self.transform = nn.Linear(hidden_size, size)
+        nn.init.normal_(self.transform.weight, std=0.02)
+        nn.init.zeros_(self.transform.bias)
+        self.norm = nn.LayerNorm(size, eps=epsilon)
+        self.bias = nn.Parameter(torch.zeros(vocabulary))
+
+    def begin_with(self, ids: npt.NDArray[np.integer[Any]]) -> None:
+        """Start the bias at how frequent each subword is in a text: thousands of steps would go into learning that."""
+        counts = np.ones(len(self.bias))
+        for start in range(0, len(ids), _COUNTED_TOGETHER):
+            counts += np.bincount(ids[start : start + _COUNTED_TOGETHER], minlength=len(counts))
+        self.bias.data.copy_(torch.from_numpy(np.log(counts / counts.sum())))
+
+    def forward(self, hidden: Tensor, embeddings: Tensor) -> Tensor:
+        """Return unnormalised scores, (M, H) → (M, V)."""
+        hidden = self.norm(functional.gelu(self.transform(hidden)))  # (M, E)
+        return functional.linear(hidden, embeddings, self.bias)  # (M, V)
+
+
+class MaskedLanguageModel(nn.Module):
+    """An encoder with its language-model head."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__()
+        self.encoder = encoder.model
+        self.use_bf16 = False
+        epsilon = float(getattr(encoder.model.config, "layer_norm_eps", 1e-12))
+        self.head = LanguageModelHead(encoder.hidden_size, self.embeddings, epsilon)
+
+    @property
+    def embeddings(self) -> Tensor:
+        """The word embeddings, (V, E)."""
+        return self.encoder.get_input_embeddings().weight
+
+    def loss_sum(self, ids: Tensor, attention: Tensor | None, places: Tensor, wanted: Tensor) -> Tensor:
+        """Return the summed cross entropy, a scalar; `ids` (B, L), `places` (M,) index B × L, `wanted` (M,) subwords.
+
+        The decoder runs in the encoder's precision, the loss itself in single precision.
+        """
+        with torch.autocast(ids.device.type, dtype=torch.bfloat16, enabled=self.use_bf16):
+            hidden = self.encoder(input_ids=ids, attention_mask=attention).last_hidden_state  # (B, L, H)
+            scores = self.head(hidden.flatten(0, 1)[places], self.embeddings)  # (M, V)
+        return functional.cross_entropy(scores.float(), wanted, reduction="sum")
+
+
+def trained_head(name: str) -> dict[str, Tensor] | None:
+    """Return the weights of a language-model head that comes with an encoder, None where it has none.
+
+    Heads of former runs of ours and of BERT, RoBERTa and DistilBERT checkpoints are found.
+    """
+    for path in _weight_files(name):
+        try:
+            with safe_open(path, "pt") as file:
+                keys = set(file.keys())
+                for names in (_OUR_HEAD, *_KNOWN_HEADS):
+                    if keys.issuperset(names.values()):
+                        return {ours: file.get_tensor(theirs).float() for ours, theirs in names.items()}
+        except (OSError, SafetensorError) as error:
+            raise EncoderUnavailable(f"Encoder {name!r}: {path.name} is damaged: {error}. Copy it again.") from error
+    return None
+
+
+def fits(head: LanguageModelHead, weights: Mapping[str, Tensor]) -> bool:
+    """Tell whether weights have the names and shapes of a head."""
+    shapes = {name: tensor.shape for name, tensor in head.state_dict().items()}
+    return shapes == {name: tensor.shape for name, tensor in weights.items()}
+
+
+def _weight_files(name: str) -> Iterator[Path]:
+    spec = encoder_spec(name)
+    if spec.path is not None:
+        # The tensors beside an encoder of ours are its head; in another folder a file of that name may be anything.
+        ours = (spec.path / RESULT).exists()
+        yield from sorted(path for path in spec.path.glob("*.safetensors") if ours or path.name != TENSORS)
+        return
+    from huggingface_hub import try_to_load_from_cache
+
+    if isinstance(found := try_to_load_from_cache(name, WEIGHTS), str):
+        yield Path(found)

@@ -1,0 +1,106 @@
+"""What a pre-training tells while it goes on, and what it ends with; needs no torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from crossner_core.errors import BadInput, NotFound
+
+RESULT = "pretraining.json"
+# What a run was measured by, and whether more of it is better.
+MEASURES = {"dapt": ("perplexity", False), "entity_tagging": ("f1", True)}
+# How a run can end.
+OUTCOMES = ("done", "stopped", "not_finite")
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One measure on held-out text: after `step` steps of the whole model, in pass `epoch` (from 1)."""
+
+    step: int
+    epoch: int
+    loss: float
+    value: float
+
+
+@dataclass(frozen=True)
+class PretrainResult:
+    """What a pre-training ended with; `encoder` is its folder, `before` and `after` were measured on held-out text.
+
+    `before` is measured once the new head has learnt alone (`head_first_steps`), so that it speaks of the encoder.
+    `tokens` counts the subwords that were trained on, all passes added up; `seconds` are of computing, resumes added
+    up; `peak_memory_mb` is the process's (or the GPU's). Perplexity is over masked subwords, F1 lies in [0, 1].
+    """
+
+    kind: str
+    encoder: str
+    before: float
+    after: float
+    measure: str
+    steps: int
+    epochs: int
+    tokens: int
+    seconds: float
+    peak_memory_mb: float
+    provenance: Mapping[str, Any] = field(default_factory=dict)
+    history: tuple[Measured, ...] = ()
+
+    @property
+    def is_better(self) -> bool:
+        """Whether pre-training improved what was measured."""
+        return self.after > self.before if MEASURES[self.kind][1] else self.after < self.before
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that `from_dict` reads back."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> PretrainResult:
+        """Build a result from what `to_dict` gave."""
+        known = {spec.name: values[spec.name] for spec in fields(cls) if spec.name in values}
+        return cls(**{**known, "history": tuple(Measured(**one) for one in values.get("history", ()))})
+
+
+@dataclass(frozen=True, slots=True)
+class PretrainEvent:
+    """One report; `step` counts those of the whole model, 0 while text is prepared or the head learns alone.
+
+    `total` are the steps that `step` will come to, 0 while that is not known. `measured` is set where held-out text was
+    measured; speed is in subwords trained on, measures left out. The last event has an `outcome`, one of OUTCOMES, and
+    where that is "done" the `result`; a stopped run can be resumed.
+    """
+
+    step: int
+    epoch: int
+    loss: float
+    measured: float | None = None
+    message: str = ""
+    tokens_per_second: float = 0.0
+    result: PretrainResult | None = None
+    outcome: str = ""
+    total: int = 0
+
+
+def read_result(folder: str | Path) -> PretrainResult:
+    """Read what a pre-trained encoder's folder says of itself; raise NotFound or BadInput."""
+    path = Path(folder) / RESULT
+    try:
+        values = json.loads(path.read_text(encoding="utf-8"))
+        return PretrainResult.from_dict({**values, "encoder": str(folder)})
+    except FileNotFoundError as error:
+        raise NotFound(f"{folder} holds no encoder that was pre-trained here: {RESULT} is missing.") from error
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{path} is damaged ({error}); pre-train the encoder again.") from error
+
+
+def not_stopped() -> bool:
+    """Never stop."""
+    return False
+
+
+ShouldStop = Callable[[], bool]
+Events = Iterator[PretrainEvent]

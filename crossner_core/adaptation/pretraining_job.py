@@ -1,0 +1,216 @@
+"""A pre-training as a job: prepared text, a state to resume from, and the encoder's folder at its end."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from crossner_core.adaptation.blocks import HELD_OUT, TRAIN
+from crossner_core.adaptation.prepared import Arrays
+from crossner_core.adaptation.pretraining import (
+    MEASURES,
+    RESULT,
+    Events,
+    PretrainEvent,
+    PretrainResult,
+    ShouldStop,
+    read_result,
+)
+from crossner_core.adaptation.pretraining_run import PretrainRun, Task
+from crossner_core.encoders import Encoder, quiet, weights_fingerprint
+from crossner_core.errors import BadInput, CheckpointError, CheckpointMismatch
+from crossner_core.options.pretraining import PretrainOptions
+from crossner_core.training.checkpoint import (
+    META,
+    prefixed,
+    read_folder,
+    read_json,
+    recover_folder,
+    write_folder,
+    write_json,
+)
+from crossner_core.training.loop import STATE, STEPS_BETWEEN_EVENTS
+from crossner_core.training.machine import PeakMemory
+from crossner_core.training.precision import RunRandom, pick_device, use_bf16
+
+PREPARED = "prepared"
+# A killed run loses at most about this much work; where saving is slow, it takes a twentieth of the time at most.
+SECONDS_BETWEEN_SAVES = 120.0
+SAVING_SHARE = 0.05
+
+MakeTask = Callable[[Encoder, Arrays, Arrays], Task]
+
+
+class PretrainJob:
+    """One job: `out` gets the encoder, `work` what is needed to get there and is emptied at the end."""
+
+    def __init__(
+        self, kind: str, options: PretrainOptions, out: Path, work: Path, provenance: Mapping[str, Any]
+    ) -> None:
+        self.kind, self.options, self.out, self.work = kind, options, Path(out), Path(work)
+        self.provenance = dict(provenance)
+        self.identity: dict[str, Any] = {}
+        self.corpus_hash = ""
+        self._saved_at, self._pause = time.monotonic(), SECONDS_BETWEEN_SAVES
+        recover_folder(self.out)
+        if self.out.exists() and not (self.out / RESULT).exists() and (self.out.is_file() or any(self.out.iterdir())):
+            raise BadInput(f"{self.out} is there already and is no encoder that was pre-trained here; give another.")
+
+    def identify(self, encoder: Encoder, **corpus: Any) -> None:
+        """Say what this job is made of: a job with any other part is another job."""
+        self.identity = {
+            "kind": self.kind,
+            "options": self.options.hash,
+            "encoder": encoder.fingerprint,
+            "corpus": {"named": self.provenance.get("corpus"), **corpus},
+        }
+
+    def forget(self) -> None:
+        """Remove what an earlier run left in the work folder; its encoder stays until it is replaced."""
+        for name in (STATE, PREPARED):
+            shutil.rmtree(self.work / name, ignore_errors=True)
+
+    def finished(self) -> PretrainEvent | None:
+        """Return the last event of a job that ended here before; raise CheckpointMismatch if it was another one."""
+        if not (self.out / RESULT).exists():
+            return None
+        self._check_same(self.out)
+        result = read_result(self.out)
+        message = "This pre-training was finished before."
+        return PretrainEvent(result.steps, result.epochs, 0.0, result.after, message, 0.0, result, "done")
+
+    def prepare(self, write: Callable[[Path, dict[str, Any]], Iterator[int]], should_stop: ShouldStop) -> Events:
+        """Turn the corpus into numbers unless an earlier run did; the last event is "stopped" where it was told to.
+
+        `write(folder, meta)` writes and yields how many subwords there are so far. Stopped half-way, it begins anew.
+        """
+        recover_folder(self.work / STATE)
+        if (self.work / STATE).exists():
+            self._check_same(self.work / STATE)
+        folder = self.work / PREPARED
+        if (folder / TRAIN / META).exists() and read_json(folder / TRAIN / META).get("identity") == self.identity:
+            return
+        count = 0
+        for count in write(folder, {"identity": self.identity}):
+            if should_stop():
+                yield PretrainEvent(0, 0, 0.0, message="Stopped while the text was prepared.", outcome="stopped")
+                return
+            yield PretrainEvent(0, 0, 0.0, message=f"Text prepared: {count:,} subwords so far.")
+        yield PretrainEvent(0, 0, 0.0, message=f"Text prepared: {count:,} subwords to train on.")
+
+    def go(self, encoder: Encoder, make: MakeTask, should_stop: ShouldStop) -> Events:
+        """Train from the saved state on; end with the event that carries the result."""
+        folder = self.work / PREPARED
+        train, held_out = Arrays(folder / TRAIN), Arrays(folder / HELD_OUT)
+        self.corpus_hash = train.hash
+        device = pick_device(self.options.device)
+        random = RunRandom(self.options.seed, device)
+        with random.active():
+            task = make(replace(encoder, model=copy.deepcopy(encoder.model)), train, held_out)
+        task.model.to(device)
+        task.model.use_bf16 = use_bf16(self.options.precision, device)
+        self._peak = PeakMemory(device)
+        run = PretrainRun(task, self.options, random)
+        if (self.work / STATE).exists():
+            meta, tensors = read_folder(self.work / STATE)
+            if meta["corpus_hash"] != self.corpus_hash:
+                raise CheckpointMismatch(
+                    f"{self.work / STATE} was made with another corpus; give another folder or start without resuming."
+                )
+            run.restore(meta["progress"], tensors)
+            yield run.event(0.0, message=f"Resumed after step {run.progress.step}.")
+        yield from self._drive(run, should_stop)
+        if run.outcome == "done":
+            run.restore_best()
+            result = self._keep(run, encoder, {"corpus_hash": self.corpus_hash, "held_out_hash": held_out.hash})
+            self.forget()
+            name = MEASURES[self.kind][0]
+            said = f"Done: held-out {name} {result.before:.4g} before, {result.after:.4g} after."
+            yield replace(run.event(0.0, result.after, said), result=result, outcome="done")
+
+    def _drive(self, run: PretrainRun, should_stop: ShouldStop) -> Events:
+        """Forward a run's events; save now and then, when told to stop and when the loss is no number."""
+        for event in run.run():
+            if run.outcome == "not_finite":
+                yield self._broken(run, event)
+                return
+            if should_stop():
+                self._save(run)
+                message = "Stopped on request; the state is saved."
+                yield replace(event, message=message, outcome="stopped")
+                return
+            if time.monotonic() - self._saved_at > self._pause:
+                self._save(run)
+            steps = run.progress.head_step + run.progress.step
+            if event.measured is not None or steps % STEPS_BETWEEN_EVENTS == 0:
+                yield event
+
+    def _save(self, run: PretrainRun) -> None:
+        began = time.monotonic()
+        meta = {"identity": self.identity, "corpus_hash": self.corpus_hash, "progress": run.plain_progress()}
+        write_folder(self.work / STATE, meta, run.tensors())
+        self._saved_at = time.monotonic()
+        self._pause = max(SECONDS_BETWEEN_SAVES, (self._saved_at - began) / SAVING_SHARE)
+
+    def _broken(self, run: PretrainRun, event: PretrainEvent) -> PretrainEvent:
+        """Keep the weights of the step before, if they are any good; else what was saved last stays as it is."""
+        if run.is_sound():
+            self._save(run)
+        kept = (self.work / STATE).exists()
+        where = f" The weights before it are kept in {self.work / STATE}." if kept else " Nothing was kept."
+        return replace(event, message=event.message + where, outcome="not_finite")
+
+    def _keep(self, run: PretrainRun, encoder: Encoder, hashes: Mapping[str, str]) -> PretrainResult:
+        """Write the encoder's folder: config, tokenizer, weights, the head beside them, and the result."""
+        progress, model = run.progress, run.task.model
+        assert progress.before is not None
+        if self.options.recompute:
+            model.encoder.activation_checkpointing_disable()
+        provenance = {
+            **self.provenance,
+            "base": {"name": encoder.name, "fingerprint": encoder.fingerprint},
+            "fingerprint": weights_fingerprint(model.encoder),
+            "options": self.options.to_dict(),
+            "head_first_steps": progress.head_step,
+            "kept_step": progress.best_step if run.best is not None else progress.step,
+            **hashes,
+            **run.task.about(),
+        }
+        result = PretrainResult(
+            kind=self.kind,
+            encoder=str(self.out),
+            before=progress.before,
+            after=run.after,
+            measure=MEASURES[self.kind][0],
+            steps=progress.step,
+            epochs=-(-progress.step // run.epoch_steps),
+            tokens=progress.tokens,
+            seconds=progress.seconds,
+            peak_memory_mb=self._peak.megabytes(),
+            provenance=provenance,
+            history=tuple(progress.history),
+        )
+
+        def add_files(beside: Path) -> None:
+            with quiet():
+                model.encoder.save_pretrained(beside)
+                run.task.tokenizer.save_pretrained(beside)
+            write_json(beside / RESULT, result.to_dict())
+
+        write_folder(self.out, {"identity": self.identity}, prefixed("head", model.head.state_dict()), add_files)
+        return result
+
+    def _check_same(self, folder: Path) -> None:
+        there = read_json(folder / META).get("identity")
+        if not isinstance(there, dict):
+            raise CheckpointError(f"{folder} says nothing of what it was made with; give another folder.")
+        if other := sorted(name for name in self.identity if there.get(name) != self.identity[name]):
+            raise CheckpointMismatch(
+                f"{folder} was made with another {' and another '.join(other)}; give another folder or start without "
+                "resuming."
+            )

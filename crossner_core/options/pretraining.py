@@ -1,0 +1,64 @@
+"""What both ways of pre-training an encoder can be told: its steps, rates and machine."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
+
+from crossner_core.errors import InvalidConfig
+from crossner_core.options.base import checked, matters, option
+from crossner_core.options.scale import ScaleOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class PretrainOptions(ScaleOptions):
+    """How an encoder is pre-trained, whatever it is asked for."""
+
+    encoder: str = option(
+        "minilm", "Encoder to start from: minilm (bundled), a local folder, or a hub name.", group="model"
+    )
+    learning_rate: float = option(5e-5, "Peak learning rate of the encoder.", min=1e-7, max=1e-2)
+    head_learning_rate: float = option(5e-4, "Peak learning rate of the new head.", min=1e-7, max=1e-1)
+    epochs: int = option(3, "Passes over the corpus.", min=1, max=10_000)
+    max_steps: int = option(0, "Most steps of the whole model; 0: all passes are made.", min=0, max=10**9)
+    warmup_share: float = option(0.06, "Share of all steps over which the rate climbs to its peak.", min=0.0, max=0.9)
+    weight_decay: float = option(0.01, "Decoupled weight decay (not on biases and norms).", min=0.0, max=1.0)
+    clip_norm: float = option(1.0, "Gradients are scaled down to this norm.", min=1e-3, max=1e3)
+    head_first_steps: int = option(
+        200, "Steps in which a new head alone learns; what is measured before comes after them.", min=0, max=10**6
+    )
+    head_first_learning_rate: float = option(1e-3, "Rate of the head while it alone learns.", min=1e-7, max=1e-1)
+    measure_every: int = option(
+        0, "Steps between two measures on held-out text; 0: at the end of each pass.", min=0, max=10**9
+    )
+    seed: int = option(555, "Seed of new head, order, masks and dropout.", min=0, max=2**31 - 1, group="machine")
+    device: str = option("auto", "Where to compute.", choices=("auto", "cpu", "cuda"), group="machine")
+    precision: str = option("auto", "Number format in the encoder.", choices=("auto", "fp32", "bf16"), group="machine")
+
+    def __post_init__(self) -> None:
+        for name, value in checked(self):
+            object.__setattr__(self, name, value)
+        if not self.encoder.strip():
+            raise InvalidConfig("encoder is empty; give 'minilm', a local folder or a hub name.")
+
+    @property
+    def hash(self) -> str:
+        """SHA-256 of the canonical JSON of what has an effect."""
+        values = self.to_dict()
+        counted = {spec.name: values[spec.name] for spec in fields(self) if matters(spec, values)}
+        return hashlib.sha256(json.dumps(counted, sort_keys=True).encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that `from_dict` reads back."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Self:
+        """Build options; an unknown key raises InvalidConfig and names the valid ones."""
+        known = {spec.name for spec in fields(cls)}
+        if unknown := sorted(set(values) - known):
+            raise InvalidConfig(f"Unknown option {', '.join(unknown)}; valid are {', '.join(sorted(known))}.")
+        return cls(**values)
