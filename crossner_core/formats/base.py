@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from crossner_core.errors import BadInput, InvalidConfig
-from crossner_core.formats.source import Source, decode
+from crossner_core.formats.source import Source, clip, decode
 from crossner_core.schema import LabelledSentence, Sentence, Span
 
 LAYOUT_KEY = "_layout"  # in sentence.meta: {format id: what that format needs to write this sentence as it came}
@@ -43,7 +43,12 @@ class ReadOptions:
         default=False, metadata={"doc": "Leave bad sentences out and report them; else refuse the file."}
     )
     types: tuple[str, ...] | None = field(default=None, metadata={"doc": "Entity types allowed; all if not given."})
-    type_map: Mapping[str, str] = field(default_factory=dict, metadata={"doc": "The file's type name → ours."})
+    type_map: Mapping[str, str] = field(
+        default_factory=dict, metadata={"doc": "The file's type name → ours; to an empty name: not an entity here."}
+    )
+    strict_map: str = field(
+        default="", metadata={"doc": "Name of a type map that must name every type; if empty, others stay as they are."}
+    )
     id_prefix: str | None = field(default=None, metadata={"doc": "Begins the ids of sentences that have none."})
     max_tokens: int = field(default=2_000, metadata={"doc": "Most tokens in a sentence."})
     max_line: int = field(default=100_000, metadata={"doc": "Most characters in a line."})
@@ -51,6 +56,19 @@ class ReadOptions:
     def __post_init__(self) -> None:
         if self.max_tokens < 1 or self.max_line < 1:
             raise InvalidConfig(f"max_tokens ({self.max_tokens}) and max_line ({self.max_line}) must be at least 1.")
+
+    def our_type(self, theirs: str) -> str:
+        """Rename a type of the file, empty where it is left out; raise BadInput at one that may not be there."""
+        if self.strict_map and theirs not in self.type_map:
+            raise BadInput(
+                f"entity type {clip(theirs)} is not in the type map {self.strict_map}, which has "
+                f"{', '.join(self.type_map)}; add it there, or read the file without that map."
+            )
+        ours = self.type_map.get(theirs, theirs)
+        if ours and self.types is not None and ours not in self.types:
+            named = clip(theirs) if ours == theirs else f"{clip(theirs)}, here {clip(ours)},"
+            raise BadInput(f"entity type {named} is not one of {', '.join(self.types)}; rename it by a type map.")
+        return ours
 
 
 @dataclass(frozen=True)
@@ -70,6 +88,11 @@ class Layout:
     def to_dict(self) -> dict[str, Any]:
         """Give a JSON-able form, which `layout_from_dict` reads."""
         return {"format": self.format, **asdict(self)}
+
+    def our_spans(self, spans: Iterable[Span]) -> tuple[Span, ...]:
+        """Rename the types of a file's spans to ours, without those that the type map leaves out."""
+        renamed = (Span(span.start, span.end, self.type_map.get(span.type, span.type)) for span in spans)
+        return tuple(span for span in renamed if span.type)
 
     def outer_type(self, type_name: str) -> str:
         """Give the file's name for one of our types."""
@@ -186,6 +209,9 @@ def read_bytes(data: bytes, *, name: str, format: str | None = None, **options: 
     records, layout = chosen.reader(source, made)
     problems = tuple(Problem(name, line, reason) for line, reason in sorted(source.problems))
     if problems and not made.skip_bad:
+        if problems[-1].line == len(source.lines) and not source.text.endswith(("\n", "\r")):
+            source.hint = f"{name} ends in the middle of line {len(source.lines):,}, as a copy that broke off does: "
+            source.hint += "get the file again, or leave bad sentences out."
         text = describe(problems) + (f"\n{source.hint}" if source.hint else "")
         raise BadInput(text, tuple(map(str, problems)))
     if not records:

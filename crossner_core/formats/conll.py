@@ -19,7 +19,7 @@ from crossner_core.formats.base import (
     register,
 )
 from crossner_core.formats.columns import Block, Shape, find_blocks, find_shape, split_columns
-from crossner_core.formats.source import Source, clip
+from crossner_core.formats.source import Source
 from crossner_core.schema import Span, sentence_from_words
 from crossner_core.tags import SCHEMES, detect_scheme, is_tag, spans_from_tags, tag_problems, tags_from_spans
 
@@ -64,7 +64,7 @@ def read(source: Source, options: ConllOptions) -> tuple[list[Record], ConllLayo
         newline=source.newline,
         bom=source.bom,
         tail=None if tail == source.newline else tail,
-        type_map=dict(options.type_map),
+        type_map=_seen_first(options.type_map, blocks),
         separator=shape.separator,
         width=shape.width,
         token_column=shape.token,
@@ -106,6 +106,12 @@ def _find_scheme(blocks: Iterable[Block], shape: Shape) -> str:
     return detect_scheme(good)
 
 
+def _seen_first(type_map: Mapping[str, str], blocks: Iterable[Block]) -> dict[str, str]:
+    """Put the names that the file uses first: where several stand for one of our types, they are the ones to write."""
+    seen = {tag[2:] for block in blocks for tag in set(block.tags)} if type_map else set()
+    return dict(sorted(type_map.items(), key=lambda item: item[0] not in seen))
+
+
 def _read_spans(source: Source, block: Block, options: ConllOptions, layout: ConllLayout) -> tuple[Span, ...] | None:
     """Read a block's spans in our types; problems mark the block as bad."""
     if layout.tag_column is None:
@@ -117,14 +123,12 @@ def _read_spans(source: Source, block: Block, options: ConllOptions, layout: Con
     except BadInput:
         _report_tags(source, block, options, layout)
         return None
-    if options.type_map:
-        spans = tuple(Span(span.start, span.end, options.type_map.get(span.type, span.type)) for span in spans)
-    if options.types is not None:
-        for span in spans:
-            if span.type not in options.types:
-                allowed = ", ".join(options.types)
-                block.problem(source, span.start, f"entity type {clip(span.type)} is not one of {allowed}.")
-    return spans
+    for span in spans:
+        try:
+            options.our_type(span.type)
+        except BadInput as error:
+            block.problem(source, span.start, str(error))
+    return layout.our_spans(spans) if layout.type_map else spans
 
 
 def _report_tags(source: Source, block: Block, options: ConllOptions, layout: ConllLayout) -> None:
@@ -179,8 +183,7 @@ def _says(raw: str, record: Record, layout: ConllLayout) -> bool:
         spans = spans_from_tags([row[layout.tag_column] for row in rows], layout.scheme, strict=not layout.lenient)
     except BadInput:
         return False
-    ours = tuple(Span(span.start, span.end, layout.type_map.get(span.type, span.type)) for span in spans)
-    return ours == tuple(sorted(record.spans))
+    return layout.our_spans(spans) == tuple(sorted(record.spans))
 
 
 def _render(record: Record, layout: ConllLayout, own: Mapping[str, Any]) -> str:

@@ -123,11 +123,10 @@ def _record(values: Mapping[str, Any], default_id: str, options: ReadOptions) ->
         return Record(sentence)
     spans = []
     for item in _items(values["gold"], "gold"):
-        theirs = _string(item, "type", "gold span")
-        ours = options.type_map.get(theirs, theirs)
-        if options.types is not None and ours not in options.types:
-            raise BadInput(f"entity type {clip(theirs)} is not one of {', '.join(options.types)}.")
-        spans.append(Span(*_token_range(item, text, bounds, "gold span"), ours))
+        ours = options.our_type(_string(item, "type", "gold span"))
+        start, end = _token_range(item, text, bounds, "gold span")
+        if ours:
+            spans.append(Span(start, end, ours))
     return Record(sentence, check_spans(sentence, spans))
 
 

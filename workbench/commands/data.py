@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from crossner_core.type_maps import load_type_map, type_map_ids
 from workbench.commands import common
 from workbench.commands.common import MaybeCampaign, MaybeDataset
 
@@ -36,16 +37,21 @@ def import_(
     paragraphs: Annotated[
         bool, typer.Option("--paragraphs", help="Plain text: split paragraphs into sentences.")
     ] = False,
+    type_map: Annotated[
+        str | None, typer.Option(help=f"Type map: {', '.join(type_map_ids())}, or a .toml file.", metavar="NAME|FILE")
+    ] = None,
     map_type: Annotated[
-        list[str] | None, typer.Option(help="THEIRS=OURS: rename an entity type; again for more.")
+        list[str] | None,
+        typer.Option(help="THEIRS=OURS: rename an entity type, before what a type map says; again for more."),
     ] = None,
 ) -> None:
     """Import sentences into a campaign, or labelled files as a data set: whole files or nothing."""
     if (campaign is None) == (dataset is None):
         common.refuse("Name a --campaign or a --dataset to import into: one of them.")
     options: dict[str, Any] = {"split": "paragraphs"} if paragraphs else {}
+    options |= load_type_map(type_map).options if type_map else {}
     if map_type:
-        options["type_map"] = dict(_pair(one) for one in map_type)
+        options["type_map"] = {**options.get("type_map", {}), **dict(_pair(one) for one in map_type)}
     if dataset is not None:
         _import_dataset(dataset, files, split, format, domain, skip_bad, options)
         return

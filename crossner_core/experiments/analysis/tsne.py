@@ -1,0 +1,218 @@
+"""How far an encoder tells entity types apart before any training: vectors of entities, drawn and measured.
+
+Source: Liu et al. 2021 (NER-BERT), figure 3: vectors of the first token of each gold entity of a test set, by t-SNE.
+The figures beside the picture are not in the paper: they are computed in the whole space, where t-SNE has not yet
+pulled anything apart.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crossner_core.errors import BadInput
+from crossner_core.experiments.plots import COLOURS
+from crossner_core.experiments.tables import Table, Value
+from crossner_core.schema import LabelledSentence
+
+if TYPE_CHECKING:
+    from crossner_core.encoders import Encoder
+
+NEIGHBOURS = 5
+LEAST = 3 * (NEIGHBOURS + 1)
+# With more types than colours the same ones come again with another symbol.
+_SYMBOLS = ("circle", "cross", "diamond", "x", "square", "star")
+
+
+@dataclass(frozen=True, slots=True)
+class EntityVectors:
+    """Vectors (N, H) of the first token of N entities, with type and surface of each."""
+
+    vectors: np.ndarray
+    types: tuple[str, ...]
+    surfaces: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Separation:
+    """How well types are apart: silhouette in [−1, 1], and shares in [0, 1] of entities.
+
+    `accuracy`: those to which most of their 5 nearest neighbours give the right type, the entity itself left out;
+    `chance`: those of the commonest type, which is what always guessing it would reach.
+    """
+
+    silhouette: float
+    accuracy: float
+    chance: float
+    per_type: Mapping[str, float]
+    """Accuracy of each type, the commonest first."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One encoder's entities of one corpus: places (N, 2) by t-SNE, and the figures of the whole space."""
+
+    corpus: str
+    encoder: str
+    places: np.ndarray
+    entities: EntityVectors
+    separation: Separation
+
+
+def pick_entities(
+    items: Sequence[LabelledSentence], most: int, rng: np.random.Generator
+) -> list[tuple[LabelledSentence, int]]:
+    """Return entities as (sentence, place in its spans), all or so many by chance, in the order of the text."""
+    every = [(item, at) for item in items for at in range(len(item.spans))]
+    if len(every) <= most:
+        return every
+    return [every[at] for at in sorted(rng.choice(len(every), size=most, replace=False).tolist())]
+
+
+def entity_vectors(
+    chosen: Sequence[tuple[LabelledSentence, int]], encoder: Encoder, *, batch_size: int = 32, device: str = "auto"
+) -> EntityVectors:
+    """Return the encoder's last-layer vectors of the first subword of each entity, in the order given."""
+    import torch
+
+    from crossner_core.training.batches import collate, encode, ordered_batches
+    from crossner_core.training.precision import pick_device
+
+    items = list({id(item): item for item, _ in chosen}.values())
+    row_of = {id(item): row for row, item in enumerate(items)}
+    wanted: dict[int, list[tuple[int, int]]] = {}  # sentence → (place in the answer, token)
+    for place, (item, at) in enumerate(chosen):
+        wanted.setdefault(row_of[id(item)], []).append((place, item.spans[at].start))
+    windows = encode([item.sentence for item in items], encoder.tokenizer, encoder.max_length)
+    vectors = np.zeros((len(chosen), encoder.hidden_size), dtype=np.float32)
+    where = pick_device(device)
+    model = encoder.model.to(where).eval()
+    with torch.inference_mode():
+        for indices in ordered_batches([len(window.input_ids) for window in windows], batch_size):
+            batch = collate([windows[at] for at in indices], encoder.tokenizer.pad_token_id).to(where)
+            hidden = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
+            states = hidden.float().cpu().numpy()  # (B, L, H)
+            for row, window in enumerate(windows[at] for at in indices):
+                for place, token in wanted[window.sentence]:
+                    if window.start <= token < window.end:
+                        vectors[place] = states[row, window.positions[token - window.start]]
+    spans = [(item.sentence, item.spans[at]) for item, at in chosen]
+    surfaces = tuple(sentence.surface(span.start, span.end) for sentence, span in spans)
+    return EntityVectors(vectors, tuple(span.type for _, span in spans), surfaces)
+
+
+def separation(entities: EntityVectors) -> Separation:
+    """Measure in the whole space, by Euclidean distance; raise BadInput for too few entities or a single type."""
+    from sklearn.metrics import silhouette_score
+    from sklearn.neighbors import NearestNeighbors
+
+    types, counts = entities.types, Counter(entities.types)
+    if len(types) < LEAST or len(counts) < 2:
+        raise BadInput(f"{len(types)} entities of {len(counts)} types: it takes {LEAST} of two types or more.")
+    near = NearestNeighbors(n_neighbors=NEIGHBOURS).fit(entities.vectors).kneighbors(return_distance=False)  # (N, 5)
+    # Of types with as many neighbours the one with the nearest wins: `most_common` keeps the order of first sight.
+    guesses = [Counter(types[at] for at in row).most_common(1)[0][0] for row in near.tolist()]
+    right = Counter(gold for gold, guess in zip(types, guesses, strict=True) if gold == guess)
+    return Separation(
+        silhouette=float(silhouette_score(entities.vectors, np.asarray(types))),
+        accuracy=sum(right.values()) / len(types),
+        chance=counts.most_common(1)[0][1] / len(types),
+        per_type={name: right[name] / count for name, count in counts.most_common()},
+    )
+
+
+def places(vectors: np.ndarray, seed: int, *, perplexity: float = 30.0) -> np.ndarray:
+    """Return t-SNE's places (N, 2); the perplexity is at most a third of what N allows."""
+    from sklearn.manifold import TSNE
+
+    fitting = min(perplexity, (len(vectors) - 1) / 3)
+    return np.asarray(TSNE(perplexity=fitting, init="pca", random_state=seed, n_jobs=1).fit_transform(vectors))
+
+
+def separation_table(title: str, pictures: Iterable[Picture]) -> Table:
+    """Return a row a corpus and encoder."""
+    rows = tuple(
+        (
+            one.corpus,
+            one.encoder,
+            len(one.entities.types),
+            len(one.separation.per_type),
+            100 * one.separation.accuracy,
+            100 * one.separation.chance,
+            round(one.separation.silhouette, 3),
+        )
+        for one in pictures
+    )
+    columns = ("corpus", "encoder", "entities", "types", "5-NN accuracy", "commonest type", "silhouette")
+    note = (
+        "Vectors of the first token of gold entities of the test set, last layer, whole space, Euclidean distance. "
+        "5-NN accuracy: share of entities, in percent, to which most of their five nearest neighbours give the right "
+        "type; commonest type: what guessing that one would reach; silhouette: 1 is apart, 0 mixed, below 0 wrong."
+    )
+    return Table(title, columns, rows, note)
+
+
+def per_type_table(title: str, pictures: Sequence[Picture]) -> Table:
+    """Return the 5-NN accuracy of each type of one corpus, an encoder a column."""
+    counts = Counter(pictures[0].entities.types)
+    rows: list[tuple[Value, ...]] = [
+        (name, *(100 * one.separation.per_type[name] for one in pictures), count)
+        for name, count in counts.most_common()
+    ]
+    columns = ("entity type", *(one.encoder for one in pictures), "entities")
+    return Table(title, columns, tuple(rows), "5-NN accuracy in percent.")
+
+
+def pictures_figure(title: str, pictures: Sequence[Picture], columns: int) -> dict[str, Any]:
+    """Draw each picture in a plot of its own, `columns` side by side; a type has one colour and symbol in all."""
+    types = list(dict.fromkeys(name for one in pictures for name in sorted(set(one.entities.types))))
+    lines = -(-len(pictures) // columns)
+    data: list[dict[str, Any]] = []
+    layout: dict[str, Any] = {
+        "title": {"text": title},
+        "grid": {"rows": lines, "columns": columns, "pattern": "independent"},
+        "height": 120 + 460 * lines,
+        "annotations": [],
+    }
+    shown: set[str] = set()
+    for number, one in enumerate(pictures):
+        suffix = str(number + 1) if number else ""
+        for name in sorted(set(one.entities.types), key=types.index):
+            data.append(_points(one, name, types.index(name), suffix, name not in shown))
+            shown.add(name)
+        layout[f"xaxis{suffix}"] = layout[f"yaxis{suffix}"] = {"visible": False}
+        layout["annotations"].append(_caption(one, suffix))
+    return {"data": data, "layout": layout}
+
+
+def _points(one: Picture, name: str, number: int, suffix: str, in_legend: bool) -> dict[str, Any]:
+    rows = [row for row, type_name in enumerate(one.entities.types) if type_name == name]
+    marker = {
+        "size": 5,
+        "color": COLOURS[number % len(COLOURS)],
+        "symbol": _SYMBOLS[number // len(COLOURS) % len(_SYMBOLS)],
+    }
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "legendgroup": name,
+        "showlegend": in_legend,
+        "x": [round(float(one.places[row, 0]), 2) for row in rows],
+        "y": [round(float(one.places[row, 1]), 2) for row in rows],
+        "text": [one.entities.surfaces[row] for row in rows],
+        "hovertemplate": "%{text}<extra>" + name + "</extra>",
+        "marker": marker,
+        "xaxis": f"x{suffix}",
+        "yaxis": f"y{suffix}",
+    }
+
+
+def _caption(one: Picture, suffix: str) -> dict[str, Any]:
+    text = f"{one.corpus}, {one.encoder}: 5-NN {100 * one.separation.accuracy:.1f} %"
+    where = {"xref": f"x{suffix} domain", "yref": f"y{suffix} domain", "x": 0.5, "y": 1.0}
+    return {"text": text, "showarrow": False, "xanchor": "center", "yanchor": "bottom", **where}

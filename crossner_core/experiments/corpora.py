@@ -1,0 +1,278 @@
+"""The corpora that experiments run on: folders of labelled files, read the same way everywhere.
+
+A corpus is a folder `ROOT/ID` with train, dev and test files of any format. Sets that need more have an entry below:
+a type map, stray tags to be forgiven, or a split that their release lacks. What is missing is carved out of train by
+hash: sentences (documents, where the entry says so) are lined up by the SHA-256 of a fixed word and their own words,
+and the first ones are taken. So a split depends on no random generator, and equal sentences fall into the same part.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from crossner_core.domains import builtin_domains, load_domain
+from crossner_core.errors import BadInput
+from crossner_core.experiments.few_shot import nested_subsets
+from crossner_core.formats import Record, format_ids, get_format, open_file
+from crossner_core.formats.base import own_layout
+from crossner_core.formats.columns import DOCSTART
+from crossner_core.schema import LabelledSentence, Sentence
+from crossner_core.training.data import TrainingData
+from crossner_core.type_maps import TypeMap, load_type_map
+
+SPLITS = ("train", "dev", "test")
+OWN_TYPE_MAP = "type_map.toml"  # in a corpus's folder: its own type map
+_STEMS = {
+    "train": ("train", "all"),
+    "dev": ("dev", "devel", "valid", "validation", "testa"),
+    "test": ("test", "testb"),
+}
+_SEED = "crossner-workbench 1"  # changing it changes every carved split
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """What a set needs beyond its files: see `_KNOWN`.
+
+    `domain` names the definition that gives types and parents; `dev` and `test` are the shares of the training
+    file that are carved out where there is no such file; `parts` is a pattern of files that make up one training file.
+    """
+
+    domain: str = ""
+    type_map: str = ""
+    dev: float = 0.1
+    test: float = 0.2
+    by_document: bool = False
+    lenient: bool = False
+    ignore_dev: bool = False
+    parts: str = ""
+
+
+_FOUR = _Entry(domain="conll2003", type_map="conll")
+_KNOWN: Mapping[str, _Entry] = {
+    "politics": _Entry(domain="politics"),
+    "science": _Entry(domain="science"),
+    "music": _Entry(domain="music"),
+    "literature": _Entry(domain="literature"),
+    "ai": _Entry(domain="ai"),
+    "conll2003": _FOUR,
+    "bionlp13pc": _Entry(),
+    # MIT's released dev file is the test file: dev comes out of train.
+    "restaurant": _Entry(ignore_dev=True),
+    "movie": _Entry(ignore_dev=True),
+    # One file of whole articles: half of them for test, so that no article is on both sides. What a few-shot run
+    # leaves of the rest is its unlabelled text (PDALN's set-up, whose own split isn't published).
+    "wikigold": replace(_FOUR, dev=0.15, test=0.5, by_document=True),
+    "sec-filings": replace(_FOUR, dev=0.2),  # small: a tenth would hold a hundred entities
+    "scitech": _FOUR,
+    # Silver tags, some of which begin an entity by I-; two parts of one training file.
+    "wikineural": replace(_FOUR, dev=0.05, test=0.1, lenient=True, parts="silver-*"),
+    "wnut16": replace(_FOUR, type_map="wnut16"),
+    "wnut17": replace(_FOUR, type_map="wnut17"),
+    "ontonotes": replace(_FOUR, type_map="ontonotes"),
+}
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """A labelled corpus; `types` in the domain's order, sorted where there is no domain of that name.
+
+    `duplicates` counts the sentences of a later split that occur word for word in an earlier one (`train→test`);
+    they are left where they are. `notes` say what was carved, mapped or passed over.
+    """
+
+    id: str
+    types: tuple[str, ...]
+    parents: Mapping[str, str]
+    train: tuple[LabelledSentence, ...]
+    dev: tuple[LabelledSentence, ...]
+    test: tuple[LabelledSentence, ...]
+    duplicates: Mapping[str, int] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+    def data(
+        self, *, size: int | None = None, seed: int = 0, order: str = "random", source: Corpus | None = None
+    ) -> TrainingData:
+        """Return what a run on `size` training sentences learns from: nested subsets by `seed`, all if not given.
+
+        The training sentences beyond the subset are the run's unlabelled text.
+        """
+        count = len(self.train)
+        (chosen,) = nested_subsets(count, [count if size is None else size], seed, order=order).indices.values()
+        kept = set(chosen)
+        return TrainingData(
+            train=tuple(self.train[at] for at in chosen),
+            types=self.types,
+            dev=self.dev,
+            test=self.test,
+            source_train=source.train if source else (),
+            source_dev=source.dev if source else (),
+            parents=self.parents,
+            unlabelled=tuple(item.sentence for at, item in enumerate(self.train) if at not in kept),
+        )
+
+
+def corpus_ids(root: str | Path | None = None) -> tuple[str, ...]:
+    """The ids of all corpora that are known; with a root folder, of those that are there, others' folders included."""
+    if root is None:
+        return tuple(_KNOWN)
+    folder = Path(root)
+    there = {path.name for path in folder.iterdir() if path.is_dir()} if folder.is_dir() else set()
+    others = sorted(id for id in there - set(_KNOWN) if _has_train(folder / id))
+    return (*(id for id in _KNOWN if id in there), *others)
+
+
+def read_corpus(id: str, root: str | Path) -> Corpus:
+    """Read a corpus from its folder under `root`; the same files give the same object back while they stay.
+
+    Raises BadInput for an id that is neither known nor a folder there, and for files with faults (file, line, reason).
+    """
+    folder = Path(root).resolve() / id
+    there = ", ".join(corpus_ids(root)) or "none"
+    if id not in _KNOWN and (Path(id).name != id or not folder.is_dir()):
+        raise BadInput(f"Unknown corpus {id!r}; known are {', '.join(_KNOWN)}; at {root} there are {there}.")
+    if not folder.is_dir():
+        raise BadInput(
+            f"The corpus {id} is not at {root}, where there are {there}; "
+            f"put its train, dev and test files into {folder}."
+        )
+    files = _find_files(folder, _KNOWN.get(id, _Entry()))
+    stamps = tuple((str(path), *_stamp(path)) for paths in files.values() for path in paths)
+    own = folder / OWN_TYPE_MAP
+    return _read(id, folder, (*stamps, (str(own), *_stamp(own))) if own.is_file() else stamps)
+
+
+@lru_cache(maxsize=16)
+def _read(id: str, folder: Path, stamps: tuple[tuple[str, int, int], ...]) -> Corpus:
+    """Read a corpus; `stamps` are there to notice changed files."""
+    entry = _KNOWN.get(id, _Entry(domain=id if id in builtin_domains() else ""))
+    domain, type_map = load_domain(entry.domain) if entry.domain else None, _type_map(folder, entry)
+    options: dict[str, Any] = type_map.options if type_map else {}
+    if domain is not None:
+        options["types"] = domain.type_names
+    notes = [f"types by the map {type_map.name}: {type_map.title}"] if type_map else []
+    records = {
+        split: [record for path in paths for record in _records(path, id, entry, options)]
+        for split, paths in _find_files(folder, entry).items()
+    }
+    if entry.ignore_dev and "dev" in records:
+        del records["dev"]
+        notes.append("the dev file is not used: in the release it is the test file")
+    _carve_missing(records, entry, notes)
+    parts = {split: tuple(_labelled(record) for record, _ in records[split]) for split in SPLITS}
+    found = tuple(sorted({span.type for items in parts.values() for item in items for span in item.spans}))
+    if not found:
+        raise BadInput(f"The corpus {id} at {folder} holds no entity at all.")
+    return Corpus(
+        id=id,
+        types=domain.type_names if domain else found,
+        parents=domain.parents if domain else {},
+        **parts,
+        duplicates=_duplicates(parts),
+        notes=tuple(notes),
+    )
+
+
+_Keyed = tuple[Record, str]  # with what it is carved by: its words, or the document it belongs to
+
+
+def _records(path: Path, id: str, entry: _Entry, options: Mapping[str, Any]) -> list[_Keyed]:
+    """Read a file's sentences, each with its key; raise BadInput at one without annotation."""
+    given = {**options, "id_prefix": f"{id}-{path.stem}", **({"lenient": True} if entry.lenient else {})}
+    parsed = open_file(path, "conll" if entry.lenient else None, name=str(path), **given)
+    keyed: list[_Keyed] = []
+    document = 0
+    for record in parsed.sentences:
+        if record.spans is None:
+            raise BadInput(f"{path}: sentence {record.sentence.id} has no annotation; a corpus needs it throughout.")
+        document += DOCSTART in own_layout(record.sentence, "conll").get("before", "")
+        words = "\x1f".join(record.sentence.words)
+        keyed.append((record, f"{path.name} {document}" if entry.by_document else words))
+    return keyed
+
+
+def _carve_missing(records: dict[str, list[_Keyed]], entry: _Entry, notes: list[str]) -> None:
+    """Take the splits that have no file out of train, test first."""
+    whole = len(records["train"])
+    for split, share in (("test", entry.test), ("dev", entry.dev)):
+        if split not in records:
+            taken = _first_by_hash(records["train"], round(share * whole), split)
+            records[split] = [one for one in records["train"] if one[1] in taken]
+            records["train"] = [one for one in records["train"] if one[1] not in taken]
+            unit = "whole documents, " if entry.by_document else ""
+            notes.append(f"{split}: {len(records[split])} of {whole} sentences carved out of train ({unit}by hash)")
+    for split in SPLITS:
+        if not records[split]:
+            raise BadInput(f"There are no {split} sentences: {whole} training sentences are too few to carve it out.")
+
+
+def _first_by_hash(keyed: Sequence[_Keyed], count: int, split: str) -> set[str]:
+    """Return the keys, in the order of their hashes, of so many sentences."""
+    sizes: dict[str, int] = {}
+    for _, key in keyed:
+        sizes[key] = sizes.get(key, 0) + 1
+    ranks = {key: hashlib.sha256(f"{_SEED}\x00{split}\x00{key}".encode()).digest() for key in sizes}
+    taken: set[str] = set()
+    for key in sorted(sizes, key=ranks.__getitem__):
+        if count <= 0:
+            break
+        taken.add(key)
+        count -= sizes[key]
+    return taken
+
+
+def _labelled(record: Record) -> LabelledSentence:
+    """Leave the file's layout behind, which only an exporter needs."""
+    assert record.spans is not None
+    sentence = record.sentence
+    return LabelledSentence(Sentence(sentence.id, sentence.text, sentence.tokens, sentence.links), record.spans)
+
+
+def _duplicates(parts: Mapping[str, Sequence[LabelledSentence]]) -> dict[str, int]:
+    words = {split: [item.sentence.words for item in items] for split, items in parts.items()}
+    pairs = (("train", "dev"), ("train", "test"), ("dev", "test"))
+    seen = {split: set(rows) for split, rows in words.items()}
+    return {f"{one}→{other}": sum(row in seen[one] for row in words[other]) for one, other in pairs}
+
+
+def _type_map(folder: Path, entry: _Entry) -> TypeMap | None:
+    own = folder / OWN_TYPE_MAP
+    name = str(own.resolve()) if own.is_file() else entry.type_map
+    return load_type_map(name) if name else None
+
+
+def _find_files(folder: Path, entry: _Entry) -> dict[str, list[Path]]:
+    """Find each split's files; raise BadInput where there is no training file, or more than one for a split."""
+    there = _data_files(folder)
+    found: dict[str, list[Path]] = {}
+    for split, stems in _STEMS.items():
+        paths = next((paths for stem in stems if (paths := [one for one in there if one.stem == stem])), [])
+        if len(paths) > 1:
+            raise BadInput(f"{folder} has {', '.join(path.name for path in paths)}: more than one file for {split}.")
+        if paths:
+            found[split] = paths
+    if "train" not in found and entry.parts:
+        found["train"] = [path for path in there if path.match(entry.parts)]
+    if not found.get("train"):
+        named = ", ".join(path.name for path in there) or "no data file"
+        raise BadInput(f"{folder} has no file called train or all (it has {named}); name the training file train.txt.")
+    return found
+
+
+def _has_train(folder: Path) -> bool:
+    return any(path.stem in _STEMS["train"] for path in _data_files(folder))
+
+
+def _data_files(folder: Path) -> list[Path]:
+    suffixes = {suffix for id in format_ids() for suffix in get_format(id).suffixes}
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() in suffixes and path.is_file())
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    found = path.stat()
+    return found.st_size, found.st_mtime_ns
