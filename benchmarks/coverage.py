@@ -16,9 +16,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.report import put_section
 from crossner_core.domains import Domain, load_domain
 from crossner_core.evaluation.coverage import Coverage, CoverageTable, coverage
+from crossner_core.experiments.report import put_section
 from crossner_core.formats import open_file
 from crossner_core.gazetteer import Preannotator
 from crossner_core.gazetteer.building import build_from_dumps

@@ -11,23 +11,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-TITLE = "# Results\n"
+from crossner_core.experiments.report import put_section
+
 PAGE = Path(__file__).parents[1] / "docs" / "results.md"
-
-
-def put_section(path: Path, name: str, text: str) -> None:
-    """Put a section in place of the one of that name, or behind the others; the page is begun if there is none."""
-    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
-    section = f"{begin}\n{text.strip()}\n{end}"
-    page = path.read_text(encoding="utf-8") if path.exists() else TITLE
-    if (start := page.find(begin)) >= 0:
-        stop = page.find(end, start)
-        if stop < 0:
-            raise SystemExit(f"{path}: {begin} has no {end} behind it; put it back, or take the beginning out.")
-        page = page[:start] + section + page[stop + len(end) :]
-    else:
-        page = f"{page.rstrip()}\n\n{section}\n"
-    path.write_text(page, encoding="utf-8")
 
 
 def main(arguments: list[str]) -> int:

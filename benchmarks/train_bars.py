@@ -21,8 +21,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from benchmarks.report import put_section
 from crossner_core.domains import load_domain
+from crossner_core.experiments.report import put_section
 from crossner_core.formats import open_file
 from crossner_core.schema import LabelledSentence
 from crossner_core.training.data import TrainingData

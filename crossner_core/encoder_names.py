@@ -1,0 +1,13 @@
+"""Names of encoders: the bundled one, and those of a library, a folder with a folder for each. Needs no torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+BUNDLED = "minilm"
+
+
+def library_names(library: Path) -> tuple[str, ...]:
+    """Return the names of a library's encoders; hidden folders are those of encoders that are being made."""
+    found = library.iterdir() if library.is_dir() else ()
+    return tuple(sorted(path.name for path in found if path.is_dir() and not path.name.startswith(".")))

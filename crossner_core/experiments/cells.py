@@ -1,0 +1,207 @@
+"""A cell: one recipe on one corpus with one seed. Its result is kept once under its key and serves every study."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from crossner_core.adaptation.transfer import needs_source, needs_unlabelled
+from crossner_core.errors import BadInput, InvalidConfig, StorageError
+from crossner_core.evaluation.scores import Scores
+from crossner_core.experiments.corpora import corpus_ids, read_corpus
+from crossner_core.training.data import TrainingData
+from crossner_core.training.recipe import Recipe, effective
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What to train: a recipe on a corpus; `size` takes so many of its training sentences, in the file's `order`.
+
+    The hashes are filled in by `Binder.bind`, and only then is there a key.
+    """
+
+    corpus: str
+    recipe: Recipe
+    size: int | None = None
+    order: str = "file"
+    data_hash: str = ""
+    encoder_hash: str = ""
+
+    @property
+    def source(self) -> str | None:
+        """The source corpus, if the setting reads one."""
+        return self.recipe.source if needs_source(self.recipe.setting) else None
+
+    @cached_property
+    def key(self) -> str:
+        """Return a hash of corpus, sentences, encoder weights and of what has an effect in the recipe."""
+        if not (self.data_hash and self.encoder_hash):
+            raise ValueError("A cell has no key before it is bound to its data and its encoder.")
+        decides = {name: value for name, value in effective(self.recipe.to_dict()).items() if name != "encoder"}
+        parts = [self.corpus, self.size, self.order, self.data_hash, self.encoder_hash, decides]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
+
+    def __str__(self) -> str:
+        recipe, size = self.recipe, f" of {self.size}" if self.size else ""
+        encoder = Path(recipe.encoder).name
+        return f"{self.corpus}{size} {recipe.setting} {recipe.architecture} {encoder} seed {recipe.seed}"
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """What a cell ended with; `seconds` of computing, `wall_seconds` of everything. Scores as in `Scores`."""
+
+    key: str
+    corpus: str
+    size: int | None
+    order: str
+    data_hash: str
+    encoder_hash: str
+    recipe: Mapping[str, Any]
+    dev: Scores | None
+    test: Scores
+    outcome: str
+    best_epoch: int | None
+    epochs: int
+    steps: int
+    train_sentences: int
+    seconds: float
+    wall_seconds: float
+    tokens_per_second: float
+    peak_memory_mb: float
+    machine: Mapping[str, Any]
+    versions: Mapping[str, str]
+    made_at: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def f1(self) -> float:
+        """Test F1 in percent, as conlleval counts it."""
+        return 100 * self.test.f1
+
+    @property
+    def cell(self) -> Cell:
+        """The cell that this is the result of."""
+        recipe = Recipe.from_dict(self.recipe)
+        return Cell(self.corpus, recipe, self.size, self.order, self.data_hash, self.encoder_hash)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that `from_dict` reads back; F1 in percent is added for who reads the file."""
+        values = {spec.name: getattr(self, spec.name) for spec in fields(self)}
+        for name in ("dev", "test"):
+            values[name] = values[name].to_dict() if values[name] is not None else None
+        scores = {"test_f1": self.f1, "test_f1_strict_iob2": 100 * self.test.strict_iob2.f1}
+        per_type = {name: 100 * score.f1 for name, score in self.test.per_type.items()}
+        dev = 100 * self.dev.f1 if self.dev is not None else None
+        return values | {"percent": scores | {"dev_f1": dev, "test_f1_per_type": per_type}}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> CellResult:
+        """Build a result from what `to_dict` gave."""
+        made = {name: value for name, value in values.items() if name != "percent"}
+        for name in ("dev", "test"):
+            made[name] = Scores.from_dict(made[name]) if made[name] is not None else None
+        return cls(**{**made, "notes": tuple(made["notes"])})
+
+
+class CellStore:
+    """The results in `OUT/cells`, by key.
+
+    A file's name is the key at the time of writing. Where a recipe has got a new field since then, the key is counted
+    again from what the file says, so that no finished cell is lost.
+    """
+
+    def __init__(self, out: Path, *, index: bool = True) -> None:
+        self.folder = Path(out) / "cells"
+        self.found: dict[str, CellResult] = {}
+        for path in sorted(self.folder.glob("*.json")) if index else ():
+            result = self._read(path)
+            if (key := _present_key(result)) is not None:
+                self.found[key] = replace(result, key=path.stem)
+
+    def get(self, key: str) -> CellResult | None:
+        """Return a result, if it is there; another process may have written it just now."""
+        if key not in self.found and (self.folder / f"{key}.json").exists():
+            self.found[key] = self._read(self.folder / f"{key}.json")
+        return self.found.get(key)
+
+    def put(self, result: CellResult) -> None:
+        """Keep a result; raise StorageError where the disk refuses."""
+        from crossner_core.training.checkpoint import write_json
+
+        write_json(self.folder / f"{result.key}.json", result.to_dict())
+        self.found[result.key] = result
+
+    def _read(self, path: Path) -> CellResult:
+        try:
+            return CellResult.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        except OSError as error:
+            raise StorageError(f"Cell {path} cannot be read: {error}.") from error
+        except (ValueError, TypeError, KeyError) as error:
+            raise BadInput(f"Cell {path} is damaged: {error!r}. Delete it; it will be trained again.") from error
+
+
+def run_folder(out: Path, key: str) -> Path:
+    """Return where a cell's checkpoint is while it is trained, and its `tagger/` where it is kept."""
+    return Path(out) / "runs" / key
+
+
+class Binder:
+    """Fills in the hashes of cells; for one study run, in which neither corpora nor encoders change."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = Path(root)
+        self._encoders: dict[str, str] = {}
+        self._data: dict[tuple[str, str | None, int | None, str, int, bool], str] = {}
+
+    def bind(self, cell: Cell) -> Cell:
+        """Return the cell with the hashes of its data and encoder; a size as large as the corpus counts as none."""
+        whole = len(read_corpus(cell.corpus, self.root).train)
+        size = cell.size if cell.size is not None and cell.size < whole else None
+        cell = replace(cell, size=size, order=cell.order if size is not None else "file")
+        seed = cell.recipe.seed if cell.order == "random" else 0
+        bare = needs_unlabelled(cell.recipe.setting)
+        wanted = (cell.corpus, cell.source, cell.size, cell.order, seed, bare)
+        if wanted not in self._data:
+            self._data[wanted] = training_data(cell, self.root).fingerprint
+        return replace(cell, data_hash=self._data[wanted], encoder_hash=self.encoder(cell.recipe.encoder))
+
+    def encoder(self, name: str) -> str:
+        """Return the hash of an encoder's weights."""
+        from crossner_core.encoders import load_encoder
+
+        if name not in self._encoders:
+            self._encoders[name] = load_encoder(name).fingerprint
+        return self._encoders[name]
+
+
+def training_data(cell: Cell, root: Path) -> TrainingData:
+    """Read what a cell is trained and measured on."""
+    source = read_corpus(cell.source, root) if cell.source is not None else None
+    seed = cell.recipe.seed if cell.order == "random" else 0
+    data = read_corpus(cell.corpus, root).data(size=cell.size, seed=seed, order=cell.order, source=source)
+    return data if needs_unlabelled(cell.recipe.setting) else replace(data, unlabelled=())
+
+
+def find_corpora(asked: Iterable[str], usual: Iterable[str], root: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the corpora to use, and those of the usual ones that are not there; asked ones must all be there."""
+    chosen = tuple(asked) or tuple(usual)
+    there = tuple(id for id in chosen if (root / id).is_dir())
+    absent = tuple(id for id in chosen if id not in there)
+    if absent and (tuple(asked) or not there):
+        found = ", ".join(corpus_ids(root)) or "none"
+        raise BadInput(f"There is no corpus {', '.join(absent)} in {root.resolve()}; those there are {found}.")
+    return there, absent
+
+
+def _present_key(result: CellResult) -> str | None:
+    """Return the key as it is counted now; None for a recipe that is no longer valid."""
+    try:
+        return result.cell.key
+    except InvalidConfig:
+        return None

@@ -1,0 +1,122 @@
+"""Figures of studies as plain values in plotly's JSON: made without plotly, which a training machine may lack."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from html import escape
+from typing import Any
+
+from crossner_core.experiments.tables import Measured, Table
+
+# Okabe and Ito's colours, which the colour-blind can tell apart.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31", "#7F7F7F")
+MOST_GROUPED_ROWS = 6
+_BAND_OPACITY = "33"
+_PUBLISHED = {"symbol": "diamond-open", "size": 10, "line": {"width": 2}}
+_PLOTLY = "https://cdn.plot.ly/plotly-3.1.0.min.js"
+
+
+def bars(title: str, table: Table, *, unit: str = "test F1 (%)") -> dict[str, Any]:
+    """Draw a table of Measured values: bars by row within each column, or, with many rows, its last column alone.
+
+    Lines show the sample deviation, open diamonds what was published.
+    """
+    places = [at for at in range(len(table.columns)) if any(isinstance(row[at], Measured) for row in table.rows)]
+    if len(table.rows) > MOST_GROUPED_ROWS:
+        return _lying(title, table, places[-1:], unit)
+    data: list[dict[str, Any]] = []
+    names = [table.columns[at] for at in places]
+    for number, row in enumerate(table.rows):
+        values, colour = [_measured(row[at]) for at in places], COLOURS[number % len(COLOURS)]
+        shared = {"x": names, "offsetgroup": str(number), "name": str(row[0]), "legendgroup": str(number)}
+        means, deviations = [one.mean for one in values], [one.sd or 0.0 for one in values]
+        errors = {"type": "data", "array": deviations, "visible": any(deviations)}
+        data.append({"type": "bar", **shared, "y": means, "error_y": errors, "marker": {"color": colour}})
+        if any(one.published is not None for one in values):
+            first = not any(trace["type"] == "scatter" for trace in data)  # one entry in the legend stands for all
+            look = {
+                "mode": "markers",
+                "marker": {**_PUBLISHED, "color": "#444444"},
+                "hovertext": f"{row[0]}, published",
+            }
+            known = {"name": "published", "legendgroup": "published", "showlegend": first}
+            data.append({"type": "scatter", **shared, **known, **look, "y": [one.published for one in values]})
+    data.sort(key=lambda trace: trace["type"] != "bar")
+    layout = {"barmode": "group", "scattermode": "group", "yaxis": _axis(unit), "xaxis": {"title": {"text": ""}}}
+    return {"data": data, "layout": _layout(title) | layout}
+
+
+def curves(title: str, axis: str, points: Mapping[str, Sequence[tuple[float, Measured]]]) -> dict[str, Any]:
+    """Draw lines with a band of one sample deviation; dashed lines with diamonds are what was published."""
+    data: list[dict[str, Any]] = []
+    for number, (name, line) in enumerate(points.items()):
+        colour = COLOURS[number % len(COLOURS)]
+        there = sorted((x, one) for x, one in line if one.mean is not None) if line else []
+        xs, means = [x for x, _ in there], [one.mean or 0.0 for _, one in there]
+        deviations = [one.sd or 0.0 for _, one in there]
+        if any(deviations):
+            upper = [mean + sd for mean, sd in zip(means, deviations, strict=True)]
+            lower = [mean - sd for mean, sd in zip(means, deviations, strict=True)]
+            band = {"x": [*xs, *reversed(xs)], "y": [*upper, *reversed(lower)], "fill": "toself", "mode": "lines"}
+            look = {"fillcolor": f"{colour}{_BAND_OPACITY}", "line": {"width": 0}, "hoverinfo": "skip"}
+            data.append({"type": "scatter", **band, **look, "legendgroup": name, "showlegend": False})
+        solid = {"mode": "lines+markers", "line": {"color": colour}, "marker": {"color": colour}, "legendgroup": name}
+        data.append({"type": "scatter", "x": xs, "y": means, "name": name, **solid})
+        known = [(x, one.published) for x, one in line if one.published is not None]
+        if known:
+            dashed = {"mode": "lines+markers", "line": {"color": colour, "dash": "dash"}, "legendgroup": name}
+            marker = {**_PUBLISHED, "color": colour}
+            x, y = [x for x, _ in known], [value for _, value in known]
+            data.append({"type": "scatter", "x": x, "y": y, "name": f"{name}, published", "marker": marker, **dashed})
+    return {"data": data, "layout": _layout(title) | {"xaxis": _axis(axis), "yaxis": _axis("test F1 (%)")}}
+
+
+def to_html(figure: Mapping[str, Any]) -> str:
+    """Return a page that shows a figure; the drawing library is plotly's where it is installed, else from its site."""
+    values = json.dumps(figure).replace("</", "<\\/")
+    title = escape(str(figure["layout"].get("title", {}).get("text", "Figure")))
+    try:
+        from plotly.offline import get_plotlyjs
+
+        script = f"<script>{get_plotlyjs()}</script>"
+    except ImportError:
+        script = f'<script src="{_PLOTLY}"></script>'
+    return (
+        f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>{script}</head><body>'
+        f'<div id="figure" style="height:90vh"></div><script>const made = {values};'
+        "Plotly.newPlot('figure', made.data, made.layout, {responsive: true});</script></body></html>"
+    )
+
+
+def _lying(title: str, table: Table, places: Sequence[int], unit: str) -> dict[str, Any]:
+    names = [str(row[0]) for row in table.rows]
+    values = [_measured(row[at]) for row in table.rows for at in places]
+    deviations = [one.sd or 0.0 for one in values]
+    errors = {"type": "data", "array": deviations, "visible": any(deviations)}
+    column = "".join(table.columns[at] for at in places)
+    bar = {"type": "bar", "orientation": "h", "y": names, "x": [one.mean for one in values], "error_x": errors}
+    data: list[dict[str, Any]] = [{**bar, "name": column, "marker": {"color": COLOURS[0]}}]
+    if any(one.published is not None for one in values):
+        marker = {**_PUBLISHED, "color": "#444444"}
+        x = [one.published for one in values]
+        data.append({"type": "scatter", "y": names, "x": x, "mode": "markers", "marker": marker, "name": "published"})
+    upright = {"autorange": "reversed", "automargin": True}
+    height = 120 + 26 * len(names)
+    return {
+        "data": data,
+        "layout": _layout(title) | {"yaxis": upright, "xaxis": _axis(f"{column}: {unit}"), "height": height},
+    }
+
+
+def _measured(value: object) -> Measured:
+    return value if isinstance(value, Measured) else Measured(None)
+
+
+def _axis(text: str) -> dict[str, Any]:
+    return {"title": {"text": text}, "automargin": True}
+
+
+def _layout(title: str) -> dict[str, Any]:
+    legend = {"orientation": "h", "yanchor": "top", "y": -0.15, "x": 0}
+    return {"title": {"text": title}, "legend": legend, "margin": {"t": 60, "r": 20}}

@@ -1,0 +1,95 @@
+"""The page of results: each command writes a section of its own and leaves the others as they are."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+
+from crossner_core.errors import BadInput, StorageError
+from crossner_core.experiments.results import StudyResult
+
+TITLE = "# Results\n"
+
+
+def put_section(path: Path, name: str, text: str) -> None:
+    """Put a section in place of the one of that name, or behind the others; the page is begun if there is none.
+
+    Raises BadInput for a page on which the section's end is missing.
+    """
+    begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
+    section = f"{begin}\n{text.strip()}\n{end}"
+    try:
+        page = path.read_text(encoding="utf-8") if path.exists() else TITLE
+        if (start := page.find(begin)) >= 0:
+            stop = page.find(end, start)
+            if stop < 0:
+                raise BadInput(f"{path}: {begin} has no {end} behind it; put it back, or take the beginning out.")
+            page = page[:start] + section + page[stop + len(end) :]
+        else:
+            page = f"{page.rstrip()}\n\n{section}\n"
+        beside = path.with_name(f".{path.name}.new")
+        beside.write_text(page, encoding="utf-8")
+        beside.replace(path)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error}.") from error
+
+
+def study_section(result: StudyResult, command: Sequence[str]) -> str:
+    """Return a study as a section in Markdown: what was asked, how it was measured, the tables."""
+    lines = [
+        f"## {result.title}",
+        "",
+        f"{result.question} Reference: {result.reference}.",
+        "",
+        f"Written by `{shown_command(command)}` on {result.made_at[:10]}.",
+        "",
+        how_measured(result),
+    ]
+    for table in result.tables:
+        lines += ["", f"**{table.title}**", "", table.to_markdown(), "", table.note]
+    lines += ["", *(f"- {note}" for note in result.notes)]
+    if result.missing:
+        lines += ["", f"**Incomplete**: {len(result.missing)} cells have no result.", ""]
+        lines += [f"- {one}" for one in result.missing]
+    return "\n".join(lines)
+
+
+def how_measured(result: StudyResult) -> str:
+    """Return encoders, seeds, recipe and machine in words."""
+    encoders = "; ".join(
+        f"{one['label'] + ': ' if one['label'] else ''}{one['name']} ({one['fingerprint'][:12]})"
+        for one in result.encoders
+    )
+    changes = {name: value for name, value in result.config["recipe"].items() if name != "encoder"}
+    recipe = f"recipe changes `{json.dumps(changes, sort_keys=True)}`" if changes else "the default recipe"
+    rows = result.config.get("rows")
+    if rows:
+        recipe += f", in single rows `{json.dumps(rows, sort_keys=True)}`"
+    versions = ", ".join(f"{name} {number}" for name, number in result.versions.items())
+    parts = [
+        f"Encoder{'s' if len(result.encoders) > 1 else ''} {encoders}" if encoders else "",
+        f"seeds {', '.join(map(str, result.seeds))}; {recipe}" if result.cells else "",
+        f"Machine: {' / '.join(result.machines)}" if result.machines else "",
+        f"Versions: {versions}",
+    ]
+    return ". ".join(part[:1].upper() + part[1:] for part in parts if part) + "."
+
+
+def shown_command(arguments: Sequence[str]) -> str:
+    """Return the command as it can be typed elsewhere: absolute and outside paths become FOLDER."""
+    return f"python -m crossner_core.experiments {' '.join(map(_shown, arguments))}".strip()
+
+
+def _shown(word: str) -> str:
+    label, equals, value = word.partition("=")
+    if equals and _is_outside(value):
+        return f"{label}=FOLDER/{Path(value).name}"
+    if word.endswith(".md"):
+        return word if not _is_outside(word) else Path(word).name
+    return "FOLDER" if _is_outside(word) else shlex.quote(word)
+
+
+def _is_outside(word: str) -> bool:
+    return word.startswith(("/", "../", "~")) or word == ".."

@@ -1,0 +1,108 @@
+"""What a study leaves in its folder: `study.json`, the tables as Markdown, CSV and LaTeX, and the figure."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from crossner_core.errors import BadInput, NotFound, StorageError
+from crossner_core.experiments.tables import Table
+
+STUDY, FIGURE = "study.json", "figure.json"
+_AS_TEXT = {
+    "table.md": lambda table: f"**{table.title}**\n\n{table.to_markdown()}\n\n{table.note}".strip(),
+    "table.tex": lambda table: table.to_latex(),
+}
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """A study's tables, and all that says how they were made; `missing` lists cells without result, with the reason."""
+
+    id: str
+    title: str
+    question: str
+    reference: str
+    tables: tuple[Table, ...]
+    notes: tuple[str, ...]
+    config: Mapping[str, Any]
+    recipe: Mapping[str, Any]
+    seeds: tuple[int, ...]
+    corpora: tuple[str, ...]
+    encoders: tuple[Mapping[str, str], ...]
+    """Label, name and fingerprint of each encoder that a cell used."""
+    machines: tuple[str, ...]
+    versions: Mapping[str, str]
+    made_at: str
+    cells: tuple[str, ...] = ()
+    """Keys of the cells that the tables are made of: files in `OUT/cells`."""
+    missing: tuple[str, ...] = ()
+    figure: Mapping[str, Any] | None = field(default=None, compare=False)
+
+    @property
+    def complete(self) -> bool:
+        """Say whether every cell has its result."""
+        return not self.missing
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values without the figure, which has a file of its own."""
+        values = {spec.name: getattr(self, spec.name) for spec in fields(self) if spec.name != "figure"}
+        values["tables"] = [table.to_dict() for table in self.tables]
+        return values | {"complete": self.complete}
+
+
+def study_folder(out: Path, id: str) -> Path:
+    """Return where a study's results are."""
+    return Path(out) / "studies" / id
+
+
+def write_study(out: Path, result: StudyResult) -> Path:
+    """Write a study's folder, `study.json` last; raise StorageError where the disk refuses."""
+    from crossner_core.training.checkpoint import write_json
+
+    folder = study_folder(out, result.id)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, make in _AS_TEXT.items():
+            _write(folder / name, "\n\n".join(make(table) for table in result.tables) + "\n")
+        for at, table in enumerate(result.tables):
+            _write(folder / ("table.csv" if at == 0 else f"table-{at + 1}.csv"), table.to_csv())
+        if result.figure is not None:
+            write_json(folder / FIGURE, result.figure)
+        else:
+            (folder / FIGURE).unlink(missing_ok=True)
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be written: {error}. Free some disk and run the study again.") from error
+    write_json(folder / STUDY, result.to_dict())
+    return folder
+
+
+def read_study(folder: Path) -> StudyResult:
+    """Read what `write_study` wrote; raise NotFound for a folder without a study, BadInput for a damaged one."""
+    folder = Path(folder)
+    try:
+        values = json.loads((folder / STUDY).read_text(encoding="utf-8"))
+        figure = json.loads((folder / FIGURE).read_text(encoding="utf-8")) if (folder / FIGURE).exists() else None
+        values.pop("complete")
+        values["tables"] = tuple(Table.from_dict(table) for table in values["tables"])
+        tuples = {name: tuple(value) for name, value in values.items() if isinstance(value, list)}
+        return StudyResult(**(values | tuples), figure=figure)
+    except FileNotFoundError as error:
+        raise NotFound(f"There is no study at {folder}: {STUDY} is missing. Run the study first.") from error
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise BadInput(f"The study at {folder} is damaged: {error}. Run it again; its cells are kept.") from error
+
+
+def list_studies(out: Path) -> list[StudyResult]:
+    """Return the studies of a folder of results, newest first."""
+    found = [read_study(path.parent) for path in sorted((Path(out) / "studies").glob(f"*/{STUDY}"))]
+    return sorted(found, key=lambda result: result.made_at, reverse=True)
+
+
+def _write(path: Path, text: str) -> None:
+    beside = path.with_name(f".{path.name}.new")
+    beside.write_text(text, encoding="utf-8")
+    beside.replace(path)

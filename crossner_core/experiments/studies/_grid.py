@@ -1,0 +1,174 @@
+"""A grid: rows of recipes by corpora by seeds. What most studies are: their rows are all that they say themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from crossner_core.errors import InvalidConfig
+from crossner_core.experiments.cells import Cell
+from crossner_core.experiments.plots import bars, curves
+from crossner_core.experiments.study import Inputs, Made, StudyConfig
+from crossner_core.experiments.tables import Measured, Table, Value, summary
+
+UNITS = "Entity F1 in percent as conlleval counts it, on the whole test set: mean ± sample deviation over the seeds"
+IN_BRACKETS = "in square brackets the published figure, of another encoder"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: what it changes in the recipe; `against` names the rows it is compared with.
+
+    `published` gives F1 by corpus, `published_gains` the difference to the first of `against` where a paper prints
+    that alone. A row of a curve has its `line` and its place `x` on it.
+    """
+
+    label: str
+    changes: Mapping[str, Any] = field(default_factory=dict)
+    encoder: str = ""
+    size: int | None = None
+    order: str = "file"
+    published: Mapping[str, float] = field(default_factory=dict)
+    published_gains: Mapping[str, float] = field(default_factory=dict)
+    against: tuple[str, ...] = ()
+    line: str = ""
+    x: float | None = None
+
+
+def each_encoder(config: StudyConfig) -> list[tuple[str, str]]:
+    """Return labels and names of the encoders; where none are given, the recipe's own without label."""
+    return list(config.labelled_encoders.items()) or [("", "")]
+
+
+def joined(*words: str) -> str:
+    """Return a row's label from the words that are not empty."""
+    return ", ".join(word for word in words if word)
+
+
+MakeRows = Callable[[Any], Sequence[Row]]
+
+
+def grid_cells(rows: MakeRows) -> Callable[[StudyConfig], list[Cell]]:
+    """Return a study's `cells`: every row on every corpus with every seed, seed by seed."""
+
+    def cells(config: StudyConfig) -> list[Cell]:
+        made = rows(config)
+        if unknown := sorted(set(config.rows) - {row.label for row in made}):
+            there = "; ".join(dict.fromkeys(row.label for row in made))
+            raise InvalidConfig(f"rows names {', '.join(unknown)}, but the rows are: {there}.")
+        found = (cell_of(config, row, corpus, seed) for seed, corpus, row in _places(config, made))
+        return list(dict.fromkeys(found))
+
+    return cells
+
+
+def grid_tables(
+    rows: MakeRows, *, title: str, axis: str = "", notes: Callable[[Any], Sequence[str]] = lambda _: ()
+) -> Callable[[StudyConfig, Inputs], Made]:
+    """Return a study's `build`: the table of F1, the one of differences, and bars, or curves along `axis`."""
+
+    def build(config: StudyConfig, inputs: Inputs) -> Made:
+        made = list(rows(config))
+        scores = _scores(config, inputs, made)
+        once = list({row.label: row for row in made}.values())  # a point may begin several curves
+        table = _f1_table(title, config, once, scores)
+        gains = _gain_table(title, config, once, scores)
+        draw = curves(title, axis, _points(config, made, scores)) if axis else bars(title, table)
+        return Made((table, gains) if gains.rows else (table,), draw, tuple(notes(config)))
+
+    return build
+
+
+# row label → corpus → seed → F1 in percent
+_Scores = Mapping[str, Mapping[str, Mapping[int, float]]]
+
+
+def _places(config: StudyConfig, rows: Sequence[Row]) -> Iterator[tuple[int, str, Row]]:
+    return ((seed, corpus, row) for seed in config.seeds for corpus in config.corpora for row in rows)
+
+
+def cell_of(config: StudyConfig, row: Row, corpus: str, seed: int) -> Cell:
+    changes = {**row.changes, **({"encoder": row.encoder.replace("{corpus}", corpus)} if row.encoder else {})}
+    return Cell(corpus, replace(config.recipe_of(row.label, **changes), seed=seed), row.size, row.order)
+
+
+def _scores(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> _Scores:
+    found: dict[str, dict[str, dict[int, float]]] = {row.label: {one: {} for one in config.corpora} for row in rows}
+    for seed, corpus, row in _places(config, rows):
+        result = inputs.results.get(cell_of(config, row, corpus, seed))
+        if result is not None:
+            found[row.label][corpus][seed] = result.f1
+    return found
+
+
+def average(by_corpus: Mapping[str, Mapping[int, float]]) -> dict[int, float]:
+    """Return the mean over corpora for each seed that was measured on all of them."""
+    seeds = set.intersection(*(set(values) for values in by_corpus.values()))
+    return {seed: sum(values[seed] for values in by_corpus.values()) / len(by_corpus) for seed in sorted(seeds)}
+
+
+def _f1_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: _Scores) -> Table:
+    lines: list[tuple[Value, ...]] = []
+    for row in rows:
+        values = scores[row.label]
+        line: list[Value] = [summary(list(values[c].values()), published=row.published.get(c)) for c in config.corpora]
+        if len(config.corpora) > 1:
+            line.append(summary(list(average(values).values()), published=_mean(row.published, config.corpora)))
+        runs = {len(one) for one in values.values()}
+        lines.append((row.label, *line, str(max(runs)) if len(runs) == 1 else f"{min(runs)}–{max(runs)}"))
+    known = f"; {IN_BRACKETS}" if any(set(row.published) & set(config.corpora) for row in rows) else ""
+    return Table(title, ("", *_columns(config), "n"), tuple(lines), f"{UNITS} (n of them){known}.")
+
+
+def _gain_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: _Scores) -> Table:
+    by_label, lines = {row.label: row for row in rows}, list[tuple[Value, ...]]()
+    for row in rows:
+        for other in (by_label[name] for name in row.against if name in by_label):
+            gains = {c: difference(scores[row.label][c], scores[other.label][c]) for c in config.corpora}
+            known = _published_gains(row, other, config.corpora)
+            line = [summary(list(gains[c].values()), published=known.get(c), signed=True) for c in config.corpora]
+            if len(config.corpora) > 1:
+                whole = list(average(gains).values())
+                line.append(summary(whole, published=_mean(known, config.corpora), signed=True))
+                means = [one.mean for one in line[:-1] if one.mean is not None]
+                line.append(_spread(means))
+            lines.append((f"{row.label} − {other.label}", *line))
+    over = ("over corpora",) if len(config.corpora) > 1 else ()
+    note = "Differences of test F1, seed by seed: mean ± sample deviation over the seeds"
+    if over:
+        note += "; in the last column mean ± sample deviation over the corpora's mean differences"
+    return Table(f"{title}: differences", ("", *_columns(config), *over), tuple(lines), f"{note}.")
+
+
+def difference(one: Mapping[int, float], other: Mapping[int, float]) -> dict[int, float]:
+    return {seed: value - other[seed] for seed, value in one.items() if seed in other}
+
+
+def _published_gains(row: Row, other: Row, corpora: Sequence[str]) -> dict[str, float]:
+    gains = {c: row.published[c] - other.published[c] for c in corpora if c in row.published and c in other.published}
+    return gains | (dict(row.published_gains) if row.against[0] == other.label else {})
+
+
+def _spread(means: Sequence[float]) -> Measured:
+    return summary(means, signed=True)
+
+
+def _mean(values: Mapping[str, float], corpora: Sequence[str]) -> float | None:
+    return sum(values[c] for c in corpora) / len(corpora) if all(c in values for c in corpora) else None
+
+
+def _columns(config: StudyConfig) -> tuple[str, ...]:
+    return (*config.corpora, "average") if len(config.corpora) > 1 else config.corpora
+
+
+def _points(config: StudyConfig, rows: Sequence[Row], scores: _Scores) -> dict[str, list[tuple[float, Measured]]]:
+    """Return the curves by name: the average over corpora along x."""
+    found: dict[str, list[tuple[float, Measured]]] = {}
+    for row in rows:
+        if row.x is not None:
+            values = list(average(scores[row.label]).values())
+            found.setdefault(row.line, []).append(
+                (row.x, summary(values, published=_mean(row.published, config.corpora)))
+            )
+    return found

@@ -1,0 +1,78 @@
+"""The corpus-size curve: encoders further pre-trained on growing shares of the domain's text."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from crossner_core.errors import InvalidConfig
+from crossner_core.experiments.published import dapt_system, published_f1
+from crossner_core.experiments.studies._grid import Row, grid_cells, grid_tables, joined
+from crossner_core.experiments.study import Study, StudyConfig, register
+from crossner_core.options.base import option
+
+TITLE = "Size of the pre-training corpus"
+_LABEL = re.compile(r"(?:(?P<masking>[a-z]+)-)?(?P<percent>\d+(?:\.\d+)?)")
+
+
+@dataclass(frozen=True)
+class CorpusSizeConfig(StudyConfig):
+    """Encoders by the share of text they saw, in percent: 0=minilm span-1=… span-25=… span-100=…."""
+
+    settings: tuple[str, ...] = option(("direct", "pretrain_finetune", "joint"), "Transfer settings.")
+
+
+def rows(config: CorpusSizeConfig) -> list[Row]:
+    """Return settings × encoders, each against the smallest share in the same setting."""
+    shares = [(*_parsed(label), label, encoder) for label, encoder in config.labelled_encoders.items()]
+    least = min(shares, key=lambda share: share[1])[2] if shares else ""
+    # An encoder without further pre-training begins every line.
+    maskings = sorted({masking for masking, percent, *_ in shares if percent}) or [""]
+    made = []
+    for setting in config.settings:
+        for masking, percent, label, encoder in sorted(shares, key=lambda share: share[:2]):
+            known = published_f1(_system(masking, percent), setting)
+            against = (joined(setting, least),) if label != least else ()
+            for line in [masking] if percent else maskings:
+                row = Row(
+                    joined(setting, label), {"setting": setting}, encoder, published=known, against=against,
+                    line=joined(setting, line), x=percent,
+                )  # fmt: skip
+                made.append(row)
+    return made
+
+
+def _parsed(label: str) -> tuple[str, float]:
+    found = _LABEL.fullmatch(label)
+    if found is None or float(found["percent"]) > 100:
+        raise InvalidConfig(f"Encoder label {label!r} gives no share; write a percentage, as in 25 or span-25.")
+    return found["masking"] or "", float(found["percent"])
+
+
+def _system(masking: str, percent: float) -> str:
+    if percent in (0, 100):
+        return dapt_system(f"{masking or 'span'}-integrated" if percent else "")
+    return ""
+
+
+def _checked_rows(config: CorpusSizeConfig) -> list[Row]:
+    if not config.encoders:
+        raise InvalidConfig(
+            "encoders is empty; give one for each share of the text in percent, as in 0=minilm span-25=FOLDER "
+            "span-100=FOLDER (FOLDER may hold {corpus})."
+        )
+    return rows(config)
+
+
+register(
+    Study(
+        id="corpus_size",
+        title=TITLE,
+        question="How much text of the domain does further pre-training of the encoder need?",
+        reference="Liu et al. 2021 (CrossNER), figure 2",
+        config=CorpusSizeConfig,
+        corpora=("music",),
+        cells=grid_cells(_checked_rows),
+        build=grid_tables(_checked_rows, title=TITLE, axis="share of the corpus (%)"),
+    )
+)

@@ -1,0 +1,136 @@
+"""The papers' differences in one table: each claim of the kind "this is so much better than that", with our encoder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crossner_core.errors import InvalidConfig
+from crossner_core.experiments.cells import Cell
+from crossner_core.experiments.published import DOMAINS
+from crossner_core.experiments.studies._grid import Row, average, cell_of, difference
+from crossner_core.experiments.studies.pdaln_ablation import FIVE_SEEDS, NO_TERMS
+from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
+from crossner_core.experiments.tables import Table, Value, summary
+from crossner_core.options.base import option
+
+TITLE = "The papers' differences"
+_TUNED = {"setting": "pretrain_finetune"}
+# As many passes over the target as pretrain_finetune has, whose first ones are the head's alone.
+_DIRECT = {"setting": "direct", "max_epochs": 28}
+_LANER = {**_TUNED, "architecture": "label_aware"}
+_NO_CONTEXT, _NO_BACKGROUND = {**_LANER, "label_context": False}, {**_LANER, "label_background": False}
+_SEMI = {"architecture": "crf", "setting": "pdaln"}
+_BARE = {"architecture": "crf", "setting": "pdaln_unsupervised"}
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One published difference in F1; `encoder` is the label of the better side's, "" for the recipe's own."""
+
+    id: str
+    label: str
+    changes: Mapping[str, Any]
+    other: Mapping[str, Any]
+    published: float
+    reference: str
+    encoder: str = ""
+    scarce: bool = False
+    """On the corpora of PDALN's set-up, with its number of target sentences and its seeds."""
+
+
+CROSSNER, LANER, NER_BERT, PDALN = "CrossNER, table 2", "LANER, table 3", "NER-BERT, table 2", "PDALN, table 1"
+CLAIMS = (
+    Claim("transfer", "pretrain_finetune − direct", _TUNED, _DIRECT, 3.45, CROSSNER),
+    Claim("laner", "LANER − tagger", _LANER, _TUNED, 3.85, LANER),
+    Claim("laner-no-context", "LANER w/o label context − tagger", _NO_CONTEXT, _TUNED, 3.04, LANER),
+    Claim("laner-no-background", "LANER w/o label background − tagger", _NO_BACKGROUND, _TUNED, 2.32, LANER),
+    Claim("crf", "CRF − tagger", {**_TUNED, "architecture": "crf"}, _TUNED, 1.66, LANER),
+    Claim("entity-tagging-direct", "entity tagging, direct", _DIRECT, _DIRECT, 4.87, NER_BERT, "entity-tagging"),
+    Claim("entity-tagging", "entity tagging, pretrain_finetune", _TUNED, _TUNED, 4.34, NER_BERT, "entity-tagging"),
+    Claim("dapt", "DAPT, pretrain_finetune", _TUNED, _TUNED, 4.74, CROSSNER, "dapt"),
+    Claim("pdaln", "PDALN − CRF", _SEMI, {**_SEMI, **NO_TERMS}, 4.6, PDALN, scarce=True),
+    Claim("pdaln-unsupervised", "PDALN − CRF, unsupervised", _BARE, {**_BARE, **NO_TERMS}, 1.7, PDALN, scarce=True),
+)
+
+
+@dataclass(frozen=True)
+class DifferencesConfig(StudyConfig):
+    """Corpora are CrossNER's; PDALN has its own, its own seeds and its own number of target sentences."""
+
+    claims: tuple[str, ...] = option((), f"Claims to try: {', '.join(one.id for one in CLAIMS)}. None means all.")
+    scarce_corpora: tuple[str, ...] = option(("wikigold",), "Corpora of the claims about PDALN.")
+    scarce_seeds: tuple[int, ...] = option(FIVE_SEEDS, "Seeds of the claims about PDALN.")
+    target_sentences: int = option(100, "Labelled target sentences of the claims about PDALN.", min=1, max=10**7)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        known = [one.id for one in CLAIMS]
+        if unknown := sorted(set(self.claims) - set(known)):
+            raise InvalidConfig(f"Unknown claim {', '.join(unknown)}; choose of {', '.join(known)}.")
+
+
+def claims(config: DifferencesConfig) -> list[Claim]:
+    """Return the claims to try: those about another encoder only where one of that label is given."""
+    asked = [one for one in CLAIMS if not config.claims or one.id in config.claims]
+    return [one for one in asked if not one.encoder or one.encoder in config.labelled_encoders]
+
+
+def pairs(config: DifferencesConfig, claim: Claim) -> Iterator[tuple[str, int, Cell, Cell]]:
+    """Yield corpus, seed, the cell claimed to be better, and the other one."""
+    encoder = config.labelled_encoders.get(claim.encoder, "")
+    size, order = (config.target_sentences, "random") if claim.scarce else (None, "file")
+    better, other = Row(claim.label, claim.changes, encoder, size, order), Row("", claim.other, "", size, order)
+    corpora, seeds = (config.scarce_corpora, config.scarce_seeds) if claim.scarce else (config.corpora, config.seeds)
+    for seed in seeds:
+        for corpus in corpora:
+            yield corpus, seed, cell_of(config, better, corpus, seed), cell_of(config, other, corpus, seed)
+
+
+def cells(config: DifferencesConfig) -> list[Cell]:
+    """Return every cell of every claim once."""
+    found = (cell for claim in claims(config) for *_, one, other in pairs(config, claim) for cell in (other, one))
+    return list(dict.fromkeys(found))
+
+
+def build(config: DifferencesConfig, inputs: Inputs) -> Made:
+    """Make the table: mean difference over the corpora, seed by seed, and whether the published one is reached."""
+    lines = [_line(config, claim, inputs) for claim in claims(config)]
+    note = (
+        "Differences of test F1 on the same encoder, averaged over the corpora seed by seed: mean ± sample deviation "
+        "over the seeds; in square brackets the published difference, of BERT-base. Everything was chosen on dev."
+    )
+    left_out = [claim.label for claim in CLAIMS if claim not in claims(config)]
+    notes = (f"Not tried: {', '.join(left_out)}.",) if left_out else ()
+    columns = ("", "difference", "reached", "by corpus", "n", "source")
+    return Made((Table(TITLE, columns, tuple(lines), note),), None, notes)
+
+
+def _line(config: DifferencesConfig, claim: Claim, inputs: Inputs) -> tuple[Value, ...]:
+    ours: dict[str, dict[int, float]] = {}
+    theirs: dict[str, dict[int, float]] = {}
+    for corpus, seed, one, other in pairs(config, claim):
+        for cell, kept in ((one, ours), (other, theirs)):
+            values = kept.setdefault(corpus, {})
+            if (result := inputs.results.get(cell)) is not None:
+                values[seed] = result.f1
+    gains = {corpus: difference(values, theirs[corpus]) for corpus, values in ours.items()}
+    whole = summary(list(average(gains).values()), published=claim.published, signed=True)
+    reached = "–" if whole.mean is None else "yes" if whole.mean >= claim.published else "no"
+    each = [f"{corpus} {summary(list(values.values()), signed=True)}" for corpus, values in gains.items()]
+    return (claim.label, whole, reached, "; ".join(each), whole.n, claim.reference)
+
+
+register(
+    Study(
+        id="differences",
+        title=TITLE,
+        question="Which of the papers' improvements hold with this encoder, and by how much?",
+        reference="Liu et al. 2021 (CrossNER and NER-BERT), Hu et al. 2022 (LANER), Zhang et al. 2021 (PDALN)",
+        config=DifferencesConfig,
+        corpora=DOMAINS,
+        cells=cells,
+        build=build,
+    )
+)

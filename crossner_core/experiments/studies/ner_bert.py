@@ -1,0 +1,48 @@
+"""NER-BERT's table: encoders pre-trained by entity tagging with few, merged and all types."""
+
+from __future__ import annotations
+
+from crossner_core.experiments.published import DOMAINS, NER_BERT_OTHERS, published_f1
+from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_tables, joined
+from crossner_core.experiments.study import Study, StudyConfig, register
+
+SETTINGS = ("direct", "pretrain_finetune")
+TITLE = "Pre-training by entity tagging"
+# The labels of encoders that stand for a row of the paper.
+_SYSTEMS = {
+    "": "BERT-base",
+    "none": "BERT-base",
+    "4-types": "NER-BERT (4 types)",
+    "merged": "NER-BERT (212 types)",
+    "full": "NER-BERT",
+}
+
+
+def rows(config: StudyConfig) -> list[Row]:
+    """Return settings × encoders, each against the first encoder in the same setting."""
+    encoders = each_encoder(config)
+    return [
+        Row(
+            joined(setting, label),
+            {"setting": setting},
+            encoder,
+            published=published_f1(_SYSTEMS.get(label, ""), setting),
+            against=(joined(setting, encoders[0][0]),) if label != encoders[0][0] else (),
+        )
+        for setting in SETTINGS
+        for label, encoder in encoders
+    ]
+
+
+register(
+    Study(
+        id="ner_bert",
+        title=TITLE,
+        question="What does pre-training an encoder by tagging entities add, and how many entity types does it take?",
+        reference="Liu et al. 2021 (NER-BERT), table 2",
+        config=StudyConfig,
+        corpora=(*DOMAINS, *NER_BERT_OTHERS),
+        cells=grid_cells(rows),
+        build=grid_tables(rows, title=TITLE),
+    )
+)

@@ -1,0 +1,84 @@
+"""PDALN's ablation: every term left out in turn, other students, and the plain CRF with and without target labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from crossner_core.experiments.published import PDALN_CORPORA, PDALN_WITHOUT, published_f1
+from crossner_core.experiments.studies._grid import Row, grid_cells, grid_tables
+from crossner_core.experiments.study import SEEDS, Study, StudyConfig, register
+from crossner_core.options.base import option
+
+TITLE = "PDALN and its terms"
+FIVE_SEEDS = (*SEEDS, 888, 999)
+_FULL, _PLAIN = "PDALN", "CRF on the same sentences"
+_BARE, _BARE_PLAIN = "PDALN without target labels", "CRF on the source sentences"
+_TERMS = {
+    "contrastive": "pdaln_use_contrastive",
+    "sentence MMD": "pdaln_use_sentence_mmd",
+    "word MMD": "pdaln_use_word_mmd",
+    "distillation": "pdaln_use_distillation",
+    "augmentation": "pdaln_use_augmentation",
+}
+# What is left of the settings is a CRF on the sentences that PDALN's base stage sees.
+NO_TERMS = {**dict.fromkeys(_TERMS.values(), False), "pdaln_rounds": 0}
+
+
+@dataclass(frozen=True)
+class PdalnConfig(StudyConfig):
+    """The paper's set-up: five runs, 100 target sentences."""
+
+    seeds: tuple[int, ...] = option(FIVE_SEEDS, "Seeds; each cell is trained once for each.")
+    target_sentences: int = option(100, "Labelled target sentences; the rest of train is bare text.", min=1, max=10**7)
+    order: str = option("random", "Which sentences: by the seed, or the file's first.", choices=("random", "file"))
+
+
+def rows(config: PdalnConfig) -> list[Row]:
+    """Return the baselines, PDALN, its variants, and the pair without target labels."""
+
+    def row(label: str, setting: str, changes: dict[str, Any], system: str = "", **more: Any) -> Row:
+        supervision = "unsupervised" if setting == "pdaln_unsupervised" else "semi-supervised"
+        known = published_f1(system, supervision)
+        whole = {"architecture": "crf", "setting": setting, **changes}
+        return Row(label, whole, size=config.target_sentences, order=config.order, published=known, **more)
+
+    students = (("mean teacher", "mean_teacher", "PDALN w/ MT"), ("VAT", "vat", "PDALN w/ VAT"))
+    without = [
+        row(f"PDALN w/o {term}", "pdaln", {name: False}, against=(_FULL,), published_gains=_dropped(term))
+        for term, name in _TERMS.items()
+    ]
+    return [
+        row("CRF, joint with the whole source", "joint", {}),
+        row(_PLAIN, "pdaln", NO_TERMS, "BERT + CRF"),
+        row(_FULL, "pdaln", {}, "PDALN", against=(_PLAIN, "CRF, joint with the whole source")),
+        *(row(f"PDALN w/ {name}", "pdaln", {"pdaln_student": id}, s, against=(_FULL,)) for name, id, s in students),
+        *without,
+        row(_BARE_PLAIN, "pdaln_unsupervised", NO_TERMS, "BERT + CRF"),
+        row(_BARE, "pdaln_unsupervised", {}, "PDALN", against=(_BARE_PLAIN,)),
+    ]
+
+
+def _dropped(term: str) -> dict[str, float]:
+    return dict(zip(PDALN_CORPORA, PDALN_WITHOUT[term], strict=True))
+
+
+def _notes(config: PdalnConfig) -> list[str]:
+    return [
+        f"{config.target_sentences} labelled target sentences ({config.order} order); the published figures of PDALN "
+        "are the best of five runs, ours the mean.",
+    ]
+
+
+register(
+    Study(
+        id="pdaln_ablation",
+        title=TITLE,
+        question="What does each term of progressive domain adaptation add to a CRF with few target labels?",
+        reference="Zhang et al. 2021 (PDALN), tables 1 and 2",
+        config=PdalnConfig,
+        corpora=PDALN_CORPORA,
+        cells=grid_cells(rows),
+        build=grid_tables(rows, title=TITLE, notes=_notes),
+    )
+)

@@ -1,0 +1,84 @@
+"""Entity representations: do an encoder's vectors of entities lie by type before any training? Nothing is trained."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+
+import numpy as np
+
+from crossner_core.experiments.analysis.tsne import (
+    Picture,
+    entity_vectors,
+    per_type_table,
+    pick_entities,
+    pictures_figure,
+    places,
+    separation,
+    separation_table,
+)
+from crossner_core.experiments.corpora import read_corpus
+from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
+from crossner_core.experiments.tables import Table
+from crossner_core.options.base import option
+
+TITLE = "Entity representations by t-SNE"
+
+
+@dataclass(frozen=True)
+class RepresentationsConfig(StudyConfig):
+    """How many entities are drawn, and how; the first of the seeds chooses them and starts t-SNE."""
+
+    most: int = option(1000, "Most entities of a corpus; of more so many are taken by chance.", min=20, max=20_000)
+    perplexity: float = option(30.0, "Perplexity of t-SNE: about how many neighbours count.", min=2.0, max=200.0)
+
+
+def build(config: RepresentationsConfig, inputs: Inputs) -> Made:
+    """Make the table of separations, one by type for each corpus, and the pictures: a row a corpus."""
+    # Late, so that studies can be listed without torch.
+    from crossner_core.encoders import load_encoder
+
+    named = config.labelled_encoders or {config.recipe_of().encoder: config.recipe_of().encoder}
+    pictures: list[Picture] = []
+    notes: list[str] = []
+    for corpus in config.corpora:
+        test = read_corpus(corpus, inputs.data).test
+        chosen = pick_entities(test, config.most, np.random.default_rng(config.seeds[0]))
+        for label, name in named.items():
+            encoder = load_encoder(name.replace("{corpus}", corpus))
+            entities = entity_vectors(chosen, encoder, device=config.recipe_of().device)
+            place = places(entities.vectors, config.seeds[0], perplexity=config.perplexity)
+            pictures.append(Picture(corpus, label, place, entities, separation(entities)))
+            notes.append(f"{corpus}, {label}: weights {encoder.fingerprint[:12]}.")
+    return Made(_tables(config, pictures), pictures_figure(TITLE, pictures, len(named)), (*notes, _how(config)))
+
+
+def _tables(config: RepresentationsConfig, pictures: Sequence[Picture]) -> tuple[Table, ...]:
+    by_type = (
+        per_type_table(f"5-NN accuracy by entity type: {corpus}", [one for one in pictures if one.corpus == corpus])
+        for corpus in config.corpora
+    )
+    return (separation_table(TITLE, pictures), *by_type)
+
+
+def _how(config: RepresentationsConfig) -> str:
+    return (
+        f"t-SNE of scikit-learn {version('scikit-learn')}: perplexity {config.perplexity:g}, start by PCA, seed "
+        f"{config.seeds[0]}; at most {config.most:,} entities a corpus. Distances in the picture are not to be read: "
+        "the table measures in the whole space."
+    )
+
+
+register(
+    Study(
+        id="representations",
+        title=TITLE,
+        question="Do an encoder's vectors of entities lie by entity type before it is trained on the target?",
+        reference="Liu et al. 2021 (NER-BERT), figure 3",
+        config=RepresentationsConfig,
+        corpora=("politics",),
+        cells=lambda config: (),
+        build=build,
+    )
+)

@@ -1,0 +1,184 @@
+"""Studies: a table or a curve of a paper, as cells to train and what is made of them; one file each in `studies/`.
+
+Torch-free on import, so that a page or a command can list them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any
+
+from crossner_core.errors import InvalidConfig
+from crossner_core.experiments.cells import Cell, CellResult, find_corpora
+from crossner_core.experiments.results import StudyResult, list_studies, read_study
+from crossner_core.experiments.tables import Table
+from crossner_core.options.base import checked, option
+from crossner_core.training.recipe import Recipe
+
+__all__ = ["StudyResult", "list_studies", "read_study", "register", "run_study", "study", "study_ids"]
+
+SEEDS = (555, 666, 777)
+_FOLDER = Path(__file__).with_name("studies")
+
+
+@dataclass(frozen=True)
+class StudyConfig:
+    """What every study can be told; a study with options of its own adds fields."""
+
+    corpora: tuple[str, ...] = option((), "Corpora, by id; none means those of the paper that are there.")
+    seeds: tuple[int, ...] = option(SEEDS, "Seeds; each cell is trained once for each.")
+    encoders: tuple[str, ...] = option(
+        (), "Encoders as LABEL=NAME; NAME may hold {corpus}. None means the recipe's own."
+    )
+    recipe: Mapping[str, Any] = option({}, "Recipe fields to change, by name.")
+    rows: Mapping[str, Mapping[str, Any]] = option({}, "Recipe fields to change in single rows, by the row's label.")
+
+    def __post_init__(self) -> None:
+        for name, value in checked(self):
+            object.__setattr__(self, name, value)
+        if not self.seeds:
+            raise InvalidConfig("seeds is empty; give at least one.")
+        for name in ("corpora", "seeds"):
+            values = getattr(self, name)
+            if twice := sorted({str(value) for value in values if values.count(value) > 1}):
+                raise InvalidConfig(f"{name} names {', '.join(twice)} twice; each must be there once.")
+        if len(self.labelled_encoders) != len(self.encoders):
+            raise InvalidConfig(f"encoders is {list(self.encoders)}; the labels must differ.")
+        for label in self.rows or {"": {}}:
+            self.recipe_of(label)
+
+    @property
+    def labelled_encoders(self) -> dict[str, str]:
+        """Return encoder names by label, in order; a name without label is its own."""
+        pairs = [text.partition("=") if "=" in text else (Path(text).name, "", text) for text in self.encoders]
+        if empty := [text for text, (label, _, name) in zip(self.encoders, pairs, strict=True) if not (label and name)]:
+            raise InvalidConfig(
+                f"encoders holds {empty[0]!r}; write LABEL=NAME, as in span-integrated=/path/of/folder."
+            )
+        return {label: name for label, _, name in pairs}
+
+    def recipe_of(self, label: str = "", **changes: Any) -> Recipe:
+        """Return the recipe of a row: the config's fields, then the row's own `changes`, then those asked for by label.
+
+        Raises InvalidConfig for a field or a value that a recipe does not know.
+        """
+        return Recipe.from_dict({**self.recipe, **changes, **self.rows.get(label, {})})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that `from_dict` reads back."""
+        return {name: list(v) if isinstance(v, tuple) else v for name, v in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> StudyConfig:
+        """Build a config, lists as tuples; an unknown key raises InvalidConfig and names the valid ones."""
+        known = {spec.name for spec in fields(cls)}
+        if unknown := sorted(set(values) - known):
+            raise InvalidConfig(f"Unknown study option {', '.join(unknown)}; valid are {', '.join(sorted(known))}.")
+        made: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in values.items()}
+        return cls(**made)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """What a study makes its tables of: results of its cells (failed ones are absent), and where data and runs lie."""
+
+    results: Mapping[Cell, CellResult]
+    data: Path
+    out: Path
+
+
+@dataclass(frozen=True)
+class Made:
+    """What a study made: tables (the first is its main one), a plotly figure as plain values, and notes."""
+
+    tables: tuple[Table, ...]
+    figure: Mapping[str, Any] | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study by its id.
+
+    `cells` lists what has to be trained (nothing, for a count over corpora); `build` makes the tables. `corpora` are
+    the paper's, taken where they are there. `keep` leaves each cell's tagger at `run_folder(out, result.key)/tagger`.
+    """
+
+    id: str
+    title: str
+    question: str
+    reference: str
+    config: type[StudyConfig]
+    corpora: tuple[str, ...]
+    cells: Callable[[Any], Sequence[Cell]]
+    build: Callable[[Any, Inputs], Made]
+    keep: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class StudyEvent:
+    """One report of a study under way: how many of its cells are done or failed; `result` on the last event only."""
+
+    message: str
+    done: int = 0
+    total: int = 0
+    failed: int = 0
+    cell: str = ""
+    result: StudyResult | None = None
+
+
+_REGISTERED: dict[str, Study] = {}
+
+
+def register(made: Study) -> Study:
+    """Register a study; it must live in a file of its id's name in `studies/`."""
+    if made.id not in study_ids():
+        raise InvalidConfig(f"Study {made.id!r} must live in a file of that name in crossner_core/experiments/studies.")
+    _REGISTERED[made.id] = made
+    return made
+
+
+def study_ids() -> tuple[str, ...]:
+    """Return the ids of all studies, sorted; imports none of them."""
+    return tuple(sorted(one.name for one in pkgutil.iter_modules([str(_FOLDER)]) if not one.name.startswith("_")))
+
+
+def study(id: str) -> Study:
+    """Import and return one study; raise InvalidConfig naming the known ones."""
+    if id not in study_ids():
+        raise InvalidConfig(f"Unknown study {id!r}; choose one of {', '.join(study_ids())}.")
+    importlib.import_module(f"crossner_core.experiments.studies.{id}")
+    if id not in _REGISTERED:
+        raise InvalidConfig(f"crossner_core/experiments/studies/{id}.py registers no study {id!r}.")
+    return _REGISTERED[id]
+
+
+def run_study(
+    id: str,
+    config: StudyConfig,
+    *,
+    data: Path,
+    out: Path,
+    workers: int = 1,
+    ray: str = "",
+    keep: bool = False,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Iterator[StudyEvent]:
+    """Train what is missing, make tables and figure, keep them in `out/studies/<id>`; the last event has the result.
+
+    A cell that lies in `out/cells` is not trained again, whichever study asked for it; one that fails or is stopped
+    leaves the study incomplete, and its tables say so. Raises BadInput for a corpus that is not there.
+    """
+    from crossner_core.experiments.running import run
+
+    chosen, data, out = study(id), Path(data), Path(out)
+    if not isinstance(config, chosen.config):
+        raise InvalidConfig(f"Study {id!r} wants a {chosen.config.__name__}, not a {type(config).__name__}.")
+    corpora, absent = find_corpora(config.corpora, chosen.corpora, data)
+    notes = (f"Not in the data folder and left out: {', '.join(absent)}.",) if absent else ()
+    whole = replace(config, corpora=corpora)
+    yield from run(chosen, whole, data, out, workers=workers, ray=ray, keep=keep, notes=notes, should_stop=should_stop)

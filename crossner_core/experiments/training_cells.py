@@ -1,0 +1,206 @@
+"""Train one cell, in whatever process this is; its result is written before anybody hears of it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import shutil
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crossner_core.errors import CheckpointError, InvalidConfig, WorkbenchError
+from crossner_core.experiments.cells import Cell, CellResult, CellStore, run_folder, training_data
+
+if TYPE_CHECKING:
+    from crossner_core.encoders import Encoder
+    from crossner_core.training.data import TrainingData
+    from crossner_core.training.events import RunResult, TrainEvent
+
+_SECONDS_BETWEEN_LOOKS = 0.5
+_PACKAGES = ("torch", "transformers", "numpy", "seqeval")
+
+
+@dataclass(frozen=True, slots=True)
+class CellTask:
+    """A bound cell and where it is trained; `threads` 0 leaves their number as it is."""
+
+    cell: Cell
+    data: Path
+    out: Path
+    keep: bool = False
+    threads: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class CellEvent:
+    """One report of a cell; the last one has a result, an error, or says that it was stopped."""
+
+    key: str
+    message: str = ""
+    past_source: bool = False
+    result: CellResult | None = None
+    error: str = ""
+    stopped: bool = False
+
+    @property
+    def last(self) -> bool:
+        """Say whether the cell is through."""
+        return self.result is not None or bool(self.error) or self.stopped
+
+
+def cell_events(task: CellTask, should_stop: Callable[[], bool] = lambda: False) -> Iterator[CellEvent]:
+    """Train a cell, or read it where another process has just done so; whatever goes wrong is the last event."""
+    key = task.cell.key
+    try:
+        with _locked(run_folder(task.out, f"{key}.lock"), should_stop) as free:
+            if not free:
+                yield CellEvent(key, stopped=True)
+            elif (found := _finished(task)) is not None:
+                yield CellEvent(key, result=found)
+            else:
+                yield from _train(task, should_stop)
+    except WorkbenchError as error:
+        yield CellEvent(key, error=str(error))
+    except Exception as error:
+        # One cell must not stop the others, whatever is wrong with it; the whole story is kept for who looks into it.
+        path = Path(task.out) / "failures" / f"{key}.txt"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(traceback.format_exc(), encoding="utf-8")
+        yield CellEvent(key, error=f"{type(error).__name__}: {error} (see {path})")
+
+
+def _finished(task: CellTask) -> CellResult | None:
+    if task.keep and not (run_folder(task.out, task.cell.key) / "tagger").is_dir():
+        return None
+    return CellStore(task.out, index=False).get(task.cell.key)
+
+
+def _train(task: CellTask, should_stop: Callable[[], bool]) -> Iterator[CellEvent]:
+    from crossner_core.training.machine import prepare
+
+    cell, began = task.cell, time.perf_counter()
+    device = prepare(task.threads)
+    encoder = _encoder(cell.recipe.encoder, cell.encoder_hash)
+    result: RunResult | None = None
+    for event in _train_events(task, training_data(cell, task.data), encoder, should_stop):
+        result = event.result
+        yield CellEvent(cell.key, _words(event), past_source=event.phase != "source")
+    assert result is not None  # train() ends with one
+    if result.outcome == "stopped":
+        yield CellEvent(cell.key, stopped=True)
+        return
+    if result.outcome == "not_finite" or result.test is None:
+        yield CellEvent(cell.key, error=" ".join(result.notes) or "There is no score on the test sentences.")
+        return
+    made = _cell_result(cell, result, time.perf_counter() - began, device)
+    CellStore(task.out, index=False).put(made)
+    if not task.keep:
+        shutil.rmtree(run_folder(task.out, cell.key), ignore_errors=True)
+    yield CellEvent(cell.key, result=made)
+
+
+def _train_events(
+    task: CellTask, data: TrainingData, encoder: Encoder, should_stop: Callable[[], bool]
+) -> Iterator[TrainEvent]:
+    """Train, going on from where it was interrupted; what cannot be gone on from is trained afresh."""
+    from crossner_core.training.loop import train
+
+    recipe, folder, source = task.cell.recipe, run_folder(task.out, task.cell.key), Path(task.out) / "source"
+    for resume in (True, False):
+        try:
+            yield from train(
+                recipe, data, checkpoint_dir=folder, source_cache=source, encoder=encoder,
+                should_stop=should_stop, resume=resume,
+            )  # fmt: skip
+            return
+        except CheckpointError:
+            if not resume:
+                raise
+
+
+@lru_cache(maxsize=1)
+def _encoder(name: str, fingerprint: str) -> Encoder:
+    """Load an encoder once for the cells that follow each other; raise InvalidConfig if it is not the planned one."""
+    from crossner_core.encoders import load_encoder
+
+    found = load_encoder(name)
+    if found.fingerprint != fingerprint:
+        raise InvalidConfig(
+            f"Encoder {name!r} has other weights ({found.fingerprint[:12]}) than when the study was planned "
+            f"({fingerprint[:12]}); run the study again, and leave the encoder as it is meanwhile."
+        )
+    return found
+
+
+def _cell_result(cell: Cell, result: RunResult, wall: float, device: str) -> CellResult:
+    assert result.test is not None
+    return CellResult(
+        key=cell.key,
+        corpus=cell.corpus,
+        size=cell.size,
+        order=cell.order,
+        data_hash=cell.data_hash,
+        encoder_hash=cell.encoder_hash,
+        recipe=cell.recipe.to_dict(),
+        dev=result.dev,
+        test=result.test,
+        outcome=result.outcome,
+        best_epoch=result.best_epoch,
+        epochs=result.epochs,
+        steps=result.steps,
+        train_sentences=result.train_sentences,
+        seconds=result.seconds,
+        wall_seconds=wall,
+        tokens_per_second=result.tokens_per_second,
+        peak_memory_mb=result.peak_memory_mb,
+        machine=machine(device),
+        versions={
+            "python": platform.python_version(),
+            **{name: importlib.metadata.version(name) for name in _PACKAGES},
+        },
+        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+        notes=result.notes,
+    )
+
+
+def machine(device: str) -> dict[str, Any]:
+    """Return what a cell was computed on."""
+    import torch
+
+    return {
+        "cpu": torch.cpu.get_capabilities().get("cpu_name", "") or platform.processor() or platform.machine(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "device": device,
+    }
+
+
+def _words(event: TrainEvent) -> str:
+    """Return what is worth a line: measured epochs, and what the run itself says."""
+    if event.message or event.dev_f1 is None:
+        return event.message
+    return f"{event.phase} epoch {event.epoch}, loss {event.loss:.3f}, dev F1 {100 * event.dev_f1:.2f}"
+
+
+@contextmanager
+def _locked(path: Path, should_stop: Callable[[], bool]) -> Iterator[bool]:
+    """Hold a cell against other processes of this machine, waiting for them; False where it was stopped meanwhile."""
+    import fcntl
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        while not (stop := should_stop()):
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(_SECONDS_BETWEEN_LOOKS)
+        yield not stop
