@@ -57,6 +57,8 @@ def recent(
     query = sa.select(Job).order_by(Job.id.desc()).limit(limit)
     if campaign_id is not None:
         query = query.where(Job.campaign_id == campaign_id)
+    if kinds:
+        query = query.where(Job.kind.in_(kinds))
     return list(session.scalars(query))
 
 
@@ -66,14 +68,18 @@ def waiting_twin(session: Session, *, kind: str, campaign_id: int) -> Job | None
     return session.scalars(query.order_by(Job.id).limit(1)).first()
 
 
-def claim(session: Session, *, worker: str, run_ids: Sequence[int] | None = None) -> Job | None:
+def claim(
+    session: Session, *, worker: str, run_ids: Sequence[int] | None = None, job_ids: Sequence[int] | None = None
+) -> Job | None:
     """Give the next queued job to a worker; None when there is none (or another worker was quicker).
 
-    With `run_ids` only the jobs of these runs are taken.
+    With `run_ids` only the jobs of these runs are taken, with `job_ids` only these jobs.
     """
     query = sa.select(Job.id).where(Job.state == "queued").order_by(Job.priority, Job.id).limit(1)
     if run_ids is not None:
         query = query.where(Job.run_id.in_(run_ids))
+    if job_ids is not None:
+        query = query.where(Job.id.in_(job_ids))
     job_id = session.scalar(lock_rows(query))
     if job_id is None:
         return None

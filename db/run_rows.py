@@ -73,6 +73,20 @@ def twin(
     return session.scalars(query.order_by(order, Run.id.desc()).limit(1)).first()
 
 
+def count_by_encoder(session: Session) -> dict[str, int]:
+    """Return how many runs name each encoder."""
+    named = sa.select(Run.recipe["encoder"].as_string().label("name")).subquery()
+    query = sa.select(named.c.name, sa.func.count()).group_by(named.c.name)
+    return {str(row[0]): row[1] for row in session.execute(query)}
+
+
+def of_encoders(session: Session, names: Sequence[str], *, states: Sequence[str]) -> list[Run]:
+    """Return the runs that name one of these encoders, without their results, oldest first."""
+    query = sa.select(Run).options(*_with_sources(), defer(Run.result)).order_by(Run.id)
+    query = query.where(Run.recipe["encoder"].as_string().in_(names), Run.state.in_(states))
+    return list(session.scalars(query))
+
+
 def update(session: Session, run_id: int, **values: Any) -> bool:
     """Set columns of a run; False when it is gone."""
     statement = sa.update(Run).where(Run.id == run_id).values(**values)

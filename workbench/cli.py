@@ -10,7 +10,19 @@ from typing import Annotated
 import typer
 import typer.exceptions
 
-from workbench.commands import campaigns, common, corpus, data, domains, gazetteer, people, server, training
+from workbench.commands import (
+    campaigns,
+    common,
+    corpus,
+    data,
+    domains,
+    encoders,
+    gazetteer,
+    people,
+    server,
+    studies,
+    training,
+)
 
 app = typer.Typer(
     name="workbench",
@@ -25,8 +37,10 @@ for _part in (server, data, training):
 app.add_typer(campaigns.app, name="campaign")
 app.add_typer(corpus.corpora, name="corpus")
 app.add_typer(domains.app, name="domain")
+app.add_typer(encoders.app, name="encoder")
 app.add_typer(gazetteer.app, name="gazetteer")
 app.add_typer(people.app, name="user")
+app.add_typer(studies.app, name="study")
 app.add_typer(data.datasets, name="dataset")
 
 

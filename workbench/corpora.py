@@ -14,9 +14,10 @@ from db.engine import Store
 from workbench.access import OVERSEERS
 from workbench.actors import Actor, fresh, require
 from workbench.campaign_settings import is_name
-from workbench.settings import settings_of
+from workbench.settings import Settings, settings_of
 
 if TYPE_CHECKING:
+    from crossner_core.gazetteer.ontology import ClassTree
     from crossner_core.wikipedia.corpus import Corpus, CorpusSentence
 
 MOST = 500
@@ -64,10 +65,15 @@ def find_corpus(store: Store, actor: Actor, name: str) -> CorpusView:
 
 def open_corpus(store: Store, actor: Actor, name: str) -> Corpus:
     """Open a corpus by name; raise NotFound naming those there are, BadInput for a damaged one."""
+    _admit(store, actor)
+    return corpus_at(settings_of(store), name)
+
+
+def corpus_at(settings: Settings, name: str) -> Corpus:
+    """Open a corpus for the worker, which is no person; raises as `open_corpus` does."""
     from crossner_core.wikipedia.corpus import Corpus
 
-    _admit(store, actor)
-    folder = settings_of(store).corpora
+    folder = settings.corpora
     if not is_name(name) or not (folder / name).is_dir():
         known = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
         raise NotFound(
@@ -96,6 +102,18 @@ def sample(store: Store, actor: Actor, name: str, *, count: int = 20, seed: int 
 def get_sentence(store: Store, actor: Actor, name: str, sentence_id: str) -> CorpusSentence:
     """Return one sentence of a corpus; raise NotFound."""
     return open_corpus(store, actor, name).get(sentence_id)
+
+
+def class_tree(settings: Settings, corpus: Corpus) -> ClassTree:
+    """Return the class tree of the gazetteer that annotated a corpus, the bundled one where that is not here."""
+    from crossner_core.gazetteer.compiled import CompiledGazetteer
+    from crossner_core.gazetteer.ontology import BUILTIN
+
+    made_with = corpus.manifest.gazetteer
+    folder = settings.gazetteers / (made_with.name if made_with else "")
+    if made_with is None or not (folder / "manifest.json").is_file():
+        return BUILTIN
+    return CompiledGazetteer.open(folder).tree
 
 
 def _admit(store: Store, actor: Actor) -> None:

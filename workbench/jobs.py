@@ -93,6 +93,17 @@ def list_jobs(store: Store, actor: Actor, campaign_id: int | None = None, *, lim
         return tuple(view(job) for job in job_rows.recent(session, campaign_id=campaign_id, limit=limit))
 
 
+def get_job(store: Store, actor: Actor, job_id: int) -> JobView:
+    """Return a job; raise NotFound."""
+    require(actor, "researcher", "admin", "expert")
+    with store.read() as session:
+        fresh(session, actor, "researcher", "admin", "expert")
+        job = job_rows.get(session, job_id)
+        if job is None:
+            raise NotFound(f"There is no job {job_id}.")
+        return view(job)
+
+
 def queue_preannotation(store: Store, actor: Actor, campaign_id: int) -> int:
     """Ask the worker to pre-annotate a campaign's new sentences from links and gazetteer; return the job's id."""
     return _queue_once(store, actor, "preannotate", campaign_id, {})
@@ -122,13 +133,15 @@ def view(job: Job) -> JobView:
     return JobView(**{name: getattr(job, name) for name in JobView.__dataclass_fields__})
 
 
-def claim(store: Store, *, worker: str, run_ids: Sequence[int] | None = None) -> Claimed | None:
-    """Take the next job for a worker (of these runs, if named); its run is under way from here on."""
+def claim(
+    store: Store, *, worker: str, run_ids: Sequence[int] | None = None, job_ids: Sequence[int] | None = None
+) -> Claimed | None:
+    """Take the next job for a worker (of these runs, or of these, if named); its run is under way from here on."""
     with store.read() as session:
         if not job_rows.counts(session).get("queued"):
             return None
     with store.write() as session:
-        job = job_rows.claim(session, worker=worker, run_ids=run_ids)
+        job = job_rows.claim(session, worker=worker, run_ids=run_ids, job_ids=job_ids)
         if job is None:
             return None
         if job.run_id is not None:

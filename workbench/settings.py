@@ -23,6 +23,7 @@ class Settings(BaseSettings):
     port: int = Field(default=8501, ge=1, le=65535, description="port the web app listens on")
     session_hours: float = Field(default=12.0, gt=0, description="hours until a sign-in expires")
     secure_cookie: bool = Field(default=False, description="send the session cookie over HTTPS only")
+    data: Path | None = Field(default=None, description="folder of the corpora that studies read, a folder each")
     worker_threads: int = Field(default=0, ge=0, description="threads the worker computes with; 0 lets PyTorch choose")
 
     @property
@@ -34,8 +35,22 @@ class Settings(BaseSettings):
         return self.home.resolve() / "checkpoints"
 
     @property
+    def encoders(self) -> Path:
+        return self.home.resolve() / "encoders"
+
+    @property
+    def experiments(self) -> Path:
+        """Cells and studies."""
+        return self.home.resolve() / "experiments"
+
+    @property
     def corpora(self) -> Path:
         return self.home.resolve() / "corpora"
+
+    @property
+    def tagged(self) -> Path:
+        """Entity-tagging corpora, each a folder."""
+        return self.home.resolve() / "tagged"
 
     @property
     def gazetteers(self) -> Path:

@@ -26,10 +26,17 @@ NICENESS = 10
 
 
 class Worker:
-    """Claims jobs (only those of `run_ids`, if given) and runs them until told to stop."""
+    """Claims jobs (only those of `run_ids`, or `job_ids`, if given) and runs them until told to stop."""
 
-    def __init__(self, store: Store, settings: Settings, *, run_ids: Sequence[int] | None = None) -> None:
-        self.store, self.settings, self.run_ids = store, settings, run_ids
+    def __init__(
+        self,
+        store: Store,
+        settings: Settings,
+        *,
+        run_ids: Sequence[int] | None = None,
+        job_ids: Sequence[int] | None = None,
+    ) -> None:
+        self.store, self.settings, self.run_ids, self.job_ids = store, settings, run_ids, job_ids
         self.stopping = threading.Event()
         self.pulse = Pulse(store)
 
@@ -65,7 +72,7 @@ class Worker:
         try:
             for job_id in jobs.reclaim_stale(self.store):
                 log.warning("Job %s was left by a dead worker.", job_id)
-            claimed = jobs.claim(self.store, worker=self.pulse.name, run_ids=self.run_ids)
+            claimed = jobs.claim(self.store, worker=self.pulse.name, run_ids=self.run_ids, job_ids=self.job_ids)
         except StorageError as error:
             log.warning("%s Trying again in five seconds.", error)
             self.stopping.wait(5)

@@ -247,17 +247,10 @@ def _domain(name: str) -> Domain:
 
 def _tree(corpus: Corpus, ontology: Path | None) -> ClassTree:
     """Read the ontology named, or take the tree of the gazetteer that annotated the corpus if it is still here."""
-    from crossner_core.gazetteer.ontology import BUILTIN, read_ontology
+    from crossner_core.gazetteer.ontology import read_ontology
+    from workbench.corpora import class_tree
 
-    if ontology is not None:
-        return read_ontology(ontology)
-    made_with = corpus.manifest.gazetteer
-    folder = common.PLACE.settings.gazetteers / (made_with.name if made_with else "")
-    if made_with is None or not (folder / "manifest.json").is_file():
-        return BUILTIN
-    from crossner_core.gazetteer.compiled import CompiledGazetteer
-
-    return CompiledGazetteer.open(folder).tree
+    return read_ontology(ontology) if ontology is not None else class_tree(common.PLACE.settings, corpus)
 
 
 def _formatted(table: object, format: str) -> bytes:

@@ -1,0 +1,46 @@
+"""Encoders: which a recipe can start from, what their pre-training bought, and pre-training another."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages import encoders_start, encoders_views, shell
+from workbench import encoders
+from workbench.access import KEEPERS
+
+_HELP = """
+An **encoder** is the pre-trained body of a model. One comes with the workbench; others are pre-trained here, and a
+recipe names them as they are called in this list.
+
+**DAPT** trains an encoder further on text of your domain, as a masked language model: words are hidden, and it learns
+to tell which they were. *Perplexity* on held-out text says how well it does: lower is better. Perplexities can be
+compared for the same text, tokenizer and masking alone.
+
+**Entity tagging** (NER-BERT) trains it to find names in a large corpus that machines labelled: links of Wikipedia with
+the classes of their pages, or any data set. *F1* on held-out sentences says how well: higher is better.
+
+Neither figure is what counts. **Runs with it** sets the test F1 of runs that start from the encoder beside runs of the
+same recipe, seed and sentences that start from the one it was made from.
+
+**Pre-train** queues one for the worker. It can be cancelled, and goes on from its last saved state after a crash. The
+same by command: `workbench encoder dapt`, `workbench encoder entity-tagging`.
+"""
+
+actor = shell.signed_in("expert", "researcher", "admin")
+shell.header(
+    "Encoders",
+    "Which encoder should a recipe start from, and what did its pre-training buy?",
+    help=_HELP,
+)
+with shell.shown_errors():
+    views = ["Encoders", *(["Pre-train"] if actor.role in KEEPERS else [])]
+    if st.session_state.pop(encoders_start.STARTED, False):
+        st.session_state["encoder:view"] = "Encoders"  # where one sees how far it is
+    view = st.segmented_control(
+        "View", views, default="Encoders", key="encoder:view", required=True, label_visibility="collapsed"
+    )
+    if view == "Pre-train":
+        encoders_start.start_view(actor)
+    else:
+        encoders_views.under_way(actor, encoders.list_pretrainings(shell.store(), actor))
+        encoders_views.list_view(actor)
