@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from benchmarks.coverage import build, measure
-from benchmarks.report import put_section
 from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput
 from crossner_core.evaluation.coverage import Coverage, coverage
+from crossner_core.experiments.report import put_section
 from crossner_core.formats import open_file
 from crossner_core.schema import Sentence, Span, Suggestion, sentence_from_words
 
@@ -96,5 +96,5 @@ def test_report_sections_leave_each_other_alone(tmp_path: Path) -> None:
         "<!-- begin two -->\n## Two\n<!-- end two -->\n"
     )
     page.write_text("<!-- begin one -->", encoding="utf-8")
-    with pytest.raises(SystemExit, match="end one"):
+    with pytest.raises(BadInput, match="end one"):
         put_section(page, "one", "")

@@ -208,33 +208,3 @@ def test_formats_layout_fits_its_format_only() -> None:
         write(parsed.sentences, "conll", parsed.layout)
     with pytest.raises(InvalidConfig, match="Unknown layout keys x; valid are newline"):
         layout_from_dict({"format": "plain", "x": 1})
-
-
-SETS = ["ai", "bionlp13pc", "conll2003", "music", "politics", "restaurant", "sec-filings", "wikigold", "wikineural"]
-
-
-@pytest.mark.parametrize("name", SETS)
-def test_formats_shared_files_come_back_character_for_character(shared: Path, name: str) -> None:
-    for path in sorted((shared / "data" / "ner" / name).iterdir()):
-        parsed = open_file(path, lenient=name == "wikineural")
-        assert parsed.format == "conll"
-        assert write(parsed.sentences, "conll", parsed.layout).encode() == path.read_bytes(), path.name
-
-
-def test_formats_counts_are_those_of_the_notes(shared: Path) -> None:
-    expected = {
-        "politics": [(541, 3482), (651, 4209), (200, 1304)],
-        "music": [(380, 2679), (465, 3336), (100, 648)],
-        "ai": [(350, 1549), (431, 1809), (100, 532)],
-        "conll2003": [(3250, 5938), (3453, 5628), (14041, 23429)],
-    }
-    for name, counts in expected.items():
-        read = [open_file(path).sentences for path in sorted((shared / "data" / "ner" / name).iterdir())]
-        assert [(len(records), sum(len(r.spans or ()) for r in records)) for records in read] == counts
-
-
-def test_formats_wikineural_is_refused_with_the_lines_of_its_stray_tags(shared: Path) -> None:
-    with pytest.raises(BadInput, match=r"silver-1.conllu:1197: tag 'I-MISC' does not go on from 'O'") as caught:
-        open_file(shared / "data" / "ner" / "wikineural" / "silver-1.conllu")
-    assert len(caught.value.problems) == 439
-    assert "read leniently" in str(caught.value)

@@ -158,6 +158,17 @@ def test_import_brings_files_in_with_their_gold(screen: Open, store: Store, peop
     assert "2 sentences are in, 2 of them with gold" in words(test)
 
 
+def test_import_takes_a_type_map(screen: Open, store: Store, people: dict[str, Actor]) -> None:
+    calm = calm_campaign(store, people)
+    test = switch(screen("data", "res"), "data:view", "Import")
+    test.file_uploader[0].set_value([("news.conll", b"Mara\tB-PER\nsang\tO\n", "text/plain")])
+    assert "'PER' is not one of" in words(healthy(test.run()))
+    test.selectbox(key="data:type-map").set_value("conll")
+    assert healthy(test.run()).dataframe[0].value["Types"].tolist() == ["person"]
+    press(test, "Import into")
+    assert campaigns.get_campaign(store, people["res"], calm).sentences == 7
+
+
 def test_import_refuses_all_files_for_one_fault(screen: Open, store: Store, people: dict[str, Actor]) -> None:
     calm = calm_campaign(store, people)
     test = switch(screen("data", "res"), "data:view", "Import")

@@ -2,15 +2,17 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from crossner_core.models.base import IGNORED
+from crossner_core.models.base import IGNORED, Batch, Decoded, TokenTagger
 from crossner_core.schema import sentence_from_words
 from crossner_core.training.batches import _windows, collate, encode, ordered_batches, shuffled_batches
+from crossner_core.training.predictor import Predictor
 from tests.training_builders import tiny_encoder
 
 FIRST, LAST = -1, -2
+ENCODER = tiny_encoder()
 
 
 def test_batches_first_subword_of_each_token() -> None:
@@ -47,6 +49,28 @@ def test_batches_windows_score_each_token_once(sizes: list[int], room: int) -> N
         assert (window.input_ids[0], window.input_ids[-1]) == (FIRST, LAST)
         firsts = [window.input_ids[position] for position in window.positions]
         assert firsts == [pieces[at][0] for at in range(window.start, window.end)]
+
+
+class Echo(TokenTagger):
+    """A tagger that gives each token a tag by its first subword's number, so that every token shows where it went."""
+
+    def decode(self, batch: Batch, allowed: int | None = None) -> list[Decoded]:
+        firsts = batch.input_ids.gather(1, batch.positions)
+        rows = [row[kept].tolist() for row, kept in zip(firsts, batch.mask, strict=True)]
+        return [Decoded([id % len(self.tags) for id in row], [id / 1000 for id in row]) for row in rows]
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.lists(st.lists(st.sampled_from(["Ines", "unable", "toured", "."]), max_size=70), min_size=1, max_size=4))
+@example([["Ines"] * 21 + ["unable"] * 30])  # the first window is shorter than the next
+def test_batches_split_sentences_are_joined_in_order(texts: list[list[str]]) -> None:
+    tagger = Predictor(Echo(ENCODER, ["O", "B-x", "I-x"]), ENCODER.tokenizer, ["x"], max_length=24,
+                       meta={"recipe_hash": "0"})  # fmt: skip
+    sentences = [sentence_from_words(words, id=str(at)) for at, words in enumerate(texts)]
+    for words, (tags, probabilities) in zip(texts, tagger.predict_tags(sentences, batch_size=3), strict=True):
+        first = [ENCODER.tokenizer(word, add_special_tokens=False)["input_ids"][0] for word in words]
+        assert tags == tuple(tagger.model.tags[id % 3] for id in first)
+        assert probabilities == tuple(id / 1000 for id in first)
 
 
 def test_batches_windows_overlap_gives_context() -> None:

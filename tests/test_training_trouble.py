@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -14,9 +15,12 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+import torch
 
-from crossner_core.errors import Conflict
+from crossner_core.errors import CheckpointError, CheckpointMismatch, Conflict, StorageError
+from crossner_core.training.checkpoint import FORMAT_VERSION, read_folder, read_json, write_json
 from crossner_core.training.loop import train
+from crossner_core.training.predictor import load_tagger
 from crossner_core.training.stage import StageRun
 from db import job_rows, run_rows
 from db.engine import Store
@@ -25,6 +29,7 @@ from pages.components.marked_text import as_text
 from tests.screens import open_screen
 from tests.test_adaptation import campaign_with_gold
 from tests.test_worker import QUICK_TO_NOTICE, SLOW, finish, steps_done, wait_for
+from tests.training_builders import tiny_data, tiny_encoder, tiny_recipe
 from tests.training_store import own_dataset, person, recipe_here, settings_for, start_worker, work
 from workbench import adaptation, jobs, running, training_data
 from workbench.actors import Actor
@@ -190,3 +195,74 @@ def test_trouble_state_of_an_older_version_begins_anew(store: Store, admin: Acto
     detail = adaptation.get_run(store, admin, run_id)
     assert (detail.run.state, detail.run.error) == ("done", None)
     assert any("begins anew" in event.message for event in detail.events)
+
+
+@contextmanager
+def _small_files(most: int) -> Iterator[None]:
+    """Let the system refuse to write beyond so many bytes of a file, as it does on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.usefixtures("every_step_saves")
+@pytest.mark.parametrize("most", [100, 20_000])  # the description does not fit; the weights do not
+def test_trouble_full_disk_leaves_the_last_whole_checkpoint(tmp_path: Path, most: int) -> None:
+    recipe, data, whole, broken = tiny_recipe(max_epochs=3), tiny_data(), tmp_path / "whole", tmp_path / "broken"
+    *_, last = train(recipe, data, checkpoint_dir=whole, encoder=tiny_encoder())
+    events = train(recipe, data, checkpoint_dir=broken, encoder=tiny_encoder())
+    next(events)
+    before = read_folder(broken / "state")[0]["progress"]["step"]
+    with _small_files(most), pytest.raises(StorageError, match=r"cannot be written: .*Free some disk and resume"):
+        for _event in events:
+            pass
+    assert [path.name for path in broken.iterdir()] == ["state"]
+    assert read_folder(broken / "state")[0]["progress"]["step"] == before
+    *_, resumed = train(recipe, data, checkpoint_dir=broken, encoder=tiny_encoder())
+    assert resumed.result is not None and last.result is not None
+    assert (resumed.result.history, resumed.result.test) == (last.result.history, last.result.test)
+
+
+def _with_a_bad_word(word: str) -> object:
+    """Return the tiny encoder with an infinite vector for a word: the loss is no number wherever it occurs."""
+    encoder = tiny_encoder()
+    with torch.no_grad():
+        encoder.model.embeddings.word_embeddings.weight[encoder.tokenizer.convert_tokens_to_ids(word)] = torch.inf
+    return encoder
+
+
+@pytest.mark.usefixtures("every_step_saves")
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_trouble_loss_that_is_no_number_names_step_batch_and_sentences(tmp_path: Path, accumulate: int) -> None:
+    data = tiny_data(dev=False)
+    guilty = [item.sentence.id for item in data.train if "Porto" in item.sentence.words]
+    recipe = tiny_recipe(batch_size=2, accumulate=accumulate)
+    encoder = _with_a_bad_word("porto")
+    *events, last = train(recipe, data, checkpoint_dir=tmp_path, encoder=encoder)  # type: ignore[arg-type]
+    (said,) = [event.message for event in events if event.message.startswith("Stopped")]
+    number = int(said.partition("batch ")[2].partition(")")[0])
+    assert f"at step {number} (epoch 1, batch {number}) on sentences" in said and "Lower the learning rate" in said
+    named = said.partition("on sentences ")[2].partition(";")[0].split(", ")
+    assert len(named) == 2 and set(named) & set(guilty)
+    assert last.result is not None and last.result.outcome == "not_finite" and last.result.checkpoint is None
+    assert not (tmp_path / "tagger").exists() and not (tmp_path / "result.json").exists()
+    if number > 1:
+        state = read_folder(tmp_path / "state")[1]
+        learned = [tensor for name, tensor in state.items() if name.startswith("model/head")]
+        assert all(torch.isfinite(tensor).all() for tensor in learned)
+
+
+def test_trouble_checkpoint_of_another_domain_or_version_is_refused(tmp_path: Path) -> None:
+    recipe, data, folder = tiny_recipe(max_epochs=1), tiny_data(), tmp_path / "run"
+    for _event in train(recipe, data, checkpoint_dir=folder, encoder=tiny_encoder()):
+        pass
+    other = replace(data, types=(*data.types, "song"))
+    with pytest.raises(CheckpointMismatch, match=r"another data .* give another folder or start without resuming"):
+        next(train(recipe, other, checkpoint_dir=folder, encoder=tiny_encoder()))
+    meta = folder / "tagger" / "meta.json"
+    write_json(meta, {**read_json(meta), "format": FORMAT_VERSION + 1})
+    with pytest.raises(CheckpointError, match=f"has format {FORMAT_VERSION + 1}; known is {FORMAT_VERSION}"):
+        load_tagger(folder)

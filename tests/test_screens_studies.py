@@ -1,0 +1,159 @@
+"""The studies screen: what it says of a result, starting and cancelling a study, and who may do what."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crossner_core.experiments.results import read_study
+from crossner_core.experiments.tables import Measured, Table
+from db import job_rows
+from db.engine import Store
+from pages.components.saved_figure import safe_csv
+from pages.studies_views import study_table
+from tests.screens import open_screen
+from tests.study_builders import data_folder, made_result
+from tests.training_store import person
+from workbench import jobs, studies
+
+HOSTILE = '<img src=q onerror="pwned=1"> **b** $x$'
+
+
+@pytest.fixture
+def experiments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of experiments of a home that has a data folder."""
+    monkeypatch.setenv("CROSSNER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CROSSNER_DATA", str(data_folder(tmp_path / "data")))
+    return tmp_path / "home" / "experiments"
+
+
+def _said(test: Any) -> str:
+    kinds = ("markdown", "caption", "info", "warning", "error", "success", "text")
+    return "\n".join(element.value for kind in kinds for element in getattr(test, kind))
+
+
+def _html(test: Any) -> str:
+    return "\n".join(element.proto.body for element in test.get("html"))
+
+
+def _open(monkeypatch: pytest.MonkeyPatch, store: Store, role: str) -> Any:
+    test = open_screen(monkeypatch, store, "studies", person(store, role))
+    assert not test.exception, test.exception
+    return test
+
+
+def _press(test: Any, label: str) -> None:
+    next(button for button in test.button if button.label == label).click().run()
+    assert not test.exception, test.exception
+
+
+def test_studies_screen_says_what_every_number_was_trained_on(
+    monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
+) -> None:
+    made_result(experiments)
+    test = _open(monkeypatch, store, "expert")
+    listed = test.dataframe[0].value
+    assert next(iter(listed["study"])) == "Transfer settings and encoders" and len(listed) > 5
+    assert list(listed["state"])[:2] == ["incomplete", "not run"] and listed["cells"][0] == "3 of 4"
+    html = _html(test)
+    for words in ("own (tiny), weights 01234567", "1, 2, 3", "learning rate 0.0003", "A small machine", "10:30 UTC"):
+        assert words in html
+    assert "<b>70.50</b> ± 1.25" in html and "[66.59] · +3.91" in html
+    assert "<b>−2.00</b>" in html and "1 of 3 seeds" in html
+    said = _said(test)
+    assert "1 of 4 trainings have no result" in said and "science is not there" in said
+    assert "Memory ran out" in test.code[0].value
+    assert len(test.get("plotly_chart")) == 1
+    assert [one.proto.label for one in test.get("download_button")] == ["Markdown", "CSV", "LaTeX", "HTML"]
+    assert [one.label for one in test.button] == []
+
+
+def test_studies_screen_without_results_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
+) -> None:
+    assert "Start it under Run" in _said(_open(monkeypatch, store, "researcher"))
+    expert = _open(monkeypatch, store, "expert")
+    assert "no results here yet" in _said(expert) and "Start it" not in _said(expert)
+    assert expert.button_group(key="study:view").options == ["Results"]
+
+
+def test_studies_screen_starts_and_cancels_a_study(
+    monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
+) -> None:
+    made_result(experiments)  # the one with a result is shown first
+    test = _open(monkeypatch, store, "researcher")
+    test.button_group(key="study:view").set_value("Run").run()
+    corpora = test.multiselect(key="study-transfer-corpora")
+    assert (sorted(corpora.options), corpora.value) == (["conll2003", "music", "politics"], ["politics", "music"])
+    test.text_input(key="study-transfer-seeds").set_value("1, 2")
+    test.multiselect(key="study-transfer:fields").set_value(["batch_size"]).run()
+    test.number_input(key="study-transfer-recipe-batch_size").set_value(4).run()
+    assert any("12 trainings" in one.value for one in test.caption)
+    _press(test, "Start this study")
+    assert "waits for the worker" in _said(test) and "No worker is alive" in _said(test)
+    with store.read() as session:
+        (job,) = job_rows.recent(session, kinds=(studies.KIND,))
+        assert job.payload["study"] == "transfer" and job.payload["config"]["seeds"] == [1, 2]
+        assert job.payload["config"]["recipe"] == {"batch_size": 4}
+    assert next(one for one in test.button if one.label == "Start this study").disabled
+    _press(test, "Cancel this study")
+    with store.read() as session:
+        assert [one.state for one in job_rows.recent(session)] == ["cancelled"]
+
+
+def test_studies_screen_without_a_data_folder_says_how_to_set_it(
+    monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
+) -> None:
+    monkeypatch.delenv("CROSSNER_DATA")
+    test = _open(monkeypatch, store, "admin")
+    test.button_group(key="study:view").set_value("Run").run()
+    assert "CROSSNER_DATA" in _said(test) and not [one for one in test.button if one.label.startswith("Start")]
+
+
+def test_studies_screen_shows_why_a_study_failed(
+    monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
+) -> None:
+    admin = person(store, "admin", "boss")
+    job_id, _ = studies.start_study(store, admin, "transfer", {})
+    claimed = jobs.claim(store, worker="w")
+    assert claimed is not None
+    with store.write() as session:
+        job_rows.finish(session, job_id=job_id, worker="w", state="failed", error="Line 1 is bad.\nLine 2 too.")
+    test = _open(monkeypatch, store, "researcher")
+    assert "Line 1 is bad" in test.error[0].value and test.code[0].value == "Line 2 too."
+
+
+def test_studies_screen_shows_text_as_text(monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path) -> None:
+    made_result(
+        experiments,
+        tables=(Table(HOSTILE, ("", HOSTILE), ((HOSTILE, Measured(1.0, None, 1)),), HOSTILE),),
+        encoders=({"label": HOSTILE, "name": HOSTILE, "fingerprint": "ab"},),
+        corpora=(HOSTILE,),
+        notes=(HOSTILE,),
+        missing=(HOSTILE,),
+    )
+    test = _open(monkeypatch, store, "researcher")
+    assert "<img" not in _html(test) and "&lt;img src=q onerror=" in _html(test)
+    assert "**b**" not in _said(test) and "$x$" not in _said(test)
+
+
+def test_studies_screen_is_not_for_annotators(monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path) -> None:
+    test = _open(monkeypatch, store, "annotator")
+    assert not test.dataframe and not test.get("html")
+
+
+def test_study_table_marks_published_figures_and_fewer_seeds(tmp_path: Path) -> None:
+    made_result(tmp_path)
+    (table,) = read_study(tmp_path / "studies" / "transfer").tables
+    html = study_table(table, 1)
+    assert "1 of" not in html and html.count("<tr>") == 4
+    plain = replace(table, rows=(("direct", 0.5, None),))
+    assert "0.50" in study_table(plain, 3) and "–" in study_table(plain, 3)
+
+
+def test_csv_for_a_spreadsheet_keeps_numbers_and_disarms_formulas() -> None:
+    made = safe_csv(b'name,mean\n=1+1,-2.5000\n"a,b",+3\n')
+    assert made == b'name,mean\n\'=1+1,-2.5000\n"a,b",+3\n'

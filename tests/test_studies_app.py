@@ -1,0 +1,221 @@
+"""Studies by the use cases, the worker and the command line: started once, trained once, stopped and gone on with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from crossner_core.errors import BadInput, InvalidConfig, NotAllowed, NotFound
+from crossner_core.experiments.results import read_study
+from db import job_rows
+from db.engine import Store
+from tests.study_builders import data_folder, made_result, small_config
+from tests.training_builders import save_encoder
+from tests.training_store import person, work
+from workbench import cli, jobs, studies
+from workbench.actors import Actor
+from workbench.jobs import Claimed
+from workbench.lease import Lease
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home whose data folder has small corpora, and whose library has a tiny encoder called mine."""
+    place = tmp_path / "home"
+    monkeypatch.setenv("CROSSNER_HOME", str(place))
+    monkeypatch.setenv("CROSSNER_DATA", str(data_folder(tmp_path / "data")))
+    monkeypatch.setenv("CROSSNER_WORKER_THREADS", "1")
+    for name in ("CROSSNER_AS", "CROSSNER_DATABASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    save_encoder(place / "encoders" / "mine")
+    return place
+
+
+@pytest.fixture
+def actor(store: Store) -> Actor:
+    return person(store, "researcher")
+
+
+def _cells(home: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in (home / "experiments" / "cells").glob("*.json")}
+
+
+def _claimed(store: Store, job_id: int) -> Claimed:
+    claimed = jobs.claim(store, worker="w", job_ids=[job_id])
+    assert claimed is not None
+    return claimed
+
+
+class StopsAfterACell(Lease):
+    """A lease that is asked to stop as soon as one cell has its result."""
+
+    def __init__(self, job: Claimed, home: Path) -> None:
+        super().__init__(job)
+        self.home = home
+
+    def should_stop(self) -> bool:
+        if _cells(self.home):
+            self.cancelled.set()
+        return super().should_stop()
+
+
+def test_study_is_run_by_the_worker_and_its_cells_are_trained_once(store: Store, actor: Actor, home: Path) -> None:
+    before = studies.get_study(store, actor, "transfer")
+    assert (before.result, before.job, before.total) == (None, None, 0)
+    job_id, is_new = studies.start_study(store, actor, "transfer", small_config("mine"))
+    assert is_new and studies.start_study(store, actor, "transfer", small_config("mine")) == (job_id, False)
+    assert studies.get_study(store, actor, "transfer").is_under_way
+    assert work(store, home) == 1
+    done = studies.get_study(store, actor, "transfer")
+    assert done.job is not None and done.job.state == "done" and done.job.error is None
+    assert "All 3 cells" in done.job.message
+    assert done.result is not None and done.result.complete and (done.done, done.total) == (3, 3)
+    assert [row[0] for row in done.result.tables[0].rows] == ["direct", "pretrain_finetune", "joint"]
+    assert done.result.encoders[0]["name"] == "mine"  # by its name in the library
+    assert studies.list_studies(store, actor)[0].id == "transfer"
+    assert studies.study_file(store, actor, "transfer", "table.md").startswith(b"**")
+    trained = _cells(home)
+    studies.start_study(store, actor, "transfer", small_config("mine"))
+    assert work(store, home) == 1 and _cells(home) == trained
+
+
+def test_study_that_is_cancelled_keeps_its_cells_and_goes_on(store: Store, actor: Actor, home: Path) -> None:
+    out, config = home / "experiments", small_config("mine")
+    job_id, _ = studies.start_study(store, actor, "transfer", config)
+    said = studies.work_through(StopsAfterACell(_claimed(store, job_id), home), out)
+    assert said == "2 of 3 cells have no result yet."
+    first = _cells(home)
+    assert len(first) == 1 and len(read_study(out / "studies" / "transfer").missing) == 2
+    with store.write() as session:
+        job_rows.finish(session, job_id=job_id, worker="w", state="cancelled")
+    again, is_new = studies.start_study(store, actor, "transfer", config)
+    assert is_new and studies.work_through(Lease(_claimed(store, again)), out) == "All 3 cells have their result."
+    assert first.items() <= _cells(home).items()
+
+
+def test_study_stopped_before_its_first_cell_is_no_failure(store: Store, actor: Actor, home: Path) -> None:
+    job_id, _ = studies.start_study(store, actor, "transfer", small_config("mine"))
+    lease = Lease(_claimed(store, job_id))
+    lease.shutdown.set()
+    assert "Stopped" in studies.work_through(lease, home / "experiments")
+
+
+def test_study_that_waits_can_be_cancelled(store: Store, actor: Actor, home: Path) -> None:
+    job_id, _ = studies.start_study(store, actor, "transfer", small_config("mine"))
+    assert jobs.cancel_job(store, actor, job_id) == "cancelled"
+    assert work(store, home) == 0 and not studies.get_study(store, actor, "transfer").is_under_way
+
+
+def test_study_of_which_nothing_can_be_trained_fails_with_the_reason(store: Store, actor: Actor, home: Path) -> None:
+    job_id, _ = studies.start_study(store, actor, "transfer", small_config(str(home / "nowhere")))
+    assert work(store, home) == 1
+    job = jobs.get_job(store, actor, job_id)
+    assert job.state == "failed" and "nowhere" in (job.error or "")
+
+
+def test_study_refuses_what_it_cannot_run(
+    store: Store, actor: Actor, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(NotFound, match=r"'nonsense'.*transfer"):
+        studies.start_study(store, actor, "nonsense", {})
+    with pytest.raises(BadInput, match=r"no moon in .*music"):
+        studies.start_study(store, actor, "transfer", {"corpora": ["moon"]})
+    with pytest.raises(InvalidConfig, match="batch_size"):
+        studies.start_study(store, actor, "transfer", {"recipe": {"batch_size": 0}})
+    with pytest.raises(InvalidConfig, match=r"elsewhere.*CROSSNER_DATA"):
+        studies.start_study(store, actor, "transfer", {}, data=home / "elsewhere")
+    monkeypatch.delenv("CROSSNER_DATA")
+    assert studies.choices(store, actor, "transfer").data is None
+    with pytest.raises(InvalidConfig, match="CROSSNER_DATA"):
+        studies.start_study(store, actor, "transfer", {})
+    with pytest.raises(NotFound, match=r"table\.md"):
+        studies.study_file(store, actor, "transfer", "study.json")
+    with pytest.raises(NotFound, match="run it first"):
+        studies.study_file(store, actor, "transfer", "table.md")
+
+
+def test_study_counts_its_trainings(store: Store, actor: Actor, home: Path) -> None:
+    options = studies.choices(store, actor, "transfer")
+    assert set(options.there) == {"conll2003", "music", "politics"} and "science" in options.absent
+    assert studies.count_cells(store, actor, "transfer", {"seeds": (1, 2)}) == 12  # 2 corpora × 3 settings × 2 seeds
+    assert studies.count_cells(store, actor, "transfer", {"seeds": (1,), "corpora": ("music",)}) == 3
+
+
+def test_studies_are_for_those_who_oversee(store: Store, home: Path) -> None:
+    made_result(home / "experiments")
+    ann, eva, gone = (person(store, role, name) for role, name in (("annotator", "a"), ("expert", "e"), ("admin", "g")))
+    reading: tuple[Callable[[Actor], object], ...] = (
+        lambda who: studies.list_studies(store, who),
+        lambda who: studies.get_study(store, who, "transfer"),
+        lambda who: studies.study_file(store, who, "transfer", "table.csv"),
+        lambda who: studies.choices(store, who, "transfer"),
+        lambda who: studies.count_cells(store, who, "transfer", {}),
+    )
+    for read in reading:
+        assert read(eva)
+        with pytest.raises(NotAllowed):
+            read(ann)
+    for who in (ann, eva):
+        with pytest.raises(NotAllowed):
+            studies.start_study(store, who, "transfer", small_config("mine"))
+    forged = Actor(ann.id, ann.name, ann.display_name, "admin")  # the store knows better than the page
+    for forbidden in (*reading, lambda who: studies.start_study(store, who, "transfer", small_config("mine"))):
+        with pytest.raises(NotAllowed):
+            forbidden(forged)
+    assert studies.start_study(store, gone, "transfer", small_config("mine"))[1]
+
+
+def test_study_whose_result_is_damaged_says_so_and_hides_no_other(store: Store, actor: Actor, home: Path) -> None:
+    made_result(home / "experiments")
+    (home / "experiments" / "studies" / "transfer" / "study.json").write_text("{")
+    found = {one.id: one for one in studies.list_studies(store, actor)}
+    assert len(found) > 1 and "damaged" in found["transfer"].problem and found["transfer"].result is None
+
+
+def test_study_commands_list_run_and_show(
+    home: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], store_template: Path
+) -> None:
+    (home / "workbench.sqlite3").write_bytes(store_template.read_bytes())
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        capfd.readouterr()
+        code = cli.main(list(arguments))
+        said = capfd.readouterr()
+        return code, said.out, said.err
+
+    assert run("user", "add", "adm", "--role", "admin")[0] == 0
+    code, out, _ = run("study", "list")
+    assert code == 0 and "transfer" in out and "Transfer settings" in out
+    quick: tuple[str, ...] = (
+        "--corpora",
+        "music",
+        "--seeds",
+        "1",
+        "--encoder",
+        "mine",
+        "--max-epochs",
+        "1",
+        "--device",
+        "cpu",
+    )
+    quick += ("--source-epochs", "1", "--head-first-epochs", "0", "--upsample", "1", "--max-length", "64")
+    code, out, _ = run("study", "run", "transfer", *quick)
+    assert code == 0 and "is queued" in out and "No worker is alive" in out
+    code, out, err = run("study", "run", "transfer", *quick, "--wait")
+    assert code == 0, err
+    assert "runs already" in out and "done: All 3 cells" in out and "| direct" in out
+    assert "3 of 3" in run("study", "list")[1]
+    assert run("study", "show", "transfer", "--to", "latex")[1].count(r"\begin{tabular}") >= 1
+    assert run("study", "show", "transfer", "--to", "csv", "-o", str(tmp_path / "t.csv"))[0] == 0
+    assert (tmp_path / "t.csv").read_text().startswith(",music")
+    for arguments, said in (
+        (("study", "show", "few_shot"), "run it first"),
+        (("study", "run", "transfer", "--max-epochs", "0"), "max_epochs"),
+        (("study", "run", "transfer", "--seeds", "one"), "--seeds"),
+        (("study", "run", "transfer", "--option", "sizes"), "NAME=VALUE"),
+        (("study", "show", "transfer", "--to", "docx"), "docx"),
+    ):
+        code, _, err = run(*arguments)
+        assert code == 2 and said in err and err.count("\n") == 1, (arguments, err)

@@ -1,0 +1,152 @@
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from crossner_core.errors import BadInput, InvalidConfig, NotFound
+from crossner_core.experiments import __main__ as command
+from crossner_core.experiments.published import published_f1
+from crossner_core.experiments.report import shown_command
+from crossner_core.experiments.study import (
+    StudyConfig,
+    read_study,
+    study,
+    study_ids,
+)
+from crossner_core.experiments.tables import Measured, Table, summary
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_table_as_markdown_csv_and_latex() -> None:
+    rows = (
+        ("plain & simple_1", Measured(50.0, 1.5, 3, 61.25), "3"),
+        ("[other]", summary([1.0, 2.0], published=-3.0, signed=True), "2"),
+        ("none", summary([]), "0"),
+    )
+    table = Table("F1 of 50 %", ("", "music|ai", "n"), rows, "A note.")
+    assert table.to_markdown().splitlines()[2:] == [
+        "| plain & simple_1 | 50.00 ± 1.50 [61.25] | 3 |",
+        "| [other] | +1.50 ± 0.71 [-3.00] | 2 |",
+        "| none | – | 0 |",
+    ]
+    header, first, second, third = csv.reader(io.StringIO(table.to_csv()))
+    assert header == ["", "music|ai", "music|ai sd", "music|ai n", "music|ai published", "n"]
+    assert first == ["plain & simple_1", "50.0000", "1.5000", "3", "61.25", "3"]
+    assert [float(second[1]), float(second[2])] == [1.5, pytest.approx(0.7071, abs=1e-4)]
+    assert third == ["none", "", "", "0", "", "0"]
+    latex = table.to_latex()
+    assert latex.count(r"\begin{") == latex.count(r"\end{") == 1 and r"plain \& simple\_1" in latex
+    body = [line for line in latex.splitlines() if line.endswith(r"\\")]
+    # Every line has the columns of the head, and none begins with what LaTeX takes for the break's length.
+    assert {len(re.findall(r"(?<!\\)&", line)) for line in body} == {2} and not any(
+        re.match(r"\[", line) for line in body
+    )
+    assert r"1.50 $\pm$ 0.71" in latex
+    assert Table.from_dict(json.loads(json.dumps(table.to_dict()))) == table
+    with pytest.raises(InvalidConfig, match="2 columns"):
+        Table("t", ("a", "b"), (("x",),))
+
+
+def test_published_figures_stand_beside_ours() -> None:
+    gains = study("laner_ablation").cells(study("laner_ablation").config(corpora=("ai",), seeds=(1,)))
+    assert len(gains) == 5
+    assert published_f1("LANER", "pretrain_finetune")["ai"] == 61.72
+    assert published_f1("BERT + CRF", "semi-supervised")["wikigold"] == 48.45
+    assert published_f1("NER-BERT", "direct")["bionlp13pc"] == 85.35
+    # The papers' averages, as printed.
+    for system, setting, printed in (
+        ("LANER", "pretrain_finetune", 68.74),
+        ("LANER w/o label background", "pretrain_finetune", 67.21),
+        ("BERT + CRF", "pretrain_finetune", 66.55),
+        ("BERT + CRF + DAPT", "pretrain_finetune", 70.21),
+        ("BERT-base + DAPT (token, domain)", "direct", 63.72),
+        ("BERT-base + DAPT (token, integrated)", "pretrain_finetune", 68.29),
+        ("BERT-base + DAPT (span, task)", "joint", 66.86),
+    ):
+        found = published_f1(system, setting)
+        mean = sum(found[name] for name in ("politics", "science", "music", "literature", "ai")) / 5
+        assert mean == pytest.approx(printed, abs=0.011), system
+
+
+def test_figures_are_plotlys() -> None:
+    graph_objects = pytest.importorskip("plotly.graph_objects")
+    from crossner_core.experiments.plots import bars, curves, to_html
+
+    values = [(10.0, Measured(30.0, 2.0, 3)), (20.0, Measured(40.0, 1.0, 3, 55.0)), (30.0, Measured(None))]
+    lines = curves("Curve", "sentences", {"direct": values, "joint": values[:1]})
+    drawn = graph_objects.Figure(lines)
+    assert [trace.name for trace in drawn.data if trace.name] == ["direct", "direct, published", "joint"]
+    assert list(drawn.data[0].y) == [32.0, 41.0, 39.0, 28.0]  # the band, there and back
+    many = Table("t", ("", "ai"), tuple((f"row {at}", Measured(at, 1.0, 3, 50.0)) for at in range(9)))
+    assert graph_objects.Figure(bars("Many", many)).data[0].orientation == "h"
+    few = graph_objects.Figure(bars("Few", replace(many, rows=many.rows[:3])))
+    assert len({trace.marker.color for trace in few.data if trace.type == "bar"}) == 3
+    assert "Plotly.newPlot" in to_html(lines) and "</script><" in to_html(lines)
+
+
+def test_config_refuses_what_makes_no_study() -> None:
+    for wrong, said in (
+        ({"seeds": ()}, "seeds is empty"),
+        ({"seeds": (1, 1)}, "twice"),
+        ({"corpora": ("ai", "ai")}, "twice"),
+        ({"encoders": ("a=x", "a=y")}, "labels must differ"),
+        ({"encoders": ("=x",)}, "LABEL=NAME"),
+        ({"recipe": {"learning_rat": 1}}, "learning_rat"),
+        ({"rows": {"direct": {"batch_size": 0}}}, "batch_size"),
+        ({"seeds": ("one",)}, "type int"),
+    ):
+        with pytest.raises(InvalidConfig, match=said):
+            StudyConfig(**wrong)  # type: ignore[arg-type]
+    with pytest.raises(InvalidConfig, match=r"option sizes; valid are corpora"):
+        StudyConfig.from_dict({"sizes": [1]})
+    with pytest.raises(InvalidConfig, match=r"the rows are: direct; pretrain_finetune; joint"):
+        study("transfer").cells(StudyConfig(corpora=("ai",), rows={"sideways": {"batch_size": 4}}))
+    few = study("few_shot").config.from_dict({"sizes": [10, 25], "settings": ["direct"]})
+    assert type(few).from_dict(json.loads(json.dumps(few.to_dict()))) == few
+
+
+def test_rows_and_encoders_change_single_cells() -> None:
+    config = StudyConfig(
+        corpora=("ai", "music"), seeds=(5,), encoders=("none=minilm", "span-task=/x/{corpus}"),
+        rows={"joint, none": {"batch_size": 4}},
+    )  # fmt: skip
+    cells = study("transfer").cells(config)
+    assert {(cell.corpus, cell.recipe.encoder) for cell in cells} == {
+        ("ai", "minilm"), ("music", "minilm"), ("ai", "/x/ai"), ("music", "/x/music"),
+    }  # fmt: skip
+    changed = [cell for cell in cells if cell.recipe.batch_size == 4]
+    assert {(cell.recipe.setting, cell.recipe.encoder) for cell in changed} == {("joint", "minilm")} and len(
+        cells
+    ) == 12
+
+
+def test_command_lists_all_studies(capsys: pytest.CaptureFixture[str]) -> None:
+    assert command.main(["list"]) == 0
+    listed = capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        command.main(["--help"])
+    helped = capsys.readouterr().out
+    assert all(id in listed and id in helped for id in study_ids())
+    shown = shown_command(["transfer", "--data", "../x", "--encoders", "a=/y/z", "--recipe", '{"a": 1}'])
+    assert shown.endswith("""transfer --data FOLDER --encoders a=FOLDER/z --recipe '{"a": 1}'""")
+
+
+def test_results_are_read_without_torch_and_damage_is_told(tmp_path: Path) -> None:
+    with pytest.raises(NotFound, match="Run the study first"):
+        read_study(tmp_path)
+    (tmp_path / "study.json").write_text("{")
+    with pytest.raises(BadInput, match="damaged"):
+        read_study(tmp_path)
+    code = "import sys; from crossner_core.experiments.study import study, study_ids; [study(id) for id in study_ids()]"
+    check = f"{code}; assert 'torch' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr

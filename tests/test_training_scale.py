@@ -1,0 +1,229 @@
+"""Parts of a batch, values computed again, and several processes: the same run in less memory or time."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from crossner_core.encoders import Encoder
+from crossner_core.errors import InvalidConfig
+from crossner_core.formats import Record, write
+from crossner_core.models.registry import architecture_ids
+from crossner_core.training.__main__ import main
+from crossner_core.training.checkpoint import read_json
+from crossner_core.training.events import RunResult
+from crossner_core.training.loop import train
+from crossner_core.training.machine import PeakMemory
+from crossner_core.training.predictor import load_tagger
+from crossner_core.training.processes import present, run_together
+from crossner_core.training.recipe import Recipe
+from tests.training_builders import own_sentences, save_encoder, tiny_data, tiny_encoder, tiny_recipe
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def result(recipe: Recipe, folder: Path, encoder: Encoder | None = None) -> RunResult:
+    *_, last = train(recipe, tiny_data(), checkpoint_dir=folder, encoder=encoder or tiny_encoder())
+    assert last.result is not None
+    return last.result
+
+
+def difference(first: Path, second: Path) -> float:
+    one, two = (load_tagger(folder).model.state_dict() for folder in (first, second))
+    assert one.keys() == two.keys()
+    return max(float((one[name] - two[name]).abs().max()) for name in one)
+
+
+@pytest.mark.parametrize("architecture", architecture_ids())
+def test_scale_parts_of_a_batch_make_the_step_of_the_whole(tmp_path: Path, architecture: str) -> None:
+    encoder = tiny_encoder(dropout=0.0)
+    options = {"architecture": architecture, "dropout": 0.0, "max_epochs": 1, "batch_size": 5}
+    whole = result(tiny_recipe(**options), tmp_path / "whole", encoder)
+    parts = result(tiny_recipe(**options, accumulate=3), tmp_path / "parts", encoder)
+    assert difference(tmp_path / "whole", tmp_path / "parts") < 1e-4
+    assert [record.loss for record in parts.history] == pytest.approx([r.loss for r in whole.history], abs=1e-4)
+    assert parts.steps == whole.steps
+
+
+def test_scale_more_parts_than_sentences_is_one_sentence_each(tmp_path: Path) -> None:
+    encoder, options = tiny_encoder(dropout=0.0), {"dropout": 0.0, "max_epochs": 1, "batch_size": 3}
+    result(tiny_recipe(**options), tmp_path / "whole", encoder)
+    result(tiny_recipe(**options, accumulate=7), tmp_path / "parts", encoder)
+    assert difference(tmp_path / "whole", tmp_path / "parts") < 1e-4
+
+
+def test_scale_parts_draw_dropout_of_their_own(tmp_path: Path) -> None:
+    options = {"max_epochs": 1, "accumulate": 2}
+    first, again = (result(tiny_recipe(**options), tmp_path / name) for name in "ab")
+    assert first.history == again.history
+    assert first.history != result(tiny_recipe(max_epochs=1), tmp_path / "c").history
+
+
+def test_scale_parts_resume_to_the_same_end(tmp_path: Path) -> None:
+    recipe, steps = tiny_recipe(max_epochs=2, accumulate=2), iter(range(99))
+    whole = result(recipe, tmp_path / "whole")
+    encoder, folder = tiny_encoder(), tmp_path / "stopped"
+    *_, last = train(recipe, tiny_data(), checkpoint_dir=folder, encoder=encoder, should_stop=lambda: next(steps) == 3)
+    assert last.result is not None and last.result.outcome == "stopped"
+    assert result(recipe, folder).history == whole.history
+    assert difference(tmp_path / "whole", folder) == 0.0
+
+
+def test_scale_recompute_changes_no_number_and_keeps_less(tmp_path: Path) -> None:
+    encoder = tiny_encoder()
+    kept: dict[bool, int] = {}
+
+    def count(recompute: bool) -> Callable[[torch.Tensor], torch.Tensor]:
+        def pack(tensor: torch.Tensor) -> torch.Tensor:
+            kept[recompute] = kept.get(recompute, 0) + tensor.numel()
+            return tensor
+
+        return pack
+
+    for recompute in (False, True):
+        with torch.autograd.graph.saved_tensors_hooks(count(recompute), lambda tensor: tensor):
+            result(tiny_recipe(max_epochs=1, recompute=recompute), tmp_path / str(recompute), encoder)
+    assert difference(tmp_path / "False", tmp_path / "True") == 0.0
+    assert kept[True] < 0.7 * kept[False]
+
+
+def test_scale_recompute_says_when_the_encoder_cannot(tmp_path: Path) -> None:
+    encoder = tiny_encoder()
+    type(encoder.model).supports_gradient_checkpointing, before = False, True
+    try:
+        with pytest.raises(InvalidConfig, match="encoder 'tiny' cannot do it"):
+            result(tiny_recipe(recompute=True), tmp_path, encoder)
+    finally:
+        type(encoder.model).supports_gradient_checkpointing = before
+
+
+def test_scale_options_count_only_when_used() -> None:
+    plain = tiny_recipe()
+    assert tiny_recipe(accumulate=1, recompute=False).hash == plain.hash
+    assert tiny_recipe(accumulate=2).hash != plain.hash
+    with pytest.raises(InvalidConfig, match="accumulate is 0"):
+        tiny_recipe(accumulate=0)
+
+
+def test_scale_peak_memory_is_measured_anew_and_stated(tmp_path: Path) -> None:
+    first = PeakMemory(torch.device("cpu"))
+    before = first.megabytes()
+    block = torch.ones(60 * 2**18)  # 60 MB
+    assert first.megabytes() > before + 50
+    del block
+    if "since it began" not in first.of:
+        assert PeakMemory(torch.device("cpu")).megabytes() < before + 40
+    got = result(tiny_recipe(max_epochs=1), tmp_path)
+    assert got.peak_memory_mb > 50 and any(f"Peak memory {got.peak_memory_mb:.0f} MB" in note for note in got.notes)
+    values = got.to_dict()
+    assert RunResult.from_dict(values) == got
+    del values["peak_memory_mb"]  # as an older version wrote it
+    assert RunResult.from_dict(values).peak_memory_mb == 0.0
+
+
+def write_corpus(folder: Path, train: int = 12) -> Path:
+    """Write own sentences as a folder of two-column files."""
+    folder.mkdir(parents=True)
+    for name, count, offset in (("train", train, 0), ("dev", 6, 30), ("test", 6, 40)):
+        records = [Record(item.sentence, item.spans) for item in own_sentences(count, offset=offset)]
+        (folder / f"{name}.txt").write_text(write(records, "conll"), encoding="utf-8")
+    return folder
+
+
+def command(tmp_path: Path, out: str, **changes: object) -> list[str]:
+    """Return the words of a training command over files in the temporary folder, made where they are not there yet."""
+    corpus, encoder = tmp_path / "songs", tmp_path / "encoder"
+    if not corpus.exists():
+        write_corpus(corpus)
+        save_encoder(encoder)
+    recipe = tiny_recipe(encoder=str(encoder), max_epochs=2, batch_size=5, **changes).to_dict()
+    words = ["--data", str(corpus), "--out", str(tmp_path / out), "--recipe", json.dumps(recipe)]
+    return [*words, "--source", str(corpus)] if changes.get("setting") == "pretrain_finetune" else words
+
+
+def launcher() -> list[str]:
+    """Return the words that start two processes: accelerate's where it is installed, else PyTorch's own."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    if importlib.util.find_spec("accelerate") is None:
+        return ["torch.distributed.run", "--nproc-per-node", "2", "--master-addr", "127.0.0.1", "--master-port", port]
+    plain = ["--num_machines", "1", "--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", port]
+    return ["accelerate.commands.launch", "--multi_gpu", "--num_processes", "2", *plain]
+
+
+@pytest.mark.slow
+def test_scale_two_processes_make_the_run_of_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    options = {"setting": "pretrain_finetune", "source_epochs": 1, "head_first_epochs": 1}
+    assert main(command(tmp_path, "one", **options, accumulate=2)) == 0
+    printed = capsys.readouterr().out.splitlines()
+    words = [*launcher(), "-m", "crossner_core.training", *command(tmp_path, "two", **options)]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        [sys.executable, "-m", *words], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280
+    )
+    assert done.returncode == 0, done.stderr
+    one, two = (RunResult.from_dict(read_json(tmp_path / name / "result.json")) for name in ("one", "two"))
+    assert difference(tmp_path / "one", tmp_path / "two") < 1e-4
+    assert [r.loss for r in two.history] == pytest.approx([r.loss for r in one.history], abs=1e-4)
+    assert (two.test, two.predictions, two.steps) == (one.test, one.predictions, one.steps)
+    assert "Computed by 2 processes together." in two.notes
+    epochs = [line.partition(":")[0] for line in printed if "dev F1" in line]
+    assert [line.partition(":")[0] for line in done.stdout.splitlines() if "dev F1" in line] == epochs  # once each
+
+
+def test_scale_processes_that_do_not_know_of_each_other_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("RANK", "1")
+    with pytest.raises(InvalidConfig, match=r"process 1 of 2.*run_together"):
+        present()
+
+
+def test_scale_launch_that_starts_one_process_of_many_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_together(lambda: 7) == 7
+    monkeypatch.setenv("ACCELERATE_USE_CPU", "True")  # as accelerate launch --cpu --num_processes 2 sets them
+    monkeypatch.setenv("MASTER_ADDR", "127.0.0.1")
+    assert run_together(lambda: 0) == 2
+    assert "--multi_gpu" in capsys.readouterr().err
+
+
+def test_scale_command_trains_and_gives_its_result_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = command(tmp_path, "out")
+    recipe = tmp_path / "recipe.toml"
+    recipe.write_text("".join(f"{k} = {json.dumps(v)}\n" for k, v in json.loads(words[-1]).items()), encoding="utf-8")
+    assert main(words) == 0
+    assert main([*words[:-1], str(recipe)]) == 0
+    assert "finished before" in capsys.readouterr().out
+    assert load_tagger(tmp_path / "out").types == ("band", "location", "person")
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        (["--recipe", '{"colour": 1}'], "Unknown recipe field colour"),
+        (["--recipe", "{"], "is no JSON"),
+        (["--recipe", "nowhere.toml"], r"nowhere\.toml cannot be read"),
+        (["--domain", "ai"], "has entity type band; the domain knows"),
+        (["--domain", "nothing"], "No built-in domain 'nothing'"),
+        (["--data", "/nowhere/songs"], "songs"),
+    ],
+)
+def test_scale_command_says_what_is_wrong(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], changed: list[str], message: str
+) -> None:
+    assert main([*command(tmp_path, "out"), *changed]) == 2
+    said = capsys.readouterr()
+    assert re.search(message, said.err) and said.err.count("\n") <= 2
+    assert not (tmp_path / "out").exists()
