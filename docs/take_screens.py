@@ -1,10 +1,11 @@
 """Take the screenshots of the README: one picture a screen, from a real server on the demo.
 
-    python -m docs.take_screens [--home FOLDER] [--only NAME …]
+    python -m docs.take_screens [--home FOLDER] [--experiments FOLDER] [--data FOLDER] [--only NAME …]
 
 Fills a store with the demo, starts the web app and a worker on it, waits for the first points of the curve, signs in
 as each demo person with a headless browser and writes `docs/screens/NAME.png`. With `--home` the folder is kept, and
-a second call goes on from what lies there.
+a second call goes on from what lies there. `--experiments` is a folder of results whose studies are shown, as
+`python -m crossner_core.experiments … --out FOLDER` leaves it, and `--data` the folder of their corpora.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import argparse
 import io
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -27,13 +29,14 @@ from PIL import Image
 from db.engine import Store
 from db.migrate import migrate
 from tests.serving import ROOT, browser_page, browser_sign_in, serve
-from workbench import accounts, adaptation, campaigns
+from workbench import accounts, adaptation, campaigns, encoders
 from workbench.demo import seed, wiki
 from workbench.passwords import random_password
-from workbench.settings import Settings
+from workbench.settings import Settings, open_store
 
 FOLDER = Path(__file__).parent / "screens"
 MOST_BYTES = 150_000
+ENCODER = "dapt-music"
 _EDITOR = "[role=listbox] [role=option]"
 _PLOT = ".js-plotly-plot .scatterlayer .point"
 
@@ -51,6 +54,10 @@ class Shot:
     view: str = ""
     wait: str = ""
     keys: str = ""
+    choose: tuple[tuple[str, str], ...] = ()
+    """Select boxes by label, with the option to choose in each."""
+    opened: str = ""
+    """Beginning of the title of a section to open."""
 
 
 SHOTS = (
@@ -78,26 +85,42 @@ SHOTS = (
     Shot("adaptation", "rosa", "/adaptation", height=800, wait=_PLOT),
     Shot("adaptation_types", "rosa", "/adaptation", height=1500, view="By type"),
     Shot("adaptation_compare", "rosa", "/adaptation", height=760, view="Compare"),
-    Shot("adaptation_train", "rosa", "/adaptation", height=680, view="Train"),
+    Shot("adaptation_train", "rosa", "/adaptation", height=900, view="Train"),
+    Shot(
+        "adaptation_recipe",
+        "rosa",
+        "/adaptation",
+        height=1100,
+        view="Train",
+        choose=(("Architecture", "LANER"), ("Setting", "Pre-train")),
+        opened="What LANER",
+    ),
     Shot("adaptation_runs", "rosa", "/adaptation", height=640, view="Runs"),
+    Shot("encoders", "rosa", "/encoders", height=1010, wait=_PLOT),
+    Shot("encoders_pretrain", "rosa", "/encoders", height=680, view="Pre-train"),
+    Shot("studies", "rosa", "/studies", height=1300, wait=".study table"),
+    Shot("studies_run", "rosa", "/studies", height=860, view="Run"),
     Shot("people", "ada", "/people", height=600),
     Shot("campaigns", "ada", "/campaigns"),
     Shot("account", "ann", "/account", height=660),
 )
 
 
-def take(home: Path, shots: Sequence[Shot], *, runs: int, seconds: float) -> None:
+def take(home: Path, shots: Sequence[Shot], *, runs: int, seconds: float, data: Path | None = None) -> None:
     """Take the pictures; raise AssertionError when a run of the demo fails, or `runs` are not done in time."""
-    store = Store(f"sqlite:///{home / 'workbench.sqlite3'}")
+    settings = Settings(home=home, database_url=f"sqlite:///{home / 'workbench.sqlite3'}")
+    store = open_store(settings)
     migrate(store)
     list(seed.seed_if_empty(store))
-    list(wiki.make_if_absent(Settings(home=home)))
+    list(wiki.make_if_absent(settings))
     admin = accounts.operator(store)
     passwords = {person.name: random_password() for person in accounts.list_people(store, admin)}
     for person in accounts.list_people(store, admin):
         accounts.set_password(store, admin, person.id, passwords[person.name])
     campaign = next(one.id for one in campaigns.list_campaigns(store, admin) if one.name.startswith("Music"))
-    with serve(home) as base, _worker(home):
+    _order_encoder(store)
+    with serve(home, environment={"CROSSNER_DATA": str(data.resolve())} if data else {}) as base, _worker(home):
+        _wait_for_encoder(store, seconds)
         _wait_for_runs(store, campaign, runs, seconds)
         for shot in shots:
             picture = _picture(base, shot, passwords.get(shot.person, ""), campaign)
@@ -133,6 +156,29 @@ def _wait_for_runs(store: Store, campaign: int, runs: int, seconds: float) -> No
     raise AssertionError(f"{done} of {runs} runs were done after {seconds:g} s.")
 
 
+def _order_encoder(store: Store) -> None:
+    """Queue a short DAPT on the demo's corpus, unless there is one from a call before."""
+    admin = accounts.operator(store)
+    if len(encoders.list_encoders(store, admin)) > 1 or encoders.list_pretrainings(store, admin):
+        return
+    rosa = next(one for one in accounts.list_people(store, admin) if one.name == "rosa")
+    asked = {"epochs": 6, "batch_size": 8, "block_size": 64, "head_first_steps": 20}
+    actor = accounts.current(store, rosa.id)
+    assert actor is not None
+    encoders.start_dapt(
+        store, actor, name=ENCODER, options=asked, corpus=wiki.NAME, level="integrated", domain=wiki.DOMAIN
+    )
+
+
+def _wait_for_encoder(store: Store, seconds: float) -> None:
+    admin, deadline = accounts.operator(store), time.monotonic() + seconds
+    while waiting := encoders.list_pretrainings(store, admin):
+        failed = [f"{one.name}: {one.job.error}" for one in waiting if one.job.state == "failed"]
+        assert not failed, failed
+        assert time.monotonic() < deadline, f"{ENCODER} was not pre-trained after {seconds:g} s."
+        time.sleep(1)
+
+
 def _picture(base: str, shot: Shot, password: str, campaign: int) -> bytes:
     size = {"width": shot.width, "height": shot.height}
     with browser_page(base, viewport=size, color_scheme="dark" if shot.dark else "light") as page:
@@ -142,6 +188,12 @@ def _picture(base: str, shot: Shot, password: str, campaign: int) -> bytes:
             page.goto(shot.path)
         if shot.view:
             page.get_by_test_id("stButtonGroup").get_by_text(shot.view, exact=True).click()
+        for label, option in shot.choose:
+            page.get_by_role("combobox", name=label).first.click()
+            page.get_by_role("option", name=option).first.click()
+            page.wait_for_selector('[data-test-script-state="notRunning"]', timeout=30_000)
+        if shot.opened:
+            page.get_by_test_id("stExpander").get_by_text(shot.opened).first.click()
         _settle(page, shot)
         return _smaller(page.screenshot())
 
@@ -175,6 +227,8 @@ def main() -> None:
     names = [shot.name for shot in SHOTS]
     parser = argparse.ArgumentParser(description="Take the screenshots of the README.")
     parser.add_argument("--home", type=Path, help="folder for the store; default is a temporary one")
+    parser.add_argument("--experiments", type=Path, help="results of studies to show; default is none")
+    parser.add_argument("--data", type=Path, help="folder of corpora that a study can be run on; default is none")
     parser.add_argument("--only", nargs="+", choices=names, metavar="NAME", help=f"some of: {', '.join(names)}")
     parser.add_argument("--runs", type=int, default=6, help="runs of the demo's curve to wait for")
     parser.add_argument("--seconds", type=float, default=900, help="how long to wait for them")
@@ -184,7 +238,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         home = options.home or Path(temporary)
         home.mkdir(parents=True, exist_ok=True)
-        take(home, chosen, runs=options.runs, seconds=options.seconds)
+        if options.experiments:
+            results = options.experiments / "studies"
+            shutil.copytree(results, home / "experiments" / "studies", dirs_exist_ok=True)
+        take(home, chosen, runs=options.runs, seconds=options.seconds, data=options.data)
 
 
 if __name__ == "__main__":

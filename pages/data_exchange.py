@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from crossner_core.errors import BadInput
 from crossner_core.formats import format_ids, get_format
+from crossner_core.type_maps import load_type_map, type_map_ids
 from pages import shell
 from pages.components.lazy_download import download_problem, forget_problem, lazy_download
 from pages.components.marked_text import as_text
@@ -50,6 +53,19 @@ def format_choice(key: str) -> str | None:
     return st.selectbox("Format", list(names), format_func=names.__getitem__, key=key) or None
 
 
+def type_map_choice(key: str) -> dict[str, Any]:
+    """Ask how entity types of the files are renamed; return the options for reading that do so."""
+    maps = {"": "as in the files"} | {id_: f"{id_} – {load_type_map(id_).title}" for id_ in type_map_ids()}
+    chosen = st.selectbox(
+        "Entity types",
+        list(maps),
+        format_func=maps.__getitem__,
+        key=key,
+        help="A type map renames the types of a known corpus, or folds them into fewer. It must name every type.",
+    )
+    return load_type_map(chosen).options if chosen else {}
+
+
 def import_view(actor: Actor, campaign: CampaignView) -> None:
     """Draw the upload, what the files hold, and the button that brings them in."""
     skipped_last_time()
@@ -66,7 +82,7 @@ def import_view(actor: Actor, campaign: CampaignView) -> None:
         )
     with right:
         format = format_choice("data:format")
-        options = _format_options(format)
+        options = type_map_choice("data:type-map") | _format_options(format)
         split = st.selectbox("Split", list(SPLIT_WORDS), format_func=SPLIT_WORDS.__getitem__, key="data:into")
         with_gold = st.toggle(
             "Annotation in the files becomes gold",
@@ -100,7 +116,7 @@ def import_view(actor: Actor, campaign: CampaignView) -> None:
             _finish(outcome)
 
 
-def _format_options(format: str | None) -> dict[str, str]:
+def _format_options(format: str | None) -> dict[str, Any]:
     if format != "plain":
         return {}
     pieces = {"lines": "a sentence a line", "paragraphs": "paragraphs, to be split into sentences"}
@@ -120,7 +136,7 @@ def _look(
     files: Sequence[UploadedFile],
     format: str | None,
     types: Sequence[str] | None,
-    options: dict[str, str],
+    options: dict[str, Any],
     skip_bad: bool,
 ) -> bool:
     """Show what each file holds and what is wrong with it; say whether they can be imported."""
@@ -163,10 +179,10 @@ def _row(name: str, seen: Preview) -> dict[str, str | int]:
 
 
 def _seen(
-    file: UploadedFile, format: str | None, types: Sequence[str] | None, options: dict[str, str]
+    file: UploadedFile, format: str | None, types: Sequence[str] | None, options: dict[str, Any]
 ) -> Preview | BadInput:
     """Look into a file once for the same choices; large ones take seconds."""
-    key = (file.file_id, format, types, tuple(options.items()))
+    key = (file.file_id, format, types, json.dumps(options, sort_keys=True))
     seen: dict[object, Preview | BadInput] = st.session_state.setdefault(_SEEN, {})
     if key not in seen:
         try:

@@ -10,7 +10,7 @@ from crossner_core.formats import format_ids
 from pages import shell
 from pages.components.lazy_download import download_problem, lazy_download
 from pages.components.marked_text import as_text
-from pages.data_exchange import format_choice, remember_skipped, skipped_last_time, suffixes
+from pages.data_exchange import format_choice, remember_skipped, skipped_last_time, suffixes, type_map_choice
 from workbench import datasets, domains
 from workbench.actors import Actor
 from workbench.datasets import SPLITS, DatasetView
@@ -81,6 +81,7 @@ def _new(actor: Actor) -> None:
         domain = second.selectbox("Domain", names, format_func=lambda one: one or "none: the types found in the files")
         with third:
             format = format_choice(f"data:set-format:{turn}")
+            options = type_map_choice(f"data:set-type-map:{turn}")
         files = {}
         for column, split in zip(st.columns(3), SPLITS, strict=True):
             files[split] = column.file_uploader(_SPLIT_WORDS[split], type=suffixes(), key=f"data:set-{split}:{turn}")
@@ -97,6 +98,7 @@ def _new(actor: Actor) -> None:
                 domain=domain or None,
                 format=format,
                 skip_bad=skip_bad,
+                options=options,
             )
             _finish(made)
 

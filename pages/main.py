@@ -51,7 +51,11 @@ SECTIONS: dict[str, tuple[Screen, ...]] = {
         Screen("coverage", "Coverage", _OVERSEERS),
         Screen("overlap", "Overlap", _OVERSEERS),
     ),
-    "Model": (Screen("adaptation", "Adaptation", _OVERSEERS),),
+    "Model": (
+        Screen("adaptation", "Adaptation", _OVERSEERS),
+        Screen("studies", "Studies", _OVERSEERS),
+        Screen("encoders", "Encoders", _OVERSEERS),
+    ),
     "Admin": (Screen("people", "People", ("admin",)), Screen("campaigns", "Campaigns", ("admin",))),
     "You": (Screen("account", "My account", ROLES),),
 }

@@ -6,14 +6,14 @@ import pandas as pd
 import streamlit as st
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.training.recipe import Recipe
+from crossner_core.training.recipe import Recipe, effective
 from pages import shell
-from pages.components.charts import setting_name
 from pages.components.marked_text import as_text
 from pages.recipe_form import recipe_inputs
-from workbench import adaptation, datasets, jobs
+from workbench import adaptation, datasets, encoders, jobs
 from workbench.actors import Actor
 from workbench.adaptation import RunDetail, RunView, SnapshotView
+from workbench.recipe_names import architecture_name, encoder_name, other_than_default, setting_name
 from workbench.views import CampaignView
 
 _STATE_WORDS = {
@@ -52,16 +52,19 @@ def train_view(actor: Actor, campaign: CampaignView) -> None:
     for line in snapshot.notes:
         st.caption(as_text(line))
     sources = tuple(one.name for one in datasets.list_datasets(shell.store(), actor))
-    with st.form("recipe"):
+    with st.container(border=True):
         st.markdown("**Recipe**")
-        values = recipe_inputs("recipe", sources)
+        values = recipe_inputs("recipe", sources, encoders.encoder_names(shell.store(), actor))
+        if "source" in values and not sources:
+            st.caption("No data set is here yet to be the source corpus; import one by command:")
+            st.code(f"workbench import FOLDER --dataset {values['source']}", language=None)
         st.markdown("**Few-shot curve**")
         left, right = st.columns(2)
         sizes = left.text_input("Sizes", value=", ".join(map(str, _default_sizes(snapshot))), key="curve-sizes")
         seeds = right.text_input("Seeds", value=", ".join(map(str, adaptation.SEEDS)), key="curve-seeds")
         with st.container(horizontal=True):
-            one = st.form_submit_button("Start one run", type="primary")
-            many = st.form_submit_button("Start the curve")
+            one = st.button("Start one run", type="primary")
+            many = st.button("Start the curve")
     if one or many:
         recipe = Recipe.from_dict(values)
         if one:
@@ -158,7 +161,8 @@ def runs_table(runs: tuple[RunView, ...]) -> pd.DataFrame:
                 "state": _STATE_WORDS[run.state],
                 "progress": run.progress if run.state == "running" else float(run.state == "done"),
                 "setting": setting_name(run.recipe["setting"]),
-                "encoder": run.recipe["encoder"],
+                "architecture": architecture_name(run.recipe["architecture"]),
+                "encoder": encoder_name(run.recipe["encoder"]),
                 "sentences": run.size,
                 "seed": run.seed,
                 "dev F1": None if run.dev_f1 is None else round(100 * run.dev_f1, 1),
@@ -174,8 +178,7 @@ def runs_table(runs: tuple[RunView, ...]) -> pd.DataFrame:
 def _one_run(actor: Actor, campaign: CampaignView, detail: RunDetail) -> None:
     run = detail.run
     st.markdown(f"**{as_text(run.title)}** — {_STATE_WORDS[run.state]}")
-    where = f"snapshot {run.snapshot}" if run.snapshot else f"data set {run.dataset}"
-    st.caption(as_text(f"Trains on {run.size} gold sentences of {where}."))
+    st.caption(as_text(_trained_on(run)))
     if run.error:
         st.error(as_text(run.error))
     if run.state == "running":
@@ -195,7 +198,19 @@ def _one_run(actor: Actor, campaign: CampaignView, detail: RunDetail) -> None:
         with st.expander("Log", expanded=run.state in ("running", "failed")):
             st.code("\n".join(reversed(lines)), language=None, height=240)
     with st.expander("Recipe"):
-        st.json(dict(run.recipe))
+        st.json(effective(run.recipe))
+
+
+def _trained_on(run: RunView) -> str:
+    """Say in full what a run's numbers were trained on."""
+    recipe = effective(run.recipe)
+    which = "" if run.is_whole else " drawn by the seed"
+    where = f"snapshot {run.snapshot}" if run.snapshot else f"data set {run.dataset}"
+    source = f", with the source corpus {recipe['source']}" if "source" in recipe else ""
+    changed = other_than_default(Recipe, recipe)
+    return f"Trained on {run.size} gold sentences{which} of {where}{source}; encoder {run.recipe['encoder']}. " + (
+        f"Other than the defaults: {changed}." if changed else "All else as by default."
+    )
 
 
 def _actions(actor: Actor, campaign: CampaignView, run: RunView) -> None:

@@ -15,6 +15,7 @@ from pages.components.saved_figure import saved_figure
 from workbench import adaptation, curves
 from workbench.actors import Actor
 from workbench.adaptation import RunView
+from workbench.recipe_names import field_name, recipe_value
 from workbench.views import CampaignView
 
 _REFERENCE_SYSTEM = "BERT-base"
@@ -131,11 +132,17 @@ def compare_view(actor: Actor, campaign: CampaignView) -> None:
         st.dataframe(
             pd.DataFrame(
                 [
-                    {"field": name, f"run {first.id}": str(one), f"run {second.id}": str(two)}
+                    {
+                        "field": field_name(name),
+                        f"run {first.id}": recipe_value(name, one),
+                        f"run {second.id}": recipe_value(name, two),
+                    }
                     for name, (one, two) in comparison.recipe_changes.items()
                 ]
             ),
             hide_index=True,
+            height="content",
+            placeholder="–",
         )
 
 

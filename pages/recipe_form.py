@@ -1,68 +1,163 @@
-"""A form made from the recipe's own fields: what it asks, allows and explains comes from the dataclass."""
+"""Inputs made from the fields of an options dataclass: what they ask, allow and explain comes from the fields.
+
+They are plain widgets, not for `st.form`: which of them are shown follows from what the others say.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, fields
 from typing import Any
 
 import streamlit as st
 
+from crossner_core.errors import InvalidConfig
+from crossner_core.options.base import matters
 from crossner_core.training.recipe import Recipe
+from pages.components.marked_text import as_text
+from workbench.recipe_names import (
+    architecture_name,
+    field_name,
+    other_than_default,
+    setting_name,
+    setting_title,
+    value_name,
+)
 
-_SHOWN_FIRST = ("setting", "source", "encoder", "architecture", "seed", "max_epochs")
+_COLUMNS = 3
+_FIRST = ("architecture", "setting", "encoder", "source", "seed", "max_epochs")
 _GROUP_TITLES = {
     "model": "Model",
     "target": "Training on the target",
     "source": "Source domain",
     "machine": "Seed and machine",
 }
+_CHOICE_NAMES = {"architecture": architecture_name, "setting": setting_name}
 
 
-def recipe_inputs(key: str, sources: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Draw the inputs and return the recipe's values; `sources` are the data sets that can be a source corpus."""
-    specs = {spec.name: spec for spec in fields(Recipe)}
-    options: Mapping[str, tuple[str, ...]] = {"source": sources or (str(specs["source"].default),)}
-    values: dict[str, Any] = {}
-    columns = st.columns(3)
-    for number, name in enumerate(_SHOWN_FIRST):
-        with columns[number % 3]:
-            values[name] = _input(specs[name], key, options.get(name))
-    with st.expander("All settings"):
-        for group, title in _GROUP_TITLES.items():
-            rest = [spec for spec in specs.values() if spec.metadata["group"] == group and spec.name not in values]
-            if not rest:
-                continue
-            st.caption(title)
-            columns = st.columns(3)
-            for number, spec in enumerate(rest):
-                with columns[number % 3]:
-                    values[spec.name] = _input(spec, key, None)
+def recipe_inputs(
+    key: str, sources: Sequence[str] = (), encoders: Sequence[str] = (), *, without: Sequence[str] = ()
+) -> dict[str, Any]:
+    """Draw the inputs of a recipe; return the values of those that have an effect.
+
+    `sources` are the data sets that can be a source corpus, `encoders` those to offer (any other can be typed),
+    `without` the fields that are asked elsewhere.
+    """
+    offered: dict[str, Sequence[str]] = {"encoder": dict.fromkeys((Recipe.encoder, *encoders))}  # type: ignore[dict-item]
+    if sources:
+        offered["source"] = sources
+    first = [name for name in _FIRST if name not in without]
+    values = option_inputs(Recipe, key, only=first, choices=offered)
+    st.caption(as_text(f"{setting_title(values['setting'])}."))
+    rest = [spec for spec in fields(Recipe) if spec.name not in {*first, *without}]
+    for title, names in _sections(rest, values).items():
+        with st.expander(title, key=f"{key}-section-{title}"):
+            values |= option_inputs(Recipe, key, only=names, given=values)
+    changed = other_than_default(Recipe, values)
+    if changed:
+        st.caption(as_text(f"Other than the defaults: {changed}."))
     return values
 
 
-def _input(spec: Field[Any], key: str, options: tuple[str, ...] | None) -> Any:
-    label = spec.name.replace("_", " ")
-    shared: dict[str, Any] = {"help": spec.metadata["help"], "key": f"{key}-{spec.name}"}
-    choices = options or spec.metadata["choices"]
+def option_inputs(
+    config: type,
+    key: str,
+    *,
+    only: Sequence[str] | None = None,
+    choices: Mapping[str, Sequence[str]] | None = None,
+    free: Sequence[str] = ("encoder",),
+    given: Mapping[str, Any] | None = None,
+    whatever: bool = False,
+) -> dict[str, Any]:
+    """Draw an input for each field that has an effect beside the others' values; return plain values.
+
+    `only` names the fields to draw, in this order; `choices` what to offer for some, where those named in `free` take
+    other words too; `given` are values asked elsewhere; `whatever` draws fields without effect too. What a person set
+    is kept while the field is not shown. Raises InvalidConfig for numbers that are none.
+    """
+    specs = {spec.name: spec for spec in fields(config)}
+    standing = _standing(config, key, given or {})
+    names = specs if only is None else only
+    shown = [specs[name] for name in names if whatever or matters(specs[name], standing)]
+    asked: dict[str, Any] = {}
+    for at in range(0, len(shown), _COLUMNS):  # row by row: the tab key follows the order of drawing
+        for column, spec in zip(st.columns(_COLUMNS), shown[at : at + _COLUMNS], strict=False):
+            with column:
+                asked[spec.name] = _input(spec, f"{key}-{spec.name}", (choices or {}).get(spec.name), spec.name in free)
+    return asked
+
+
+def _standing(config: type, key: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what every field says now: what was given or typed before, the default where it has no effect."""
+    specs = fields(config)
+    values = {spec.name: st.session_state.get(f"{key}-{spec.name}", spec.default) for spec in specs} | dict(given)
+    for spec in specs:
+        if not matters(spec, values):
+            values[spec.name] = spec.default
+    return values
+
+
+def _sections(rest: Sequence[Field[Any]], values: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Sort fields by what they belong to: this architecture, this setting, else their group."""
+    own = {
+        "architecture": f"What {architecture_name(values['architecture'])} can be told",
+        "setting": f"What “{setting_name(values['setting'])}” can be told",
+    }
+    found: dict[str, list[str]] = {title: [] for title in (*own.values(), *_GROUP_TITLES.values())}
+    for spec in rest:
+        decides = spec.metadata["only"]
+        if all(values.get(name) in allowed for name, allowed in decides.items() if name in own):
+            part = next((own[name] for name in own if name in decides), _GROUP_TITLES[spec.metadata["group"]])
+            found[part].append(spec.name)
+    return {title: names for title, names in found.items() if names}
+
+
+def _input(spec: Field[Any], key: str, offered: Sequence[str] | None, is_free: bool) -> Any:
+    """Draw the input of one field; what it holds stays in the session when it is not drawn."""
+    label = _label(spec)
+    shared: dict[str, Any] = {"help": spec.metadata["help"], "key": key, "persist_state": "session"}
+    if isinstance(spec.default, tuple):
+        return _list_input(spec, label, offered, is_free, shared)
+    choices = tuple(offered or spec.metadata["choices"] or ())
     if choices:
         start = choices.index(spec.default) if spec.default in choices else 0
-        return st.selectbox(label, choices, index=start, **shared)
+        named = _CHOICE_NAMES.get(spec.name, field_name if offered is None else str)
+        return st.selectbox(
+            label, choices, index=start, format_func=named, accept_new_options=bool(offered) and is_free, **shared
+        )
     if isinstance(spec.default, bool):
-        return st.checkbox(label, value=spec.default, **shared)
+        return st.selectbox(label, (True, False), index=int(not spec.default), format_func=value_name, **shared)
     if isinstance(spec.default, int):
-        low, high = spec.metadata["min"], spec.metadata["max"]
-        return st.number_input(label, value=spec.default, min_value=int(low), max_value=int(high), step=1, **shared)
+        low, high = int(spec.metadata["min"]), int(spec.metadata["max"])
+        return st.number_input(label, value=spec.default, min_value=low, max_value=high, step=1, **shared)
     if isinstance(spec.default, float):
-        low, high = float(spec.metadata["min"]), float(spec.metadata["max"])
-        small = spec.default < 0.01
+        least, most = float(spec.metadata["min"]), float(spec.metadata["max"])
+        step = spec.default / 10 or 0.01
         return st.number_input(
-            label,
-            value=spec.default,
-            min_value=low,
-            max_value=high,
-            step=spec.default / 10 or 0.01,
-            format="%.1e" if small else "%.3f",
-            **shared,
+            label, value=spec.default, min_value=least, max_value=most, step=step, format="%.4g", **shared
         )
     return st.text_input(label, value=spec.default, **shared)
+
+
+def _label(spec: Field[Any]) -> str:
+    """Name a field; the id of the only architecture or setting that it is for need not stand before it."""
+    owners = (f"{id}_" for allowed in spec.metadata["only"].values() for id in allowed if isinstance(id, str))
+    short = next((spec.name.removeprefix(owner) for owner in owners if spec.name.startswith(owner)), spec.name)
+    return field_name(short).capitalize()
+
+
+def _list_input(
+    spec: Any, label: str, offered: Sequence[str] | None, is_free: bool, shared: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    if offered is not None:
+        default = spec.default or None  # None lets a page set the value it begins with
+        chosen = st.multiselect(label, tuple(offered), default=default, accept_new_options=is_free, **shared)
+        return tuple(chosen)
+    text = st.text_input(label, value=", ".join(map(value_name, spec.default)), **shared)
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    kind = type(spec.default[0]) if spec.default else str
+    try:
+        return tuple(kind(part) for part in parts)
+    except ValueError as error:
+        what = "whole numbers" if kind is int else "numbers"
+        raise InvalidConfig(f"{label} is {text!r}; write {what} with commas between, such as 10, 25, 40.") from error

@@ -18,10 +18,9 @@ from db.engine import Session, Store
 from db.training_tables import Run
 from workbench.access import enter
 from workbench.actors import Actor, fresh, require
+from workbench.recipe_names import MACHINE, field_name, recipe_name, value_name
 from workbench.snapshots import MAY_LOOK
 
-# These do not make another method of a recipe: seeds are what a curve averages over, the rest is where it was computed.
-_NOT_FAMILY = ("seed", "device", "precision")
 MEASURES = ("test", "dev")
 _MOST_EXTRA = 3
 
@@ -149,18 +148,20 @@ def compare(store: Store, actor: Actor, first: int, second: int) -> Comparison:
         f1=(a.f1, b.f1),
         strict_f1=(a.strict_iob2.f1, b.strict_iob2.f1),
         types=tuple(_differences(a, b)),
-        recipe_changes={
-            name: (one.recipe.get(name), two.recipe.get(name))
-            for name in sorted({*one.recipe, *two.recipe})
-            if one.recipe.get(name) != two.recipe.get(name)
-        },
+        recipe_changes=_recipe_changes(effective(one.recipe), effective(two.recipe)),
         note="" if same else f"They were measured on different {measured_on} sentences: the difference says little.",
     )
 
 
+def _recipe_changes(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """Return the fields in which two recipes differ; None where a field has no effect."""
+    names = dict.fromkeys([*one, *two])
+    return {name: (one.get(name), two.get(name)) for name in names if one.get(name) != two.get(name)}
+
+
 def recipe_family(recipe: Mapping[str, Any]) -> str:
     """Return a short name for a recipe whatever its seed and the machine it ran on."""
-    kept = {name: value for name, value in effective(recipe).items() if name not in _NOT_FAMILY}
+    kept = {name: value for name, value in effective(recipe).items() if name not in MACHINE}
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
 
 
@@ -206,8 +207,7 @@ def _title(run: Run) -> str:
     where = (
         f"snapshot {run.snapshot.hash[:8]}" if run.snapshot else f"data set {run.dataset.name}" if run.dataset else ""
     )
-    recipe = run.recipe
-    return f"{recipe['setting']} · {recipe['encoder']} · {recipe['architecture']} · {where}"
+    return f"{recipe_name(run.recipe)} · {where}"
 
 
 def _told_apart(found: Sequence[Series]) -> tuple[Series, ...]:
@@ -215,9 +215,9 @@ def _told_apart(found: Sequence[Series]) -> tuple[Series, ...]:
 
     def extra(one: Series) -> str:
         twins = [other.recipe for other in found if other.title == one.title]
-        names = sorted({name for recipe in twins for name in effective(recipe)} - {*_NOT_FAMILY})
+        names = sorted({name for recipe in twins for name in effective(recipe)} - {*MACHINE})
         differing = [name for name in names if len({json.dumps(recipe.get(name)) for recipe in twins}) > 1]
-        return "".join(f" · {name.replace('_', ' ')} {one.recipe.get(name)}" for name in differing[:_MOST_EXTRA])
+        return "".join(f" · {field_name(name)} {value_name(one.recipe.get(name))}" for name in differing[:_MOST_EXTRA])
 
     return tuple(replace(one, title=one.title + extra(one)) for one in found)
 

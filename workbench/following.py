@@ -1,4 +1,4 @@
-"""Train runs in this process and follow their logs, whoever trains them."""
+"""Train runs and do other jobs in this process and follow what they say, whoever does them."""
 
 from __future__ import annotations
 
@@ -52,6 +52,36 @@ def train_here(
     with store.read() as session:
         states = [run.state for run in (run_rows.get(session, run_id) for run_id in run_ids) if run is not None]
     return 0 if all(state == "done" for state in states) else 1
+
+
+def work_here(
+    store: Store, actor: Actor, settings: Settings, job_id: int, *, echo: Callable[[str], None] = print
+) -> int:
+    """Do a job without a run in this process, or watch the worker that took it; return 0 when it is done, else 1.
+
+    Interrupted, it goes back to the queue.
+    """
+    worker, ended, said = Worker(store, settings, job_ids=[job_id]), threading.Event(), ""
+    thread = threading.Thread(target=_work, args=(worker, ended), name="worker", daemon=True)
+    thread.start()
+    try:
+        while (job := jobs.get_job(store, actor, job_id)).state not in run_rows.FINAL:
+            if job.message not in ("", said):
+                said = job.message
+                echo(said)
+            others_work = job.state == "running" and jobs.worker_status(store).alive
+            if ended.is_set() and not others_work:
+                # The job of a worker that died can be taken up again once its lease is over.
+                ended.clear()
+                worker = Worker(store, settings, job_ids=[job_id])
+                thread = threading.Thread(target=_work, args=(worker, ended), name="worker", daemon=True)
+                thread.start()
+            time.sleep(_POLL_SECONDS)
+        echo(f"job {job.id} {job.state}: {job.error or job.message}")
+        return 0 if job.state == "done" else 1
+    finally:
+        worker.stop()
+        thread.join()
 
 
 def _work(worker: Worker, ended: threading.Event) -> None:

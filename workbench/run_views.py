@@ -9,6 +9,7 @@ from typing import Any
 
 from db.training_tables import Job, Run, RunEvent
 from workbench.curves import recipe_family
+from workbench.recipe_names import recipe_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class RunView:
     @property
     def title(self) -> str:
         """Name the run in a few words."""
-        return f"run {self.id} · {self.recipe['setting']} · {self.size} sentences · seed {self.seed}"
+        return f"run {self.id} · {recipe_name(self.recipe)} · {self.size} sentences · seed {self.seed}"
 
 
 @dataclass(frozen=True, slots=True)

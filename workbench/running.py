@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,6 @@ from workbench.training_data import for_run
 if TYPE_CHECKING:
     from crossner_core.encoders import Encoder
     from crossner_core.training.events import RunResult, TrainEvent
-    from crossner_core.training.recipe import Recipe
 
 log = logging.getLogger(__name__)
 
@@ -47,13 +46,23 @@ class Workplace:
         """The folder of a run's checkpoint and resumable state."""
         return self.checkpoints / f"run-{run_id}"
 
+    @property
+    def library(self) -> Path:
+        """The folder of the encoders that were pre-trained here, each in a folder of its name."""
+        return self.checkpoints.parent / "encoders"
+
+    @property
+    def experiments(self) -> Path:
+        """The folder of the cells of studies, and of what was made of them."""
+        return self.checkpoints.parent / "experiments"
+
     def encoder(self, name: str) -> Encoder:
         """Load an encoder, or take the one loaded for the job before."""
         from crossner_core.encoders import load_encoder
 
         if name not in self.encoders:
             self.encoders.clear()
-            self.encoders[name] = load_encoder(name)
+            self.encoders[name] = load_encoder(name, self.library)
         return self.encoders[name]
 
 
@@ -77,15 +86,17 @@ def run_job(place: Workplace, lease: Lease) -> None:
 
 def train_run(place: Workplace, lease: Lease) -> None:
     """Train the job's run from where it stands, log its events, and keep its scores and checkpoint."""
+    from crossner_core.adaptation.transfer import setting
     from crossner_core.training.loop import train
 
     run_id = lease.job.run_id
     assert run_id is not None, "a job of kind run has a run"
     with place.store.read() as session:
         recipe, data = for_run(session, run_id)
-    _require_space(place.checkpoints)
+    require_space(place.checkpoints)
     encoder = place.encoder(recipe.encoder)
-    writer = _Log(place, lease, run_id, recipe)
+    phases = [(stage.phase, stage.epochs) for stage in setting(recipe.setting).plan(recipe, data)]
+    writer = _Log(place, lease, run_id, phases)
     if lease.job.attempts > 1:
         writer.say(f"Attempt {lease.job.attempts} of {lease.job.max_attempts}: the worker before this one stopped.")
     start = partial(
@@ -213,6 +224,13 @@ def score_pool(place: Workplace, lease: Lease) -> None:
     _end(place, lease, f"Run {run_id} found {count} entities in {len(pool)} sentences{begun}.")
 
 
+def pretrain_encoder(place: Workplace, lease: Lease) -> None:
+    """Pre-train an encoder and put it into the library."""
+    from workbench.pretraining import pretrain
+
+    pretrain(place, lease)
+
+
 def checkpoint_folder(run: Run, checkpoints: Path) -> Path:
     """Return the folder of a run's checkpoint; raise CheckpointError where it is gone."""
     if run.checkpoint is None:
@@ -255,12 +273,9 @@ def _fail(place: Workplace, lease: Lease, error: str) -> None:
 class _Log:
     """Writes a run's events and keeps its job's progress."""
 
-    def __init__(self, place: Workplace, lease: Lease, run_id: int, recipe: Recipe) -> None:
+    def __init__(self, place: Workplace, lease: Lease, run_id: int, phases: Sequence[tuple[str, int]]) -> None:
         self.place, self.lease, self.run_id = place, lease, run_id
-        self.source_epochs = recipe.source_epochs
-        # Half of the bar is the source stage where there is one; joint training counts the source's epochs.
-        self.source_share = 0.0 if recipe.setting in ("direct", "joint") else 0.5
-        self.total = recipe.source_epochs if recipe.setting == "joint" else recipe.max_epochs
+        self.phases = list(phases)  # each with its epochs, in order; each has the same share of the bar
         self.best: float | None = None
         self.is_first = True
 
@@ -290,9 +305,9 @@ class _Log:
             run_rows.add_event(session, self.run_id, _line(message))
 
     def _progress(self, event: TrainEvent) -> float:
-        if event.phase == "source":
-            return self.source_share * min(1.0, max(event.epoch - 1, 0) / self.source_epochs)
-        return self.source_share + (1 - self.source_share) * min(1.0, max(event.epoch - 1, 0) / self.total)
+        names = [name for name, _ in self.phases]
+        at = names.index(event.phase) if event.phase in names else len(names) - 1
+        return (at + min(1.0, max(event.epoch - 1, 0) / self.phases[at][1])) / len(names)
 
     def _message(self, event: TrainEvent) -> str:
         parts = [event.phase, f"epoch {event.epoch}", f"step {event.step}"]
@@ -313,7 +328,8 @@ def _summary(result: RunResult) -> str:
     return " · ".join(parts)
 
 
-def _require_space(folder: Path) -> None:
+def require_space(folder: Path) -> None:
+    """Raise StorageError unless there is room for a run."""
     folder.mkdir(parents=True, exist_ok=True)
     free = shutil.disk_usage(folder).free
     if free < LEAST_FREE_BYTES:
@@ -334,4 +350,18 @@ def _finite(value: Any) -> Any:
     return value
 
 
-_HANDLERS = {"run": train_run, "preannotate": preannotate_campaign, "score_pool": score_pool}
+def study_cells(place: Workplace, lease: Lease) -> None:
+    """Train the cells of a study that have no result yet, and make its tables."""
+    from workbench.studies import work_through
+
+    require_space(place.experiments)
+    _end(place, lease, work_through(lease, place.experiments))
+
+
+_HANDLERS = {
+    "run": train_run,
+    "preannotate": preannotate_campaign,
+    "score_pool": score_pool,
+    "pretrain": pretrain_encoder,
+    "study": study_cells,
+}

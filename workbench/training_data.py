@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crossner_core.adaptation.transfer import needs_source
+from crossner_core.adaptation.transfer import needs_source, needs_unlabelled
 from crossner_core.errors import NotFound
 from crossner_core.experiments.few_shot import nested_subsets
-from crossner_core.schema import LabelledSentence
+from crossner_core.schema import LabelledSentence, Sentence
 from crossner_core.training.recipe import Recipe
-from db import campaign_rows, dataset_rows, run_rows
+from db import campaign_rows, dataset_rows, layer_rows, run_rows
 from db.engine import Session
 from db.training_tables import Dataset, Run
 from workbench import frozen
 from workbench.campaign_settings import domain_of
 from workbench.domains import find_domain
 from workbench.snapshots import content_of
+from workbench.values import sentence_of
 
 if TYPE_CHECKING:
     from crossner_core.training.data import TrainingData
@@ -38,6 +39,7 @@ def for_run(session: Session, run_id: int) -> tuple[Recipe, TrainingData]:
         assert run.dataset is not None
         parts = dataset_parts(session, run.dataset)
         types, name, train = run.dataset.types, dataset_hash(run.dataset), parts["train"]
+    whole = train
     if run.size is not None:
         train = subset(train, run.size, run.order_seed or 0)
     source = source_parts(session, recipe) if needs_source(recipe.setting) else {}
@@ -50,7 +52,24 @@ def for_run(session: Session, run_id: int) -> tuple[Recipe, TrainingData]:
         source_train=source.get("train", ()),
         source_dev=source.get("dev", ()),
         snapshot=name,
+        unlabelled=_unlabelled(session, run, whole, parts) if needs_unlabelled(recipe.setting) else (),
     )
+
+
+def _unlabelled(session: Session, run: Run, whole: tuple[LabelledSentence, ...], parts: Parts) -> tuple[Sentence, ...]:
+    """Return bare target sentences: the campaign's pool outside the snapshot, and what a subset leaves of training.
+
+    It is what the snapshot lacks, in an order of its own, and not what has no gold or comes next today: a run that
+    goes on tomorrow finds the same. Dev and test sentences stay out, with or without gold.
+    """
+    found = [item.sentence for item in whole] if run.size is not None else []
+    if run.snapshot is not None:
+        rows = layer_rows.sentences(session, run.snapshot.campaign_id)
+        found += [sentence_of(row) for row in rows if row.split == "pool"]
+    train = subset(whole, run.size, run.order_seed or 0) if run.size is not None else whole
+    known = {item.sentence.content_hash for item in (*train, *parts["dev"], *parts["test"])}
+    by_hash = {sentence.content_hash: sentence for sentence in found}
+    return tuple(by_hash[name] for name in sorted(by_hash.keys() - known))
 
 
 def _parents(session: Session, run: Run) -> dict[str, str]:

@@ -12,14 +12,9 @@ from crossner_core.evaluation.coverage import Coverage
 from crossner_core.experiments.published import TRAIN_SENTENCES, Published
 from pages.components.palette import entity_colour, mark_colours
 from workbench.curves import Series, TypeRow
+from workbench.recipe_names import setting_name
 
-_SETTING_NAMES = {"direct": "direct", "pretrain_finetune": "pretrain, then fine-tune", "joint": "joint"}
 _BAND_OPACITY = 0.15
-
-
-def setting_name(setting: str) -> str:
-    """Name a transfer setting as people read it."""
-    return _SETTING_NAMES.get(setting, setting)
 
 
 def _layout(figure: go.Figure, *, height: int, **more: object) -> go.Figure:
@@ -78,7 +73,7 @@ def few_shot_figure(series: Sequence[Series], published: Sequence[Published]) ->
         )
     figure.update_xaxes(title="gold sentences trained on", rangemode="tozero")
     figure.update_yaxes(title="entity F1 on test, %", rangemode="tozero")
-    return _layout(figure, height=420)
+    return _layout(figure, height=360 + 20 * (len(series) + len(published)))  # the legend has a line for each
 
 
 _SYMBOLS = ("diamond-open", "square-open", "triangle-up-open", "circle-open")

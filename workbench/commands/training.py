@@ -10,7 +10,7 @@ import typer
 from crossner_core.training.recipe import Recipe
 from workbench.commands import common
 from workbench.commands.common import CampaignName, MaybeCampaign, MaybeDataset
-from workbench.commands.recipe_options import takes_recipe
+from workbench.commands.recipe_options import GroupedCommand, takes_recipe
 
 Snapshot = Annotated[str | None, typer.Option(help="Beginning of a snapshot's hash. Default: freeze the gold now.")]
 Wait = Annotated[
@@ -21,8 +21,8 @@ Wait = Annotated[
 def add_to(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command()(snapshot)
-    app.command()(run)
-    app.command("few-shot")(few_shot)
+    app.command(cls=GroupedCommand)(run)
+    app.command("few-shot", cls=GroupedCommand)(few_shot)
     app.command()(runs)
     app.command()(curve)
     app.command()(cancel)
@@ -91,6 +91,7 @@ def runs(
     """List runs, newest first."""
     from workbench import adaptation
     from workbench import datasets as sets
+    from workbench.recipe_names import architecture_name, encoder_name, setting_name
 
     store, actor = common.PLACE.store, common.PLACE.actor
     campaign_id = common.find_campaign(campaign).id if campaign else None
@@ -102,7 +103,9 @@ def runs(
             one.state,
             f"{100 * one.progress:.0f} %",
             one.snapshot[:12] if one.snapshot else one.dataset,
-            one.recipe["setting"],
+            setting_name(one.recipe["setting"]),
+            architecture_name(one.recipe["architecture"]),
+            encoder_name(one.recipe["encoder"]),
             one.size,
             one.seed,
             common.percent(one.dev_f1),
@@ -111,7 +114,8 @@ def runs(
         )
         for one in found
     ]
-    common.table(rows, ("run", "state", "done", "on", "setting", "size", "seed", "dev F1", "test F1", "says"))
+    head = ("run", "state", "done", "on", "setting", "architecture", "encoder", "size", "seed", "dev F1", "test F1")
+    common.table(rows, (*head, "says"))
 
 
 def curve(

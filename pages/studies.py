@@ -1,0 +1,42 @@
+"""Studies: the papers' tables with our encoder and data, and starting one."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages import model_runs, shell, studies_start, studies_views
+from pages.components.marked_text import as_text
+from workbench import studies
+from workbench.access import KEEPERS
+
+_HELP = """
+A **study** is a table or a curve of one of the papers: many trainings (*cells*), each a recipe on a corpus with a seed.
+Each cell is trained once and kept; a study that was stopped goes on where it stood, and studies share their cells.
+
+**Results.** Mean over the seeds ± one standard deviation. Below it in brackets what the paper published, and how far we
+are from it: published figures come from the paper's encoder, not yours. *What was trained* says on which corpora, with
+which encoder, seeds and recipe, and on which machine.
+
+**Run** queues the study for the worker. It reads the corpora from the data folder (`CROSSNER_DATA`), a folder for each
+with train, dev and test files. A study keeps a worker busy for its whole length; start a second `workbench worker` if
+runs are not to wait for it. The same by command: `workbench study run STUDY`.
+"""
+
+actor = shell.signed_in("expert", "researcher", "admin")
+shell.header("Studies", "What do the papers' tables look like with our encoder and data?", help=_HELP)
+with shell.shown_errors():
+    found = studies.list_studies(shell.store(), actor)
+    if any(one.is_under_way for one in found):
+        model_runs.worker_line()
+    chosen = studies_views.choose(found)
+    st.markdown(f"#### {as_text(chosen.title)}")
+    st.caption(as_text(f"{chosen.question} {chosen.reference}"))
+    studies_views.job_line(actor, chosen)
+    views = ["Results", *(["Run"] if actor.role in KEEPERS else [])]
+    view = st.segmented_control(
+        "View", views, default="Results", key="study:view", required=True, label_visibility="collapsed"
+    )
+    if view == "Run":
+        studies_start.start_view(actor, chosen)
+    else:
+        studies_views.results_view(actor, chosen)

@@ -1,0 +1,64 @@
+"""Starting a study: corpora, seeds, encoders, what it asks itself, and recipe fields to change."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from typing import Any
+
+import streamlit as st
+
+from crossner_core.training.recipe import Recipe
+from pages import shell
+from pages.components.marked_text import as_text
+from pages.recipe_form import option_inputs
+from workbench import encoders, studies
+from workbench.actors import Actor
+from workbench.recipe_names import field_name
+from workbench.studies import StudyView
+
+_COMMON = ("corpora", "seeds", "encoders")
+_DECIDED = ("seed", "encoder")  # the study's own seeds and encoders stand for these
+
+
+def start_view(actor: Actor, one: StudyView) -> None:
+    """Draw what can be chosen, how many trainings that is, and the button."""
+    options = studies.choices(shell.store(), actor, one.id)
+    if options.data is None:
+        st.info("No data folder is set. Set CROSSNER_DATA to the folder of the corpora and start the workbench anew:")
+        st.code("CROSSNER_DATA=/path/to/corpora workbench up", language=None)
+        return
+    if not options.there:
+        st.info(as_text(f"There is no corpus in {options.data}. Each is a folder with train, dev and test files."))
+        return
+    absent = f" Of the study's own, {', '.join(options.absent)} are not there." if options.absent else ""
+    st.caption(as_text(f"Corpora are read from {options.data}.{absent}"))
+    key = f"study-{one.id}"
+    st.session_state.setdefault(f"{key}-corpora", [id for id in options.usual if id in options.there])
+    own = [spec.name for spec in fields(options.config) if spec.name not in _COMMON and spec.default is not MISSING]
+    with st.container(border=True):
+        offered = {"corpora": options.there, "encoders": encoders.encoder_names(shell.store(), actor)}
+        values = option_inputs(options.config, key, only=_COMMON, choices=offered, free=("encoders",))
+        if own:
+            values |= option_inputs(options.config, key, only=own, given=values)
+        values["recipe"] = _changes(key)
+        count = studies.count_cells(shell.store(), actor, one.id, values)
+        st.caption(f"{count:,} trainings. Those that have their result already are not trained again.")
+        pressed = st.button("Start this study", type="primary", disabled=one.is_under_way)
+    if pressed:
+        job_id, is_new = studies.start_study(shell.store(), actor, one.id, values)
+        said = "waits for the worker" if is_new else "is under way already"
+        shell.note(f"The study {said} (job {job_id}).")
+        st.rerun()
+
+
+def _changes(key: str) -> dict[str, Any]:
+    names = [spec.name for spec in fields(Recipe) if spec.name not in _DECIDED]
+    chosen = st.multiselect(
+        "Recipe fields to change",
+        names,
+        format_func=field_name,
+        key=f"{key}:fields",
+        persist_state="session",
+        placeholder="None: every training as the study has it",
+    )
+    return option_inputs(Recipe, f"{key}-recipe", only=chosen, whatever=True)

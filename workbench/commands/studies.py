@@ -1,0 +1,109 @@
+"""Commands of studies: list, run, show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from workbench.commands import common
+from workbench.commands.recipe_options import GroupedCommand, takes_changes
+
+app = typer.Typer(help="The papers' tables with our encoder and data.", no_args_is_help=True)
+
+StudyName = Annotated[str, typer.Argument(help="Study, by its id; see workbench study list.")]
+
+
+@app.command("list")
+def list_studies() -> None:
+    """List the studies and how far each is."""
+    from workbench import studies
+
+    rows = []
+    for one in studies.list_studies(common.PLACE.store, common.PLACE.actor):
+        cells = f"{one.done} of {one.total}" if one.result else "–"
+        state = one.job.state if one.job else "–"
+        rows.append((one.id, cells, state, one.result.made_at if one.result else "–", one.title))
+    common.table(rows, ("study", "cells", "job", "made", "title"))
+
+
+@takes_changes
+def run(
+    changes: dict[str, Any],
+    study: StudyName,
+    corpora: Annotated[str, typer.Option(help="Corpora, with commas between. Default: the study's own.")] = "",
+    seeds: Annotated[str, typer.Option(help="Seeds to average over, with commas between.")] = "555,666,777",
+    encoders: Annotated[
+        list[str] | None,
+        typer.Option("--encoders", help="An encoder as LABEL=NAME, or a name; may be given more than once."),
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option("--option", help="What else this study can be told, as NAME=VALUE; may be given more than once."),
+    ] = None,
+    data: Annotated[Path | None, typer.Option(help="Folder of the corpora. Default: $CROSSNER_DATA")] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Train in this process, else queue it for a worker.")] = False,
+) -> int:
+    """Train a study's cells that have no result yet, and make its tables and figure."""
+    from workbench import studies
+    from workbench.following import work_here
+    from workbench.jobs import worker_status
+
+    values: dict[str, Any] = {
+        "corpora": [part.strip() for part in corpora.split(",") if part.strip()],
+        "seeds": list(common.numbers(seeds, "--seeds")),
+        "encoders": encoders or [],
+        "recipe": changes,
+        **_own_options(study, options or []),
+    }
+    store, actor = common.PLACE.store, common.PLACE.actor
+    job_id, is_new = studies.start_study(store, actor, study, values, data=data)
+    typer.echo(f"Study {study}: job {job_id} {'is queued' if is_new else 'waits or runs already'}.")
+    if not wait:
+        typer.echo(worker_status(store).sentence)
+        return 0
+    code = work_here(store, actor, common.PLACE.settings, job_id, echo=typer.echo)
+    if code == 0:
+        show(study)
+    return code
+
+
+app.command(cls=GroupedCommand)(run)
+
+
+@app.command()
+def show(
+    study: StudyName,
+    to: Annotated[str, typer.Option(help="markdown, csv or latex.")] = "markdown",
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
+    ] = None,
+) -> None:
+    """Print a study's tables."""
+    from workbench import studies
+
+    names = {"markdown": "table.md", "csv": "table.csv", "latex": "table.tex"}
+    if to not in names:
+        common.refuse(f"--to is {to!r}; choose one of {', '.join(names)}.")
+    common.write_out(studies.study_file(common.PLACE.store, common.PLACE.actor, study, names[to]), output)
+
+
+def _own_options(study: str, given: list[str]) -> dict[str, Any]:
+    """Read NAME=VALUE as JSON where it is some, lists with commas between too, else as text."""
+    import json
+
+    from workbench import studies
+
+    found: dict[str, Any] = {}
+    kinds = studies.option_kinds(study)
+    for text in given:
+        name, sign, value = text.partition("=")
+        if not sign or name not in kinds:
+            common.refuse(f"--option is {text!r}; give NAME=VALUE with one of {', '.join(kinds) or 'none'} as NAME.")
+        text = f"[{value}]" if kinds[name] is tuple and not value.startswith("[") else value
+        try:
+            found[name] = json.loads(text)
+        except ValueError:
+            found[name] = [part.strip() for part in value.split(",")] if kinds[name] is tuple else value
+    return found

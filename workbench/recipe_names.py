@@ -1,0 +1,82 @@
+"""A recipe in words: its architecture and setting by their titles, what is not the default, what has no effect."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from crossner_core.adaptation.transfer import setting, setting_ids
+from crossner_core.models.registry import architecture_ids, architecture_title
+from crossner_core.options.base import matters
+from crossner_core.training.recipe import Recipe, effective
+
+MACHINE = tuple(spec.name for spec in fields(Recipe) if spec.metadata["group"] == "machine")
+"""Fields that say where and with which seed, not what: seed, device, number format, memory."""
+_NAMED = ("architecture", "setting", "encoder", "source", *MACHINE)
+
+
+def architecture_name(id: str) -> str:
+    """Name an architecture as people read it; one that is no longer known by its id."""
+    return architecture_title(id) if id in architecture_ids() else id
+
+
+def setting_title(id: str) -> str:
+    """Name a transfer setting and say what it does; one that is no longer known by its id."""
+    return setting(id).title if id in setting_ids() else id
+
+
+def setting_name(id: str) -> str:
+    """Name a transfer setting in short."""
+    return setting_title(id).split(":")[0]
+
+
+def encoder_name(encoder: str) -> str:
+    """Name an encoder in short: of a folder its last part."""
+    return encoder.rstrip("/").rsplit("/", 1)[-1] if encoder.startswith(("/", ".", "~")) else encoder
+
+
+def recipe_name(recipe: Mapping[str, Any]) -> str:
+    """Name what decides a method: setting, source, architecture and encoder."""
+    source = f" from {recipe['source']}" if "source" in effective(recipe) and recipe.get("source") else ""
+    return (
+        f"{setting_name(recipe['setting'])}{source} · {architecture_name(recipe['architecture'])} · "
+        f"{encoder_name(recipe['encoder'])}"
+    )
+
+
+def field_name(name: str) -> str:
+    """Name a field as people read it."""
+    return name.replace("_", " ")
+
+
+def value_name(value: Any) -> str:
+    """Write a field's value as people read it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def recipe_value(name: str, value: Any) -> str | None:
+    """Write the value of one field of a recipe, architecture and setting by their names; None stays None."""
+    named = {"architecture": architecture_name, "setting": setting_name}.get(name, value_name)
+    return None if value is None else named(value)
+
+
+def other_than_default(config: type, values: Mapping[str, Any], *, leave: Sequence[str] = _NAMED) -> str:
+    """Name the values that are not the defaults, but for the fields to `leave` out."""
+    defaults = {spec.name: spec.default for spec in fields(config)}
+    changed = (name for name, value in values.items() if name not in leave and value != defaults.get(name))
+    return ", ".join(f"{field_name(name)} {recipe_value(name, values[name])}" for name in changed)
+
+
+def without_effect(values: Mapping[str, Any], given: Sequence[str]) -> list[str]:
+    """Say of each field of a recipe that was given, and has no effect beside the other values, why."""
+    found = []
+    for spec in fields(Recipe):
+        if spec.name not in given or matters(spec, values):
+            continue
+        decides = spec.metadata["only"].items()
+        why = [f"{name} {values[name]}" for name, allowed in decides if values[name] not in allowed]
+        found.append(f"{spec.name} has no effect with {' and '.join(why)}.")
+    return found

@@ -1,0 +1,242 @@
+"""Studies in the app: which there are, what is known of each, and running one by the worker."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crossner_core.errors import BadInput, InvalidConfig, NotFound, WorkbenchError
+from crossner_core.experiments.corpora import corpus_ids
+from crossner_core.experiments.results import StudyResult, read_study, study_folder
+from crossner_core.experiments.study import Study, StudyConfig, run_study, study, study_ids
+from db import job_rows
+from db.engine import Store
+from workbench.access import KEEPERS, OVERSEERS
+from workbench.actors import Actor, fresh, require
+from workbench.jobs import JobView, view
+from workbench.settings import settings_of
+
+if TYPE_CHECKING:
+    from workbench.lease import Lease
+
+KIND = "study"
+ASKED_OF_ALL = ("corpora", "seeds", "encoders", "recipe")
+FILES = ("table.md", "table.csv", "table.tex")
+# A study takes hours: the runs that a person waits for go before it.
+PRIORITY = 30
+_MOST_JOBS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class StudyView:
+    """A study, what was made of it here (None: nothing yet), and the newest job that runs or ran it.
+
+    `problem` says why its results cannot be read.
+    """
+
+    id: str
+    title: str
+    question: str
+    reference: str
+    result: StudyResult | None
+    job: JobView | None
+    problem: str = ""
+
+    @property
+    def done(self) -> int:
+        """Cells that have their result."""
+        return len(self.result.cells) if self.result else 0
+
+    @property
+    def total(self) -> int:
+        """Cells that the tables are to be made of; 0 before the first run."""
+        return self.done + len(self.result.missing) if self.result else 0
+
+    @property
+    def is_under_way(self) -> bool:
+        """Say whether a job waits or runs."""
+        return self.job is not None and self.job.state in ("queued", "running")
+
+
+@dataclass(frozen=True, slots=True)
+class StudyChoices:
+    """What a study can be told here: its own `usual` corpora, those that are `there`, the fields of its config."""
+
+    data: Path | None
+    usual: tuple[str, ...]
+    there: tuple[str, ...]
+    config: type[StudyConfig]
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Usual corpora that are not there."""
+        return tuple(id for id in self.usual if id not in self.there)
+
+
+def list_studies(store: Store, actor: Actor) -> tuple[StudyView, ...]:
+    """Return all studies: those with results first, then those under way, by title."""
+    newest = _newest_jobs(store, actor)
+    out = settings_of(store).experiments
+    found = [_view(study(id), out, newest.get(id)) for id in study_ids()]
+    return tuple(sorted(found, key=lambda one: (one.result is None, one.job is None, one.title)))
+
+
+def get_study(store: Store, actor: Actor, id: str) -> StudyView:
+    """Return one study; raise NotFound naming those there are."""
+    newest = _newest_jobs(store, actor)
+    return _view(_known(id), settings_of(store).experiments, newest.get(id))
+
+
+def study_file(store: Store, actor: Actor, id: str, name: str) -> bytes:
+    """Return a study's table as it was written: one of FILES; raise NotFound where there is none."""
+    _admit(store, actor, *OVERSEERS)
+    if name not in FILES:
+        raise NotFound(f"A study has no file {name!r}; there are {', '.join(FILES)}.")
+    path = study_folder(settings_of(store).experiments, _known(id).id) / name
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise NotFound(f"There is no {name} of the study {id!r} yet; run it first.") from error
+
+
+def choices(store: Store, actor: Actor, id: str) -> StudyChoices:
+    """Return what the study can be run on here."""
+    _admit(store, actor, *OVERSEERS)
+    settings = settings_of(store)
+    there = corpus_ids(settings.data) if settings.data is not None else ()
+    known = _known(id)
+    return StudyChoices(settings.data, known.corpora, there, known.config)
+
+
+def option_kinds(id: str) -> dict[str, type]:
+    """Return what the study can be told besides corpora, seeds, encoders and recipe, with the types."""
+    hints = typing.get_type_hints(_known(id).config)
+    return {name: typing.get_origin(hint) or hint for name, hint in hints.items() if name not in ASKED_OF_ALL}
+
+
+def count_cells(store: Store, actor: Actor, id: str, values: Mapping[str, Any]) -> int:
+    """Return how many trainings a study is made of with these values; those done before are among them."""
+    options = choices(store, actor, id)
+    known = _known(id)
+    config = known.config.from_dict(values)
+    corpora = config.corpora or tuple(one for one in known.corpora if one in options.there)
+    return len(set(known.cells(replace(config, corpora=corpora))))
+
+
+def start_study(
+    store: Store, actor: Actor, id: str, values: Mapping[str, Any], *, data: Path | None = None
+) -> tuple[int, bool]:
+    """Queue a study; return the job's id, and whether it is a new one: a study is never queued twice.
+
+    `values` are fields of the study's config. Cells trained before are not trained again. `data` replaces the data
+    folder of the settings. Raises InvalidConfig for a value out of range, BadInput for corpora that are not there.
+    """
+    require(actor, *KEEPERS)
+    settings = settings_of(store)
+    folder = _data_folder(data or settings.data)
+    known = _known(id)
+    config = known.config.from_dict(values)
+    _require_corpora(known, config, folder)
+    with store.write() as session:
+        fresh(session, actor, *KEEPERS)
+        for job in job_rows.recent(session, kinds=(KIND,), limit=_MOST_JOBS):
+            if job.state in ("queued", "running") and job.payload["study"] == id:
+                return job.id, False
+        payload = {"study": id, "config": config.to_dict(), "data": str(folder)}
+        return job_rows.add(session, kind=KIND, payload=payload, created_by=actor.id or None, priority=PRIORITY), True
+
+
+def work_through(lease: Lease, out: Path) -> str:
+    """Do a study's job, reporting by the lease; return what became of it in words. Called by the worker.
+
+    Raises NothingMeasured where not a single cell could be trained.
+    """
+    from crossner_core.experiments.running import NothingMeasured
+
+    payload = lease.job.payload
+    known = _known(payload["study"])
+    config = known.config.from_dict(_with_own_encoders(payload["config"], out.parent / "encoders"))
+    result = None
+    try:
+        for event in run_study(known.id, config, data=Path(payload["data"]), out=out, should_stop=lease.should_stop):
+            lease.progress = event.done / event.total if event.total else 0.0
+            lease.message = f"{event.done} of {event.total} · {event.message}"
+            result = event.result or result
+    except NothingMeasured:
+        if not lease.should_stop():
+            raise
+    if result is None:
+        return "Stopped before there was a table."
+    if result.missing:
+        return f"{len(result.missing)} of {len(result.cells) + len(result.missing)} cells have no result yet."
+    return f"All {len(result.cells)} cells have their result."
+
+
+def _newest_jobs(store: Store, actor: Actor) -> dict[str, JobView]:
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        fresh(session, actor, *OVERSEERS)
+        found = job_rows.recent(session, kinds=(KIND,), limit=_MOST_JOBS)
+        return {job.payload["study"]: view(job) for job in reversed(found)}
+
+
+def _admit(store: Store, actor: Actor, *roles: str) -> None:
+    require(actor, *roles)
+    with store.read() as session:
+        fresh(session, actor, *roles)
+
+
+def _view(known: Study, out: Path, job: JobView | None) -> StudyView:
+    result, problem = None, ""
+    try:
+        result = read_study(study_folder(out, known.id))
+    except NotFound:
+        pass  # it was not run yet
+    except WorkbenchError as error:
+        problem = str(error)
+    return StudyView(known.id, known.title, known.question, known.reference, result, job, problem)
+
+
+def _known(id: str) -> Study:
+    if id not in study_ids():
+        raise NotFound(f"There is no study {id!r}; there are: {', '.join(study_ids())}.")
+    return study(id)
+
+
+def _data_folder(folder: Path | None) -> Path:
+    if folder is None:
+        raise InvalidConfig(
+            "No data folder is set: studies read their corpora from it. Set CROSSNER_DATA to a folder that holds one "
+            "folder a corpus (with train, dev and test files), or name it with --data."
+        )
+    if not folder.is_dir():
+        raise InvalidConfig(f"The data folder {folder} is not there. Set CROSSNER_DATA to one that is, or use --data.")
+    return folder.resolve()
+
+
+def _require_corpora(known: Study, config: StudyConfig, folder: Path) -> None:
+    there = corpus_ids(folder)
+    absent = [id for id in config.corpora if id not in there]
+    if absent or not (config.corpora or set(known.corpora) & set(there)):
+        wanted = absent or known.corpora
+        raise BadInput(f"There is no {', '.join(wanted)} in {folder}; there are: {', '.join(there) or 'none'}.")
+
+
+def _with_own_encoders(values: Mapping[str, Any], library: Path) -> dict[str, Any]:
+    """Write encoders that were made here by their folder, under their name as label."""
+    from crossner_core.encoder_names import library_names
+
+    names, made = set(library_names(library)), dict(values)
+    made["encoders"] = [_labelled(one, names, library) for one in values.get("encoders", ())]
+    recipe = dict(values.get("recipe", {}))
+    if recipe.get("encoder") in names:
+        recipe["encoder"] = str(library / recipe["encoder"])
+    return made | {"recipe": recipe}
+
+
+def _labelled(text: str, names: set[str], library: Path) -> str:
+    label, _, name = text.partition("=") if "=" in text else (text, "", text)
+    return f"{label}={library / name}" if name in names else text
