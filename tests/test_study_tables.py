@@ -8,6 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +17,7 @@ from crossner_core.experiments import __main__ as command
 from crossner_core.experiments.published import published_f1
 from crossner_core.experiments.report import shown_command
 from crossner_core.experiments.study import (
+    Inputs,
     StudyConfig,
     read_study,
     study,
@@ -150,3 +152,38 @@ def test_results_are_read_without_torch_and_damage_is_told(tmp_path: Path) -> No
     check = f"{code}; assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_differences_average_over_corpora_and_say_what_is_reached() -> None:
+    chosen = study("differences")
+    config = chosen.config(
+        corpora=("ai", "music"), seeds=(1, 2), claims=("crf", "pdaln", "entity-tagging"), scarce_seeds=(7,)
+    )
+    cells = chosen.cells(config)
+    # The claim about another encoder waits for one; tagger and CRF on two corpora with two seeds, PDALN twice.
+    assert len(cells) == 8 + 2
+    scarce = [cell for cell in cells if cell.corpus == "wikigold"]
+    assert {(cell.size, cell.order, cell.recipe.seed, cell.recipe.pdaln_rounds) for cell in scarce} == {
+        (100, "random", 7, 0),
+        (100, "random", 7, scarce[1].recipe.pdaln_rounds),
+    }
+    f1 = {cell: 50.0 + (2.0 if cell.recipe.architecture == "crf" else 0.0) for cell in cells if cell not in scarce}
+    music = next(cell for cell in f1 if (cell.corpus, cell.recipe.seed) == ("music", 2) and f1[cell] == 52.0)
+    f1[music] = 53.0
+    results = {cell: SimpleNamespace(f1=value) for cell, value in f1.items()}
+    made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
+    crf, pdaln = made.tables[0].rows
+    assert crf[1] == Measured(2.25, pytest.approx(0.3536, abs=1e-4), 2, 1.66, True) and crf[2] == "yes"  # type: ignore[arg-type]
+    assert crf[3] == "ai +2.00 ± 0.00; music +2.50 ± 0.71"
+    assert pdaln[2] == "–" and "entity tagging" in made.notes[0]
+    with pytest.raises(InvalidConfig, match="Unknown claim magic"):
+        chosen.config(claims=("magic",))
+
+
+def test_differences_give_both_sides_the_same_passes_over_the_target() -> None:
+    chosen = study("differences")
+    direct, tuned = (
+        cell.recipe for cell in chosen.cells(chosen.config(corpora=("ai",), seeds=(1,), claims=("transfer",)))
+    )
+    assert (direct.setting, tuned.setting) == ("direct", "pretrain_finetune")
+    assert direct.max_epochs == tuned.max_epochs + tuned.head_first_epochs

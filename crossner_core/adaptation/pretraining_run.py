@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from crossner_core.adaptation.pretraining import MEASURES, Measured, PretrainEvent
-from crossner_core.errors import InvalidConfig
+from crossner_core.encoders import recompute_activations
 from crossner_core.options.pretraining import PretrainOptions
 from crossner_core.training.checkpoint import optimizer_tensors, prefixed, restore_optimizer, within
 from crossner_core.training.optim import hold_rate, make_optimizer, set_rate
@@ -99,7 +99,7 @@ class PretrainRun:
         whole = options.epochs * self.epoch_steps
         self.total = min(whole, options.max_steps) if options.max_steps else whole
         if options.recompute:
-            _keep_few_activations(task.model.encoder, options.encoder)
+            recompute_activations(task.model.encoder, options.encoder)
 
     def run(self) -> Iterator[PretrainEvent]:
         """Go on from `progress` to the end; `outcome` is "done" or "not_finite" then."""
@@ -254,10 +254,3 @@ class PretrainRun:
             message=f"Stopped: the loss is {loss} at step {number} (epoch {epoch + 1}, batch {batch + 1}). Lower the "
             "learning rate or use precision fp32, and start afresh.",
         )
-
-
-def _keep_few_activations(encoder: Any, name: str) -> None:
-    try:
-        encoder.activation_checkpointing_enable(activation_checkpointing_kwargs={"use_reentrant": False})
-    except ValueError as error:
-        raise InvalidConfig(f"recompute is on, but encoder {name!r} cannot do it: {error} Switch it off.") from error

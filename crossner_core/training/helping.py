@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from torch import Tensor
 
 from crossner_core.adaptation.transfer import Stage
-from crossner_core.encoders import Encoder
-from crossner_core.errors import InvalidConfig
+from crossner_core.encoders import Encoder, recompute_activations
 from crossner_core.models.base import TokenTagger
 from crossner_core.training.checkpoint import optimizer_tensors, restore_optimizer
 from crossner_core.training.precision import RunRandom, pick_device, use_bf16
@@ -37,7 +36,7 @@ def build_stage_model(recipe: Recipe, stage: Stage, encoder: Encoder, random: Ru
         model = build_model(recipe, encoder, stage.types).to(random.device)
     model.use_bf16 = use_bf16(recipe.precision, random.device)
     if recipe.recompute:
-        _recompute(model, encoder.name)
+        recompute_activations(model.encoder, encoder.name)
     return model
 
 
@@ -77,12 +76,3 @@ def _take_part(order: _SharedStage, here: Processes) -> None:
             run.learn(run.epoch_batches(progress.epoch)[progress.batch], order_now[4])
         elif order_now[0] == SCORE:
             here.gather(run.answers())
-
-
-def _recompute(model: TokenTagger, name: str) -> None:
-    try:
-        model.encoder.activation_checkpointing_enable({"use_reentrant": False})
-    except (AttributeError, ValueError) as error:
-        raise InvalidConfig(f"recompute is on, but encoder {name!r} cannot do it: {error} Switch it off.") from error
-    # Only the reentrant way needs gradients of the inputs; with them a body that stands still would compute its own.
-    model.encoder.disable_input_require_grads()
