@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,14 @@ from tests import builders
 from workbench.actors import Actor
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+@pytest.fixture(autouse=True)
+def own_main_module() -> Iterator[None]:
+    """Put `__main__` back: Streamlit's test runner leaves its script there, which a spawned process would run."""
+    own = sys.modules["__main__"]
+    yield
+    sys.modules["__main__"] = own
 
 
 @pytest.fixture(scope="session")
