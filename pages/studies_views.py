@@ -187,15 +187,20 @@ def _provenance(result: StudyResult) -> str:
         name: value for name, value in result.config.get("recipe", {}).items() if name not in ("encoder", *MACHINE)
     }
     changed = ", ".join(f"{field_name(name)} {recipe_value(name, value)}" for name, value in asked.items())
+    trained = len(result.cells)
+    recipe = f"as each row says, with {changed}" if changed else "as each row says, all else by default"
     lines = [
         ("Corpora", ", ".join(result.corpora)),
         ("Encoder", ", ".join(map(_encoder, result.encoders))),
-        ("Seeds", ", ".join(map(str, result.seeds))),
-        ("Recipe", f"as each row says, with {changed}" if changed else "as each row says, all else by default"),
+        ("Seeds", ", ".join(map(str, result.seeds)) if trained else ""),
+        ("Recipe", recipe if trained else ""),
         ("Machine", "; ".join(result.machines)),
-        ("Made", f"{pd.Timestamp(result.made_at):%d %B %Y, %H:%M} UTC, of {len(result.cells)} trainings"),
+        (
+            "Made",
+            f"{pd.Timestamp(result.made_at):%d %B %Y, %H:%M} UTC" + (f", of {trained} trainings" if trained else ""),
+        ),
     ]
-    return table_html(("What was trained", ""), [line for line in lines if line[1]])
+    return table_html(("What was trained" if trained else "What was counted", ""), [line for line in lines if line[1]])
 
 
 def _encoder(one: Mapping[str, str]) -> str:
