@@ -156,6 +156,10 @@ def _one_encoder(actor: Actor, one: EncoderView) -> None:
         delta_color="normal" if one.measure == "f1" else "inverse",
         width="content",
     )
+    if not one.equal_heads:
+        st.caption(
+            "After: through the head that went on learning with the encoder, to which part of the change is due."
+        )
     st.caption(as_text(_cost(one)))
     if actor.role in KEEPERS:
         _gains(encoders.encoder_gains(shell.store(), actor, one), one)

@@ -143,6 +143,17 @@ def test_dapt_lowers_perplexity_on_a_repetitive_corpus(tmp_path: Path) -> None:
     assert not list((tmp_path / "work").iterdir())
 
 
+def test_dapt_measures_the_encoder_through_a_fresh_head(tmp_path: Path) -> None:
+    moved = result_of(run_all(tmp_path / "a", options(epochs=12)))
+    assert moved.refit is not None and moved.after < moved.refit < moved.before  # some of the fall was the head's
+    still = result_of(run_all(tmp_path / "b", options(learning_rate=1e-7)))
+    # An encoder that hardly moved measures as before, whatever the head learnt meanwhile.
+    assert still.refit == pytest.approx(still.before, rel=1e-3) and still.after < 0.99 * still.before
+    without = result_of(run_all(tmp_path / "c", options(learning_rate=1e-7, refit_head=False)))
+    assert without.refit is None and without.after == still.after
+    assert without.provenance["fingerprint"] == still.provenance["fingerprint"]
+
+
 def test_dapt_encoder_loads_and_a_recipe_trains_with_it(tmp_path: Path) -> None:
     result = result_of(run_all(tmp_path, options(), provenance={"corpus": "own sentences"}))
     made = load_encoder(result.encoder)
@@ -204,7 +215,7 @@ def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> PretrainResult:
     return result_of(run_all(tmp_path_factory.mktemp("whole"), options(keep_best=True, measure_every=2)))
 
 
-@pytest.mark.parametrize("stop_at", [1, 4, 9, 14])
+@pytest.mark.parametrize("stop_at", [1, 4, 9, 14, 19])
 def test_dapt_resumed_equals_uninterrupted(tmp_path: Path, uninterrupted: PretrainResult, stop_at: int) -> None:
     whole, given = uninterrupted, options(keep_best=True, measure_every=2)
     asked = count(1)

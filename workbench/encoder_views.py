@@ -19,8 +19,9 @@ from workbench.encoder_library import Order
 class EncoderView:
     """An encoder that a recipe can name; one whose folder is damaged has a `problem` in words.
 
-    `before` and `after` are of held-out text, perplexity or F1 in [0, 1] as `measure` says. `tokens` counts subwords
-    over all passes, `runs` the runs that name it.
+    `before` and `after` are of held-out text, perplexity or F1 in [0, 1] as `measure` says; `after` is through a fresh
+    head that learnt as the one before did, where that was measured (`equal_heads`), else through the head that learnt
+    with the encoder. `tokens` counts subwords over all passes, `runs` the runs that name it.
     """
 
     name: str
@@ -30,6 +31,7 @@ class EncoderView:
     measure: str | None = None
     before: float | None = None
     after: float | None = None
+    equal_heads: bool = False
     steps: int = 0
     epochs: int = 0
     tokens: int = 0
@@ -76,7 +78,8 @@ def _of_result(name: str, result: PretrainResult, runs: int) -> EncoderView:
         kind=result.kind,
         measure=result.measure,
         before=result.before,
-        after=result.after,
+        after=result.after if result.refit is None else result.refit,
+        equal_heads=result.refit is not None,
         steps=result.steps,
         epochs=result.epochs,
         tokens=result.tokens,

@@ -31,7 +31,9 @@ class Measured:
 class PretrainResult:
     """What a pre-training ended with; `encoder` is its folder, `before` and `after` were measured on held-out text.
 
-    `before` is measured once the new head has learnt alone (`head_first_steps`), so that it speaks of the encoder.
+    `before` is measured once the new head has learnt alone (`head_first_steps`), so that it speaks of the encoder. The
+    head goes on learning after that; `refit` is measured as `before` was, through a fresh head on the encoder as it is
+    now, so that the difference of the two is the encoder's alone. None where no head was new, or it was not asked for.
     `tokens` counts the subwords that were trained on, all passes added up; `seconds` are of computing, resumes added
     up; `peak_memory_mb` is the process's (or the GPU's). Perplexity is over masked subwords, F1 lies in [0, 1].
     """
@@ -48,11 +50,13 @@ class PretrainResult:
     peak_memory_mb: float
     provenance: Mapping[str, Any] = field(default_factory=dict)
     history: tuple[Measured, ...] = ()
+    refit: float | None = None
 
     @property
     def is_better(self) -> bool:
-        """Whether pre-training improved what was measured."""
-        return self.after > self.before if MEASURES[self.kind][1] else self.after < self.before
+        """Whether pre-training improved what was measured, through equal heads where that is known."""
+        now = self.after if self.refit is None else self.refit
+        return now > self.before if MEASURES[self.kind][1] else now < self.before
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that `from_dict` reads back."""

@@ -109,13 +109,17 @@ class PretrainJob:
         train, held_out = Arrays(folder / TRAIN), Arrays(folder / HELD_OUT)
         self.corpus_hash = train.hash
         device = pick_device(self.options.device)
-        random = RunRandom(self.options.seed, device)
-        with random.active():
-            task = make(replace(encoder, model=copy.deepcopy(encoder.model)), train, held_out)
-        task.model.to(device)
-        task.model.use_bf16 = use_bf16(self.options.precision, device)
         self._peak = PeakMemory(device)
-        run = PretrainRun(task, self.options, random)
+
+        def begin(body: Any) -> PretrainRun:
+            random = RunRandom(self.options.seed, device)
+            with random.active():
+                task = make(replace(encoder, model=copy.deepcopy(body)), train, held_out)
+            task.model.to(device)
+            task.model.use_bf16 = use_bf16(self.options.precision, device)
+            return PretrainRun(task, self.options, random)
+
+        run = begin(encoder.model)
         if (self.work / STATE).exists():
             meta, tensors = read_folder(self.work / STATE)
             if meta["corpus_hash"] != self.corpus_hash:
@@ -127,10 +131,19 @@ class PretrainJob:
         yield from self._drive(run, should_stop)
         if run.outcome == "done":
             run.restore_best()
-            result = self._keep(run, encoder, {"corpus_hash": self.corpus_hash, "held_out_hash": held_out.hash})
+            fresh: PretrainRun | None = None
+            if self.options.refit_head and run.head_steps:
+                self._save(run)  # stopped from here on, it goes on with the fresh head
+                fresh = begin(run.task.model.encoder)
+                yield from self._refit(run, fresh, should_stop)
+                if fresh.progress.before is None:
+                    return
+            hashes = {"corpus_hash": self.corpus_hash, "held_out_hash": held_out.hash}
+            result = self._keep(run, encoder, hashes, refit=fresh.progress.before if fresh else None)
             self.forget()
             name = MEASURES[self.kind][0]
-            said = f"Done: held-out {name} {result.before:.4g} before, {result.after:.4g} after."
+            said = f"Done: held-out {name} {result.before:.4g} before, {result.after:.4g} after"
+            said += f", {result.refit:.4g} through a fresh head." if result.refit is not None else "."
             yield replace(run.event(0.0, result.after, said), result=result, outcome="done")
 
     def _drive(self, run: PretrainRun, should_stop: ShouldStop) -> Events:
@@ -150,6 +163,21 @@ class PretrainJob:
             if event.measured is not None or steps % STEPS_BETWEEN_EVENTS == 0:
                 yield event
 
+    def _refit(self, run: PretrainRun, fresh: PretrainRun, should_stop: ShouldStop) -> Events:
+        """Let a fresh head learn alone on the encoder as it is now, and measure; the encoder is not changed."""
+        for event in fresh.run():
+            if fresh.outcome == "not_finite":
+                yield self._broken(run, event)
+                return
+            if event.measured is not None:
+                yield run.event(0.0, event.measured, f"Through a fresh head: {event.message.partition(': ')[2]}")
+                return
+            if should_stop():
+                yield replace(run.event(0.0), message="Stopped on request; the state is saved.", outcome="stopped")
+                return
+            if fresh.progress.head_step % STEPS_BETWEEN_EVENTS == 0:
+                yield run.event(0.0, message=f"A fresh head learns: step {fresh.progress.head_step}.")
+
     def _save(self, run: PretrainRun) -> None:
         began = time.monotonic()
         meta = {"identity": self.identity, "corpus_hash": self.corpus_hash, "progress": run.plain_progress()}
@@ -165,7 +193,9 @@ class PretrainJob:
         where = f" The weights before it are kept in {self.work / STATE}." if kept else " Nothing was kept."
         return replace(event, message=event.message + where, outcome="not_finite")
 
-    def _keep(self, run: PretrainRun, encoder: Encoder, hashes: Mapping[str, str]) -> PretrainResult:
+    def _keep(
+        self, run: PretrainRun, encoder: Encoder, hashes: Mapping[str, str], *, refit: float | None
+    ) -> PretrainResult:
         """Write the encoder's folder: config, tokenizer, weights, the head beside them, and the result."""
         progress, model = run.progress, run.task.model
         assert progress.before is not None
@@ -191,6 +221,7 @@ class PretrainJob:
             epochs=-(-progress.step // run.epoch_steps),
             tokens=progress.tokens,
             seconds=progress.seconds,
+            refit=refit,
             peak_memory_mb=self._peak.megabytes(),
             provenance=provenance,
             history=tuple(progress.history),

@@ -28,4 +28,7 @@ class DaptOptions(PretrainOptions):
     unknown_word: str = option(
         "<unk>", "A word of the corpus that stands for a left-out one: shown as unknown and never asked for."
     )
+    refit_head: bool = option(
+        True, "In the end, measure the encoder through a fresh head that learns alone as the first one did."
+    )
     keep_best: bool = option(False, "Keep the weights with the lowest held-out perplexity rather than the last.")

@@ -31,6 +31,9 @@ class PretrainOptions(ScaleOptions):
         200, "Steps in which a new head alone learns; what is measured before comes after them.", min=0, max=10**6
     )
     head_first_learning_rate: float = option(1e-3, "Rate of the head while it alone learns.", min=1e-7, max=1e-1)
+    refit_head: bool = option(
+        False, "In the end, measure the encoder through a fresh head that learns alone as the first one did."
+    )
     measure_every: int = option(
         0, "Steps between two measures on held-out text; 0: at the end of each pass.", min=0, max=10**9
     )
