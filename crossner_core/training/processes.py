@@ -130,7 +130,11 @@ def run_together(command: Callable[[], int]) -> int:
             from crossner_core.training.helping import help_out
 
             help_out(here)
-            return 0
+            # To take the group down while the first process still works may end in an abort of its C++ threads; a
+            # helper has nothing to put away.
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(0)
         try:
             return command()
         finally:
