@@ -97,8 +97,12 @@ def main() -> int:
     bars = [
         (ratio >= SPEED_BAR, f"{ratio:.2f} times the plain way's tokens a second, bar {SPEED_BAR}"),
         (ours.test >= plain.test - F1_NOISE, f"test F1 {ours.test - plain.test:+.2f}, bar -{F1_NOISE}"),
-        (ours.seconds < SECONDS_BAR, f"{ours.seconds:.1f} s from start to result, bar {SECONDS_BAR:.0f}"),
     ]
+    wall = f"{ours.seconds:.1f} s from start to result"
+    if options.epochs == Recipe().max_epochs:
+        bars.append((ours.seconds < SECONDS_BAR, f"{wall}, bar {SECONDS_BAR:.0f}"))
+    else:
+        print(f"{wall}: no run of the recipe's {Recipe().max_epochs} epochs, so the bar of time is not judged")
     for met, text in bars:
         print(f"{'met' if met else 'NOT met'}: {text}")
     if torch.cuda.is_available():
