@@ -123,7 +123,7 @@ def needs_unlabelled(id: str) -> bool:
 @register_setting("direct", "Direct: the target only")
 def direct(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan one stage on the target."""
-    return (_target(recipe, data),)
+    return (target_stage(recipe, data),)
 
 
 @register_setting("pretrain_finetune", "Pre-train, then fine-tune: the source first, then the target")
@@ -152,7 +152,7 @@ def pretrain_finetune(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
         cached=True,
     )
     target = replace(
-        _target(recipe, data),
+        target_stage(recipe, data),
         epochs=recipe.head_first_epochs + recipe.max_epochs,
         head_first_epochs=recipe.head_first_epochs,
         head_first_learning_rate=recipe.head_first_learning_rate,
@@ -185,7 +185,8 @@ def joint(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     return (stage,)
 
 
-def _target(recipe: Recipe, data: TrainingData) -> Stage:
+def target_stage(recipe: Recipe, data: TrainingData) -> Stage:
+    """Plan a stage on the target's own sentences at the target's rates."""
     return Stage(
         phase="target",
         train=data.train,

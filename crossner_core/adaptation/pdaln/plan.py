@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from crossner_core.adaptation.pdaln.anchors import exchange, surfaces
-from crossner_core.adaptation.transfer import MakeObjective, Stage, register_setting, require_source
+from crossner_core.adaptation.transfer import MakeObjective, Stage, register_setting, require_source, target_stage
 from crossner_core.errors import InvalidConfig
 from crossner_core.schema import LabelledSentence, Sentence
 
@@ -112,19 +112,11 @@ def _stages(
     if not material.train:
         raise InvalidConfig(f"Setting {recipe.setting!r}: the source corpus {recipe.source!r} has no words.")
     extra = tuple(name for name in data.source_types if name not in data.types)
-    base = Stage(
+    base = replace(
+        target_stage(recipe, data),
         phase="base",
         train=material.train,
-        dev=data.dev,
         types=data.types + extra,
-        scored=len(data.types),
-        learning_rate=recipe.learning_rate,
-        head_learning_rate=recipe.head_learning_rate,
-        epochs=recipe.max_epochs,
-        batch_size=recipe.batch_size,
-        warmup_share=recipe.warmup_share,
-        patience=recipe.patience,
-        seed=recipe.seed,
         objective=_objective(recipe, material),
         notes=tuple(notes),
     )
