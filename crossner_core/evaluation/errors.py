@@ -1,0 +1,82 @@
+"""What is wrong in a prediction, error by error: each wrong span beside the gold span it stands for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from crossner_core.errors import BadInput
+from crossner_core.schema import Span
+
+KINDS = ("missed", "spurious", "boundary", "type", "boundary+type")
+"""A gold span without a partner; a predicted one without; a pair with other boundaries, another type, or both."""
+
+
+@dataclass(frozen=True, slots=True)
+class SpanError:
+    """One error in the sentence at index `sentence`: a gold span, a predicted one, or a pair that should be equal."""
+
+    sentence: int
+    kind: str
+    gold: Span | None
+    predicted: Span | None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Sentence and first token, by which errors are put in order."""
+        return self.sentence, min(span.start for span in (self.gold, self.predicted) if span)
+
+    @property
+    def types(self) -> frozenset[str]:
+        """The entity types that the error touches."""
+        return frozenset(span.type for span in (self.gold, self.predicted) if span)
+
+
+def find_errors(gold: Sequence[Iterable[Span]], predicted: Sequence[Iterable[Span]]) -> tuple[SpanError, ...]:
+    """Return the errors of a prediction, sentence by sentence and from left to right.
+
+    Every span is in at most one error. What is right is taken out first; then partners are found greedily: equal
+    boundaries first, then overlapping spans of the same type, then those of another type; among equals the largest
+    overlap in tokens, then the leftmost. So a gold span that was cut in two is one boundary error and one spurious
+    span. `Confusion.boundary` counts otherwise: there every gold span that only overlaps something is one.
+    """
+    if len(gold) != len(predicted):
+        raise BadInput(f"{len(gold)} gold sentences but {len(predicted)} predicted ones; they must pair up.")
+    found = [
+        error
+        for at, (wanted, got) in enumerate(zip(gold, predicted, strict=True))
+        for error in _in_sentence(at, set(wanted), set(got))
+    ]
+    return tuple(sorted(found, key=lambda error: (error.place, KINDS.index(error.kind))))
+
+
+def count_errors(errors: Iterable[SpanError]) -> dict[str, int]:
+    """Return the number of errors of each kind; a kind that does not occur is listed with 0."""
+    counts = Counter(error.kind for error in errors)
+    return {kind: counts[kind] for kind in KINDS}
+
+
+def _in_sentence(at: int, wanted: set[Span], got: set[Span]) -> list[SpanError]:
+    gold, said = wanted - got, got - wanted
+    pairs = sorted((_rank(one, other), one, other) for one in gold for other in said if _overlap(one, other) > 0)
+    found = []
+    for rank, one, other in pairs:
+        if one in gold and other in said:
+            gold.discard(one)
+            said.discard(other)
+            found.append(SpanError(at, ("type", "boundary", "boundary+type")[rank[0]], one, other))
+    found += [SpanError(at, "missed", one, None) for one in gold]
+    return found + [SpanError(at, "spurious", None, other) for other in said]
+
+
+def _rank(gold: Span, predicted: Span) -> tuple[int, int]:
+    """Return how soon a pair is matched: its kind, then its overlap, large ones first."""
+    if (gold.start, gold.end) == (predicted.start, predicted.end):
+        return 0, 0
+    return (1 if gold.type == predicted.type else 2), -_overlap(gold, predicted)
+
+
+def _overlap(one: Span, other: Span) -> int:
+    """Return the number of tokens that two spans share; 0 or less where they share none."""
+    return min(one.end, other.end) - max(one.start, other.start)

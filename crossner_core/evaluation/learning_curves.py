@@ -1,0 +1,211 @@
+"""What gold buys: curves of F1 over sentences, tokens, entities or seconds, their areas, and what a strategy saves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossner_core.errors import BadInput
+
+AXES = ("sentences", "tokens", "entities", "seconds")
+BASELINE = "random"
+
+_Key = TypeVar("_Key", int, str)
+Line = tuple[NDArray[np.float64], NDArray[np.float64]]
+"""Places, rising, and the F1 at each."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoundPoint:
+    """A model after a round: what had been labelled by then in all, and its F1 in [0, 1], overall and by type.
+
+    `seconds` are annotators' active time. A cost that nobody counted is None; then there is no curve over it.
+    """
+
+    strategy: str
+    seed: int
+    round: int
+    sentences: int
+    f1: float
+    tokens: int | None = None
+    entities: int | None = None
+    seconds: float | None = None
+    per_type: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MeanPoint:
+    """F1 in [0, 1] at a place on the axis: mean over `n` seeds and sample deviation, which one seed does not have."""
+
+    x: float
+    mean: float
+    sd: float | None
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A strategy's curve in one row; `area` is mean F1 over the common range, with its deviation over seeds.
+
+    `saved` is how much less of the axis the strategy needs than the baseline for `f1`, the baseline's best mean;
+    None where it never gets there. `needs` is the place where it does, None likewise.
+    """
+
+    strategy: str
+    seeds: int
+    area: float
+    area_sd: float | None
+    final: float
+    f1: float
+    needs: float | None
+    saved: float | None
+
+
+def axes_of(points: Iterable[RoundPoint]) -> tuple[str, ...]:
+    """Return the axes on which every point has a place."""
+    points = tuple(points)
+    return tuple(axis for axis in AXES if points and all(getattr(point, axis) is not None for point in points))
+
+
+def mean_curve(points: Iterable[RoundPoint], axis: str = "sentences", type: str | None = None) -> tuple[MeanPoint, ...]:
+    """Return one strategy's mean curve over its seeds, for all types or for one.
+
+    Its places are those of the rounds, in the mean over seeds where they differ, within the range that all seeds
+    cover; F1 between two rounds of a seed is on the straight line. A seed with fewer rounds ends the curve early.
+    Raises BadInput for an axis that the points do not have.
+    """
+    points = tuple(points)
+    lines = _lines(points, axis, type)
+    if not lines:
+        return ()
+    grid = _grid(points, lines, axis)
+    values = np.stack([np.interp(grid, *line) for line in lines])  # (seeds, places)
+    sd = values.std(axis=0, ddof=1) if len(lines) > 1 else None
+    mean = values.mean(axis=0)
+    return tuple(
+        MeanPoint(float(x), float(mean[at]), None if sd is None else float(sd[at]), len(lines))
+        for at, x in enumerate(grid)
+    )
+
+
+def area(points: Iterable[RoundPoint], low: float, high: float, axis: str = "sentences") -> tuple[float, float | None]:
+    """Return the area under the curve from `low` to `high` divided by their distance: mean and deviation over seeds.
+
+    It is the mean F1 over that range, in [0, 1]. Raises BadInput where a seed's curve does not cover the range.
+    """
+    lines = _lines(points, axis, None)
+    if not lines or not low < high:
+        raise BadInput(f"There is no area from {low:g} to {high:g} {axis} under {len(lines)} curves.")
+    values = [_area(line, low, high, axis) for line in lines]
+    return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
+
+
+def reaches(curve: Sequence[MeanPoint], f1: float) -> float | None:
+    """Return the first place at which a curve has an F1, on straight lines between its points; None if it never has.
+
+    A curve that begins above it returns its first place: it needs no more than that.
+    """
+    if not curve:
+        return None
+    if curve[0].mean >= f1:
+        return curve[0].x
+    for before, after in pairwise(curve):
+        if after.mean >= f1:
+            return before.x + (after.x - before.x) * (f1 - before.mean) / (after.mean - before.mean)
+    return None
+
+
+def saved_by_level(
+    curve: Sequence[MeanPoint], baseline: Sequence[MeanPoint], *, levels: int = 20
+) -> tuple[tuple[float, float], ...]:
+    """Return (F1, what is saved against the baseline) for evenly spaced F1 that both curves reach, low to high."""
+    if not curve or not baseline:
+        return ()
+    low = max(curve[0].mean, baseline[0].mean)
+    high = min(max(point.mean for point in line) for line in (curve, baseline))
+    if not low < high:
+        return ()
+    found = []
+    for f1 in np.linspace(low, high, levels):
+        needed, usual = reaches(curve, float(f1)), reaches(baseline, float(f1))
+        if needed is not None and usual is not None:
+            found.append((float(f1), usual - needed))
+    return tuple(found)
+
+
+def summarise(
+    points: Iterable[RoundPoint], axis: str = "sentences", *, baseline: str = BASELINE
+) -> tuple[Summary, ...]:
+    """Sum up every strategy against the baseline, best area first; raise BadInput where the baseline is not there.
+
+    Areas are over the range that all seeds of all strategies cover.
+    """
+    by_strategy = _by(points, lambda point: point.strategy)
+    if baseline not in by_strategy:
+        there = ", ".join(by_strategy) or "none"
+        raise BadInput(
+            f"There is no strategy {baseline!r} to compare with; there are: {there}. Run it with the same seeds."
+        )
+    lines = [line for found in by_strategy.values() for line in _lines(found, axis, None)]
+    low, high = max(line[0][0] for line in lines), min(line[0][-1] for line in lines)
+    if not low < high:
+        raise BadInput(f"The curves have no range of {axis} in common: one begins at {low:g}, one ends at {high:g}.")
+    curves = {name: mean_curve(found, axis) for name, found in by_strategy.items()}
+    goal = max(point.mean for point in curves[baseline])
+    usual = reaches(curves[baseline], goal)
+    rows = []
+    for name, found in by_strategy.items():
+        mean, sd = area(found, low, high, axis)
+        needs = reaches(curves[name], goal)
+        saved = None if needs is None or usual is None else usual - needs
+        last = curves[name][-1]
+        rows.append(Summary(name, last.n, mean, sd, last.mean, goal, needs, saved))
+    return tuple(sorted(rows, key=lambda row: (-row.area, row.strategy)))
+
+
+def _lines(points: Iterable[RoundPoint], axis: str, type: str | None) -> list[Line]:
+    """Return one line a seed, in the order of the seeds; a seed without the wanted type has none."""
+    if axis not in AXES:
+        raise BadInput(f"axis is {axis!r}; choose one of {', '.join(AXES)}.")
+    lines = []
+    for seed, found in sorted(_by(points, lambda point: point.seed).items()):
+        found = [point for point in found if type is None or type in point.per_type]
+        if any(getattr(point, axis) is None for point in found):
+            raise BadInput(f"Seed {seed} has rounds whose {axis} nobody counted; choose another axis.")
+        ordered = sorted(found, key=lambda point: point.round)
+        places = np.asarray([getattr(point, axis) for point in ordered], dtype=np.float64)
+        if (np.diff(places) <= 0).any():
+            raise BadInput(f"Seed {seed}: the {axis} do not grow from round to round: {places.tolist()}.")
+        if ordered:
+            values = [point.f1 if type is None else point.per_type[type] for point in ordered]
+            lines.append((places, np.asarray(values, dtype=np.float64)))
+    return lines
+
+
+def _grid(points: Iterable[RoundPoint], lines: Sequence[Line], axis: str) -> NDArray[np.float64]:
+    """Return the places of a mean curve: where the rounds are in the mean, within the range that all lines cover."""
+    rounds = _by(points, lambda point: point.round).values()
+    means = [float(np.mean([getattr(point, axis) for point in found])) for found in rounds]
+    low, high = max(line[0][0] for line in lines), min(line[0][-1] for line in lines)
+    return np.unique(np.clip(means, low, high)) if low <= high else np.asarray([], dtype=np.float64)
+
+
+def _area(line: Line, low: float, high: float, axis: str) -> float:
+    places, values = line
+    if places[0] > low or places[-1] < high:
+        raise BadInput(f"A curve covers {places[0]:g} to {places[-1]:g} {axis}, not {low:g} to {high:g}.")
+    inner = places[(places > low) & (places < high)]
+    grid = np.concatenate([[low], inner, [high]])
+    return float(np.trapezoid(np.interp(grid, places, values), grid) / (high - low))
+
+
+def _by(points: Iterable[RoundPoint], key: Callable[[RoundPoint], _Key]) -> dict[_Key, list[RoundPoint]]:
+    found: dict[_Key, list[RoundPoint]] = {}
+    for point in points:
+        found.setdefault(key(point), []).append(point)
+    return found
