@@ -11,7 +11,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from db.types import Base, now, one_of
 
 JOB_STATES = ("queued", "running", "done", "failed", "cancelled")
-JOB_KINDS = ("run", "preannotate", "score_pool", "pretrain", "study")
+JOB_KINDS = ("run", "preannotate", "score_pool", "pretrain", "study", "second_look")
 
 
 class Dataset(Base):

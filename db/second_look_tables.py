@@ -1,0 +1,50 @@
+"""The table of a second look at gold: what may be wrong, and what the expert decided about it."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Mapped, mapped_column
+
+from db.types import Base, now, one_of, valid_offsets
+
+FINDING_STATES = ("open", "kept", "changed", "reopened")
+
+
+class FindingRow(Base):
+    """One place in the gold that a check doubts; a decided one stays for ever, an open one until the next look."""
+
+    __tablename__ = "second_look_finding"
+    __table_args__ = (
+        valid_offsets(),
+        one_of("state", FINDING_STATES, "state"),
+        sa.CheckConstraint("score BETWEEN 0 AND 1", name="score"),
+        sa.CheckConstraint("(state = 'open') = (decided_at IS NULL)", name="decided"),
+        sa.Index("ix_second_look_finding_queue", "campaign_id", "found_by", "state"),
+    )
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    campaign_id: Mapped[int] = mapped_column(sa.ForeignKey("campaign.id", ondelete="CASCADE"))
+    sentence_id: Mapped[int] = mapped_column(sa.ForeignKey("sentence.id", ondelete="CASCADE"), index=True)
+    found_by: Mapped[str]
+    """The id of the check."""
+    kind: Mapped[str]
+    start: Mapped[int]
+    """The tokens `[start, end)` that the finding is about."""
+    end: Mapped[int]
+    there: Mapped[list[Any]]
+    """All gold spans that touch these tokens, as `[start, end, type]`; where gold has others by now, it is past."""
+    proposed: Mapped[list[Any]]
+    """What would stand in their place."""
+    score: Mapped[float]
+    why: Mapped[str]
+    other_id: Mapped[int | None] = mapped_column(sa.ForeignKey("sentence.id", ondelete="CASCADE"), index=True)
+    """The sentence that this one is compared with."""
+    other_there: Mapped[list[Any] | None] = mapped_column(sa.JSON(none_as_null=True))
+    """What gold has at the same place there."""
+    state: Mapped[str] = mapped_column(default="open")
+    decided_by: Mapped[int | None] = mapped_column(sa.ForeignKey("user_account.id"))
+    decided_at: Mapped[dt.datetime | None]
+    created_at: Mapped[dt.datetime] = mapped_column(default=now)
