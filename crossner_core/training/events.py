@@ -29,8 +29,9 @@ class RunResult:
     """What a run ended with; `test` and `confusion` are of the best epoch; seconds are of computing, resumes added up.
 
     `predictions` are the test sentences' spans in order (the dev sentences' if there is no test); `confusion` is
-    computed on the same ones. `outcome` is one of OUTCOMES; a stopped run can be resumed. `peak_memory_mb` (2**20
-    bytes) is the GPU's where it was computed there, else the main process's; 0 in results of older versions.
+    computed on the same ones. `dev_predictions` are those of dev where there is test too; older results lack them.
+    `outcome` is one of OUTCOMES; a stopped run can be resumed. `peak_memory_mb` (2**20 bytes) is the GPU's where it
+    was computed there, else the main process's; 0 in results of older versions.
     """
 
     outcome: str
@@ -51,13 +52,15 @@ class RunResult:
     notes: tuple[str, ...] = ()
     checkpoint: str | None = None
     peak_memory_mb: float = 0.0
+    dev_predictions: tuple[tuple[Span, ...], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that `from_dict` reads back."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
         for name in ("dev", "test", "confusion"):
             values[name] = values[name].to_dict() if values[name] is not None else None
-        values["predictions"] = [[[s.start, s.end, s.type] for s in spans] for spans in self.predictions]
+        for name in ("predictions", "dev_predictions"):
+            values[name] = [[[s.start, s.end, s.type] for s in spans] for spans in values[name]]
         values["history"] = [[r.phase, r.epoch, r.loss, r.dev_f1] for r in self.history]
         values["notes"] = list(self.notes)
         return values
@@ -68,7 +71,8 @@ class RunResult:
         made = dict(values)
         for name, kind in (("dev", Scores), ("test", Scores), ("confusion", Confusion)):
             made[name] = kind.from_dict(made[name]) if made[name] is not None else None
-        made["predictions"] = tuple(tuple(Span(*span) for span in spans) for spans in made["predictions"])
+        for name in ("predictions", "dev_predictions"):
+            made[name] = tuple(tuple(Span(*span) for span in spans) for spans in made.get(name, ()))
         made["history"] = tuple(EpochRecord(*record) for record in made["history"])
         made["notes"] = tuple(made["notes"])
         return cls(**made)

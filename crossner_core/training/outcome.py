@@ -35,6 +35,7 @@ def measure_run(run: StageRun, data: TrainingData, *, outcome: str, usable: bool
     measured: tuple[Scores, Confusion, tuple[tuple[Span, ...], ...]] | None = None
     if usable and (data.test or data.dev):
         measured = measure(run.predictor, data.test or data.dev)
+    dev_too = [item.sentence for item in data.dev] if usable and data.test else []
     return RunResult(
         outcome=outcome,
         recipe_hash="",
@@ -50,6 +51,7 @@ def measure_run(run: StageRun, data: TrainingData, *, outcome: str, usable: bool
         test=measured[0] if measured and data.test else None,
         confusion=measured[1] if measured else None,
         predictions=measured[2] if measured else (),
+        dev_predictions=tuple(run.predictor.predict_spans(dev_too)) if dev_too else (),
         notes=(said,),
     )
 
