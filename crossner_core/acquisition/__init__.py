@@ -1,0 +1,1 @@
+"""Which sentences of a pool are worth annotating next: one acquisition function a file."""

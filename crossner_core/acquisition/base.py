@@ -1,0 +1,148 @@
+"""What an acquisition function sees and gives, and the registry; listed without importing torch."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossner_core.errors import InvalidConfig
+from crossner_core.options.base import checked
+from crossner_core.schema import LabelledSentence, Sentence, Span
+
+Scores = NDArray[np.float64]
+Order = NDArray[np.int64]
+
+# Files of this package that are no acquisition function.
+_SHARED = {"base", "signals", "scoring", "signal_store", "selecting", "vectors", "queue", "options"}
+
+
+@dataclass(frozen=True)
+class Pool:
+    """N sentences without gold and what is known of them; indices of all arrays are into `sentences`.
+
+    `signals` holds what `needs` of a function asks for (see `signals.py`). `gold` are the labelled sentences so far,
+    `gold_embeddings` (G, H) theirs where embeddings were asked for. `proposed` are a gazetteer's spans, `predicted`
+    the model's; both are None where nobody was asked. Without a model there are no signals of one.
+    """
+
+    sentences: Sequence[Sentence]
+    types: Sequence[str]
+    signals: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    gold: Sequence[LabelledSentence] = ()
+    gold_embeddings: NDArray[np.float32] | None = None
+    proposed: Sequence[Sequence[Span]] | None = None
+    predicted: Sequence[Sequence[Span]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.sentences)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Tokens of each sentence, (N,)."""
+        return np.array([len(sentence.tokens) for sentence in self.sentences], dtype=np.int64)
+
+
+# (pool, config, generator) → (N,) scores; higher is sooner.
+Score = Callable[[Pool, Any, np.random.Generator], Scores]
+# (pool, how many, config, generator) → indices of the chosen, in order.
+Choose = Callable[[Pool, int, Any, np.random.Generator], Order]
+
+
+@dataclass(frozen=True)
+class NoOptions:
+    """The config of a function that has nothing to set."""
+
+
+@dataclass(frozen=True, slots=True)
+class Acquisition:
+    """An acquisition function by its id: it scores each sentence by itself, or chooses a set as a whole.
+
+    `needs` names the signals it reads; `model` says whether one of them comes from a trained model.
+    """
+
+    id: str
+    title: str
+    reference: str
+    config: type
+    needs: frozenset[str]
+    score: Score | None = None
+    choose: Choose | None = None
+
+    @property
+    def model(self) -> bool:
+        """Whether it can only be used once a model has been trained."""
+        from crossner_core.acquisition.signals import OF_MODEL
+
+        return bool(self.needs & OF_MODEL)
+
+    def configured(self, values: Mapping[str, Any]) -> Any:
+        """Make its config from plain values; raise InvalidConfig naming the valid fields."""
+        known = {spec.name for spec in fields(self.config)}
+        if unknown := sorted(set(values) - known):
+            valid = ", ".join(sorted(known)) or "none"
+            raise InvalidConfig(f"{self.id} has no option {', '.join(unknown)}; valid are {valid}.")
+        return self.config(**values)
+
+
+_REGISTERED: dict[str, Acquisition] = {}
+
+
+def scoring(
+    id: str, title: str, reference: str, *, needs: Sequence[str] = (), config: type = NoOptions
+) -> Callable[[Score], Score]:
+    """Register a function that scores each sentence."""
+
+    def keep(function: Score) -> Score:
+        _REGISTERED[id] = Acquisition(id, title, reference, config, frozenset(needs), score=function)
+        return function
+
+    return keep
+
+
+def choosing(
+    id: str, title: str, reference: str, *, needs: Sequence[str] = (), config: type = NoOptions
+) -> Callable[[Choose], Choose]:
+    """Register a function that chooses a set of sentences."""
+
+    def keep(function: Choose) -> Choose:
+        _REGISTERED[id] = Acquisition(id, title, reference, config, frozenset(needs), choose=function)
+        return function
+
+    return keep
+
+
+@cache
+def _import_all() -> None:
+    for module in sorted(pkgutil.iter_modules([str(Path(__file__).parent)]), key=lambda module: module.name):
+        if module.name not in _SHARED and not module.name.startswith("_"):
+            importlib.import_module(f"{__package__}.{module.name}")
+
+
+def acquisition_ids() -> tuple[str, ...]:
+    """Return the ids of all acquisition functions, random first."""
+    _import_all()
+    return tuple(sorted(_REGISTERED, key=lambda id: (id != "random", id)))
+
+
+def acquisition(id: str) -> Acquisition:
+    """Return one acquisition function; raise InvalidConfig naming the known ones."""
+    _import_all()
+    if id not in _REGISTERED:
+        raise InvalidConfig(f"Unknown acquisition function {id!r}; choose one of {', '.join(acquisition_ids())}.")
+    return _REGISTERED[id]
+
+
+class CheckedOptions:
+    """Base of configs whose fields are checked when they are made."""
+
+    def __post_init__(self) -> None:
+        for name, value in checked(self):
+            object.__setattr__(self, name, value)

@@ -1,0 +1,70 @@
+"""Sets that cover the pool: k-centre, clusters of sentence embeddings, BADGE; and density."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.cluster import KMeans, kmeans_plusplus
+
+from crossner_core.acquisition import signals
+from crossner_core.acquisition.base import CheckedOptions, Order, Pool, Scores, choosing, scoring
+from crossner_core.acquisition.uncertainty import _ranks
+from crossner_core.acquisition.vectors import farthest_first, mean_similarity
+from crossner_core.options.base import option
+
+
+def _embeddings(pool: Pool) -> np.ndarray:
+    return np.asarray(pool.signals[signals.EMBEDDING], dtype=np.float32)
+
+
+@choosing("k_centre", "Diversity (k-centre)", "Sener and Savarese 2018", needs=(signals.EMBEDDING,))
+def k_centre(pool: Pool, count: int, config: Any, rng: np.random.Generator) -> Order:
+    """Choose, one after the other, the sentence farthest from gold and from those chosen before."""
+    return farthest_first(_embeddings(pool), count, pool.gold_embeddings, rng)
+
+
+@choosing(
+    "bert_km", "Clusters of sentences (BERT-KM)", "Yuan et al. 2020; Chang et al. 2021", needs=(signals.EMBEDDING,)
+)
+def bert_km(pool: Pool, count: int, config: Any, rng: np.random.Generator) -> Order:
+    """Choose the sentence nearest to each centre of as many clusters as sentences are wanted, large ones first."""
+    vectors, count = _embeddings(pool), min(count, len(pool))
+    if count == 0:
+        return np.zeros(0, dtype=np.int64)
+    found = KMeans(count, n_init=1, random_state=int(rng.integers(2**31))).fit(vectors)
+    distances = np.linalg.norm(vectors - found.cluster_centers_[found.labels_], axis=1)
+    sizes = np.bincount(found.labels_, minlength=count)
+    nearest = [
+        int(np.where(found.labels_ == at, distances, np.inf).argmin()) for at in np.argsort(-sizes, kind="stable")
+    ]
+    return np.array(list(dict.fromkeys(nearest)), dtype=np.int64)
+
+
+@choosing("badge", "BADGE: uncertain and diverse gradients", "Ash et al. 2020", needs=(signals.GRADIENT,))
+def badge(pool: Pool, count: int, config: Any, rng: np.random.Generator) -> Order:
+    """Choose by k-means++ among the gradients of the head under the tags decoded."""
+    vectors, count = np.asarray(pool.signals[signals.GRADIENT], dtype=np.float64), min(count, len(pool))
+    if count == 0:
+        return np.zeros(0, dtype=np.int64)
+    _, chosen = kmeans_plusplus(vectors, count, random_state=int(rng.integers(2**31)))
+    return np.array(list(dict.fromkeys(chosen.tolist())), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class DensityOptions(CheckedOptions):
+    """How much density counts against uncertainty."""
+
+    power: float = option(1.0, "Uncertainty is multiplied by density to this power.", min=0.0, max=5.0)
+
+
+@scoring(
+    "density", "Uncertain and typical", "Settles and Craven 2008 (information density)",
+    needs=(signals.ENTROPY, signals.EMBEDDING), config=DensityOptions,
+)  # fmt: skip
+def density(pool: Pool, config: DensityOptions, rng: np.random.Generator) -> Scores:
+    """Return the place by token entropy times the place by mean cosine to the pool."""
+    typical = _ranks(mean_similarity(_embeddings(pool)))
+    entropy = _ranks(np.asarray(pool.signals[signals.ENTROPY], dtype=np.float64))
+    return np.asarray(entropy * typical**config.power)

@@ -1,0 +1,15 @@
+"""Longest first: more tokens a sentence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from crossner_core.acquisition.base import Pool, Scores, scoring
+
+
+@scoring("longest", "Longest sentences", "the second baseline: what tokens alone buy")
+def score(pool: Pool, config: Any, rng: np.random.Generator) -> Scores:
+    """Return the number of tokens."""
+    return pool.lengths.astype(np.float64)

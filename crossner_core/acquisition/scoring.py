@@ -1,0 +1,195 @@
+"""Signals of a pool from a trained model and an encoder: streamed in chunks, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from crossner_core.acquisition import signals as names
+from crossner_core.acquisition.signals import Part
+from crossner_core.encoders import Encoder
+from crossner_core.models.base import Batch, TokenTagger
+from crossner_core.models.heads import head_tags
+from crossner_core.schema import Sentence
+from crossner_core.training.batches import collate, encode, ordered_batches
+from crossner_core.training.predictor import Predictor
+
+# Sentences that are held, sorted by length, and scored before the next ones are read.
+CHUNK = 1024
+BATCH = 64
+# Passes with dropout for BALD, as in Siddhant and Lipton 2018 for small models.
+PASSES = 8
+# A gradient is (tags × hidden); each side is projected by itself, to so many dimensions.
+TAG_SIDE, HIDDEN_SIDE = 16, 32
+
+
+def model_parts(
+    predictor: Predictor,
+    sentences: Iterable[Sentence],
+    wanted: Collection[str],
+    *,
+    seed: int = 0,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Iterator[Part]:
+    """Yield the signals of `wanted` that a model gives, chunk by chunk; `seed` is that of dropout and projection.
+
+    Ends early, after a whole chunk, where `should_stop` says so. Sentences without tokens get zeros.
+    """
+    scorer = _ModelScorer(predictor, frozenset(wanted), seed)
+    for chunk in _chunks(sentences):
+        if should_stop():
+            return
+        yield scorer.part(chunk)
+
+
+def embedding_parts(
+    encoder: Encoder, sentences: Iterable[Sentence], *, should_stop: Callable[[], bool] = lambda: False
+) -> Iterator[Part]:
+    """Yield sentence embeddings chunk by chunk: the mean of the encoder's vectors, of length 1, in half precision."""
+    for chunk in _chunks(sentences):
+        if should_stop():
+            return
+        rows = embed(encoder, chunk).astype(np.float16)
+        yield Part(tuple(one.content_hash for one in chunk), {names.EMBEDDING: rows})
+
+
+@torch.inference_mode()
+def embed(encoder: Encoder, sentences: Sequence[Sentence]) -> NDArray[np.float32]:
+    """Return (N, H) mean vectors of length 1; of a long sentence the first window counts.
+
+    Source: Reimers and Gurevych 2019 (mean pooling, as the bundled encoder was trained).
+    """
+    found = np.zeros((len(sentences), encoder.hidden_size), dtype=np.float32)
+    windows = [one for one in encode(sentences, encoder.tokenizer, encoder.max_length) if one.start == 0]
+    training = encoder.model.training
+    encoder.model.eval()
+    device = next(encoder.model.parameters()).device
+    for indices in ordered_batches([len(window.input_ids) for window in windows], BATCH):
+        batch = collate([windows[at] for at in indices], encoder.tokenizer.pad_token_id).to(device)
+        hidden = encoder.model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
+        kept = batch.attention_mask.unsqueeze(-1)  # (B, L, 1)
+        mean = (hidden * kept).sum(1) / kept.sum(1)  # (B, H)
+        found[[windows[at].sentence for at in indices]] = torch.nn.functional.normalize(mean, dim=-1).cpu().numpy()
+    encoder.model.train(training)
+    return found
+
+
+def _chunks(sentences: Iterable[Sentence]) -> Iterator[list[Sentence]]:
+    whole = iter(sentences)
+    while chunk := list(islice(whole, CHUNK)):
+        yield chunk
+
+
+class _ModelScorer:
+    """Adds up what a model says of the windows of each sentence."""
+
+    def __init__(self, predictor: Predictor, wanted: frozenset[str], seed: int) -> None:
+        self.predictor, self.wanted, self.seed = predictor, wanted, seed
+        self.model: TokenTagger = predictor.model
+        self.device = next(self.model.parameters()).device
+        self.allowed = len(head_tags(predictor.types))
+        generator = torch.Generator().manual_seed(seed)
+        shape = (self.allowed, TAG_SIDE), (self.model.encoder.config.hidden_size, HIDDEN_SIDE)
+        self.tag_side, self.hidden_side = (
+            (torch.randn(size, generator=generator) / size[1] ** 0.5).to(self.device) for size in shape
+        )
+
+    def part(self, chunk: Sequence[Sentence]) -> Part:
+        """Return the signals of a chunk."""
+        sums = self._empty(len(chunk))
+        windows = encode(chunk, self.predictor.tokenizer, self.predictor.max_length)
+        training = self.model.training
+        self.model.eval()
+        with torch.inference_mode():
+            for indices in ordered_batches([len(window.input_ids) for window in windows], BATCH):
+                rows = [windows[at] for at in indices]
+                batch = collate(rows, self.predictor.tokenizer.pad_token_id).to(self.device)
+                at = np.array([row.sentence for row in rows])
+                self._add(sums, batch, at, [row.start for row in rows])
+        self.model.train(training)
+        return Part(tuple(one.content_hash for one in chunk), self._joined(sums))
+
+    def _empty(self, count: int) -> dict[str, Any]:
+        types = len(self.predictor.types)
+        sums: dict[str, Any] = {
+            names.LOG_PROBABILITY: np.zeros(count),
+            names.ENTROPY: np.zeros(count),
+            names.MARGIN: np.ones(count),
+            names.EXPECTED: np.zeros((count, types)),
+            names.TAGS: [[] for _ in range(count)],
+            names.BALD: np.zeros(count),
+            names.GRADIENT: np.zeros((count, TAG_SIDE * HIDDEN_SIDE)),
+        }
+        return {name: value for name, value in sums.items() if name in self.wanted | names.CHEAP}
+
+    def _add(self, sums: dict[str, Any], batch: Batch, at: NDArray[np.int64], starts: Sequence[int]) -> None:
+        batch.hidden = self.model.hidden(batch)
+        logs = self.model.tag_log_probabilities(batch)[..., : self.allowed].log_softmax(-1)  # (B, W, K)
+        shares, mask = logs.exp(), batch.mask
+        best, path = logs.max(-1)  # (B, W)
+        np.add.at(sums[names.LOG_PROBABILITY], at, _over(best, mask))
+        np.add.at(sums[names.ENTROPY], at, _over(_entropy(shares), mask))
+        np.minimum.at(sums[names.MARGIN], at, _least_margin(shares, mask))
+        begins = (shares[..., 1::2] * mask.unsqueeze(-1)).sum(1)  # (B, T)
+        np.add.at(sums[names.EXPECTED], at, begins.double().cpu().numpy())
+        for row, (sentence, start, tags) in enumerate(zip(at, starts, path.cpu().numpy(), strict=True)):
+            sums[names.TAGS][sentence].append((start, tags[: int(mask[row].sum())].astype(np.uint16)))
+        if names.GRADIENT in self.wanted:
+            np.add.at(sums[names.GRADIENT], at, self._gradients(batch, shares, path))
+        if names.BALD in self.wanted:
+            np.add.at(sums[names.BALD], at, self._bald(batch, int(at[0])))
+
+    def _gradients(self, batch: Batch, shares: Tensor, path: Tensor) -> NDArray[np.float64]:
+        """Return (B, D) the gradients of the loss of the decoded tags with respect to a linear head, projected.
+
+        Both sides of the outer product are projected by themselves, which keeps inner products in expectation.
+        Source: Ash et al. 2020 (BADGE), with the tokens of a sentence added up.
+        """
+        wrong = shares - torch.nn.functional.one_hot(path, self.allowed)  # (B, W, K)
+        one = (wrong * batch.mask.unsqueeze(-1)) @ self.tag_side  # (B, W, TAG_SIDE)
+        other = self.model.token_vectors(batch) @ self.hidden_side  # (B, W, HIDDEN_SIDE)
+        return torch.einsum("bwt,bwh->bth", one, other).flatten(1).double().cpu().numpy()
+
+    def _bald(self, batch: Batch, first: int) -> NDArray[np.float64]:
+        """Return (B,) the mutual information of tags and dropout masks. Source: Gal et al. 2017."""
+        mean, spread = torch.zeros(()), torch.zeros(())
+        bare = Batch(batch.input_ids, batch.attention_mask, batch.positions, batch.mask, batch.tags)
+        self.model.train()
+        with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
+            torch.manual_seed(self.seed + first)
+            for _ in range(PASSES):
+                shares = self.model.tag_log_probabilities(bare)[..., : self.allowed].softmax(-1)  # (B, W, K)
+                mean, spread = mean + shares / PASSES, spread + _entropy(shares) / PASSES
+        self.model.eval()
+        return _over((_entropy(mean) - spread).clamp(min=0), batch.mask)
+
+    def _joined(self, sums: dict[str, Any]) -> dict[str, NDArray[Any]]:
+        tags = np.empty(len(sums[names.TAGS]), dtype=object)
+        for at, parts in enumerate(sums[names.TAGS]):
+            ordered = [part for _, part in sorted(parts, key=lambda part: part[0])]
+            tags[at] = np.concatenate(ordered) if ordered else np.zeros(0, dtype=np.uint16)
+        kept = {name: np.asarray(value, dtype=np.float32) for name, value in sums.items() if name != names.TAGS}
+        return {**kept, names.TAGS: tags}
+
+
+def _over(values: Tensor, mask: Tensor) -> NDArray[np.float64]:
+    """Add up (B, W) values over the tokens of each window, (B,)."""
+    return (values * mask).sum(1).double().cpu().numpy()
+
+
+def _entropy(shares: Tensor) -> Tensor:
+    return -torch.special.xlogy(shares, shares).sum(-1)
+
+
+def _least_margin(shares: Tensor, mask: Tensor) -> NDArray[np.float64]:
+    """Return (B,) the least margin over tokens that are likelier than not in an entity, or nearly so; else 1."""
+    top = shares.topk(2, dim=-1)  # (B, W, 2)
+    margin = top.values[..., 0] - top.values[..., 1]
+    of_entity = ((top.indices > 0).any(-1)) & (shares[..., 0] < 0.9) & mask
+    return margin.masked_fill(~of_entity, 1.0).min(1).values.double().cpu().numpy()

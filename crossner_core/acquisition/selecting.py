@@ -1,0 +1,170 @@
+"""From a strategy to an order of the pool: one function, or several mixed by weight, then without look-alikes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from crossner_core.acquisition import signals
+from crossner_core.acquisition.base import Acquisition, Order, Pool, acquisition, acquisition_ids
+from crossner_core.acquisition.vectors import without_look_alikes
+from crossner_core.errors import InvalidConfig
+
+# What orders the queue before there is a model, the first of them that can be used.
+COLD_START = "gazetteer_entities + k_centre"
+# A function that chooses sets sees so many times the sentences wanted, the best by the other functions.
+CANDIDATES = 5
+# A set is chosen among so many sentences at most; of a larger pool, by chance.
+MOST = 20_000
+# Sentences whose embeddings have a larger cosine say nearly the same.
+ALIKE = 0.95
+_PART = re.compile(r"\s*(?:(?P<weight>\d+(?:\.\d+)?)\s*\*)?\s*(?P<id>[a-z_]+)\s*(?:\((?P<options>[^()]*)\))?\s*")
+
+
+@dataclass(frozen=True)
+class Member:
+    """A function of a mixture with its weight and its own options."""
+
+    function: Acquisition
+    weight: float = 1.0
+    config: Any = None
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """Functions with weights: scores are turned into places in [0, 1] and added; at most one chooses sets."""
+
+    text: str
+    members: tuple[Member, ...]
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """The signals that any of its functions reads, and embeddings, by which look-alikes are known."""
+        return frozenset().union(*(one.function.needs for one in self.members), {signals.EMBEDDING})
+
+    @property
+    def model(self) -> bool:
+        """Whether any of its functions needs a trained model."""
+        return any(one.function.model for one in self.members)
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Indices into the pool, the next first, and what has to be said about how they were found."""
+
+    order: Order
+    notes: tuple[str, ...] = field(default=())
+
+
+def strategy(text: str) -> Strategy:
+    """Read a strategy such as `2*token_entropy + rare_types(power=1) + k_centre`; raise InvalidConfig.
+
+    A weight stands before `*` (1 without), a function's own options in brackets.
+    """
+    members = tuple(_member(part, text) for part in text.split("+"))
+    if sum(one.function.choose is not None for one in members) > 1:
+        raise InvalidConfig(f"The strategy {text!r} has two functions that choose sets; at most one can.")
+    return Strategy(" + ".join(part.strip() for part in text.split("+")), members)
+
+
+def select(pool: Pool, count: int, chosen: Strategy, rng: np.random.Generator) -> Selection:
+    """Order the pool's best `count` sentences by a strategy; all of it where the pool is smaller.
+
+    Functions that need a model are left out while there is none (the notes say so); if that leaves none, COLD_START
+    takes their place.
+    """
+    members, notes = _usable(pool, chosen)
+    count = min(count, len(pool))
+    if not count:
+        return Selection(np.zeros(0, dtype=np.int64), (*notes, "The pool is empty."))
+    by_score = [one for one in members if one.function.score is not None]
+    sets = [one for one in members if one.function.choose is not None]
+    ranked = _ranked(pool, by_score, rng) if by_score else rng.permutation(len(pool))
+    if sets:
+        ranked = _as_set(pool, ranked[: max(CANDIDATES * count, 50) if by_score else MOST], count, sets[0], rng)
+    if len(members) == 1 and members[0].function.id == "random":
+        return Selection(ranked[:count], notes)
+    if (vectors := pool.signals.get(signals.EMBEDDING)) is not None:
+        ranked = without_look_alikes(ranked, np.asarray(vectors, dtype=np.float32), count, ALIKE)
+    return Selection(ranked[:count], notes)
+
+
+def _member(part: str, text: str) -> Member:
+    found = _PART.fullmatch(part)
+    if found is None:
+        raise InvalidConfig(
+            f"The strategy {text!r} cannot be read at {part.strip()!r}; write functions joined by +, each with a "
+            f"weight before it (2*longest) and options in brackets; functions are {', '.join(acquisition_ids())}."
+        )
+    function, weight = acquisition(found["id"]), float(found["weight"] or 1.0)
+    if not 0 < weight <= 1000:
+        raise InvalidConfig(f"The weight of {function.id} is {weight:g}; it must lie in (0, 1000].")
+    return Member(function, weight, function.configured(_options(found["options"] or "", function)))
+
+
+def _options(text: str, function: Acquisition) -> Mapping[str, float]:
+    values = {}
+    for pair in filter(None, (one.strip() for one in text.split(","))):
+        name, _, value = pair.partition("=")
+        try:
+            values[name.strip()] = float(value)
+        except ValueError:
+            raise InvalidConfig(
+                f"The option {pair!r} of {function.id} cannot be read; write name=number, as in length_power=0.5."
+            ) from None
+    return values
+
+
+def _usable(pool: Pool, chosen: Strategy) -> tuple[tuple[Member, ...], tuple[str, ...]]:
+    usable = tuple(one for one in chosen.members if _can(one.function, pool))
+    left_out = [one.function.id for one in chosen.members if one not in usable]
+    if not left_out:
+        return usable, ()
+    why = f"Left out for want of what they read: {', '.join(left_out)}."
+    if usable:
+        return usable, (why,)
+    cold = tuple(one for one in strategy(COLD_START).members if _can(one.function, pool))
+    if not cold:
+        return strategy("random").members, (why, "The order is random.")
+    return cold, (why, f"Until there is a model: {' and '.join(one.function.id for one in cold)}.")
+
+
+def _can(function: Acquisition, pool: Pool) -> bool:
+    beside = {signals.PROPOSED: pool.proposed is not None, signals.PREDICTED: pool.predicted is not None}
+    return all(beside.get(name, name in pool.signals) for name in function.needs)
+
+
+def _ranked(pool: Pool, members: list[Member], rng: np.random.Generator) -> Order:
+    """Return the whole pool, best first; equal sentences by chance."""
+    total = np.zeros(len(pool))
+    for one in members:
+        assert one.function.score is not None
+        total += one.weight * _places(one.function.score(pool, one.config, rng))
+    return np.lexsort((rng.random(len(pool)), -total))
+
+
+def _places(scores: np.ndarray) -> np.ndarray:
+    """Return each score's place in [0, 1]; equal scores share theirs."""
+    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    below = np.cumsum(counts) - counts
+    middle = below + (counts - 1) / 2
+    return np.asarray(middle[inverse] / max(len(scores) - 1, 1))
+
+
+def _as_set(pool: Pool, among: Order, count: int, member: Member, rng: np.random.Generator) -> Order:
+    """Let a function choose among some sentences of the pool; what it leaves out follows in the former order."""
+    assert member.function.choose is not None
+    part = Pool(
+        [pool.sentences[at] for at in among],
+        pool.types,
+        {name: values[among] for name, values in pool.signals.items()},
+        pool.gold,
+        pool.gold_embeddings,
+    )
+    chosen = among[member.function.choose(part, count, member.config, rng)]
+    taken = set(chosen.tolist())
+    return np.concatenate([chosen, np.array([at for at in among if at not in taken], dtype=np.int64)])

@@ -1,0 +1,56 @@
+"""Distances among the vectors of a pool, in memory that grows with the pool and not with its square."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossner_core.acquisition.base import Order
+
+
+def farthest_first(
+    vectors: NDArray[np.float32], count: int, known: NDArray[np.float32] | None, rng: np.random.Generator
+) -> Order:
+    """Choose `count` of (N, H) vectors, each the farthest from `known` (G, H) and from those chosen before.
+
+    Without known ones the first is the one nearest to the mean. Ties go by chance. Source: Gonzalez 1985.
+    """
+    count = min(count, len(vectors))
+    nearest = np.full(len(vectors), np.inf)
+    for row in known if known is not None else ():
+        nearest = np.minimum(nearest, _distances(vectors, row))
+    chosen: list[int] = []
+    while len(chosen) < count:
+        if np.isinf(nearest).all():
+            at = int(_distances(vectors, vectors.mean(0)).argmin())
+        else:
+            best = np.flatnonzero(nearest == nearest.max())
+            at = int(rng.choice(best))
+        chosen.append(at)
+        nearest = np.minimum(nearest, _distances(vectors, vectors[at]))
+        nearest[chosen] = -1.0
+    return np.array(chosen, dtype=np.int64)
+
+
+def mean_similarity(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    """Return the mean cosine of each of (N, H) vectors of length 1 with all of them, (N,)."""
+    return np.asarray(vectors @ vectors.mean(0), dtype=np.float64)
+
+
+def without_look_alikes(order: Order, vectors: NDArray[np.float32], count: int, most: float) -> Order:
+    """Return the first `count` of an order whose cosine with none chosen before is above `most`.
+
+    Where the order runs out, the look-alikes left out fill it up, in their order.
+    """
+    chosen: list[int] = []
+    passed: list[int] = []
+    for at in order.tolist():
+        if len(chosen) == count:
+            break
+        alike = chosen and float((vectors[chosen] @ vectors[at]).max()) > most
+        (passed if alike else chosen).append(at)
+    return np.array((chosen + passed)[:count], dtype=np.int64)
+
+
+def _distances(vectors: NDArray[np.float32], row: NDArray[np.float32]) -> NDArray[np.float64]:
+    return np.asarray(np.linalg.norm(vectors - row, axis=1), dtype=np.float64)

@@ -1,0 +1,192 @@
+"""Every acquisition function on a pool; strategies, their reading, and the queue."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crossner_core.acquisition import signals
+from crossner_core.acquisition.base import Pool, acquisition, acquisition_ids
+from crossner_core.acquisition.queue import with_random_share
+from crossner_core.acquisition.selecting import select, strategy
+from crossner_core.acquisition.signal_store import SignalStore
+from crossner_core.acquisition.signals import Part, changes
+from crossner_core.acquisition.vectors import farthest_first, without_look_alikes
+from crossner_core.errors import BadInput, CheckpointError, InvalidConfig
+from crossner_core.schema import Span, sentence_from_words
+from tests.acquisition_builders import some_pool
+from tests.training_builders import TYPES
+
+
+def order(pool: Pool, text: str, count: int = 5, seed: int = 1) -> list[int]:
+    return select(pool, count, strategy(text), np.random.default_rng(seed)).order.tolist()
+
+
+@pytest.mark.parametrize("id", acquisition_ids())
+def test_acquisition_function_orders_a_pool_without_repeats_and_by_its_seed(id: str) -> None:
+    pool = some_pool()
+    found = order(pool, id, 10)
+    assert len(set(found)) == len(found) == 10
+    assert set(found) <= set(range(len(pool)))
+    assert found == order(pool, id, 10)
+    assert acquisition(id).title and acquisition(id).reference
+
+
+@pytest.mark.parametrize("id", acquisition_ids())
+def test_acquisition_function_takes_a_pool_smaller_than_the_batch(id: str) -> None:
+    assert sorted(order(some_pool(3), id, 10)) == [0, 1, 2]
+    assert order(some_pool(0), id, 10) == []
+
+
+@pytest.mark.parametrize("id", acquisition_ids())
+def test_acquisition_function_takes_one_type_and_no_gold(id: str) -> None:
+    pool = some_pool(8, gold=0)
+    one = replace(
+        pool, types=TYPES[:1], signals={**pool.signals, signals.EXPECTED: pool.signals[signals.EXPECTED][:, :1]}
+    )
+    assert len(order(one, id, 4)) == 4
+
+
+def test_acquisition_scores_are_what_their_names_say() -> None:
+    pool, rng = some_pool(), np.random.default_rng(0)
+
+    def best(id: str) -> int:
+        function = acquisition(id)
+        assert function.score is not None
+        return int(function.score(pool, function.config(), rng).argmax())
+
+    assert best("longest") == int(pool.lengths.argmax())
+    assert best("token_entropy") == int(pool.signals[signals.ENTROPY].argmax())
+    assert best("mnlp") == int((pool.signals[signals.LOG_PROBABILITY] / pool.lengths).argmin())
+    assert best("span_margin") == int(pool.signals[signals.MARGIN].argmin())
+    assert best("expected_entities") == int(pool.signals[signals.EXPECTED].sum(1).argmax())
+    assert best("fluctuation") == int(pool.signals[signals.HISTORY].argmax())
+
+
+def test_rare_types_prefers_the_type_without_gold() -> None:
+    expected = np.array([[3.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    gold = [replace(item, spans=(Span(0, 1, TYPES[0]),)) for item in some_pool(gold=6).gold] * 20
+    pool = replace(some_pool(2), gold=gold, signals={signals.EXPECTED: expected, signals.EMBEDDING: np.eye(2)})
+    assert order(pool, "rare_types(power=1)", 1) == [1]
+    assert order(pool, "rare_types(power=0)", 1) == [0]
+
+
+def test_disagreement_counts_spans_that_only_one_has() -> None:
+    same, other = (Span(0, 1, "person"),), (Span(0, 1, "band"), Span(2, 3, "band"))
+    pool = replace(some_pool(2), predicted=[same, same], proposed=[same, other])
+    function = acquisition("disagreement")
+    assert function.score is not None
+    assert function.score(pool, function.config(), np.random.default_rng(0)).tolist() == [0.0, 3.0]
+    with pytest.raises(BadInput, match="pre-annotate first"):
+        function.score(replace(pool, proposed=None), function.config(), np.random.default_rng(0))
+
+
+def test_farthest_first_goes_away_from_gold_and_from_itself() -> None:
+    line = np.array([[0.0], [1.0], [5.0], [9.0]], dtype=np.float32)
+    chosen = farthest_first(line, 3, np.array([[0.0]], dtype=np.float32), np.random.default_rng(0))
+    assert chosen.tolist() == [3, 2, 1]
+    assert farthest_first(line, 1, None, np.random.default_rng(0)).tolist() == [2]  # nearest to the mean
+
+
+def test_selection_puts_look_alikes_last() -> None:
+    vectors = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]], dtype=np.float32)
+    assert without_look_alikes(np.array([0, 1, 2]), vectors, 2, 0.95).tolist() == [0, 2]
+    assert without_look_alikes(np.array([0, 1, 2]), vectors, 3, 0.95).tolist() == [0, 2, 1]
+
+
+def test_mixture_adds_places_by_weight() -> None:
+    pool = replace(
+        some_pool(3),
+        signals={signals.ENTROPY: np.array([9.0, 5.0, 1.0]), signals.EXPECTED: np.array([[0.0], [1.0], [2.0]])},
+    )
+    assert order(pool, "3*token_entropy + expected_entities") == [0, 1, 2]
+    assert order(pool, "token_entropy + 3*expected_entities") == [2, 1, 0]
+
+
+def test_mixture_with_a_set_chooses_among_the_best() -> None:
+    pool = some_pool(24)
+    entropy = np.arange(24, dtype=np.float64)
+    pool = replace(pool, signals={**pool.signals, signals.ENTROPY: entropy})
+    found = order(replace(pool), "token_entropy + k_centre", 2)
+    assert len(found) == 2
+    assert found != order(pool, "token_entropy", 2)
+
+
+def test_cold_start_orders_by_gazetteer_and_diversity_and_says_so() -> None:
+    pool = some_pool(model=False)
+    found = select(pool, 5, strategy("token_entropy"), np.random.default_rng(0))
+    assert len(found.order) == 5
+    assert "token_entropy" in found.notes[0] and "gazetteer_entities and k_centre" in found.notes[1]
+    bare = replace(pool, proposed=None, signals={})
+    found = select(bare, 5, strategy("token_entropy"), np.random.default_rng(0))
+    assert len(found.order) == 5 and found.notes[1] == "The order is random."
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("wisdom", "choose one of random"),
+        ("token_entropy(power=2)", "valid are length_power"),
+        ("token_entropy(length_power=x)", "name=number"),
+        ("token_entropy(length_power=7)", r"\[0, 1\]"),
+        ("0*random", r"\(0, 1000\]"),
+        ("k_centre + badge", "at most one"),
+        ("a b", "cannot be read"),
+        ("", "cannot be read"),
+    ],
+)
+def test_strategy_that_cannot_be_read_is_refused_with_a_reason(text: str, says: str) -> None:
+    with pytest.raises(InvalidConfig, match=says):
+        strategy(text)
+
+
+def test_queue_has_its_share_of_chance_and_every_sentence_once() -> None:
+    chosen = list(range(40))
+    places = with_random_share(chosen, 100, 0.25, np.random.default_rng(3))
+    assert sorted(place.index for place in places) == list(range(100))
+    first = places[:40]
+    assert sum(place.by_chance for place in first) == 10
+    ours = [place.index for place in first if not place.by_chance]
+    assert ours == sorted(ours)
+    assert [p.index for p in with_random_share(chosen, 100, 0.0, np.random.default_rng(3))][:40] == chosen
+    assert all(place.by_chance for place in with_random_share(chosen, 100, 1.0, np.random.default_rng(3)))
+    with pytest.raises(InvalidConfig, match="random share"):
+        with_random_share(chosen, 100, 1.5, np.random.default_rng(3))
+
+
+def test_signal_store_scores_only_what_is_new(tmp_path: Path) -> None:
+    sentences = some_pool(5).sentences
+    store = SignalStore(tmp_path / "run-1")
+    assert store.missing(sentences, [signals.ENTROPY]) == list(sentences)
+    tags = np.empty(3, dtype=object)
+    for at in range(3):
+        tags[at] = np.full(at + 1, at, dtype=np.uint16)
+    hashes = tuple(one.content_hash for one in sentences[:3])
+    store.add(Part(hashes, {signals.ENTROPY: np.array([1.0, 2.0, 3.0]), signals.TAGS: tags}))
+    assert store.missing(sentences, [signals.ENTROPY]) == list(sentences[3:])
+    assert store.missing(sentences[:3], [signals.ENTROPY, signals.BALD]) == list(sentences[:3])
+    found = store.load([sentences[2], sentences[0]], [signals.ENTROPY, signals.TAGS])
+    assert found[signals.ENTROPY].tolist() == [3.0, 1.0]
+    assert found[signals.TAGS][0].tolist() == [2, 2, 2]
+    with pytest.raises(CheckpointError, match="1 of 2 sentences"):
+        store.load([sentences[0], sentences[4]], [signals.ENTROPY])
+    store.forget()
+    assert store.missing(sentences, []) == list(sentences)
+
+
+def test_changes_are_the_share_of_tags_that_moved() -> None:
+    def model(*rows: list[int]) -> np.ndarray:
+        found = np.empty(len(rows), dtype=object)
+        for at, row in enumerate(rows):
+            found[at] = np.array(row, dtype=np.uint16)
+        return found
+
+    assert changes([model([0, 1], [])]).tolist() == [0.0, 0.0]
+    assert changes([model([0, 1], []), model([0, 2], []), model([0, 2], [])]).tolist() == [0.25, 0.0]
+
+
+def test_pool_lengths_count_tokens() -> None:
+    assert Pool([sentence_from_words(["One", "two"], id="a")], TYPES).lengths.tolist() == [2]
