@@ -53,8 +53,14 @@ class Stage:
     """What the stage minimises in place of the model's own loss; it is made once the model is there."""
     measure_first: bool = False
     """The model as it comes into the stage counts too: it is kept if no epoch is better on dev."""
+    dev_every: int = 1
+    """How many epochs there are from one dev score to the next, counted back from the last."""
     notes: tuple[str, ...] = ()
     """What the run's notes should say of how the stage was planned."""
+
+    def scores_dev(self, epoch: int) -> bool:
+        """Say whether dev is scored after so many epochs: never while the head learns alone, always after the last."""
+        return epoch > self.head_first_epochs and (self.epochs - epoch) % self.dev_every == 0
 
 
 Planner = Callable[["Recipe", "TrainingData"], tuple[Stage, ...]]
@@ -200,6 +206,7 @@ def target_stage(recipe: Recipe, data: TrainingData) -> Stage:
         warmup_share=recipe.warmup_share,
         patience=recipe.patience,
         seed=recipe.seed,
+        dev_every=recipe.dev_every,
     )
 
 

@@ -38,9 +38,12 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, ScaleOptions):
     learning_rate: float = option(2e-4, "Peak learning rate of the encoder on the target.", min=1e-7, max=1e-2)
     head_learning_rate: float = option(1e-3, "Peak learning rate of what stands on the encoder.", min=1e-7, max=1e-1)
     layer_decay: float = option(1.0, "Factor on the rate per encoder layer, from the top down.", min=0.1, max=1.0)
-    batch_size: int = option(16, "Sentences a step.", min=1, max=1024)
-    max_epochs: int = option(20, "Most passes over the target's training sentences.", min=1, max=10_000)
+    batch_size: int = option(8, "Sentences a step.", min=1, max=1024)
+    max_epochs: int = option(16, "Most passes over the target's training sentences.", min=1, max=10_000)
     patience: int = option(8, "Epochs without a better dev F1 before the run stops.", min=1, max=10_000)
+    dev_every: int = option(
+        3, "Epochs from one dev score to the next; the last epoch always has one.", min=1, max=10_000
+    )
     min_epoch_steps: int = option(
         6, "A set too small for so many steps is passed over again within an epoch.", min=1, max=10_000
     )

@@ -22,6 +22,7 @@ _TARGET = (
     "max_epochs",
     "patience",
     "warmup_share",
+    "dev_every",
     "head_first_epochs",
     "head_first_learning_rate",
     "inherit",

@@ -43,7 +43,6 @@ class Progress:
     loss_sum: float = 0.0
     best_epoch: int | None = None
     best_f1: float = -1.0
-    stale: int = 0
     seconds: float = 0.0
     learning_seconds: float = 0.0
     tokens: int = 0
@@ -245,20 +244,23 @@ class StageRun:
         progress, began = self.progress, time.perf_counter()
         loss, dev_f1, is_best = progress.loss_sum / steps, None, False
         progress.epoch, progress.batch, progress.loss_sum = progress.epoch + 1, 0, 0.0
-        if self.stage.dev:
+        if self.stage.dev and self.stage.scores_dev(progress.epoch):
             scores = self.measure()
             dev_f1, is_best = scores.f1, scores.f1 > progress.best_f1
-            head_alone = progress.epoch <= self.stage.head_first_epochs
-            progress.stale = 0 if is_best or head_alone else progress.stale + 1
             if is_best:
                 self._keep(scores)
         progress.history.append(EpochRecord(self.stage.phase, progress.epoch, loss, dev_f1))
         progress.seconds += time.perf_counter() - began
         if progress.epoch >= self.stage.epochs:
             progress.outcome = "all_epochs"
-        elif self.stage.dev and progress.stale >= self.stage.patience:
+        elif dev_f1 is not None and self._stale() >= self.stage.patience:
             progress.outcome = "early_stop"
         return self.event(loss, dev_f1=dev_f1, is_best=is_best, epoch=progress.epoch)
+
+    def _stale(self) -> int:
+        """Return how many epochs have passed since the best one, those of the head alone left out."""
+        best = self.progress.best_epoch or 0
+        return self.progress.epoch - max(best, self.stage.head_first_epochs)
 
     def _keep(self, scores: Scores) -> None:
         """Keep the weights as they are as the best so far, of the epochs done by now."""

@@ -18,7 +18,7 @@ from crossner_core.options.base import option
 TITLE = "The papers' differences"
 _TUNED = {"setting": "pretrain_finetune"}
 # As many passes over the target as pretrain_finetune has, whose first ones are the head's alone.
-_DIRECT = {"setting": "direct", "max_epochs": 28}
+_DIRECT = {"setting": "direct", "max_epochs": 24}
 _LANER = {**_TUNED, "architecture": "label_aware"}
 _NO_CONTEXT, _NO_BACKGROUND = {**_LANER, "label_context": False}, {**_LANER, "label_background": False}
 _SEMI = {"architecture": "crf", "setting": "pdaln"}
