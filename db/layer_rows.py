@@ -69,6 +69,12 @@ def suggestions(session: Session, campaign_id: int) -> dict[int, list[Suggestion
     return found
 
 
+def suggestion_sources(session: Session, campaign_id: int) -> list[str]:
+    """Return who made the suggestions of a campaign, each once."""
+    query = sa.select(SuggestionRow.source).join(SentenceRow, SentenceRow.id == SuggestionRow.sentence_id)
+    return list(session.scalars(query.where(SentenceRow.campaign_id == campaign_id).distinct()))
+
+
 def skips_by_person(session: Session, campaign_id: int) -> dict[int, int]:
     """Return how many tasks each person has skipped, by user id."""
     query = (

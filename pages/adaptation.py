@@ -9,7 +9,6 @@ from pages import model_runs, model_scores, shell
 VIEWS = {
     "Curve": model_scores.curve_view,
     "By type": model_scores.types_view,
-    "Compare": model_scores.compare_view,
     "Train": model_runs.train_view,
     "Runs": model_runs.runs_view,
 }

@@ -30,7 +30,12 @@ _FEW, _TABLE_HEIGHT = 9, 320
 
 
 def browse_view(actor: Actor, campaign: CampaignView) -> None:
-    """Draw the filter, the list, and the sentence chosen in it."""
+    """Draw the filter, the list, and the sentence chosen in it; or the one sentence that the address names."""
+    asked = st.query_params.get("sentence", "")
+    if asked.isdecimal():
+        st.button("All sentences", on_click=_forget_sentence, type="tertiary")
+        _one(browsing.sentence_layers(shell.store(), actor, campaign.id, int(asked)), campaign)
+        return
     place, split, text = _filter()
     page = st.session_state.get("data:page", 1)
     found = browsing.browse(
@@ -52,6 +57,10 @@ def browse_view(actor: Actor, campaign: CampaignView) -> None:
         st.rerun()
     chosen = _table(found, page, key=f"data:table:{campaign.id}:{place}:{split}:{text}:{page}")
     _one(browsing.sentence_layers(shell.store(), actor, campaign.id, chosen), campaign)
+
+
+def _forget_sentence() -> None:
+    st.query_params.pop("sentence", None)
 
 
 def _filter() -> tuple[str | None, str | None, str]:

@@ -53,6 +53,8 @@ SECTIONS: dict[str, tuple[Screen, ...]] = {
     ),
     "Model": (
         Screen("adaptation", "Adaptation", _OVERSEERS),
+        Screen("compare", "Compare", _OVERSEERS),
+        Screen("errors", "Errors", _OVERSEERS),
         Screen("studies", "Studies", _OVERSEERS),
         Screen("encoders", "Encoders", _OVERSEERS),
     ),

@@ -1,21 +1,20 @@
-"""Reading finished runs: few-shot curve, F1 per type with confusion, one run against another."""
+"""Reading finished runs: few-shot curve, F1 per type with confusion."""
 
 from __future__ import annotations
 
-import pandas as pd
 import streamlit as st
 
 from crossner_core.domains import parse_domain
 from crossner_core.evaluation.scores import Score, Scores
 from crossner_core.experiments.published import published
 from pages import shell
+from pages.compare_views import run_line
 from pages.components import charts
 from pages.components.marked_text import as_text
 from pages.components.saved_figure import saved_figure
 from workbench import adaptation, curves
 from workbench.actors import Actor
 from workbench.adaptation import RunView
-from workbench.recipe_names import field_name, recipe_value
 from workbench.views import CampaignView
 
 _REFERENCE_SYSTEM = "BERT-base"
@@ -88,65 +87,7 @@ def types_view(actor: Actor, campaign: CampaignView) -> None:
         st.caption(as_text(f"Most frequent: {found}"))
 
 
-def compare_view(actor: Actor, campaign: CampaignView) -> None:
-    """Put two finished runs side by side."""
-    left, right = st.columns(2)
-    with left:
-        first = _pick(actor, campaign, "First run", "compare-first", place=1)
-    with right:
-        second = _pick(actor, campaign, "Second run", "compare-second")
-    if first is None or second is None or first.id == second.id:
-        st.info("Choose two different finished runs.")
-        return
-    comparison = curves.compare(shell.store(), actor, first.id, second.id)
-    if comparison.note:
-        st.warning(as_text(comparison.note))
-    a, b = comparison.f1
-    if a is not None and b is not None:
-        st.markdown(
-            f"On {comparison.measured_on}: entity F1 **{100 * a:.1f}** → **{100 * b:.1f}** ({100 * (b - a):+.1f})"
-        )
-    st.dataframe(
-        pd.DataFrame(
-            [
-                {
-                    "type": row.type,
-                    "in gold": row.support,
-                    f"run {first.id}": _points(row.first),
-                    f"run {second.id}": _points(row.second),
-                    "change": _points(row.change),
-                }
-                for row in comparison.types
-            ]
-        ),
-        hide_index=True,
-        height="content",
-        placeholder="–",
-        column_config={
-            name: st.column_config.NumberColumn(format="%.1f")
-            for name in (f"run {first.id}", f"run {second.id}", "change")
-        },
-    )
-    if comparison.recipe_changes:
-        st.markdown("**What differs in the recipe**")
-        st.dataframe(
-            pd.DataFrame(
-                [
-                    {
-                        "field": field_name(name),
-                        f"run {first.id}": recipe_value(name, one),
-                        f"run {second.id}": recipe_value(name, two),
-                    }
-                    for name, (one, two) in comparison.recipe_changes.items()
-                ]
-            ),
-            hide_index=True,
-            height="content",
-            placeholder="–",
-        )
-
-
-def _pick(actor: Actor, campaign: CampaignView, label: str, key: str, *, place: int = 0) -> RunView | None:
+def _pick(actor: Actor, campaign: CampaignView, label: str, key: str) -> RunView | None:
     done = adaptation.list_runs(shell.store(), actor, campaign.id, states=("done",))
     if not done:
         st.info("No finished run yet.")
@@ -154,14 +95,9 @@ def _pick(actor: Actor, campaign: CampaignView, label: str, key: str, *, place: 
     return st.selectbox(
         label,
         done,
-        index=min(place, len(done) - 1),
-        format_func=lambda run: f"{run.title} · F1 {_points(run.test_f1 if run.test_f1 is not None else run.dev_f1)}",
+        format_func=run_line,
         key=key,
     )
-
-
-def _points(value: float | None) -> float | None:
-    return None if value is None else round(100 * value, 1)
 
 
 def _percent(score: Score) -> str:

@@ -15,7 +15,7 @@ from tests.training_store import person, recipe_here, work
 from workbench import adaptation, handout
 from workbench.actors import Actor
 
-ADAPTATION_VIEWS = ("Curve", "By type", "Compare", "Train", "Runs")
+ADAPTATION_VIEWS = ("Curve", "By type", "Train", "Runs")
 OVERVIEW_VIEWS = ("Progress", "The four shares", "Agreement", "Suggestions", "Effort")
 
 
@@ -60,8 +60,6 @@ def test_adaptation_screen_shows_every_view_of_finished_runs(
     assert len(test.get("plotly_chart")) == 1
     by_type = _said(_show(test, "model-view", "By type"))
     assert "Measured on test" in by_type and "strict IOB2" in by_type
-    _show(test, "model-view", "Compare")
-    assert any("in gold" in frame.value.columns for frame in test.dataframe)
     _show(test, "model-view", "Runs")
     assert list(test.dataframe[0].value["state"]) == ["done"] * 4
     assert "No worker is alive" in _said(test)

@@ -16,14 +16,13 @@ from db.training_tables import Run
 from workbench import jobs
 from workbench.access import enter
 from workbench.actors import Actor, fresh, require
-from workbench.curves import Comparison, CurvePoint, Series, compare, curve
+from workbench.curves import CurvePoint, Series, curve
 from workbench.jobs import WorkerStatus, worker_status
 from workbench.run_views import EventView, RunDetail, RunView, event_view, reasons, run_view
 from workbench.snapshots import MAY_CHANGE, MAY_LOOK, SnapshotView, find_snapshot, freeze, list_snapshots
 from workbench.training_data import require_source
 
 __all__ = [
-    "Comparison",
     "CurvePoint",
     "EventView",
     "FewShot",
@@ -34,7 +33,6 @@ __all__ = [
     "WorkerStatus",
     "cancel",
     "cancel_group",
-    "compare",
     "curve",
     "find_snapshot",
     "freeze",

@@ -1,4 +1,4 @@
-"""What finished runs add up to: few-shot curves, F1 by type, confusion, one run against another."""
+"""What finished runs add up to: few-shot curves, F1 by type, confusion."""
 
 from __future__ import annotations
 
@@ -64,32 +64,6 @@ class TypeRow:
     correct: int
 
 
-@dataclass(frozen=True, slots=True)
-class TypeDifference:
-    """F1 of one type in two runs; `change` is second minus first, None where either lacks the type."""
-
-    type: str
-    first: float | None
-    second: float | None
-    change: float | None
-    support: int
-
-
-@dataclass(frozen=True, slots=True)
-class Comparison:
-    """Two runs side by side, second against first; `same_test` says whether their scores may be compared at all."""
-
-    first: int
-    second: int
-    measured_on: str
-    same_test: bool
-    f1: tuple[float | None, float | None]
-    strict_f1: tuple[float | None, float | None]
-    types: tuple[TypeDifference, ...]
-    recipe_changes: Mapping[str, tuple[Any, Any]]
-    note: str
-
-
 def curve(
     store: Store,
     actor: Actor,
@@ -127,33 +101,7 @@ def confusion_of(store: Store, actor: Actor, run_id: int) -> Confusion | None:
     return Confusion.from_dict(values) if values else None
 
 
-def compare(store: Store, actor: Actor, first: int, second: int) -> Comparison:
-    """Put two finished runs side by side, on test if both have it, else on dev."""
-    require(actor, *MAY_LOOK)
-    one, two = _finished(store, actor, first), _finished(store, actor, second)
-    results = one.result or {}, two.result or {}
-    measured_on = next((name for name in MEASURES if all(result.get(name) for result in results)), None)
-    if measured_on is None:
-        raise BadInput(
-            f"Runs {first} and {second} were measured on no common split; compare runs with the same dev or test."
-        )
-    a, b = (_scores_of(result, measured_on) for result in results)
-    assert a is not None and b is not None
-    same = (one.snapshot_id, one.dataset_id) == (two.snapshot_id, two.dataset_id) or _same_gold(a, b)
-    return Comparison(
-        first=first,
-        second=second,
-        measured_on=measured_on,
-        same_test=same,
-        f1=(a.f1, b.f1),
-        strict_f1=(a.strict_iob2.f1, b.strict_iob2.f1),
-        types=tuple(_differences(a, b)),
-        recipe_changes=_recipe_changes(effective(one.recipe), effective(two.recipe)),
-        note="" if same else f"They were measured on different {measured_on} sentences: the difference says little.",
-    )
-
-
-def _recipe_changes(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+def recipe_changes(one: Mapping[str, Any], two: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
     """Return the fields in which two recipes differ; None where a field has no effect."""
     names = dict.fromkeys([*one, *two])
     return {name: (one.get(name), two.get(name)) for name in names if one.get(name) != two.get(name)}
@@ -222,13 +170,12 @@ def _told_apart(found: Sequence[Series]) -> tuple[Series, ...]:
     return tuple(replace(one, title=one.title + extra(one)) for one in found)
 
 
-def _finished(store: Store, actor: Actor, run_id: int) -> Run:
-    require(actor, *MAY_LOOK)
-    with store.read() as session:
-        run = _visible(session, actor, run_id)
-        if run.state != "done" or run.result is None:
-            raise BadInput(f"Run {run_id} is {run.state}; only finished runs have scores.")
-        return run
+def finished(session: Session, actor: Actor, run_id: int) -> Run:
+    """Return a finished run that the actor may see, with its result; raise BadInput for one that is not finished."""
+    run = _visible(session, actor, run_id)
+    if run.state != "done" or run.result is None:
+        raise BadInput(f"Run {run_id} is {run.state}; only finished runs have scores.")
+    return run
 
 
 def _visible(session: Session, actor: Actor, run_id: int) -> Run:
@@ -243,7 +190,9 @@ def _visible(session: Session, actor: Actor, run_id: int) -> Run:
 
 
 def _result(store: Store, actor: Actor, run_id: int) -> Mapping[str, Any]:
-    return _finished(store, actor, run_id).result or {}
+    require(actor, *MAY_LOOK)
+    with store.read() as session:
+        return finished(session, actor, run_id).result or {}
 
 
 def _scores_of(result: Mapping[str, Any], measure: str) -> Scores | None:
@@ -252,17 +201,3 @@ def _scores_of(result: Mapping[str, Any], measure: str) -> Scores | None:
 
 def _type_row(name: str, score: Score) -> TypeRow:
     return TypeRow(name, score.f1, score.precision, score.recall, score.support, score.predicted, score.correct)
-
-
-def _same_gold(a: Scores, b: Scores) -> bool:
-    """Say whether the gold of two measurements has the same size and the same entities by type."""
-    counts = [{name: score.support for name, score in one.per_type.items() if score.support} for one in (a, b)]
-    return (a.sentences, a.tokens, counts[0]) == (b.sentences, b.tokens, counts[1])
-
-
-def _differences(a: Scores, b: Scores) -> Iterable[TypeDifference]:
-    for name in dict.fromkeys([*a.per_type, *b.per_type]):
-        one, two = a.per_type.get(name), b.per_type.get(name)
-        change = two.f1 - one.f1 if one and two else None
-        support = max(part.support for part in (one, two) if part)
-        yield TypeDifference(name, one.f1 if one else None, two.f1 if two else None, change, support)

@@ -17,7 +17,8 @@ from workbench.recipe_names import setting_name
 _BAND_OPACITY = 0.15
 
 
-def _layout(figure: go.Figure, *, height: int, **more: object) -> go.Figure:
+def laid_out(figure: go.Figure, *, height: int, **more: object) -> go.Figure:
+    """Give a figure the margins and the legend that all have."""
     figure.update_layout(
         height=height,
         margin={"l": 8, "r": 8, "t": 36, "b": 8},  # the buttons above the figure need the room
@@ -73,7 +74,7 @@ def few_shot_figure(series: Sequence[Series], published: Sequence[Published]) ->
         )
     figure.update_xaxes(title="gold sentences trained on", rangemode="tozero")
     figure.update_yaxes(title="entity F1 on test, %", rangemode="tozero")
-    return _layout(figure, height=360 + 20 * (len(series) + len(published)))  # the legend has a line for each
+    return laid_out(figure, height=360 + 20 * (len(series) + len(published)))  # the legend has a line for each
 
 
 _SYMBOLS = ("diamond-open", "square-open", "triangle-up-open", "circle-open")
@@ -114,7 +115,7 @@ def types_figure(rows: Sequence[TypeRow], colours: Mapping[str, int]) -> go.Figu
         )
     )
     figure.update_xaxes(range=[0, 105], title="F1, %")
-    return _layout(figure, height=80 + 26 * max(len(shown), 1))
+    return laid_out(figure, height=80 + 26 * max(len(shown), 1))
 
 
 def types_table(rows: Sequence[TypeRow]) -> pd.DataFrame:
@@ -160,7 +161,7 @@ def coverage_figure(rows: Mapping[str, Coverage], colours: Mapping[str, int]) ->
             hovertemplate=said,
         )
     figure.update_xaxes(range=[0, 105], title="gold entities found, %")
-    return _layout(figure, height=90 + 26 * max(len(shown), 1), barmode="stack", showlegend=False)
+    return laid_out(figure, height=90 + 26 * max(len(shown), 1), barmode="stack", showlegend=False)
 
 
 def overlap_figure(names: Sequence[str], shares: Sequence[Sequence[float]]) -> go.Figure:
@@ -180,7 +181,7 @@ def overlap_figure(names: Sequence[str], shares: Sequence[Sequence[float]]) -> g
     )
     figure.update_yaxes(autorange="reversed")
     figure.update_xaxes(tickangle=-40)
-    return _layout(figure, height=160 + 40 * max(len(names), 1))
+    return laid_out(figure, height=160 + 40 * max(len(names), 1))
 
 
 def confusion_figure(confusion: Confusion) -> go.Figure:
@@ -203,7 +204,7 @@ def confusion_figure(confusion: Confusion) -> go.Figure:
     )
     figure.update_yaxes(autorange="reversed", title="gold")
     figure.update_xaxes(title="predicted", tickangle=-40)
-    return _layout(figure, height=140 + 26 * max(len(table), 1))
+    return laid_out(figure, height=140 + 26 * max(len(table), 1))
 
 
 def confusion_table(confusion: Confusion) -> pd.DataFrame:

@@ -1,0 +1,30 @@
+"""Errors: what does a model, or a source of suggestions, get wrong?"""
+
+from __future__ import annotations
+
+from pages import errors_views, shell
+from pages.components.lazy_download import download_problem
+
+_HELP = """
+Each error is a gold span, a predicted one, or a pair of them that should be equal:
+
+- **missed**: gold has it, nothing like it was said
+- **spurious**: it was said, gold has nothing like it
+- **boundary**: the right type over other tokens
+- **type**: the right tokens with another type
+- **boundary+type**: they overlap, and nothing else fits
+
+Each span is in one error at most; partners are found by equal boundaries first, then by type, then by overlap.
+
+**Whose** is a trained model, on the dev or test sentences it was measured on, or a source of the campaign's
+suggestions on the sentences that have gold since. Where people accepted suggestions, gold leans towards them.
+
+Dev comes first: who learns from the errors on test what to change no longer has a test.
+"""
+
+actor = shell.signed_in("researcher", "admin", "expert")
+campaign = shell.page(actor, "Errors", "What does a model, or a source of suggestions, get wrong?", help=_HELP)
+if campaign:
+    with shell.shown_errors():
+        errors_views.errors_view(actor, campaign)
+    download_problem()

@@ -1,0 +1,205 @@
+"""The error browser: whose errors, the filter, the list, and one error in its sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from crossner_core.domains import Domain
+from crossner_core.evaluation.errors import KINDS
+from db.engine import Store
+from pages import shell
+from pages.compare_views import run_line
+from pages.components.html_report import HtmlReport, report_download
+from pages.components.marked_text import as_text, marked_sentence
+from workbench import adaptation, errors_browsing
+from workbench.access import KEEPERS
+from workbench.actors import Actor
+from workbench.adaptation import RunView
+from workbench.campaigns import domain_of
+from workbench.errors_browsing import SUGGESTED, ErrorLine, ErrorList, Speaker
+from workbench.views import CampaignView
+
+_PAGE = 100
+_IN_REPORT = 500
+_TABLE_HEIGHT = 330
+
+
+def errors_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw the filter, what the errors come to, the list, and the error chosen in it."""
+    store = shell.store()
+    speakers = errors_browsing.speakers(store, actor, campaign.id)
+    if not speakers:
+        st.info("Nothing has said anything yet: train a run under Adaptation, or let the gazetteer suggest.")
+        return
+    runs = {run.id: run for run in adaptation.list_runs(store, actor, campaign.id, states=("done",))}
+    chosen = _choose(actor, campaign, speakers, runs)
+    if chosen is None:
+        return
+    speaker, split = chosen
+    kinds, types, text = _filter(domain_of(campaign))
+    page = st.session_state.get("errors:page", 1)
+    found = errors_browsing.errors_of(
+        store, actor, campaign.id, speaker, split=split, kinds=kinds, types=types, text=text,
+        offset=_PAGE * (page - 1), limit=_PAGE,
+    )  # fmt: skip
+    if not found.lines and page > 1:
+        st.session_state["errors:page"] = 1
+        st.rerun()
+    st.markdown(as_text(summary(found, split)))
+    if not found.lines:
+        st.info("No error fits this filter." if sum(found.counts.values()) else "No error at all.")
+    else:
+        line = _list(found, page, key=f"errors:{speaker}:{split}:{kinds}:{types}:{text}:{page}")
+        _one(line, domain_of(campaign), actor, campaign)
+    _by_type(found)
+    make = partial(
+        _report, store, actor, campaign, speaker, speaker_line(speaker, runs),
+        split=split, kinds=kinds, types=types, text=text,
+    )  # fmt: skip
+    report_download(make, name=f"errors-{campaign.id}")
+
+
+def speaker_line(speaker: Speaker, runs: Mapping[int, RunView]) -> str:
+    """Name a speaker for people."""
+    if speaker.run_id is not None:
+        return run_line(runs[speaker.run_id]) if speaker.run_id in runs else f"run {speaker.run_id}"
+    return "Suggestions, as people see them" if speaker.source == SUGGESTED else f"Suggestions of {speaker.source}"
+
+
+def summary(found: ErrorList, split: str) -> str:
+    """Say what the answers come to on a split, whatever the filter."""
+    score, parts = found.score, [f"{found.counts[kind]} {kind}" for kind in KINDS if found.counts[kind]]
+    errors = f"{sum(found.counts.values())} errors: {', '.join(parts)}" if parts else "no error"
+    return (
+        f"{found.sentences} {split} sentences, {score.support} entities in gold, {score.predicted} said, "
+        f"{score.correct} right (F1 {100 * score.f1:.1f}); {errors}."
+    )
+
+
+def _choose(
+    actor: Actor, campaign: CampaignView, speakers: tuple[Speaker, ...], runs: Mapping[int, RunView]
+) -> tuple[Speaker, str] | None:
+    left, right = st.columns([4, 1])
+    with left:
+        speaker = st.selectbox(
+            "Whose", speakers, format_func=lambda one: speaker_line(one, runs), key="errors:whose", on_change=_first
+        )
+    splits = errors_browsing.splits_of(shell.store(), actor, campaign.id, speaker)
+    if not splits:
+        st.info("There is no gold to hold these answers against yet.")
+        return None
+    with right:
+        split = st.selectbox("Sentences", splits, key=f"errors:split:{splits}", on_change=_first)
+    return speaker, split
+
+
+def _filter(domain: Domain) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    first, second, third = st.columns([2, 2, 1])
+    titles = {kind.name: kind.title for kind in domain.types}
+    with first:
+        kinds = st.pills("Error", KINDS, selection_mode="multi", key="errors:kinds", on_change=_first)
+    with second:
+        types = st.multiselect(
+            "Entity type", list(titles), format_func=lambda name: titles[name], key="errors:types",
+            placeholder="all", on_change=_first,
+        )  # fmt: skip
+    with third:
+        text = st.text_input("Text or id contains", key="errors:text", max_chars=200, on_change=_first)
+    return tuple(kinds), tuple(types), text
+
+
+def _first() -> None:
+    st.session_state["errors:page"] = 1
+
+
+def _list(found: ErrorList, page: int, *, key: str) -> ErrorLine:
+    """Draw the errors that fit; return the one chosen, at first the first."""
+    picked = st.dataframe(
+        error_table(found),
+        hide_index=True,
+        height="content" if len(found.lines) < 9 else _TABLE_HEIGHT,
+        column_config={"sentence": st.column_config.TextColumn(width="large")},
+        placeholder="–",
+        on_select="rerun",
+        selection_mode="single-row",
+        key=key,
+    )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        begin = _PAGE * (page - 1)
+        st.caption(f"{begin + 1}–{begin + len(found.lines)} of {found.total} errors. Choose one to see its sentence.")
+        if found.total > _PAGE:
+            st.pagination(-(-found.total // _PAGE), key="errors:page")
+    rows = picked["selection"]["rows"]
+    return found.lines[rows[0] if rows and rows[0] < len(found.lines) else 0]
+
+
+def error_table(found: ErrorList) -> pd.DataFrame:
+    """List errors with the words and types of both spans."""
+    return pd.DataFrame(
+        [
+            {
+                "error": line.kind,
+                "in gold": line.surface(line.gold) or None,
+                "gold type": line.gold.type if line.gold else None,
+                "said": line.surface(line.predicted) or None,
+                "said type": line.predicted.type if line.predicted else None,
+                "sentence": line.item.sentence.text,
+            }
+            for line in found.lines
+        ]
+    )
+
+
+def _one(line: ErrorLine, domain: Domain, actor: Actor, campaign: CampaignView) -> None:
+    """Draw a sentence with gold and with the answer, and the way to it."""
+    sentence = line.item.sentence
+    with st.container(border=True):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.text(f"{sentence.id} · {line.kind}")
+            if line.sentence_id is not None and actor.role in KEEPERS:
+                address = f"data?campaign={campaign.id}&sentence={line.sentence_id}"
+                # A tab of its own: this list stays as it is meanwhile.
+                st.link_button("Open in Sentences", address, type="tertiary")
+        for name, spans, here in (
+            ("Gold", line.item.spans, line.gold),
+            ("Answer", line.said, line.predicted),
+        ):
+            with st.container(gap=None):
+                st.caption(name)
+                st.html(marked_sentence(sentence, spans, domain, {here: line.kind} if here else {}))
+
+
+def _by_type(found: ErrorList) -> None:
+    if found.by_type:
+        with st.expander("How many of each type"):
+            st.dataframe(by_type_table(found), hide_index=True, height="content")
+
+
+def by_type_table(found: ErrorList) -> pd.DataFrame:
+    """Count the errors of each kind by entity type (gold's; the said one of what is spurious), most errors first."""
+    rows = [{"type": name, **counts, "in all": sum(counts.values())} for name, counts in found.by_type.items()]
+    return pd.DataFrame(rows, columns=["type", *KINDS, "in all"])
+
+
+def _report(
+    store: Store, actor: Actor, campaign: CampaignView, speaker: Speaker, who: str, *, split: str, **narrowed: Any
+) -> HtmlReport:
+    """Make the report: what the errors come to, then each that fits the filter with its sentence."""
+    found = errors_browsing.errors_of(store, actor, campaign.id, speaker, split=split, limit=_IN_REPORT, **narrowed)
+    report, domain = HtmlReport("Errors", [campaign.name, who]), domain_of(campaign)
+    report.text(summary(found, split))
+    report.heading("Errors by entity type")
+    report.table(by_type_table(found))
+    shown = f", the first {len(found.lines)} of them below" if len(found.lines) < found.total else ""
+    report.heading(f"{found.total} errors that fit the filter{shown}")
+    for line in found.lines:
+        sentence = line.item.sentence
+        report.text(f"{sentence.id} · {line.kind}: gold, then the answer", caption=True)
+        for spans, here in ((line.item.spans, line.gold), (line.said, line.predicted)):
+            report.html(marked_sentence(sentence, spans, domain, {here: line.kind} if here else {}))
+    return report
