@@ -53,6 +53,8 @@ class Stage:
     """What the stage minimises in place of the model's own loss; it is made once the model is there."""
     measure_first: bool = False
     """The model as it comes into the stage counts too: it is kept if no epoch is better on dev."""
+    fresh: bool = False
+    """Its body starts from the pre-trained encoder again, not from that of the stage before."""
     dev_every: int = 1
     """How many epochs there are from one dev score to the next, counted back from the last."""
     notes: tuple[str, ...] = ()
@@ -74,20 +76,25 @@ class Setting:
     title: str
     plan: Planner
     unlabelled: bool = False
+    source: bool = True
 
 
 _SETTINGS: dict[str, Setting] = {}
 
 
-def register_setting(id: str, title: str, *, unlabelled: bool = False) -> Callable[[Planner], Planner]:
-    """Register a function that plans the stages of a run; `unlabelled`: it learns from bare target sentences too.
+def register_setting(
+    id: str, title: str, *, unlabelled: bool = False, source: bool = True
+) -> Callable[[Planner], Planner]:
+    """Register a function that plans the stages of a run.
+
+    `unlabelled`: it learns from bare target sentences too; `source`: it reads a source corpus.
 
     Settings with more to them than a plan are packages of this folder, whose `plan.py` registers them and can be
     imported without torch.
     """
 
     def keep(plan: Planner) -> Planner:
-        _SETTINGS[id] = Setting(id, title, plan, unlabelled)
+        _SETTINGS[id] = Setting(id, title, plan, unlabelled, source)
         return plan
 
     return keep
@@ -118,7 +125,7 @@ def setting(id: str) -> Setting:
 
 def needs_source(id: str) -> bool:
     """Say whether a setting reads the source corpus."""
-    return setting(id).id != "direct"
+    return setting(id).source
 
 
 def needs_unlabelled(id: str) -> bool:
@@ -126,7 +133,7 @@ def needs_unlabelled(id: str) -> bool:
     return setting(id).unlabelled
 
 
-@register_setting("direct", "Direct: the target only")
+@register_setting("direct", "Direct: the target only", source=False)
 def direct(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan one stage on the target."""
     return (target_stage(recipe, data),)

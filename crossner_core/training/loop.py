@@ -115,10 +115,10 @@ class _Run:
         for name in (STATE, TAGGER):
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
-    def go(self, encoder: Encoder, should_stop: Callable[[], bool]) -> Iterator[TrainEvent]:
+    def go(self, pretrained: Encoder, should_stop: Callable[[], bool]) -> Iterator[TrainEvent]:
         """Run the stages from the saved state on; end with the event that carries the result."""
         first = self._saved_stage()
-        encoder = replace(encoder, model=copy.deepcopy(encoder.model).to(self.device))
+        encoder = self._copied(pretrained)
         former: TokenTagger | None = None
         for number in range(first, len(self.stages)):
             stage, last = self.stages[number], number + 1 == len(self.stages)
@@ -129,6 +129,8 @@ class _Run:
                 if found is not None:
                     former, encoder = found, replace(encoder, model=found.encoder)
                     continue
+            if stage.fresh:
+                encoder = self._copied(pretrained)
             run = self._start(stage, encoder, former)
             if number == first and (self.folder / STATE).exists():
                 self._restore(run)
@@ -143,6 +145,10 @@ class _Run:
                 save_tagger(cache, run.predictor, stage.types)
             former = run.model
             self._carry(run)
+
+    def _copied(self, encoder: Encoder) -> Encoder:
+        """Return the encoder with a body of its own on the run's device."""
+        return replace(encoder, model=copy.deepcopy(encoder.model).to(self.device))
 
     def _saved_stage(self) -> int:
         """Return the index of the stage that the saved state is in, 0 if nothing is saved."""
@@ -166,7 +172,7 @@ class _Run:
         """Make a stage's model: the body as it is, a new head with the rows of types known before."""
         random = RunRandom(stage.seed, self.device)
         model = build_stage_model(self.recipe, stage, encoder, random)
-        if former is not None:
+        if former is not None and not stage.fresh:
             model.copy_shared_tags(former, self.data.parents if self.recipe.inherit else None)
         meta = self._identity() | {"encoder": encoder.name, "encoder_hash": encoder.fingerprint, "name": self.name}
         types, length = stage.types[: stage.scored], min(self.recipe.max_length, encoder.max_length)

@@ -16,15 +16,16 @@ from crossner_core.options.crf import CrfOptions
 from crossner_core.options.label_aware import LabelAwareOptions
 from crossner_core.options.pdaln import PdalnOptions
 from crossner_core.options.scale import ScaleOptions
+from crossner_core.options.self_training import SelfTrainingOptions
 
 _SOURCE = {"setting": tuple(id for id in setting_ids() if needs_source(id))}
-_STAGED = {"setting": ("pretrain_finetune",)}
+_STAGED = {"setting": ("pretrain_finetune", "transfer_self_training")}
 _JOINT = {"setting": ("joint",)}
-_SOURCE_STAGE = {"setting": ("pretrain_finetune", "joint")}
+_SOURCE_STAGE = {"setting": ("pretrain_finetune", "transfer_self_training", "joint")}
 
 
 @dataclass(frozen=True)
-class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, ScaleOptions):
+class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, ScaleOptions):
     """Everything that decides the numbers of a run, apart from the sentences themselves."""
 
     encoder: str = option("minilm", "Encoder: minilm (bundled), a local folder, or a hub name.", group="model")

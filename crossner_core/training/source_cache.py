@@ -29,6 +29,8 @@ _TARGET = (
     "upsample",
     "seed",
 )
+# What begins so is told to students, who come after the target stage.
+_STUDENT = "self_training_"
 
 
 def source_key(recipe: Recipe, data: TrainingData, encoder: Encoder) -> str:
@@ -41,7 +43,8 @@ def source_key(recipe: Recipe, data: TrainingData, encoder: Encoder) -> str:
 
 def source_options(recipe: Recipe) -> dict[str, Any]:
     """Return what a recipe says of the source stage: two that agree in it share a checkpoint."""
-    return {name: value for name, value in effective(recipe.to_dict()).items() if name not in _TARGET}
+    kept = (name for name in effective(recipe.to_dict()) if name not in _TARGET)
+    return {name: getattr(recipe, name) for name in kept if not name.startswith(_STUDENT)}
 
 
 def cached_source(folder: Path | None, recipe: Recipe, data: TrainingData, encoder: Encoder) -> Path | None:

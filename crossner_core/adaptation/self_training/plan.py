@@ -1,0 +1,92 @@
+"""The two settings of self-training: a teacher trained on the target alone, or on the source first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from crossner_core.adaptation.transfer import (
+    MakeObjective,
+    Stage,
+    direct,
+    pretrain_finetune,
+    register_setting,
+)
+
+if TYPE_CHECKING:
+    from crossner_core.models.base import TokenTagger
+    from crossner_core.schema import Sentence
+    from crossner_core.training.data import TrainingData
+    from crossner_core.training.objective import Objective
+    from crossner_core.training.predictor import Predictor
+    from crossner_core.training.recipe import Recipe
+
+# Students have seeds so far apart, so that each draws its own order and dropout.
+_SEEDS_APART = 100_019
+# What the seed is joined with to draw bare sentences.
+_DRAW = 5
+
+
+@register_setting("self_training", "Self-training: the target, then its bare text too", unlabelled=True, source=False)
+def self_training(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
+    """Plan a teacher on the target, then students on the target and the teacher's word on bare sentences.
+
+    Source: Xie et al. 2020 (noisy student; dropout is the noise), with soft tags on every token.
+    """
+    return _with_students(direct(recipe, data), recipe, data, fresh=recipe.self_training_fresh)
+
+
+@register_setting(
+    "transfer_self_training", "Pre-train, fine-tune, then self-training on bare target text", unlabelled=True
+)
+def transfer_self_training(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
+    """Plan as `pretrain_finetune` does, then students as `self_training` does, each starting from its teacher."""
+    return _with_students(pretrain_finetune(recipe, data), recipe, data, fresh=False)
+
+
+def _with_students(stages: tuple[Stage, ...], recipe: Recipe, data: TrainingData, *, fresh: bool) -> tuple[Stage, ...]:
+    """Add the students; without bare sentences the teacher is all there is, and the notes say so."""
+    teacher = stages[-1]
+    if not data.unlabelled:
+        note = "There are no bare target sentences: no student was trained."
+        return (*stages[:-1], replace(teacher, notes=(*teacher.notes, note)))
+    bare = _drawn(recipe, data)
+    note = f"Students learn from {len(bare)} of {len(data.unlabelled)} bare sentences too."
+    rounds = range(1, recipe.self_training_rounds + 1)
+    return (*stages, *(_student(teacher, recipe, bare, number, note, fresh=fresh) for number in rounds))
+
+
+def _drawn(recipe: Recipe, data: TrainingData) -> tuple[Sentence, ...]:
+    """Return the bare sentences of a run, drawn with its seed where there are more than wanted."""
+    import numpy as np
+
+    filled = [sentence for sentence in data.unlabelled if sentence.tokens]
+    if len(filled) <= recipe.self_training_sentences:
+        return tuple(filled)
+    drawn = np.random.default_rng([recipe.seed, _DRAW]).permutation(len(filled))[: recipe.self_training_sentences]
+    return tuple(filled[at] for at in sorted(drawn.tolist()))
+
+
+def _student(
+    teacher: Stage, recipe: Recipe, bare: tuple[Sentence, ...], number: int, note: str, *, fresh: bool
+) -> Stage:
+    return replace(
+        teacher,
+        phase=f"student {number}",
+        epochs=recipe.self_training_epochs,
+        head_first_epochs=0,
+        seed=recipe.seed + _SEEDS_APART * number,
+        objective=_objective(recipe, bare),
+        fresh=fresh,
+        measure_first=not fresh,
+        notes=(note,) if number == 1 else (),
+    )
+
+
+def _objective(recipe: Recipe, bare: tuple[Sentence, ...]) -> MakeObjective:
+    def make(predictor: Predictor, former: TokenTagger | None) -> Objective:
+        from crossner_core.adaptation.self_training.objective import SelfTrainingObjective
+
+        return SelfTrainingObjective(recipe, bare, predictor, former)
+
+    return make
