@@ -182,8 +182,8 @@ def _by_type(found: ErrorList) -> None:
 
 def by_type_table(found: ErrorList) -> pd.DataFrame:
     """Count the errors of each kind by entity type (gold's; the said one of what is spurious), most errors first."""
-    rows = [{"type": name, **counts, "in all": sum(counts.values())} for name, counts in found.by_type.items()]
-    return pd.DataFrame(rows, columns=["type", *KINDS, "in all"])
+    rows = [{"entity type": name, **counts, "in all": sum(counts.values())} for name, counts in found.by_type.items()]
+    return pd.DataFrame(rows, columns=["entity type", *KINDS, "in all"])
 
 
 def _report(
