@@ -1,0 +1,266 @@
+"""A campaign played through: select, suggest, annotate, retrain, measure; the live campaign's own functions do it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from crossner_core.acquisition.selecting import strategy
+from crossner_core.acquisition.turn import Scorer, Turn
+from crossner_core.adaptation.transfer import needs_source, needs_unlabelled
+from crossner_core.encoders import Encoder
+from crossner_core.errors import BadInput, InvalidConfig
+from crossner_core.evaluation.learning_curves import RoundPoint
+from crossner_core.schema import LabelledSentence, Sentence, Span
+from crossner_core.simulation.annotators import Work, annotate
+from crossner_core.simulation.config import Simulation
+from crossner_core.training.checkpoint import read_json, write_json
+from crossner_core.training.data import TrainingData
+from crossner_core.training.events import RunResult
+from crossner_core.training.loop import TAGGER, train
+from crossner_core.training.predictor import Predictor, load_tagger
+from crossner_core.training.recipe import Recipe
+
+STATE = "state.json"
+# What the seed is joined with to draw dev sentences, to choose, and to annotate.
+_DEV, _CHOOSE, _ANNOTATE = 1, 2, 3
+_SELF_TRAINING = {"direct": "self_training", "pretrain_finetune": "transfer_self_training"}
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A round that is through: the newest point, and what was to say; the last one has `done`."""
+
+    point: RoundPoint | None
+    message: str
+    done: bool = False
+
+
+@dataclass
+class _Labelled:
+    """What has been annotated so far: pool indices in order, the annotators' spans, and what it took."""
+
+    chosen: list[int]
+    spans: list[tuple[Span, ...]]
+    seconds: float = 0.0
+    kept: int = 0
+    changed: int = 0
+    added: int = 0
+    deleted: int = 0
+
+    def add(self, at: int, work: Work) -> None:
+        self.chosen.append(at)
+        self.spans.append(work.spans)
+        self.seconds += work.seconds
+        for name in ("kept", "changed", "added", "deleted"):
+            setattr(self, name, getattr(self, name) + getattr(work, name))
+
+
+def split_pool(
+    train_and_dev: Sequence[LabelledSentence], dev_sentences: int, seed: int
+) -> tuple[tuple[LabelledSentence, ...], tuple[LabelledSentence, ...]]:
+    """Return the pool and the dev sentences drawn with a seed; a sentence that occurs twice is in the pool once."""
+    first: dict[str, LabelledSentence] = {}
+    for item in train_and_dev:
+        if item.sentence.tokens:
+            first.setdefault(item.sentence.content_hash, item)
+    whole = list(first.values())
+    if len(whole) <= dev_sentences:
+        raise BadInput(f"There are {len(whole)} sentences; {dev_sentences} of them for dev leaves no pool.")
+    dev = set(np.random.default_rng([seed, _DEV]).permutation(len(whole))[:dev_sentences].tolist())
+    return (
+        tuple(item for at, item in enumerate(whole) if at not in dev),
+        tuple(item for at, item in enumerate(whole) if at in dev),
+    )
+
+
+def play(
+    simulation: Simulation,
+    data: TrainingData,
+    encoder: Encoder,
+    folder: Path,
+    *,
+    proposed: Callable[[Sequence[Sentence]], Sequence[Sequence[Span]]] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+) -> Iterator[Round]:
+    """Play a campaign through and yield each round; the corpus's gold answers for the annotators.
+
+    `data` brings train, dev and test, and the source where the recipe reads one. `proposed` asks a gazetteer. What
+    has been annotated and measured is kept in `folder`, and the campaign goes on from there; the folder can go when
+    it is done. Raises BadInput where the pool is smaller than the largest number in `at`.
+    """
+    yield from _Campaign(simulation, data, encoder, Path(folder), proposed).play(should_stop)
+
+
+class _Campaign:
+    def __init__(
+        self,
+        simulation: Simulation,
+        data: TrainingData,
+        encoder: Encoder,
+        folder: Path,
+        proposed: Callable[[Sequence[Sentence]], Sequence[Sequence[Span]]] | None,
+    ) -> None:
+        self.simulation, self.data, self.encoder, self.folder = simulation, data, encoder, folder
+        self.options, self.strategy = simulation.options, strategy(simulation.options.strategy)
+        both = (*data.train, *data.dev)
+        self.pool, self.dev = split_pool(both, self.options.dev_sentences, self.options.seed)
+        if self.options.at[-1] > len(self.pool):
+            raise BadInput(
+                f"The pool has {len(self.pool)} sentences, fewer than the {self.options.at[-1]} that were asked for; "
+                "take a smaller number in at."
+            )
+        self.recipe = models_recipe(simulation)
+        self.proposed = proposed([item.sentence for item in self.pool]) if proposed is not None else None
+        self.labelled = _Labelled([], [])
+        self.points: list[RoundPoint] = []
+        self.predictor: Predictor | None = None
+        self.keys: list[str] = []
+
+    def play(self, should_stop: Callable[[], bool]) -> Iterator[Round]:
+        self._resume()
+        for point in self.points:
+            yield Round(
+                point, f"{point.sentences} sentences: measured before", len(self.points) == len(self.options.at)
+            )
+        for number, size in enumerate(self.options.at):
+            if number < len(self.points):
+                continue
+            if len(self.labelled.chosen) < size:
+                self._load(number)
+                yield Round(None, self._annotate_up_to(size, number))
+            found: list[RunResult] = []
+            for result, message in self._train(number, should_stop):
+                found += [result] if result is not None else []
+                if message:
+                    yield Round(None, message)
+            if not found:
+                yield Round(None, "Stopped; what was annotated is kept.")
+                return
+            self.points.append(self._point(number, found[0]))
+            self._save()
+            last = number + 1 == len(self.options.at)
+            yield Round(self.points[-1], f"{size} sentences: test F1 {100 * self.points[-1].f1:.2f}", last)
+
+    def _annotate_up_to(self, size: int, number: int) -> str:
+        """Choose and annotate the next sentences; return what there is to say."""
+        rest = [at for at in range(len(self.pool)) if at not in set(self.labelled.chosen)]
+        wanted = size - len(self.labelled.chosen)
+        order, notes = self._choose(rest, wanted, number)
+        chosen = [rest[at] for at in order]
+        shown = self._suggest([self.pool[at].sentence for at in chosen])
+        rng = np.random.default_rng([self.options.seed, _ANNOTATE, number])
+        for at, suggestions in zip(chosen, shown, strict=True):
+            work = annotate(self.pool[at], suggestions, self.data.types, self.simulation.annotator, rng)
+            self.labelled.add(at, work)
+        self._save()
+        return " ".join([f"Round {number + 1}: {len(chosen)} more sentences.", *notes])
+
+    def _choose(self, rest: Sequence[int], wanted: int, number: int) -> tuple[list[int], tuple[str, ...]]:
+        rng = np.random.default_rng([self.options.seed, _CHOOSE, number])
+        scorer = Scorer(self.predictor, self.keys[-1] if self.keys else "", tuple(self.keys[:-1]), self.encoder)
+        turn = Turn(self.folder / "signals", scorer, self.data.types)
+        asked = [self.proposed[at] for at in rest] if self.proposed is not None else None
+        sentences = [self.pool[at].sentence for at in rest]
+        found = turn.order(sentences, wanted, self.strategy, rng, gold=self._gold(), proposed=asked)
+        return found.order.tolist(), found.notes
+
+    def _suggest(self, sentences: Sequence[Sentence]) -> list[tuple[Span, ...]]:
+        """Return what annotators are shown: the newest model's suggestions, or none."""
+        if not self.options.suggestions or self.predictor is None:
+            return [()] * len(sentences)
+        least = self.options.suggestions_from
+        answers = self.predictor.predict(sentences)
+        return [tuple(one.span for one in spans if one.score >= least) for spans in answers]
+
+    def _gold(self) -> list[LabelledSentence]:
+        pairs = zip(self.labelled.chosen, self.labelled.spans, strict=True)
+        return [LabelledSentence(self.pool[at].sentence, spans) for at, spans in pairs]
+
+    def _train(self, number: int, should_stop: Callable[[], bool]) -> Iterator[tuple[RunResult | None, str]]:
+        """Train a model on what is labelled; yield what it says, its result last."""
+        rest = tuple(item.sentence for at, item in enumerate(self.pool) if at not in set(self.labelled.chosen))
+        bare = rest if needs_unlabelled(self.recipe.setting) else ()
+        data = replace(self.data, train=tuple(self._gold()), dev=self.dev, unlabelled=bare)
+        folder = self._folder(number)
+        result = None
+        for event in train(
+            self.recipe, data, checkpoint_dir=folder, encoder=self.encoder, should_stop=should_stop,
+            source_cache=self.folder.parent / "source",
+        ):  # fmt: skip
+            result = event.result
+            yield None, event.message
+        if result is None or result.outcome == "stopped":
+            return
+        if result.test is None:
+            raise BadInput(" ".join(result.notes) or "There is no score on the test sentences.")
+        self.predictor, self.keys = load_tagger(folder, device=self.recipe.device), [*self.keys, str(number)]
+        if number:
+            shutil.rmtree(self._folder(number - 1), ignore_errors=True)
+        yield result, ""
+
+    def _point(self, number: int, result: RunResult) -> RoundPoint:
+        assert result.test is not None
+        gold = self._gold()
+        return RoundPoint(
+            strategy=self.options.strategy,
+            seed=self.options.seed,
+            round=number + 1,
+            sentences=len(gold),
+            f1=result.test.f1,
+            tokens=sum(len(item.sentence.tokens) for item in gold),
+            entities=sum(len(item.spans) for item in gold),
+            seconds=self.labelled.seconds,
+            per_type={name: score.f1 for name, score in result.test.per_type.items()},
+        )
+
+    def _folder(self, number: int) -> Path:
+        return self.folder / f"model-{number}"
+
+    def _load(self, number: int) -> None:
+        """Take up the model of the round before, where the campaign goes on from a saved state."""
+        if number and self.predictor is None and (self._folder(number - 1) / TAGGER).is_dir():
+            self.predictor = load_tagger(self._folder(number - 1), device=self.recipe.device)
+
+    def _save(self) -> None:
+        write_json(
+            self.folder / STATE,
+            {
+                "labelled": {
+                    **asdict(self.labelled),
+                    "spans": [[[s.start, s.end, s.type] for s in spans] for spans in self.labelled.spans],
+                },
+                "points": [asdict(point) for point in self.points],
+            },
+        )
+
+    def _resume(self) -> None:
+        if not (self.folder / STATE).exists():
+            return
+        values = read_json(self.folder / STATE)
+        labelled = dict(values["labelled"])
+        labelled["spans"] = [tuple(Span(*span) for span in spans) for spans in labelled["spans"]]
+        self.labelled = _Labelled(**labelled)
+        self.points = [RoundPoint(**point) for point in values["points"]]
+        self.keys = [str(number) for number in range(len(self.points))]
+
+
+def models_recipe(simulation: Simulation) -> Recipe:
+    """Return the recipe of a campaign's models: with self-training, the setting that adds students to its own."""
+    recipe = replace(simulation.recipe, seed=simulation.options.seed)
+    if not simulation.options.self_training:
+        return recipe
+    if recipe.setting not in _SELF_TRAINING:
+        raise InvalidConfig(
+            f"self_training goes with the settings {' and '.join(_SELF_TRAINING)}, not with {recipe.setting!r}."
+        )
+    return replace(recipe, setting=_SELF_TRAINING[recipe.setting])
+
+
+def reads_source(simulation: Simulation) -> bool:
+    """Say whether a campaign's models read a source corpus."""
+    return needs_source(models_recipe(simulation).setting)

@@ -1,0 +1,89 @@
+"""What a simulated campaign can be told."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from crossner_core.acquisition.base import CheckedOptions
+from crossner_core.acquisition.selecting import strategy
+from crossner_core.errors import InvalidConfig
+from crossner_core.options.base import option
+from crossner_core.simulation.annotators import AnnotatorOptions
+from crossner_core.training.recipe import Recipe, effective
+
+
+@dataclass(frozen=True)
+class SimulationOptions(CheckedOptions):
+    """One strategy played through on one corpus with one seed.
+
+    The pool is the corpus's train and dev sentences but `dev_sentences` of them, which serve for early stopping and
+    are the same for all strategies of a seed; test is only measured on.
+    """
+
+    strategy: str = option("random", "Which sentences come next: functions of acquisition, joined by +.")
+    self_training: bool = option(False, "Models learn from the rest of the pool as bare text, too.")
+    at: tuple[int, ...] = option(
+        (20, 40, 60, 80, 100), "Numbers of labelled sentences at which a model is trained and measured.", min=1
+    )
+    dev_sentences: int = option(50, "Sentences kept out of the pool for early stopping.", min=0, max=100_000)
+    suggestions: bool = option(False, "Annotators see the newest model's suggestions.")
+    suggestions_from: float = option(0.0, "Suggestions with a lower score are not shown.", min=0.0, max=1.0)
+    seed: int = option(555, "Seed of the dev sentences, of chance in the strategy, and of the models.", min=0)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        strategy(self.strategy)
+        if not self.at or list(self.at) != sorted(set(self.at)):
+            raise InvalidConfig(f"at is {list(self.at)}; give at least one number, each larger than the one before.")
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """A simulated campaign: corpus, options, annotator, and the recipe of its models."""
+
+    corpus: str
+    options: SimulationOptions
+    recipe: Recipe
+    annotator: AnnotatorOptions = field(default_factory=AnnotatorOptions)
+
+    def key(self, data_hash: str, encoder_hash: str) -> str:
+        """Return a hash of everything that decides the numbers."""
+        recipe = {name: value for name, value in effective(self.recipe.to_dict()).items() if name != "encoder"}
+        parts = [self.corpus, asdict(self.options), asdict(self.annotator), recipe, data_hash, encoder_hash]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that `from_dict` reads back."""
+        return {
+            "corpus": self.corpus,
+            "options": asdict(self.options),
+            "recipe": self.recipe.to_dict(),
+            "annotator": asdict(self.annotator),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Simulation:
+        """Build a simulation from what `to_dict` gave."""
+        options = {name: tuple(one) if isinstance(one, list) else one for name, one in values["options"].items()}
+        return cls(
+            values["corpus"],
+            _made(SimulationOptions, options),
+            Recipe.from_dict(values["recipe"]),
+            _made(AnnotatorOptions, values["annotator"]),
+        )
+
+    def __str__(self) -> str:
+        trained = " with self-training" if self.options.self_training else ""
+        shown = ", suggestions on" if self.options.suggestions else ""
+        return f"{self.corpus} {self.options.strategy}{trained}{shown} seed {self.options.seed}"
+
+
+def _made(kind: type, values: Mapping[str, Any]) -> Any:
+    known = {spec.name for spec in fields(kind)}
+    if unknown := sorted(set(values) - known):
+        raise InvalidConfig(f"Unknown option {', '.join(unknown)}; valid are {', '.join(sorted(known))}.")
+    return kind(**values)

@@ -1,0 +1,128 @@
+"""Simulated campaigns side by side: here, in processes or on Ray; each result is kept once under its key."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import shutil
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crossner_core.errors import BadInput, StorageError, WorkbenchError
+from crossner_core.evaluation.learning_curves import RoundPoint
+from crossner_core.experiments.corpora import read_corpus
+from crossner_core.processes import begin_worker, ray_session
+from crossner_core.simulation.config import Simulation
+
+if TYPE_CHECKING:
+    from crossner_core.training.data import TrainingData
+
+FOLDER = "simulations"
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """A campaign that was played through, or why it was not."""
+
+    simulation: Simulation
+    points: tuple[RoundPoint, ...] = ()
+    error: str = ""
+    was_there: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    simulation: Simulation
+    data: Path
+    out: Path
+    threads: int
+
+
+def run_all(
+    simulations: Sequence[Simulation], data: Path, out: Path, *, workers: int = 1, ray: str = ""
+) -> Iterator[Played]:
+    """Play campaigns that have no result yet, and yield all as they end; `workers` at a time, or on a Ray cluster.
+
+    A campaign that was interrupted goes on with the round it was in.
+    """
+    tasks = [_Task(one, Path(data), Path(out), 1 if workers > 1 else 0) for one in simulations]
+    if ray:
+        yield from _on_ray(tasks, ray, workers)
+    elif workers > 1 and len(tasks) > 1:
+        with ProcessPoolExecutor(
+            workers, mp_context=multiprocessing.get_context("spawn"), initializer=begin_worker
+        ) as pool:
+            for future in as_completed([pool.submit(_play, task) for task in tasks]):
+                yield future.result()
+    else:
+        yield from map(_play, tasks)
+
+
+def _on_ray(tasks: Sequence[_Task], address: str, workers: int) -> Iterator[Played]:
+    with ray_session(address, workers) as ray:
+        remote = ray.remote(num_cpus=1, max_retries=1)(_play)
+        running = [remote.remote(task) for task in tasks]
+        while running:
+            done, running = ray.wait(running)
+            yield ray.get(done[0])
+
+
+def results(out: Path) -> tuple[Played, ...]:
+    """Return every campaign kept in a folder."""
+    return tuple(_read(path) for path in sorted((Path(out) / FOLDER).glob("*.json")))
+
+
+def simulation_data(simulation: Simulation, root: Path) -> TrainingData:
+    """Read a campaign's corpus, and its source where its models read one."""
+    from crossner_core.simulation.campaign import reads_source
+
+    source = read_corpus(simulation.recipe.source, root) if reads_source(simulation) else None
+    found = read_corpus(simulation.corpus, root).data(size=None, seed=0, order="file", source=source)
+    return replace(found, unlabelled=())
+
+
+def _play(task: _Task) -> Played:
+    """Play one campaign, or read it where it is there; what goes wrong with it does not stop the others."""
+    try:
+        return _played(task)
+    except WorkbenchError as error:
+        return Played(task.simulation, error=str(error))
+
+
+def _played(task: _Task) -> Played:
+    from crossner_core.encoders import load_encoder
+    from crossner_core.simulation.campaign import play
+    from crossner_core.training.machine import prepare
+
+    prepare(task.threads)
+    simulation = task.simulation
+    data = simulation_data(simulation, task.data)
+    encoder = load_encoder(simulation.recipe.encoder)
+    key = simulation.key(data.fingerprint, encoder.fingerprint)
+    path = task.out / FOLDER / f"{key}.json"
+    if path.exists():
+        return replace(_read(path), was_there=True)
+    folder = task.out / FOLDER / key
+    points = tuple(round.point for round in play(simulation, data, encoder, folder) if round.point is not None)
+    _write(path, Played(simulation, points))
+    shutil.rmtree(folder, ignore_errors=True)
+    return Played(simulation, points)
+
+
+def _write(path: Path, played: Played) -> None:
+    from crossner_core.training.checkpoint import write_json
+
+    write_json(path, {**played.simulation.to_dict(), "points": [asdict(point) for point in played.points]})
+
+
+def _read(path: Path) -> Played:
+    try:
+        values: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        return Played(Simulation.from_dict(values), tuple(RoundPoint(**point) for point in values["points"]))
+    except OSError as error:
+        raise StorageError(f"The campaign in {path} cannot be read: {error}.") from error
+    except (ValueError, TypeError, KeyError) as error:
+        raise BadInput(f"The campaign in {path} is damaged: {error!r}. Delete it; it will be played again.") from error

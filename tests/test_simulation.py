@@ -1,0 +1,160 @@
+"""Simulated campaigns: annotators, the campaign itself, going on after an interruption, and running several."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crossner_core.errors import BadInput, InvalidConfig
+from crossner_core.schema import Span
+from crossner_core.simulation.annotators import AnnotatorOptions, annotate
+from crossner_core.simulation.campaign import Round, models_recipe, play, split_pool
+from crossner_core.simulation.config import Simulation, SimulationOptions
+from crossner_core.training.data import TrainingData
+from tests.training_builders import TYPES, labelled, own_sentences, tiny_encoder, tiny_recipe
+
+ITEM = labelled(
+    ["Ada", "Brook", "met", "Marble", "in", "Oslo", "."], [(0, 2, "person"), (3, 4, "band"), (5, 6, "location")]
+)
+
+
+def rng() -> np.random.Generator:
+    return np.random.default_rng(1)
+
+
+def simulation(**changes: object) -> Simulation:
+    options = {"strategy": "token_entropy", "at": (4, 8), "dev_sentences": 4, "seed": 7, **changes}
+    return Simulation("own", SimulationOptions(**options), tiny_recipe(max_epochs=6))
+
+
+def data() -> TrainingData:
+    items = own_sentences(20)
+    return TrainingData(items[:12], TYPES, items[12:], own_sentences(6, offset=40))
+
+
+def rounds(folder: Path, chosen: Simulation, **more: object) -> list[Round]:
+    return list(play(chosen, data(), tiny_encoder(), folder, **more))
+
+
+def test_annotator_without_suggestions_adds_every_entity_at_its_price() -> None:
+    work = annotate(ITEM, (), TYPES, AnnotatorOptions(), rng())
+    assert work.spans == ITEM.spans
+    assert (work.added, work.kept, work.seconds) == (3, 0, 21.0)
+
+
+def test_annotator_keeps_changes_and_deletes_suggestions() -> None:
+    suggested = (Span(0, 2, "person"), Span(3, 4, "location"), Span(6, 7, "band"))
+    work = annotate(ITEM, suggested, TYPES, AnnotatorOptions(), rng())
+    assert work.spans == ITEM.spans
+    assert (work.kept, work.changed, work.added, work.deleted) == (1, 1, 1, 1)
+    assert work.seconds == 3.5 + 5 + 7 + 2
+
+
+def test_annotator_led_by_suggestions_takes_wrong_ones() -> None:
+    suggested = (Span(3, 4, "location"), Span(6, 7, "band"))
+    work = annotate(ITEM, suggested, TYPES, AnnotatorOptions(led=1.0), rng())
+    assert work.spans == (Span(0, 2, "person"), Span(3, 4, "location"), Span(5, 6, "location"), Span(6, 7, "band"))
+
+
+@pytest.mark.parametrize(
+    ("options", "spans"),
+    [
+        ({"missed": 1.0}, ()),
+        ({"wrong_boundary": 1.0}, (Span(1, 2, "person"), Span(3, 5, "band"), Span(5, 7, "location"))),
+    ],
+)
+def test_annotator_errs_as_told(options: dict[str, float], spans: tuple[Span, ...]) -> None:
+    found = annotate(ITEM, (), TYPES, AnnotatorOptions(**options), np.random.default_rng(0)).spans
+    assert [(s.end - s.start, s.type) for s in found] == [(s.end - s.start, s.type) for s in spans]
+
+
+def test_annotator_gives_wrong_types_of_the_domain() -> None:
+    found = annotate(ITEM, (), TYPES, AnnotatorOptions(wrong_type=1.0), rng()).spans
+    assert all(span.type in TYPES and span not in ITEM.spans for span in found) and len(found) == 3
+    assert annotate(ITEM, (), ("band",), AnnotatorOptions(wrong_type=1.0), rng()).spans[1] == ITEM.spans[1]
+
+
+def test_split_pool_is_the_seeds_and_has_every_sentence_once() -> None:
+    items = own_sentences(20)
+    pool, dev = split_pool((*items, items[0]), 5, 3)
+    assert len(dev) == 5 and len(pool) + len(dev) == len({item.sentence.content_hash for item in items})
+    assert (pool, dev) == split_pool((*items, items[0]), 5, 3)
+    assert dev != split_pool(items, 5, 4)[1]
+    with pytest.raises(BadInput, match="leaves no pool"):
+        split_pool(items, 100, 3)
+
+
+@pytest.mark.parametrize("strategy", ["random", "token_entropy + k_centre", "fluctuation", "bald", "disagreement"])
+def test_campaign_grows_and_is_measured_at_each_size(tmp_path: Path, strategy: str) -> None:
+    points = [one.point for one in rounds(tmp_path, simulation(strategy=strategy)) if one.point is not None]
+    assert [(point.sentences, point.round) for point in points] == [(4, 1), (8, 2)]
+    assert points[0].entities < points[1].entities and points[0].seconds == 7.0 * points[0].entities
+    assert set(points[0].per_type) == set(TYPES)
+
+
+def test_campaign_with_suggestions_costs_less_and_keeps_gold(tmp_path: Path) -> None:
+    bare = rounds(tmp_path / "a", simulation(at=(8, 12)))[-1].point
+    shown = rounds(tmp_path / "b", simulation(at=(8, 12), suggestions=True))[-1].point
+    assert bare is not None and shown is not None
+    assert shown.entities == bare.entities
+    assert shown.seconds != bare.seconds
+
+
+def test_campaign_goes_on_after_an_interruption_and_ends_the_same(tmp_path: Path) -> None:
+    whole = [one.point for one in rounds(tmp_path / "whole", simulation()) if one.point is not None]
+    calls = iter(range(10**9))
+    stopped = rounds(tmp_path / "parts", simulation(), should_stop=lambda: next(calls) > 11)
+    assert stopped[-1].message.startswith("Stopped") and not stopped[-1].done
+    resumed = [one.point for one in rounds(tmp_path / "parts", simulation()) if one.point is not None]
+    assert resumed == whole
+
+
+def test_campaign_with_self_training_learns_from_the_rest_of_the_pool(tmp_path: Path) -> None:
+    chosen = simulation(self_training=True, at=(6,))
+    assert models_recipe(chosen).setting == "self_training"
+    assert [one.point.sentences for one in rounds(tmp_path, chosen) if one.point is not None] == [6]
+    other = replace(chosen, recipe=tiny_recipe(setting="joint"))
+    with pytest.raises(InvalidConfig, match="not with 'joint'"):
+        models_recipe(other)
+
+
+def test_campaign_of_a_pool_that_is_too_small_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="fewer than the 100"):
+        rounds(tmp_path, simulation(at=(100,)))
+
+
+def test_campaign_without_gazetteer_leaves_its_function_out(tmp_path: Path) -> None:
+    messages = [one.message for one in rounds(tmp_path, simulation(strategy="gazetteer_entities", at=(4,)))]
+    assert any("Left out" in message and "k_centre" in message for message in messages)
+
+
+def test_campaign_asks_the_gazetteer_once(tmp_path: Path) -> None:
+    asked: list[int] = []
+
+    def proposed(sentences: object) -> list[tuple[Span, ...]]:
+        asked.append(len(sentences))  # type: ignore[arg-type]
+        return [(Span(0, 1, "person"),) if at == 3 else () for at in range(asked[-1])]
+
+    found = rounds(tmp_path, simulation(strategy="gazetteer_entities", at=(1,)), proposed=proposed)
+    assert found[-1].done and len(asked) == 1
+
+
+def test_simulation_options_are_checked() -> None:
+    with pytest.raises(InvalidConfig, match="each larger"):
+        SimulationOptions(at=(5, 5))
+    with pytest.raises(InvalidConfig, match="Unknown acquisition function"):
+        SimulationOptions(strategy="wisdom")
+    made = simulation()
+    assert Simulation.from_dict(made.to_dict()) == made
+    with pytest.raises(InvalidConfig, match="Unknown option"):
+        Simulation.from_dict({**made.to_dict(), "options": {"speed": 1}})
+
+
+def test_simulation_key_changes_with_what_decides_the_numbers() -> None:
+    one = simulation()
+    assert one.key("d", "e") == simulation().key("d", "e")
+    assert one.key("d", "e") != simulation(seed=8).key("d", "e")
+    assert one.key("d", "e") != replace(one, annotator=AnnotatorOptions(missed=0.1)).key("d", "e")
