@@ -75,6 +75,21 @@ def suggestion_sources(session: Session, campaign_id: int) -> list[str]:
     return list(session.scalars(query.where(SentenceRow.campaign_id == campaign_id).distinct()))
 
 
+def active_seconds(session: Session, campaign_id: int) -> dict[str, float]:
+    """Return how long people worked on each sentence, at all stages together, by the hash of its content.
+
+    Sentences that nobody worked on, such as those imported with their gold, are left out.
+    """
+    query = (
+        sa.select(SentenceRow.content_hash, sa.func.sum(Annotation.active_ms))
+        .join(Task, Task.sentence_id == SentenceRow.id)
+        .join(Annotation, Annotation.task_id == Task.id)
+        .where(SentenceRow.campaign_id == campaign_id, Annotation.state == "submitted", Annotation.origin == "person")
+        .group_by(SentenceRow.content_hash)
+    )
+    return {row[0]: row[1] / 1000 for row in session.execute(query)}
+
+
 def skips_by_person(session: Session, campaign_id: int) -> dict[int, int]:
     """Return how many tasks each person has skipped, by user id."""
     query = (

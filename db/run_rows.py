@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import sqlalchemy as sa
@@ -49,6 +49,18 @@ def listed(
     if states:
         query = query.where(Run.state.in_(states))
     return list(session.scalars(query))
+
+
+def some(session: Session, run_ids: Iterable[int]) -> list[Run]:
+    """Return these runs without their results, in the order of their ids."""
+    query = sa.select(Run).options(*_with_sources(), defer(Run.result)).where(Run.id.in_(list(run_ids)))
+    return list(session.scalars(query.order_by(Run.id)))
+
+
+def result_parts(session: Session, run_ids: Iterable[int], *path: str) -> dict[int, Any]:
+    """Return one part of the results of these runs by id; None where a result lacks it."""
+    part = Run.result[path]
+    return {row[0]: row[1] for row in session.execute(sa.select(Run.id, part).where(Run.id.in_(list(run_ids))))}
 
 
 def twin(

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages import model_runs, model_scores, shell
+from pages import learning_views, model_runs, model_scores, shell
+from pages.components.lazy_download import download_problem
 
 VIEWS = {
-    "Curve": model_scores.curve_view,
+    "Curve": learning_views.curve_view,
+    "As gold grows": learning_views.growth_view,
     "By type": model_scores.types_view,
     "Train": model_runs.train_view,
     "Runs": model_runs.runs_view,
@@ -27,9 +29,11 @@ subsets of the gold, drawn at random, for several seeds.
 **Runs** shows what the worker does now, with the log; a run can be cancelled and goes on from its last checkpoint
 after a crash.
 
-**Curve** draws the mean over seeds with a band of one deviation. Published points used BERT-base, not your encoder.
-Choices are made on dev; the figures are test scores where there is test gold. F1 is entity F1 as conlleval counts it;
-the strict IOB2 figure stands beside it under its own name.
+**Curve** draws the mean over seeds with a band of one deviation, over sentences, tokens, entities or people's seconds,
+for all types or one. Published points used BERT-base, not your encoder. Choices are made on dev; the figures are test
+scores where there is test gold. F1 is entity F1 as conlleval counts it; the strict IOB2 figure stands beside it under
+its own name. **As gold grows** shows which types learn first, and which errors go away. Two runs are held against each
+other under *Compare*, and what a run gets wrong is under *Errors*.
 """,
 )
 if campaign:
@@ -37,3 +41,4 @@ if campaign:
     chosen = st.segmented_control("View", list(VIEWS), default="Curve", key="model-view", label_visibility="collapsed")
     with shell.shown_errors():
         VIEWS[chosen or "Curve"](actor, campaign)
+    download_problem()

@@ -1,58 +1,26 @@
-"""Reading finished runs: few-shot curve, F1 per type with confusion."""
+"""Reading a finished run: F1 per type with confusion."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 import streamlit as st
 
 from crossner_core.domains import parse_domain
+from crossner_core.evaluation.confusion import Confusion
 from crossner_core.evaluation.scores import Score, Scores
-from crossner_core.experiments.published import published
 from pages import shell
 from pages.compare_views import run_line
 from pages.components import charts
+from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text
 from pages.components.saved_figure import saved_figure
 from workbench import adaptation, curves
 from workbench.actors import Actor
 from workbench.adaptation import RunView
+from workbench.curves import TypeRow
 from workbench.views import CampaignView
-
-_REFERENCE_SYSTEM = "BERT-base"
-
-
-def curve_view(actor: Actor, campaign: CampaignView) -> None:
-    """Draw the few-shot curve; it refreshes while cells are still being trained."""
-    _live_curve(actor, campaign)
-
-
-@st.fragment(run_every=5)
-def _live_curve(actor: Actor, campaign: CampaignView) -> None:
-    with shell.shown_errors():
-        found = curves.curve(shell.store(), actor, campaign.id)
-        drawn = [line for line in found if line.points]
-        pending = sum(line.pending for line in found)
-        if pending:
-            st.caption(f"{pending} runs wait or are under way; the curve grows as they finish.")
-        if not drawn:
-            if not pending:
-                st.info("No finished run yet. Start a few-shot curve under Train.")
-            return
-        shown = st.multiselect(
-            "Methods", drawn, default=drawn[:4], format_func=lambda line: line.title, key="curve-methods"
-        )
-        settings = {line.recipe["setting"] for line in shown}
-        references = [
-            point
-            for point in published(domain=campaign.domain_name)
-            if point.system == _REFERENCE_SYSTEM and point.setting in settings
-        ]
-        saved_figure(
-            charts.few_shot_figure(shown, references), charts.few_shot_table(shown), name=f"few-shot-{campaign.id}"
-        )
-        st.caption(
-            "Mean over seeds, band: one standard deviation; sentences in random order. "
-            + ("Open markers: published, with BERT-base on the whole training set." if references else "")
-        )
 
 
 def types_view(actor: Actor, campaign: CampaignView) -> None:
@@ -81,10 +49,23 @@ def types_view(actor: Actor, campaign: CampaignView) -> None:
         name=f"confusion-run-{run.id}",
         index=True,
     )
+    report_download(partial(_report, run, scores.overall, rows, confusion, colours), name=f"types-run-{run.id}")
     worst = confusion.worst(3)
     if worst:
         found = " · ".join(f"{gold} taken for {taken}, {n}×" for gold, taken, n in worst)
         st.caption(as_text(f"Most frequent: {found}"))
+
+
+def _report(
+    run: RunView, score: Score, rows: Sequence[TypeRow], confusion: Confusion, colours: Mapping[str, int]
+) -> HtmlReport:
+    report = HtmlReport(f"Run {run.id} by entity type", [run.title, f"entity F1 {_percent(score)}"])
+    report.figure(charts.types_figure(rows, colours))
+    report.table(charts.types_table(rows))
+    report.heading("Which type is taken for which")
+    report.figure(charts.confusion_figure(confusion))
+    report.table(charts.confusion_table(confusion), index=True)
+    return report
 
 
 def _pick(actor: Actor, campaign: CampaignView, label: str, key: str) -> RunView | None:

@@ -64,8 +64,16 @@ def test_axes_are_those_that_every_round_has() -> None:
         mean_curve(points, "seconds")
     with pytest.raises(BadInput, match="'words'; choose one of sentences"):
         mean_curve(points, "words")
-    with pytest.raises(BadInput, match="do not grow"):
-        mean_curve([*points[:1], RoundPoint("random", 1, 3, 10, 0.5)])
+    with pytest.raises(BadInput, match="shrink"):
+        mean_curve([*points[:1], RoundPoint("random", 1, 3, 5, 0.5)])
+
+
+def test_mean_curve_takes_the_later_of_two_rounds_that_cost_the_same() -> None:
+    points = [
+        RoundPoint("random", 1, at, 10 * at, f1, entities=cost)
+        for at, f1, cost in ((1, 0.2, 5), (2, 0.4, 5), (3, 0.6, 9))
+    ]
+    assert [(point.x, point.mean) for point in mean_curve(points, "entities")] == [(5, 0.4), (9, 0.6)]
 
 
 def test_area_is_the_mean_height_over_a_range() -> None:
@@ -93,6 +101,10 @@ def test_summary_says_what_a_strategy_saves_at_the_same_f1() -> None:
     assert (best.strategy, best.f1, best.needs, best.saved) == ("entropy", 0.5, 20, 20)
     assert (usual.strategy, usual.needs, usual.saved) == ("random", 40, 0)
     assert best.area > usual.area == pytest.approx(0.35)
+    (of_type, _) = summarise(points, type="band")
+    assert (of_type.f1, of_type.saved, of_type.area) == (0.25, 20, pytest.approx(best.area / 2))
+    with pytest.raises(BadInput, match="no scores of type 'person'"):
+        summarise(points, type="person")
     saved = saved_by_level(mean_curve(points[4:]), mean_curve(points[:4]), levels=4)
     assert [round(f1, 2) for f1, _ in saved] == [0.2, 0.3, 0.4, 0.5]
     assert saved[-1][1] == pytest.approx(20) and all(value >= 0 for _, value in saved)

@@ -15,7 +15,7 @@ from tests.training_store import person, recipe_here, work
 from workbench import adaptation, handout
 from workbench.actors import Actor
 
-ADAPTATION_VIEWS = ("Curve", "By type", "Train", "Runs")
+ADAPTATION_VIEWS = ("Curve", "As gold grows", "By type", "Train", "Runs")
 OVERVIEW_VIEWS = ("Progress", "The four shares", "Agreement", "Suggestions", "Effort")
 
 
@@ -58,6 +58,11 @@ def test_adaptation_screen_shows_every_view_of_finished_runs(
     assert not test.exception
     assert "Mean over seeds" in _said(test)
     assert len(test.get("plotly_chart")) == 1
+    assert "area" in test.dataframe[0].value.columns
+    test.button_group(key="curve-axis").set_value("tokens").run()
+    assert "Seeds differ in their tokens" in _said(test) and not test.exception
+    grown = _said(_show(test, "model-view", "As gold grows"))
+    assert "What becomes of the gold entities" in grown and len(test.get("plotly_chart")) == 2
     by_type = _said(_show(test, "model-view", "By type"))
     assert "Measured on test" in by_type and "strict IOB2" in by_type
     _show(test, "model-view", "Runs")

@@ -78,5 +78,20 @@ def confusion(
     return Confusion(names, matrix, dict(boundary), dict(missed), dict(spurious))
 
 
+def summed(parts: Iterable[Confusion]) -> Confusion:
+    """Add up confusions, for example those of several seeds."""
+    parts = tuple(parts)
+    names = tuple(dict.fromkeys(name for part in parts for name in part.types))
+    matrix = {
+        gold: {said: count for said in names if (count := sum(part.count(gold, said) for part in parts))}
+        for gold in names
+    }
+    rest = (
+        {name: count for name in names if (count := sum(getattr(part, kind).get(name, 0) for part in parts))}
+        for kind in ("boundary", "missed", "spurious")
+    )
+    return Confusion(names, matrix, *rest)
+
+
 def _overlaps(span: Span, others: Iterable[Span]) -> bool:
     return any(other.start < span.end and span.start < other.end for other in others)

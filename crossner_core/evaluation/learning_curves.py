@@ -93,12 +93,14 @@ def mean_curve(points: Iterable[RoundPoint], axis: str = "sentences", type: str 
     )
 
 
-def area(points: Iterable[RoundPoint], low: float, high: float, axis: str = "sentences") -> tuple[float, float | None]:
+def area(
+    points: Iterable[RoundPoint], low: float, high: float, axis: str = "sentences", type: str | None = None
+) -> tuple[float, float | None]:
     """Return the area under the curve from `low` to `high` divided by their distance: mean and deviation over seeds.
 
     It is the mean F1 over that range, in [0, 1]. Raises BadInput where a seed's curve does not cover the range.
     """
-    lines = _lines(points, axis, None)
+    lines = _lines(points, axis, type)
     if not lines or not low < high:
         raise BadInput(f"There is no area from {low:g} to {high:g} {axis} under {len(lines)} curves.")
     values = [_area(line, low, high, axis) for line in lines]
@@ -139,11 +141,12 @@ def saved_by_level(
 
 
 def summarise(
-    points: Iterable[RoundPoint], axis: str = "sentences", *, baseline: str = BASELINE
+    points: Iterable[RoundPoint], axis: str = "sentences", *, type: str | None = None, baseline: str = BASELINE
 ) -> tuple[Summary, ...]:
-    """Sum up every strategy against the baseline, best area first; raise BadInput where the baseline is not there.
+    """Sum up every strategy against the baseline, best area first, for all types or for one.
 
-    Areas are over the range that all seeds of all strategies cover.
+    Areas are over the range that all seeds of all strategies cover. Raises BadInput where the baseline, or such a
+    range, is not there.
     """
     by_strategy = _by(points, lambda point: point.strategy)
     if baseline not in by_strategy:
@@ -151,16 +154,19 @@ def summarise(
         raise BadInput(
             f"There is no strategy {baseline!r} to compare with; there are: {there}. Run it with the same seeds."
         )
-    lines = [line for found in by_strategy.values() for line in _lines(found, axis, None)]
+    by_strategy = {name: found for name, found in by_strategy.items() if _lines(found, axis, type)}
+    if baseline not in by_strategy:
+        raise BadInput(f"The strategy {baseline!r} has no scores of type {type!r}.")
+    lines = [line for found in by_strategy.values() for line in _lines(found, axis, type)]
     low, high = max(line[0][0] for line in lines), min(line[0][-1] for line in lines)
     if not low < high:
         raise BadInput(f"The curves have no range of {axis} in common: one begins at {low:g}, one ends at {high:g}.")
-    curves = {name: mean_curve(found, axis) for name, found in by_strategy.items()}
+    curves = {name: mean_curve(found, axis, type) for name, found in by_strategy.items()}
     goal = max(point.mean for point in curves[baseline])
     usual = reaches(curves[baseline], goal)
     rows = []
     for name, found in by_strategy.items():
-        mean, sd = area(found, low, high, axis)
+        mean, sd = area(found, low, high, axis, type)
         needs = reaches(curves[name], goal)
         saved = None if needs is None or usual is None else usual - needs
         last = curves[name][-1]
@@ -179,11 +185,12 @@ def _lines(points: Iterable[RoundPoint], axis: str, type: str | None) -> list[Li
             raise BadInput(f"Seed {seed} has rounds whose {axis} nobody counted; choose another axis.")
         ordered = sorted(found, key=lambda point: point.round)
         places = np.asarray([getattr(point, axis) for point in ordered], dtype=np.float64)
-        if (np.diff(places) <= 0).any():
-            raise BadInput(f"Seed {seed}: the {axis} do not grow from round to round: {places.tolist()}.")
+        if (np.diff(places) < 0).any():
+            raise BadInput(f"Seed {seed}: the {axis} shrink from a round to the next: {places.tolist()}.")
         if ordered:
             values = [point.f1 if type is None else point.per_type[type] for point in ordered]
-            lines.append((places, np.asarray(values, dtype=np.float64)))
+            last = np.append(np.diff(places) > 0, True)  # sentences without entities add none: the later round counts
+            lines.append((places[last], np.asarray(values, dtype=np.float64)[last]))
     return lines
 
 

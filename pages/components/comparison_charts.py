@@ -1,17 +1,27 @@
-"""Figures of comparisons: differences with their intervals, and learning curves on any axis."""
+"""Figures of comparisons: differences with their intervals, learning curves on any axis, errors as gold grows."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import pandas as pd
 import plotly.graph_objects as go
 
+from crossner_core.evaluation.confusion import Confusion
+from crossner_core.evaluation.learning_curves import MeanPoint, Summary
 from pages.components.charts import laid_out
-from pages.components.palette import entity_colour
+from pages.components.palette import entity_colour, mark_colours
 from workbench.comparing import Comparison
 
 _ALL = "all types"
+AXIS_TITLES = {
+    "sentences": "gold sentences trained on",
+    "tokens": "tokens of the sentences trained on",
+    "entities": "gold entities trained on",
+    "seconds": "active seconds of those who made that gold",
+}
+_FATES = (("right", "#0d9a47"), ("another type", "#a67709"), ("another boundary", "#0d83de"), ("missed", "#d24e3e"))
+_MOST_PAIRS = 12
 
 
 def difference_figure(found: Comparison, colours: Mapping[str, int]) -> go.Figure:
@@ -60,3 +70,117 @@ def difference_table(found: Comparison) -> pd.DataFrame:
         [(name, support, *(round(100 * value, 2) for value in values)) for name, support, *values in rows],
         columns=["type", "in gold", f"run {found.first}", f"run {found.second}", "change", "from", "to"],
     )
+
+
+def learning_figure(
+    lines: Mapping[str, Sequence[MeanPoint]], axis: str, *, colours: Sequence[str] = (), what: str = "entity F1, %"
+) -> go.Figure:
+    """Draw mean F1 over what was spent, with a band of one sample deviation over seeds where there are several."""
+    figure = go.Figure()
+    for colour, (name, line) in zip(colours or mark_colours(len(lines)), lines.items(), strict=True):
+        places, means = [point.x for point in line], [100 * point.mean for point in line]
+        spread = [100 * (point.sd or 0.0) for point in line]
+        if any(spread):
+            above = [mean + sd for mean, sd in zip(means, spread, strict=True)]
+            below = [mean - sd for mean, sd in zip(means, spread, strict=True)]
+            figure.add_scatter(
+                x=places + places[::-1],
+                y=above + below[::-1],
+                mode="lines",
+                fill="toself",
+                fillcolor=colour,
+                opacity=0.15,
+                line={"width": 0},
+                hoverinfo="skip",
+                showlegend=False,
+                legendgroup=name,
+            )
+        figure.add_scatter(
+            x=places,
+            y=means,
+            name=name,
+            legendgroup=name,
+            mode="lines+markers",
+            line={"color": colour, "width": 2},
+            customdata=[[point.n, sd] for point, sd in zip(line, spread, strict=True)],
+            hovertemplate=f"%{{x:,.0f}} {axis}: %{{y:.1f}} ± %{{customdata[1]:.1f}} (%{{customdata[0]}} seeds)"
+            "<extra></extra>",
+        )
+    figure.update_xaxes(title=AXIS_TITLES[axis], rangemode="tozero")
+    figure.update_yaxes(title=what, rangemode="tozero")
+    return laid_out(figure, height=360 + 20 * len(lines))
+
+
+def learning_table(lines: Mapping[str, Sequence[MeanPoint]], axis: str) -> pd.DataFrame:
+    """List the points of learning curves; F1 in percent."""
+    rows = [
+        (
+            name,
+            round(point.x, 1),
+            round(100 * point.mean, 2),
+            None if point.sd is None else round(100 * point.sd, 2),
+            point.n,
+        )
+        for name, line in lines.items()
+        for point in line
+    ]
+    return pd.DataFrame(rows, columns=["curve", axis, "mean F1", "deviation", "seeds"])
+
+
+def summary_table(rows: Sequence[Summary], axis: str) -> pd.DataFrame:
+    """List areas under the curves (mean F1 over the common range, percent) and what is saved at the baseline's best."""
+    return pd.DataFrame(
+        [
+            {
+                "curve": row.strategy,
+                "area": round(100 * row.area, 2),
+                "deviation": None if row.area_sd is None else round(100 * row.area_sd, 2),
+                "last F1": round(100 * row.final, 2),
+                f"{axis} for F1 {100 * row.f1:.1f}": None if row.needs is None else round(row.needs),
+                f"{axis} saved": None if row.saved is None else round(row.saved),
+                "seeds": row.seeds,
+            }
+            for row in rows
+        ]
+    )
+
+
+def fates_table(found: Mapping[int, Confusion]) -> pd.DataFrame:
+    """List what became of the gold entities by number of sentences trained on, in percent, and spurious ones beside."""
+    rows = []
+    for size, one in found.items():
+        right = sum(one.count(name, name) for name in one.types)
+        other = sum(sum(row.values()) for row in one.matrix.values()) - right
+        counts = (right, other, sum(one.boundary.values()), sum(one.missed.values()))
+        gold = max(sum(counts), 1)
+        rows.append((size, *(round(100 * count / gold, 2) for count in (*counts, sum(one.spurious.values())))))
+    return pd.DataFrame(rows, columns=["sentences", *(name for name, _ in _FATES), "spurious"])
+
+
+def fates_figure(found: Mapping[int, Confusion]) -> go.Figure:
+    """Draw what became of the gold entities, a bar a number of sentences; spurious ones are drawn as a line beside."""
+    table, figure = fates_table(found), go.Figure()
+    sizes = [str(size) for size in table["sentences"]]
+    for name, colour in _FATES:
+        figure.add_bar(x=sizes, y=table[name], name=name, marker={"color": colour, "opacity": 0.8})
+    spurious = {"color": "#808a96", "dash": "dot"}
+    figure.add_scatter(x=sizes, y=table["spurious"], name="spurious", mode="lines+markers", line=spurious)
+    figure.update_xaxes(title=AXIS_TITLES["sentences"], type="category")
+    figure.update_yaxes(title="of the gold entities, %")
+    return laid_out(figure, height=380, barmode="stack")
+
+
+def pairs_table(found: Mapping[int, Confusion]) -> pd.DataFrame:
+    """List the commonest mix-ups of types (right boundaries) by sentences trained on, in percent of the gold type."""
+    worst: dict[tuple[str, str], int] = {}
+    for one in found.values():
+        for gold, said, count in one.worst(_MOST_PAIRS):
+            worst[gold, said] = worst.get((gold, said), 0) + count
+    rows = []
+    for gold, said in sorted(worst, key=lambda pair: (-worst[pair], pair))[:_MOST_PAIRS]:
+        shares = []
+        for one in found.values():
+            whole = sum(one.matrix.get(gold, {}).values()) + one.boundary.get(gold, 0) + one.missed.get(gold, 0)
+            shares.append(round(100 * one.count(gold, said) / whole, 1) if whole else None)
+        rows.append((gold, said, *shares))
+    return pd.DataFrame(rows, columns=["gold", "taken for", *(str(size) for size in found)])
