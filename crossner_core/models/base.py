@@ -52,6 +52,8 @@ class TokenTagger(nn.Module):
         self.encoder = encoder.model
         self.tags = tuple(tags)
         self.use_bf16 = False
+        # Divides the scores of `paths` when probabilities are made of them; fitted on dev once training is done.
+        self.temperature = 1.0
         # Factors on the head's learning rate, by parameter name; such parameters have no weight decay.
         self.rate_scales: dict[str, float] = {}
         # What a stage's objective learns beside the model; never part of a kept tagger.
@@ -66,6 +68,15 @@ class TokenTagger(nn.Module):
 
     def decode(self, batch: Batch, allowed: int | None = None) -> list[Decoded]:
         """Return tags for the scored tokens of each window, choosing from the first `allowed` tags only."""
+        path, scores = self.paths(batch, allowed)  # (B, W), (B, W, A)
+        shares = (scores / self.temperature).log_softmax(-1)  # (B, W, A)
+        chosen = shares.gather(2, path.unsqueeze(2)).squeeze(2).exp()  # (B, W)
+        lengths = batch.mask.sum(1).tolist()
+        rows = zip(path.tolist(), chosen.tolist(), lengths, strict=True)
+        return [Decoded(tags[:n], probabilities[:n]) for tags, probabilities, n in rows]
+
+    def paths(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
+        """Return the chosen tags (B, W) and what they were chosen by: scores (B, W, A) whose softmax is their share."""
         raise NotImplementedError
 
     def tag_log_probabilities(self, batch: Batch) -> Tensor:

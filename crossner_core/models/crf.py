@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from crossner_core.encoders import Encoder
 from crossner_core.models._linear_chain import Chain, log_partition, marginals, path_score
-from crossner_core.models.base import IGNORED, Batch, Decoded, TokenTagger
+from crossner_core.models.base import IGNORED, Batch, TokenTagger
 from crossner_core.models.heads import copy_pairs, copy_rows
 from crossner_core.models.registry import register
 from crossner_core.models.tagger import Tagger
@@ -65,17 +65,13 @@ class Crf(TokenTagger):
         """Return the log of each tag's share of all paths (B, W, K)."""
         return marginals(self.scores(batch), batch.mask, self._chain())
 
-    def decode(self, batch: Batch, allowed: int | None = None) -> list[Decoded]:
-        """Return each window's best path; a tag's probability is its share of all paths through the allowed tags."""
-        scores, chain = self.scores(batch)[..., :allowed], self._chain().first(allowed)  # (B, W, K)
+    def paths(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
+        """Return each window's best path, and the log of each tag's share of all paths through the allowed tags."""
+        scores, chain = self.scores(batch)[..., :allowed], self._chain().first(allowed)  # (B, W, A)
         if self.config.constrained:
             start, moves = (part.to(scores.device) for part in iob2_transitions(self.tags[:allowed]))
             chain = Chain(chain.start + start, chain.moves + moves, chain.end)
-        path = viterbi(scores, batch.mask, *chain)  # (B, W)
-        chosen = marginals(scores, batch.mask, chain).gather(2, path.unsqueeze(2)).squeeze(2).exp()  # (B, W)
-        lengths = batch.mask.sum(1).tolist()
-        rows = zip(path.tolist(), chosen.tolist(), lengths, strict=True)
-        return [Decoded(tags[:n], probabilities[:n]) for tags, probabilities, n in rows]
+        return viterbi(scores, batch.mask, *chain), marginals(scores, batch.mask, chain)
 
     def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """Take over head rows and, from another CRF, the scores of first, last and pairs of tags."""

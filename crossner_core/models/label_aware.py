@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from crossner_core.encoders import Encoder
 from crossner_core.models._label_predictor import LabelPredictor, Vectors
-from crossner_core.models.base import IGNORED, Batch, Decoded, TokenTagger
+from crossner_core.models.base import IGNORED, Batch, TokenTagger
 from crossner_core.models.heads import copy_tag_rows
 from crossner_core.models.registry import register
 from crossner_core.models.viterbi import iob2_transitions, viterbi
@@ -61,13 +61,9 @@ class LabelAware(TokenTagger):
         scores = self.scores(batch)  # (B, W, K)
         return functional.cross_entropy(scores.flatten(0, 1), batch.tags.flatten(), ignore_index=IGNORED)
 
-    def decode(self, batch: Batch, allowed: int | None = None) -> list[Decoded]:
-        """Return greedily chosen tags; a probability is the tag's share at its token, given the tags before it."""
-        path, scores = self._greedy(self._vectors(batch), allowed)  # (B, W), (B, W, A)
-        chosen = scores.softmax(-1).gather(2, path.unsqueeze(2)).squeeze(2)  # (B, W)
-        lengths = batch.mask.sum(1).tolist()
-        rows = zip(path.tolist(), chosen.tolist(), lengths, strict=True)
-        return [Decoded(tags[:n], probabilities[:n]) for tags, probabilities, n in rows]
+    def paths(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
+        """Return greedily chosen tags, and the tags' scores at each token, given the tags before it."""
+        return self._greedy(self._vectors(batch), allowed)
 
     def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """Take over label embeddings and head rows by tag, BiLSTM and attention whole, from another of its shape."""

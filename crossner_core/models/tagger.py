@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crossner_core.encoders import Encoder
-from crossner_core.models.base import IGNORED, Batch, Decoded, TokenTagger
+from crossner_core.models.base import IGNORED, Batch, TokenTagger
 from crossner_core.models.heads import copy_rows
 from crossner_core.models.registry import register
 from crossner_core.models.viterbi import iob2_transitions, viterbi
@@ -43,13 +43,9 @@ class Tagger(TokenTagger):
         scores = self.scores(batch)  # (B, W, K)
         return functional.cross_entropy(scores.flatten(0, 1), batch.tags.flatten(), ignore_index=IGNORED)
 
-    def decode(self, batch: Batch, allowed: int | None = None) -> list[Decoded]:
-        scores = self.scores(batch)[..., :allowed].log_softmax(-1)  # (B, W, K)
-        path = self._path(scores, batch.mask)  # (B, W)
-        chosen = scores.gather(2, path.unsqueeze(2)).squeeze(2).exp()  # (B, W)
-        lengths = batch.mask.sum(1).tolist()
-        rows = zip(path.tolist(), chosen.tolist(), lengths, strict=True)
-        return [Decoded(tags[:n], probabilities[:n]) for tags, probabilities, n in rows]
+    def paths(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
+        scores = self.scores(batch)[..., :allowed].log_softmax(-1)  # (B, W, A)
+        return self._path(scores, batch.mask), scores
 
     def _path(self, scores: Tensor, mask: Tensor) -> Tensor:
         if not self.config.constrained:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from crossner_core.calibration.model_scores import CalibrationReport
 from crossner_core.evaluation.confusion import Confusion
 from crossner_core.evaluation.scores import Scores
 from crossner_core.schema import Span
@@ -53,11 +54,13 @@ class RunResult:
     checkpoint: str | None = None
     peak_memory_mb: float = 0.0
     dev_predictions: tuple[tuple[Span, ...], ...] = ()
+    calibration: CalibrationReport | None = None
+    """How span scores were calibrated on dev; None without dev."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that `from_dict` reads back."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        for name in ("dev", "test", "confusion"):
+        for name in ("dev", "test", "confusion", "calibration"):
             values[name] = values[name].to_dict() if values[name] is not None else None
         for name in ("predictions", "dev_predictions"):
             values[name] = [[[s.start, s.end, s.type] for s in spans] for spans in values[name]]
@@ -69,13 +72,21 @@ class RunResult:
     def from_dict(cls, values: Mapping[str, Any]) -> RunResult:
         """Build a result from what `to_dict` gave."""
         made = dict(values)
-        for name, kind in (("dev", Scores), ("test", Scores), ("confusion", Confusion)):
-            made[name] = kind.from_dict(made[name]) if made[name] is not None else None
+        for name, kind in _PARTS:
+            made[name] = kind.from_dict(made[name]) if made.get(name) is not None else None
         for name in ("predictions", "dev_predictions"):
             made[name] = tuple(tuple(Span(*span) for span in spans) for spans in made.get(name, ()))
         made["history"] = tuple(EpochRecord(*record) for record in made["history"])
         made["notes"] = tuple(made["notes"])
         return cls(**made)
+
+
+_PARTS: tuple[tuple[str, Any], ...] = (
+    ("dev", Scores),
+    ("test", Scores),
+    ("confusion", Confusion),
+    ("calibration", CalibrationReport),
+)
 
 
 @dataclass(frozen=True, slots=True)

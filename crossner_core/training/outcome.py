@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from crossner_core.calibration.model_scores import NO_DEV, calibrate
 from crossner_core.evaluation.confusion import Confusion, confusion
 from crossner_core.evaluation.scores import Scores, score_tags
 from crossner_core.schema import LabelledSentence, Span
@@ -20,7 +21,10 @@ _SAID = {
 
 
 def measure_run(run: StageRun, data: TrainingData, *, outcome: str, usable: bool) -> RunResult:
-    """Return the result of a stage with its best weights in place; no scores unless it is usable."""
+    """Return the result of a stage with its best weights in place; no scores unless it is usable.
+
+    A usable tagger is left with its scores calibrated on dev.
+    """
     progress = run.progress
     said = _SAID[outcome].format(
         patience=run.stage.patience,
@@ -35,6 +39,8 @@ def measure_run(run: StageRun, data: TrainingData, *, outcome: str, usable: bool
     measured: tuple[Scores, Confusion, tuple[tuple[Span, ...], ...]] | None = None
     if usable and (data.test or data.dev):
         measured = measure(run.predictor, data.test or data.dev)
+    calibration = calibrate(run.predictor, data.dev, data.test) if usable else None
+    scaled = () if not usable else (calibration.sentence if calibration is not None else NO_DEV,)
     dev_too = [item.sentence for item in data.dev] if usable and data.test else []
     return RunResult(
         outcome=outcome,
@@ -52,7 +58,8 @@ def measure_run(run: StageRun, data: TrainingData, *, outcome: str, usable: bool
         confusion=measured[1] if measured else None,
         predictions=measured[2] if measured else (),
         dev_predictions=tuple(run.predictor.predict_spans(dev_too)) if dev_too else (),
-        notes=(said,),
+        notes=(*scaled, said),
+        calibration=calibration,
     )
 
 

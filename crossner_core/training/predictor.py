@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from crossner_core.calibration.model_scores import Calibration, TagScores, join_scores
 from crossner_core.encoders import Encoder
 from crossner_core.errors import CheckpointError
-from crossner_core.models.base import Decoded, TokenTagger
+from crossner_core.models.base import Batch, Decoded, TokenTagger
 from crossner_core.models.heads import head_tags
 from crossner_core.models.registry import architecture, config_from
 from crossner_core.schema import Sentence, Span, Suggestion
@@ -31,6 +33,14 @@ class Predictor:
     ) -> None:
         self.model, self.tokenizer, self.types = model, tokenizer, tuple(types)
         self.max_length, self.meta = max_length, meta
+        self.calibration = Calibration()
+        if meta.get("calibration"):  # taggers of older versions, and those without dev, have none
+            self.calibrate(Calibration.from_dict(meta["calibration"]))
+
+    def calibrate(self, calibration: Calibration) -> None:
+        """Make the scores of suggestions probabilities from now on; the tags stay the same."""
+        self.calibration, self.model.temperature = calibration, calibration.temperature
+        self.meta = {**self.meta, "calibration": calibration.to_dict()}
 
     @property
     def recipe(self) -> Recipe:
@@ -43,14 +53,19 @@ class Predictor:
         return str(self.meta["snapshot"])
 
     def predict(self, sentences: Sequence[Sentence], batch_size: int = 32) -> list[tuple[Suggestion, ...]]:
-        """Return suggestions for each sentence; a span's score is the least probability among its tokens' tags."""
+        """Return suggestions for each sentence, with scores calibrated on dev where the tagger had one.
+
+        A span's score comes from the least probability among its tokens' tags.
+        """
         source = f"model:{str(self.meta.get('name') or self.meta['recipe_hash'])[:12]}"
         answers = []
         for tags, probabilities in self.predict_tags(sentences, batch_size):
+            spans = spans_from_tags(tags, strict=False)
+            scores = self.calibration.spans([min(1.0, min(probabilities[s.start : s.end])) for s in spans])
             answers.append(
                 tuple(
-                    Suggestion(s.start, s.end, s.type, source, min(1.0, min(probabilities[s.start : s.end])))
-                    for s in spans_from_tags(tags, strict=False)
+                    Suggestion(s.start, s.end, s.type, source, float(score))
+                    for s, score in zip(spans, scores, strict=True)
                 )
             )
         return answers
@@ -70,18 +85,43 @@ class Predictor:
         self, windows: Sequence[Window], count: int, batch_size: int = 32
     ) -> list[tuple[tuple[str, ...], tuple[float, ...]]]:
         """Tag windows made before, joined to `count` sentences."""
-        device = next(self.model.parameters()).device
         allowed = len(head_tags(self.types))
         parts: list[list[tuple[int, Decoded]]] = [[] for _ in range(count)]
-        training = self.model.training
-        self.model.eval()
-        with torch.inference_mode():
-            for indices in ordered_batches([len(window.input_ids) for window in windows], batch_size):
-                batch = collate([windows[at] for at in indices], self.tokenizer.pad_token_id).to(device)
+        with self._evaluating():
+            for indices, batch in self._batches(windows, batch_size):
                 for at, decoded in zip(indices, self.model.decode(batch, allowed), strict=True):
                     parts[windows[at].sentence].append((windows[at].start, decoded))
-        self.model.train(training)
         return [self._join(part) for part in parts]
+
+    def tag_scores(self, sentences: Sequence[Sentence], batch_size: int = 32) -> list[TagScores]:
+        """Return each sentence's chosen tags and the scores they were chosen by, before any temperature."""
+        windows = encode(sentences, self.tokenizer, self.max_length)
+        allowed = len(head_tags(self.types))
+        parts: list[list[tuple[int, TagScores]]] = [[] for _ in sentences]
+        with self._evaluating():
+            for indices, batch in self._batches(windows, batch_size):
+                path, scores = self.model.paths(batch, allowed)  # (B, W), (B, W, A)
+                for row, at in enumerate(indices):
+                    size = len(windows[at].positions)
+                    one = TagScores(path[row, :size].cpu().numpy(), scores[row, :size].double().cpu().numpy())
+                    parts[windows[at].sentence].append((windows[at].start, one))
+        return [join_scores([one for _, one in sorted(part, key=lambda own: own[0])], allowed) for part in parts]
+
+    @contextmanager
+    def _evaluating(self) -> Iterator[None]:
+        training = self.model.training
+        self.model.eval()
+        try:
+            with torch.inference_mode():
+                yield
+        finally:
+            self.model.train(training)
+
+    def _batches(self, windows: Sequence[Window], batch_size: int) -> Iterator[tuple[list[int], Batch]]:
+        """Yield batches of windows of like length, with the windows' indices."""
+        device = next(self.model.parameters()).device
+        for indices in ordered_batches([len(window.input_ids) for window in windows], batch_size):
+            yield indices, collate([windows[at] for at in indices], self.tokenizer.pad_token_id).to(device)
 
     def _join(self, parts: Iterable[tuple[int, Decoded]]) -> tuple[tuple[str, ...], tuple[float, ...]]:
         ordered = [decoded for _, decoded in sorted(parts, key=lambda part: part[0])]
@@ -118,12 +158,13 @@ def load_tagger(path: str | Path, *, device: str = "auto", precision: str = "aut
         encoder = _empty_encoder(folder / "encoder", meta)
         model = build_model(Recipe.from_dict(meta["recipe"]), encoder, meta["head_types"])
         model.load_state_dict(tensors)
+        predictor = Predictor(model, encoder.tokenizer, meta["types"], max_length=meta["max_length"], meta=meta)
     except (KeyError, OSError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"Checkpoint {folder} is damaged: {error}. Delete it and train again.") from error
     where = pick_device(device)
     model.use_bf16 = use_bf16(precision, where)
     model.to(where).eval()
-    return Predictor(model, encoder.tokenizer, meta["types"], max_length=meta["max_length"], meta=meta)
+    return predictor
 
 
 def _empty_encoder(folder: Path, meta: dict[str, Any]) -> Encoder:

@@ -1,0 +1,181 @@
+"""Calibrate a trained tagger on dev: a temperature for its tags, then a map for its spans; measured on test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossner_core.calibration.reliability import Bools, Floats, Reliability, reliability
+from crossner_core.calibration.span_maps import SpanMap, choose
+from crossner_core.schema import LabelledSentence, Span
+from crossner_core.tags import spans_from_tags, tags_from_spans
+
+if TYPE_CHECKING:
+    from crossner_core.training.predictor import Predictor
+
+NO_DEV = "No dev data: span scores are the model's own, not calibrated."
+
+
+class TagScores(NamedTuple):
+    """A sentence's chosen tags (T,) as indices, and the scores (T, A) whose softmax is each tag's share."""
+
+    path: NDArray[np.int64]
+    scores: Floats
+
+
+def join_scores(parts: Sequence[TagScores], tags: int) -> TagScores:
+    """Put the windows of a sentence together; one without tokens has none."""
+    if not parts:
+        return TagScores(np.zeros(0, dtype=np.int64), np.zeros((0, tags)))
+    return TagScores(np.concatenate([one.path for one in parts]), np.concatenate([one.scores for one in parts]))
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """What makes a tagger's raw span scores probabilities; kept with its checkpoint."""
+
+    temperature: float = 1.0
+    spans: SpanMap = field(default_factory=SpanMap)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that `from_dict` reads back."""
+        return {"temperature": self.temperature, "spans": self.spans.to_dict()}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Calibration:
+        """Build what `to_dict` gave."""
+        return cls(float(values["temperature"]), SpanMap.from_dict(values["spans"]))
+
+
+@dataclass(frozen=True)
+class CalibrationReport:
+    """How scores were calibrated and what that bought, measured on `measured_on` (test, or dev on held-out folds)."""
+
+    calibration: Calibration
+    measured_on: str
+    dev_spans: int
+    raw: Reliability
+    calibrated: Reliability
+    losses: Mapping[str, float]
+    note: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """Say in one line what was done and what it bought."""
+        done = f"temperature {self.calibration.temperature:.2f}, then {self.calibration.spans.method}"
+        bought = f"error of the span scores on {self.measured_on} {self.raw.error:.3f} → {self.calibrated.error:.3f}"
+        return " ".join([f"Scores calibrated on {self.dev_spans} dev spans ({done}): {bought}.", self.note]).strip()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that `from_dict` reads back."""
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values |= {name: values[name].to_dict() for name in ("calibration", "raw", "calibrated")}
+        return values | {"losses": dict(self.losses)}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> CalibrationReport:
+        """Build what `to_dict` gave."""
+        parts = {name: Reliability.from_dict(values[name]) for name in ("raw", "calibrated")}
+        return cls(**{**values, **parts, "calibration": Calibration.from_dict(values["calibration"])})
+
+
+@dataclass(frozen=True)
+class Scored:
+    """Predicted spans of labelled sentences: raw score, score under the temperature, right or not, which sentence."""
+
+    raw: Floats
+    tempered: Floats
+    right: Bools
+    sentence: tuple[int, ...]
+
+
+def calibrate(
+    predictor: Predictor, dev: Sequence[LabelledSentence], test: Sequence[LabelledSentence] = ()
+) -> CalibrationReport | None:
+    """Calibrate a tagger on dev and leave it so; return the report, None without dev, where nothing is done.
+
+    Test is only measured. Source: Guo et al. 2017, section 4.2, for the temperature.
+    """
+    if not any(item.sentence.tokens for item in dev):
+        return None
+    scores = predictor.tag_scores([item.sentence for item in dev])
+    temperature = fit_temperature(scores, _gold_tags(predictor, dev))
+    found = scored_spans(predictor, dev, scores, temperature)
+    choice = choose(found.tempered, found.right, found.sentence)
+    calibration = Calibration(temperature, choice.chosen)
+    measured_on, there, given = "dev, on held-out folds", found, choice.held_out
+    if any(item.sentence.tokens for item in test):
+        tags = predictor.tag_scores([item.sentence for item in test])
+        measured_on, there = "test", scored_spans(predictor, test, tags, temperature)
+        given = calibration.spans(there.tempered)
+    predictor.calibrate(calibration)
+    return CalibrationReport(
+        calibration=calibration,
+        measured_on=measured_on,
+        dev_spans=len(found.right),
+        raw=reliability(there.raw, there.right),
+        calibrated=reliability(given, there.right),
+        losses=choice.losses,
+        note=choice.note,
+    )
+
+
+def fit_temperature(scores: Sequence[TagScores], gold: Sequence[NDArray[np.int64]]) -> float:
+    """Return the temperature, at least 0.1 and at most 20, under which the tokens' gold tags are likeliest."""
+    import torch
+    from torch.nn import functional
+
+    given = torch.from_numpy(np.concatenate([one.scores for one in scores]))  # (N, A)
+    own = torch.from_numpy(np.concatenate(list(gold)))  # (N,)
+    # The loss is convex in the temperature's inverse.
+    inverse = torch.ones((), dtype=torch.float64, requires_grad=True)
+    search = torch.optim.LBFGS([inverse], max_iter=50, line_search_fn="strong_wolfe")
+
+    def loss() -> torch.Tensor:
+        search.zero_grad()
+        found = functional.cross_entropy(given * inverse, own)
+        torch.autograd.backward(found)
+        return found
+
+    search.step(loss)
+    return float(1.0 / np.clip(inverse.item(), 0.05, 10.0))
+
+
+def scored_spans(
+    predictor: Predictor,
+    items: Sequence[LabelledSentence],
+    scores: Sequence[TagScores],
+    temperature: float,
+) -> Scored:
+    """Return the predicted spans with their raw and tempered scores: the least share among a span's tags."""
+    raw, tempered, right, where = [], [], [], []
+    for at, (item, (path, given)) in enumerate(zip(items, scores, strict=True)):
+        shares = [_chosen_share(given / t, path) for t in (1.0, temperature)]
+        gold: set[Span] = set(item.spans)
+        for span in spans_from_tags([predictor.model.tags[tag] for tag in path], strict=False):
+            raw.append(shares[0][span.start : span.end].min())
+            tempered.append(shares[1][span.start : span.end].min())
+            right.append(span in gold)
+            where.append(at)
+    return Scored(
+        np.asarray(raw, dtype=float), np.asarray(tempered, dtype=float), np.asarray(right, bool), tuple(where)
+    )
+
+
+def _chosen_share(scores: Floats, path: NDArray[np.int64]) -> Floats:
+    """Return the softmax share (T,) of each token's chosen tag."""
+    shares = np.exp(scores - scores.max(axis=1, keepdims=True))  # (T, A)
+    own: Floats = shares[np.arange(len(path)), path] / shares.sum(axis=1)
+    return own
+
+
+def _gold_tags(predictor: Predictor, items: Sequence[LabelledSentence]) -> list[NDArray[np.int64]]:
+    index = {tag: at for at, tag in enumerate(predictor.model.tags)}
+    return [
+        np.asarray([index[tag] for tag in tags_from_spans(item.spans, len(item.sentence.tokens))], dtype=np.int64)
+        for item in items
+    ]

@@ -1,0 +1,93 @@
+"""How often scores are right: reliability by bins, and the calibration error that sums it up."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+BINS = 10
+BINNINGS = ("equal mass", "equal width")
+_LEAST = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """The scores that fall into one bin: how many, their mean, and the share of them that is right."""
+
+    count: int
+    score: float
+    right: float
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """Scores against what they claim: bins of equal mass, and calibration errors by both ways of binning.
+
+    `error` and `error_equal_width` are expected calibration errors in [0, 1]; `brier` is the mean squared error.
+    """
+
+    spans: int
+    bins: tuple[Bin, ...]
+    error: float
+    error_equal_width: float
+    brier: float
+    log_loss: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that `from_dict` reads back."""
+        return asdict(self) | {"bins": [asdict(one) for one in self.bins]}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Reliability:
+        """Build what `to_dict` gave."""
+        return cls(**{**values, "bins": tuple(Bin(**one) for one in values["bins"])})
+
+
+def reliability(scores: Sequence[float] | Floats, right: Sequence[bool] | Bools, *, bins: int = BINS) -> Reliability:
+    """Measure scores in [0, 1] against whether each span is right (start, end and type as in gold)."""
+    given, truth = np.asarray(scores, dtype=np.float64), np.asarray(right, dtype=np.bool_)
+    mass = binned(given, truth, "equal mass", bins)
+    width = binned(given, truth, "equal width", bins)
+    return Reliability(
+        spans=len(given),
+        bins=mass,
+        error=expected_error(mass),
+        error_equal_width=expected_error(width),
+        brier=float(np.mean((given - truth) ** 2)) if len(given) else 0.0,
+        log_loss=log_loss(given, truth),
+    )
+
+
+def binned(scores: Floats, right: Bools, binning: str = "equal mass", bins: int = BINS) -> tuple[Bin, ...]:
+    """Return the bins that hold anything, lowest scores first.
+
+    Equal mass: each holds as many spans as the others, within one. Equal width: tenths of [0, 1], as in Guo et al.
+    2017, where most spans of a sure model share one bin.
+    """
+    order = np.argsort(scores, kind="stable")
+    if binning == "equal mass":
+        parts = np.array_split(order, max(1, min(bins, len(order))))
+    else:
+        edges = np.minimum((scores * bins).astype(np.int64), bins - 1)
+        parts = [np.flatnonzero(edges == at) for at in range(bins)]
+    return tuple(Bin(len(part), float(scores[part].mean()), float(right[part].mean())) for part in parts if len(part))
+
+
+def expected_error(bins: Sequence[Bin]) -> float:
+    """Return the expected calibration error: |share right - mean score| by bin, weighted by its spans."""
+    total = sum(one.count for one in bins)
+    return sum(one.count * abs(one.right - one.score) for one in bins) / total if total else 0.0
+
+
+def log_loss(scores: Floats, right: Bools) -> float:
+    """Return the mean negative log likelihood of right and wrong under the scores, 0 without spans."""
+    if not len(scores):
+        return 0.0
+    sure = np.clip(scores, _LEAST, 1 - _LEAST)
+    return float(-np.mean(np.where(right, np.log(sure), np.log1p(-sure))))

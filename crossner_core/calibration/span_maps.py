@@ -1,0 +1,113 @@
+"""From a predicted span's raw score to the probability that the span is right: several maps, one chosen on dev."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from crossner_core.calibration.reliability import Bools, Floats, log_loss
+from crossner_core.errors import CheckpointError
+
+# Simplest first: of two that are as good on dev, the earlier one is taken.
+METHODS = ("identity", "platt", "beta", "isotonic")
+LEAST_SPANS = 40
+FOLDS = 5
+_LEAST = 1e-5
+
+
+@dataclass(frozen=True, slots=True)
+class SpanMap:
+    """A monotone map of [0, 1]: `numbers` are the weights of a logistic map, or the steps of an isotonic one.
+
+    identity: the score as it is. platt: a logistic map of the score's log odds (Platt 1999). beta: of log p and
+    -log(1 - p) (Kull et al. 2017). isotonic: steps fitted to the data (Zadrozny and Elkan 2002), straight between.
+    """
+
+    method: str = "identity"
+    numbers: tuple[tuple[float, ...], ...] = ()
+
+    def __call__(self, scores: Sequence[float] | Floats) -> Floats:
+        """Return the probabilities of raw scores."""
+        given = np.asarray(scores, dtype=np.float64)
+        if self.method == "identity":
+            return given
+        if self.method == "isotonic":
+            at, value = self.numbers
+            return np.interp(given, at, value)
+        weights, (bias,) = self.numbers
+        odds = _features(self.method, given) @ np.asarray(weights) + bias
+        return 1.0 / (1.0 + np.exp(-odds))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that `from_dict` reads back."""
+        return {"method": self.method, "numbers": [list(row) for row in self.numbers]}
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> SpanMap:
+        """Build what `to_dict` gave; raise CheckpointError for a map that this version does not know."""
+        if values["method"] not in METHODS:
+            raise CheckpointError(
+                f"The scores were calibrated by {values['method']!r}; known is {', '.join(METHODS)}. Train it again."
+            )
+        return cls(values["method"], tuple(tuple(map(float, row)) for row in values["numbers"]))
+
+
+def fit(method: str, scores: Floats, right: Bools) -> SpanMap:
+    """Fit a map to spans of which it is known whether they are right."""
+    if method == "identity" or len(set(right.tolist())) < 2:
+        return SpanMap()
+    if method == "isotonic":
+        from sklearn.isotonic import IsotonicRegression
+
+        steps = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(scores, right)
+        return SpanMap(method, (tuple(steps.X_thresholds_.tolist()), tuple(steps.y_thresholds_.tolist())))
+    from sklearn.linear_model import LogisticRegression
+
+    learnt = LogisticRegression(max_iter=1000).fit(_features(method, scores), right)
+    return SpanMap(method, (tuple(learnt.coef_[0].tolist()), (float(learnt.intercept_[0]),)))
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The map that was chosen, the log loss of each on folds it had not seen, and the scores those gave."""
+
+    chosen: SpanMap
+    losses: Mapping[str, float]
+    held_out: Floats
+    note: str = ""
+
+
+def choose(scores: Floats, right: Bools, groups: Sequence[int]) -> Choice:
+    """Choose a map by the log loss on held-out folds, then fit it to all; `groups` are the spans' sentences.
+
+    With too few spans, or all of them right or all wrong, the scores stay as they are; the note says so.
+    """
+    wrong = len(right) - int(right.sum())
+    if len(right) < LEAST_SPANS or not wrong or wrong == len(right):
+        why = f"{len(right)} spans were predicted on dev, {len(right) - wrong} of them right"
+        note = f"Span scores are not mapped: {why}; at least {LEAST_SPANS}, and both right and wrong ones, are needed."
+        return Choice(SpanMap(), {}, scores, note)
+    held_out = {method: _held_out(method, scores, right, np.asarray(groups)) for method in METHODS}
+    losses = {method: log_loss(given, right) for method, given in held_out.items()}
+    best = min(METHODS, key=lambda method: round(losses[method], 4))
+    return Choice(fit(best, scores, right), losses, held_out[best])
+
+
+def _held_out(method: str, scores: Floats, right: Bools, groups: np.ndarray) -> Floats:
+    """Return each span's score under a map that was fitted without its sentence's fold."""
+    given = scores.copy()
+    for fold in range(FOLDS):
+        here = groups % FOLDS == fold
+        if here.any() and not here.all():
+            given[here] = fit(method, scores[~here], right[~here])(scores[here])
+    return given
+
+
+def _features(method: str, scores: Floats) -> Floats:
+    """Return what a logistic map reads of each score: (N, 1) for platt, (N, 2) for beta."""
+    sure = np.clip(scores, _LEAST, 1 - _LEAST)
+    ups, downs = np.log(sure), -np.log1p(-sure)
+    return np.stack([ups, downs], axis=1) if method == "beta" else (ups + downs)[:, None]
