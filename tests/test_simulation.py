@@ -9,12 +9,16 @@ import numpy as np
 import pytest
 
 from crossner_core.errors import BadInput, InvalidConfig
+from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.schema import Span
+from crossner_core.simulation.__main__ import main
 from crossner_core.simulation.annotators import AnnotatorOptions, annotate
 from crossner_core.simulation.campaign import Round, models_recipe, play, split_pool
 from crossner_core.simulation.config import Simulation, SimulationOptions
+from crossner_core.simulation.tables import strategies_figure, strategies_table
+from crossner_core.tags import tags_from_spans
 from crossner_core.training.data import TrainingData
-from tests.training_builders import TYPES, labelled, own_sentences, tiny_encoder, tiny_recipe
+from tests.training_builders import TYPES, labelled, own_sentences, save_encoder, tiny_encoder, tiny_recipe
 
 ITEM = labelled(
     ["Ada", "Brook", "met", "Marble", "in", "Oslo", "."], [(0, 2, "person"), (3, 4, "band"), (5, 6, "location")]
@@ -158,3 +162,59 @@ def test_simulation_key_changes_with_what_decides_the_numbers() -> None:
     assert one.key("d", "e") == simulation().key("d", "e")
     assert one.key("d", "e") != simulation(seed=8).key("d", "e")
     assert one.key("d", "e") != replace(one, annotator=AnnotatorOptions(missed=0.1)).key("d", "e")
+
+
+def write_corpus(root: Path) -> Path:
+    """Write the own sentences as a corpus of three files."""
+    for name, items in (("train", own_sentences(12)), ("dev", own_sentences(8, offset=12)), ("test", own_sentences(6))):
+        lines = []
+        for item in items:
+            tags = tags_from_spans(item.spans, len(item.sentence.tokens))
+            lines += [f"{word}\t{tag}" for word, tag in zip(item.sentence.words, tags, strict=True)] + [""]
+        (root / "own").mkdir(parents=True, exist_ok=True)
+        (root / "own" / f"{name}.txt").write_text("\n".join(lines), encoding="utf-8")
+    return root
+
+
+def test_simulation_command_plays_once_and_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--data", str(write_corpus(tmp_path / "data")), "--out", str(tmp_path / "out"), "--corpora", "own"]
+    words += ["--encoder", str(save_encoder(tmp_path / "encoder")), "--seeds", "1", "2", "--at", "4", "6"]
+    words += ["--baseline-at", "4", "8", "--goals", "8", "--dev-sentences", "4", "--strategies", "token_entropy"]
+    words += ["longest with self-training", "--recipe", "max_epochs=2", "batch_size=4", "self_training_epochs=2"]
+    words += ["--report", str(tmp_path / "page.md")]
+    assert main(words) == 0
+    said = capsys.readouterr().out
+    assert "[6/6]" in said and "| own | random |" in said and "| own | longest, self-training |" in said
+    assert len(list((tmp_path / "out" / "simulations").glob("*.json"))) == 6
+    assert "python -m crossner_core.simulation" in (tmp_path / "page.md").read_text()
+    written = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "simulations").glob("*.json")}
+    assert main(words) == 0
+    assert written == {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "simulations").glob("*.json")}
+
+
+def test_simulation_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--data", str(write_corpus(tmp_path / "data")), "--out", str(tmp_path / "out"), "--corpora", "own"]
+    assert main([*words, "--strategies", "wisdom"]) == 2
+    assert "choose one of random" in capsys.readouterr().err
+    assert main([*words, "--recipe", "batch_size"]) == 2
+    assert "NAME=VALUE" in capsys.readouterr().err
+    assert main(["--list"]) == 0
+    assert "token_entropy" in capsys.readouterr().out
+
+
+def test_strategies_table_counts_sentences_to_the_f1_of_random_ones() -> None:
+    def line(strategy: str, seed: int, *pairs: tuple[int, float]) -> list[RoundPoint]:
+        return [RoundPoint(strategy, seed, n, size, f1, size, size, 7.0 * size) for n, (size, f1) in enumerate(pairs)]
+
+    runs = {
+        "random": line("random", 1, (50, 0.4), (100, 0.5)) + line("random", 2, (50, 0.4), (100, 0.5)),
+        "longest": line("longest", 1, (50, 0.45), (70, 0.55)) + line("longest", 2, (50, 0.45), (70, 0.55)),
+        "worse": line("worse", 1, (50, 0.1), (70, 0.2)),
+    }
+    table = strategies_table({"own": runs}, goals=(100,))
+    rows = {row[1]: dict(zip(table.columns, row, strict=True)) for row in table.rows}
+    assert rows["random"]["sentences to F1 of 100 random"] == 100
+    assert rows["longest"]["sentences to F1 of 100 random"] == 60
+    assert rows["longest"]["seconds to F1 of 100 random"] == 420
+    assert rows["worse"]["sentences to F1 of 100 random"] is None
+    assert strategies_figure("own", runs)["data"]

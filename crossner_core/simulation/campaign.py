@@ -207,7 +207,7 @@ class _Campaign:
         assert result.test is not None
         gold = self._gold()
         return RoundPoint(
-            strategy=self.options.strategy,
+            strategy=self.options.label,
             seed=self.options.seed,
             round=number + 1,
             sentences=len(gold),

@@ -34,6 +34,12 @@ class SimulationOptions(CheckedOptions):
     suggestions_from: float = option(0.0, "Suggestions with a lower score are not shown.", min=0.0, max=1.0)
     seed: int = option(555, "Seed of the dev sentences, of chance in the strategy, and of the models.", min=0)
 
+    @property
+    def label(self) -> str:
+        """What curves and tables call it."""
+        trained = ", self-training" if self.self_training else ""
+        return f"{self.strategy}{trained}{', suggestions' if self.suggestions else ''}"
+
     def __post_init__(self) -> None:
         super().__post_init__()
         strategy(self.strategy)
@@ -77,9 +83,7 @@ class Simulation:
         )
 
     def __str__(self) -> str:
-        trained = " with self-training" if self.options.self_training else ""
-        shown = ", suggestions on" if self.options.suggestions else ""
-        return f"{self.corpus} {self.options.strategy}{trained}{shown} seed {self.options.seed}"
+        return f"{self.corpus} {self.options.label} seed {self.options.seed}"
 
 
 def _made(kind: type, values: Mapping[str, Any]) -> Any:
