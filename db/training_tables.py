@@ -11,7 +11,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from db.types import Base, now, one_of
 
 JOB_STATES = ("queued", "running", "done", "failed", "cancelled")
-JOB_KINDS = ("run", "preannotate", "score_pool", "pretrain", "study", "second_look")
+JOB_KINDS = ("run", "preannotate", "score_pool", "pretrain", "study", "second_look", "turn")
 
 
 class Dataset(Base):
@@ -165,3 +165,28 @@ class WorkerRow(Base):
     device: Mapped[str]
     started_at: Mapped[dt.datetime] = mapped_column(default=now)
     heartbeat_at: Mapped[dt.datetime] = mapped_column(default=now)
+
+
+class Turn(Base):
+    """One re-ordering of a campaign's queue: by which strategy, with which run's model, and what it moved."""
+
+    __tablename__ = "turn"
+    __table_args__ = (one_of("state", JOB_STATES, "state"),)
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    campaign_id: Mapped[int] = mapped_column(sa.ForeignKey("campaign.id", ondelete="CASCADE"), index=True)
+    run_id: Mapped[int | None] = mapped_column(sa.ForeignKey("run.id", ondelete="SET NULL"), index=True)
+    """The run that is, or will be, its model; None before there was any."""
+    strategy: Mapped[str]
+    automatic: Mapped[bool] = mapped_column(default=False)
+    gold: Mapped[int]
+    """Gold sentences of the pool when it began."""
+    state: Mapped[str] = mapped_column(default="queued")
+    scored: Mapped[int | None]
+    """Sentences that its model had not seen before."""
+    ordered: Mapped[int | None]
+    """Sentences whose place could change."""
+    seconds: Mapped[float | None]
+    notes: Mapped[list[Any]] = mapped_column(default=list)
+    created_at: Mapped[dt.datetime] = mapped_column(default=now)
+    finished_at: Mapped[dt.datetime | None]

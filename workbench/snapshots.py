@@ -13,7 +13,7 @@ from db.engine import Session, Store
 from db.training_tables import Snapshot
 from workbench import frozen, layers
 from workbench.access import enter
-from workbench.actors import Actor, require
+from workbench.actors import SYSTEM, Actor, require
 from workbench.campaign_settings import domain_of
 
 MAY_CHANGE = ("researcher", "admin")
@@ -52,9 +52,9 @@ class SnapshotView:
 
 def freeze(store: Store, actor: Actor, campaign_id: int) -> SnapshotView:
     """Freeze the gold as it is now; the same gold gives the same snapshot. Raises BadInput where there is none."""
-    require(actor, *MAY_CHANGE)
+    require(actor, *MAY_CHANGE, SYSTEM.role)
     with store.write() as session:
-        _, campaign = enter(session, actor, campaign_id, *MAY_CHANGE)
+        _, campaign = enter(session, actor, campaign_id, *MAY_CHANGE, SYSTEM.role)
         types = domain_of(campaign).type_names
         gold = _gold(session, campaign_id)
         name = frozen.content_hash(types, gold)

@@ -15,7 +15,7 @@ from typing import Any
 from crossner_core.errors import StorageError, WorkbenchError
 from db.engine import Store
 from db.migrate import migrate
-from workbench import jobs
+from workbench import jobs, turns
 from workbench.lease import Lease, Pulse
 from workbench.settings import Settings, get_settings, open_store
 
@@ -72,6 +72,8 @@ class Worker:
         try:
             for job_id in jobs.reclaim_stale(self.store):
                 log.warning("Job %s was left by a dead worker.", job_id)
+            if self.run_ids is None and self.job_ids is None:
+                turns.tick(self.store)
             claimed = jobs.claim(self.store, worker=self.pulse.name, run_ids=self.run_ids, job_ids=self.job_ids)
         except StorageError as error:
             log.warning("%s Trying again in five seconds.", error)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.cluster import KMeans, kmeans_plusplus
 
 from crossner_core.acquisition import signals
 from crossner_core.acquisition.base import CheckedOptions, Order, Pool, Scores, choosing, scoring
@@ -30,6 +29,8 @@ def k_centre(pool: Pool, count: int, config: Any, rng: np.random.Generator) -> O
 )
 def bert_km(pool: Pool, count: int, config: Any, rng: np.random.Generator) -> Order:
     """Choose the sentence nearest to each centre of as many clusters as sentences are wanted, large ones first."""
+    from sklearn.cluster import KMeans
+
     vectors, count = _embeddings(pool), min(count, len(pool))
     if count == 0:
         return np.zeros(0, dtype=np.int64)
@@ -45,6 +46,8 @@ def bert_km(pool: Pool, count: int, config: Any, rng: np.random.Generator) -> Or
 @choosing("badge", "BADGE: uncertain and diverse gradients", "Ash et al. 2020", needs=(signals.GRADIENT,))
 def badge(pool: Pool, count: int, config: Any, rng: np.random.Generator) -> Order:
     """Choose by k-means++ among the gradients of the head under the tags decoded."""
+    from sklearn.cluster import kmeans_plusplus
+
     vectors, count = np.asarray(pool.signals[signals.GRADIENT], dtype=np.float64), min(count, len(pool))
     if count == 0:
         return np.zeros(0, dtype=np.int64)

@@ -1,0 +1,137 @@
+"""Rows of turns, and the places of sentences in a queue."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from db.engine import Session
+from db.tables import Annotation, Campaign, SentenceRow, Task
+from db.training_tables import Job, Run, Snapshot, Turn
+
+_UNDER_WAY = ("queued", "running")
+
+
+def add(session: Session, **values: Any) -> int:
+    """Add a turn; return its id."""
+    turn = Turn(**values)
+    session.add(turn)
+    session.flush()
+    return turn.id
+
+
+def get(session: Session, turn_id: int) -> Turn | None:
+    """Return a turn by id."""
+    return session.get(Turn, turn_id)
+
+
+def listed(session: Session, campaign_id: int, *, limit: int = 100) -> list[Turn]:
+    """Return a campaign's turns, newest first."""
+    query = sa.select(Turn).where(Turn.campaign_id == campaign_id).order_by(Turn.id.desc()).limit(limit)
+    return list(session.scalars(query))
+
+
+def under_way(session: Session, campaign_id: int) -> Turn | None:
+    """Return the turn that waits or is being made, if there is one."""
+    query = sa.select(Turn).where(Turn.campaign_id == campaign_id, Turn.state.in_(_UNDER_WAY))
+    return session.scalars(query.order_by(Turn.id).limit(1)).first()
+
+
+def run_state(session: Session, run_id: int) -> str | None:
+    """Return the state of a run; None where it is gone."""
+    return session.scalar(sa.select(Run.state).where(Run.id == run_id))
+
+
+def job_of(session: Session, turn: Turn) -> Job | None:
+    """Return the newest job of a turn."""
+    query = sa.select(Job).where(Job.kind == "turn", Job.campaign_id == turn.campaign_id).order_by(Job.id.desc())
+    return next((job for job in session.scalars(query) if job.payload.get("turn_id") == turn.id), None)
+
+
+def automatic_campaigns(session: Session) -> list[Campaign]:
+    """Return the campaigns that retrain by themselves, or whose queue a strategy orders."""
+    chosen = sa.or_(Campaign.retrain_every > 0, Campaign.strategy != "")
+    return list(session.scalars(sa.select(Campaign).where(chosen, Campaign.archived.is_(False)).order_by(Campaign.id)))
+
+
+def gold_in_pool(session: Session, campaign_id: int) -> int:
+    """Return how many sentences of the pool have gold."""
+    query = (
+        sa.select(sa.func.count())
+        .select_from(Task)
+        .join(SentenceRow, SentenceRow.id == Task.sentence_id)
+        .where(
+            Task.campaign_id == campaign_id,
+            Task.stage == "adjudicate",
+            Task.state == "done",
+            SentenceRow.split == "pool",
+        )
+    )
+    return session.scalar(query) or 0
+
+
+def gold_of_newest_run(session: Session, campaign_id: int) -> int:
+    """Return how many pool sentences the newest run on all of a snapshot has learnt from, or will; 0 without one."""
+    query = (
+        sa.select(Snapshot.counts)
+        .join(Run, Run.snapshot_id == Snapshot.id)
+        .where(Run.campaign_id == campaign_id, Run.size.is_(None), Run.state.in_((*_UNDER_WAY, "done")))
+        .order_by(Run.id.desc())
+        .limit(1)
+    )
+    counts = session.scalar(query)
+    return int(counts["pool"]) if counts else 0
+
+
+def movable(session: Session, campaign_id: int) -> list[SentenceRow]:
+    """Return the pool's sentences that nobody has or has begun, in the order of the queue."""
+    worked = sa.exists().where(Annotation.task_id == Task.id)
+    query = (
+        sa.select(SentenceRow)
+        .join(Task, sa.and_(Task.sentence_id == SentenceRow.id, Task.stage == "annotate"))
+        .where(SentenceRow.campaign_id == campaign_id, SentenceRow.split == "pool", Task.state == "open", ~worked)
+        .order_by(SentenceRow.position, SentenceRow.id)
+    )
+    return list(session.scalars(query))
+
+
+def place(session: Session, order: Sequence[tuple[int, str]]) -> int:
+    """Put sentences into this order among themselves: (id, what put it there); return how many could be moved.
+
+    They share the places they have now, so those that somebody has got meanwhile stay where they are.
+    """
+    ids = [sentence_id for sentence_id, _ in order]
+    if not ids:
+        return 0
+    campaign_id = session.scalar(sa.select(SentenceRow.campaign_id).where(SentenceRow.id == ids[0]))
+    still = {row.id: row.position for row in movable(session, campaign_id or 0)}
+    kept = [(sentence_id, why) for sentence_id, why in order if sentence_id in still]
+    places = sorted(still[sentence_id] for sentence_id, _ in kept)
+    rows = [
+        {"id": sentence_id, "position": position, "chosen_by": why}
+        for (sentence_id, why), position in zip(kept, places, strict=True)
+    ]
+    if rows:
+        session.execute(sa.update(SentenceRow), rows)
+        session.execute(_TASKS, [{"of": row["id"], "to": row["position"]} for row in rows])
+    return len(rows)
+
+
+_TASKS = (
+    sa.update(Task.__table__)  # type: ignore[arg-type]
+    .where(sa.column("sentence_id") == sa.bindparam("of"))
+    .values(position=sa.bindparam("to"))
+)
+
+
+def chosen_by(session: Session, campaign_id: int) -> Mapping[str | None, int]:
+    """Return how many gold sentences of the pool were put into the queue by what."""
+    query = (
+        sa.select(SentenceRow.chosen_by, sa.func.count())
+        .join(Task, Task.sentence_id == SentenceRow.id)
+        .where(SentenceRow.campaign_id == campaign_id, Task.stage == "adjudicate", Task.state == "done")
+        .group_by(SentenceRow.chosen_by)
+    )
+    return {row[0]: row[1] for row in session.execute(query)}

@@ -1,0 +1,205 @@
+"""Turns: settings, a run after so much gold, a queue in a new order, and nothing taken from anybody's hands."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from crossner_core.errors import Conflict, InvalidConfig, NotAllowed
+from crossner_core.schema import LabelledSentence
+from db import turn_rows
+from db.engine import Store
+from db.tables import SentenceRow, Task
+from tests.test_adaptation import campaign_with_gold, in_music
+from tests.training_builders import own_sentences
+from tests.training_store import person, recipe_here, work
+from workbench import adaptation, campaigns, handout, jobs, turns
+from workbench.actors import Actor
+from workbench.turns import TurnView
+
+
+def bare(count: int, offset: int = 60) -> list[LabelledSentence]:
+    return in_music(own_sentences(count, offset=offset))
+
+
+def campaign(store: Store, admin: Actor, *, pool: int = 12, gold: bool = True) -> int:
+    if gold:
+        campaign_id = campaign_with_gold(store, admin)
+    else:
+        from crossner_core.domains import load_domain
+
+        campaign_id = campaigns.create_campaign(store, admin, name="New", domain=load_domain("music"))
+    campaigns.add_sentences(store, admin, campaign_id, [item.sentence for item in bare(pool)])
+    return campaign_id
+
+
+def small(folder: Path) -> dict[str, object]:
+    """Return the fields in which a quick recipe differs from the default one."""
+    made, usual = recipe_here(folder, max_epochs=2).to_dict(), adaptation.Recipe().to_dict()
+    return {name: value for name, value in made.items() if usual[name] != value}
+
+
+def queue(store: Store, campaign_id: int) -> list[tuple[int, float, str | None]]:
+    with store.read() as session:
+        rows = turn_rows.movable(session, campaign_id)
+        return [(row.id, row.position, row.chosen_by) for row in rows]
+
+
+def newest(store: Store, actor: Actor, campaign_id: int) -> TurnView:
+    return turns.list_turns(store, actor, campaign_id)[0]
+
+
+def test_turn_settings_are_kept_and_checked(store: Store) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    assert turns.turn_settings(store, admin, campaign_id).strategy == ""
+    turns.change_turns(store, admin, campaign_id, strategy="longest + k_centre", random_share=0.1, retrain_every=5)
+    found = turns.turn_settings(store, admin, campaign_id)
+    assert (found.strategy, found.random_share, found.retrain_every) == ("longest + k_centre", 0.1, 5)
+    for wrong in ({"strategy": "wisdom"}, {"random_share": 2}, {"retrain_every": -1}, {"recipe": {"speed": 1}}):
+        with pytest.raises(InvalidConfig):
+            turns.change_turns(store, admin, campaign_id, **{"strategy": "longest", **wrong})  # type: ignore[arg-type]
+    assert turns.turn_settings(store, admin, campaign_id) == found
+
+
+def test_turns_are_for_researchers_and_admins(store: Store) -> None:
+    admin, annotator = person(store, "admin"), person(store, "annotator")
+    campaign_id = campaign(store, admin)
+    for call in (
+        lambda: turns.change_turns(store, annotator, campaign_id, strategy="longest"),
+        lambda: turns.order_now(store, annotator, campaign_id),
+        lambda: turns.list_turns(store, annotator, campaign_id),
+        lambda: turns.turn_settings(store, annotator, campaign_id),
+        lambda: turns.gold_by_choice(store, annotator, campaign_id),
+    ):
+        with pytest.raises(NotAllowed):
+            call()
+
+
+def test_turn_orders_the_queue_and_leaves_leased_work_alone(store: Store, tmp_path: Path) -> None:
+    admin, annotator = person(store, "admin"), person(store, "annotator")
+    campaign_id = campaign(store, admin)
+    campaigns.add_members(store, admin, campaign_id, [annotator.id])
+    held = [item["task"] for item in handout.items(store, annotator, campaign_id, "annotate", count=3)]
+    before = queue(store, campaign_id)
+    turns.change_turns(store, admin, campaign_id, strategy="longest", random_share=0.0)
+    turns.order_now(store, admin, campaign_id)
+    with pytest.raises(Conflict, match="under way"):
+        turns.order_now(store, admin, campaign_id)
+    assert work(store, tmp_path / "home") == 1
+    after = queue(store, campaign_id)
+    assert sorted(id_ for id_, *_ in after) == sorted(id_ for id_, *_ in before)
+    assert [place for _, place, _ in after] == [place for _, place, _ in before]
+    assert [id_ for id_, *_ in after] != [id_ for id_, *_ in before]
+    assert {why for *_, why in after} == {"longest"}
+    with store.read() as session:
+        lengths = [len(session.get_one(SentenceRow, id_).tokens) for id_, *_ in after]
+        assert all(session.get_one(Task, id_).sentence.chosen_by is None for id_ in held)
+    assert lengths[0] == max(lengths)  # sentences that say nearly the same come later
+    assert sum(lengths[:4]) > sum(lengths[-4:])
+    assert [i["task"] for i in handout.items(store, annotator, campaign_id, "annotate", count=3)] == held
+    turn = newest(store, admin, campaign_id)
+    assert (turn.state, turn.ordered, turn.run_id, turn.automatic) == ("done", 9, None, False)
+
+
+def test_turn_gives_chance_its_share_and_says_which_gold_it_brought(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    turns.change_turns(store, admin, campaign_id, strategy="longest", random_share=0.5)
+    turns.order_now(store, admin, campaign_id)
+    work(store, tmp_path / "home")
+    found = [why for *_, why in queue(store, campaign_id)]
+    assert found.count("chance") == found.count("longest") == 6
+    assert turns.gold_by_choice(store, admin, campaign_id)["import"] >= 20
+
+
+def test_turn_without_gold_or_model_begins_cold_and_says_so(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin, gold=False)
+    turns.change_turns(store, admin, campaign_id, strategy="token_entropy")
+    assert work(store, tmp_path / "home") == 1  # the worker sees by itself that nothing has been ordered yet
+    turn = newest(store, admin, campaign_id)
+    assert turn.state == "done" and turn.automatic and turn.scored == 0
+    assert any("token_entropy" in note for note in turn.notes) and any("k_centre" in note for note in turn.notes)
+
+
+def test_turns_go_by_themselves_from_gold_to_run_to_queue_to_suggestions(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    turns.change_turns(store, admin, campaign_id, strategy="token_entropy", retrain_every=10, recipe=small(tmp_path))
+    assert work(store, tmp_path / "home") == 3  # run, turn, suggestions
+    turn = newest(store, admin, campaign_id)
+    assert (turn.state, turn.automatic, turn.gold, turn.scored, turn.run_state) == ("done", True, 20, 12, "done")
+    kinds = [job.kind for job in jobs.list_jobs(store, admin, campaign_id)]
+    assert kinds == ["score_pool", "turn", "run"]
+    assert work(store, tmp_path / "home") == 0  # nothing is due before ten more
+    campaigns.add_sentences(store, admin, campaign_id, bare(9, 200))
+    assert work(store, tmp_path / "home") == 0
+    campaigns.add_sentences(store, admin, campaign_id, bare(1, 300))
+    assert turns.tick(store) == 1 and turns.tick(store) == 0
+    assert len(turns.list_turns(store, admin, campaign_id)) == 2
+    assert work(store, tmp_path / "home") == 3
+
+
+def test_turn_whose_run_fails_ends_and_is_not_tried_for_ever(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    recipe = {**small(tmp_path), "encoder": str(tmp_path / "nowhere")}
+    turns.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=recipe)
+    work(store, tmp_path / "home")
+    turn = newest(store, admin, campaign_id)
+    assert (turn.state, turn.run_state) == ("failed", "failed") and "failed" in turn.notes[-1]
+    assert turns.tick(store) == 0
+
+
+def test_turn_whose_checkpoint_is_gone_orders_without_a_model(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    snapshot = adaptation.freeze(store, admin, campaign_id)
+    recipe = recipe_here(tmp_path, max_epochs=2)
+    run_id = adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=recipe)
+    work(store, tmp_path / "home")
+    shutil.rmtree(tmp_path / "home" / "checkpoints" / f"run-{run_id}")
+    turns.change_turns(store, admin, campaign_id, strategy="token_entropy", random_share=0.0)
+    turns.order_now(store, admin, campaign_id)
+    work(store, tmp_path / "home")
+    turn = newest(store, admin, campaign_id)
+    assert turn.state == "done" and turn.ordered == 12
+    assert any("is gone" in note and "without a model" in note for note in turn.notes)
+
+
+def test_turn_with_every_sentence_leased_moves_nothing(store: Store, tmp_path: Path) -> None:
+    admin, annotator = person(store, "admin"), person(store, "annotator")
+    campaign_id = campaign(store, admin, pool=3)
+    campaigns.add_members(store, admin, campaign_id, [annotator.id])
+    handout.items(store, annotator, campaign_id, "annotate", count=3)
+    turns.change_turns(store, admin, campaign_id, strategy="longest")
+    turns.order_now(store, admin, campaign_id)
+    work(store, tmp_path / "home")
+    turn = newest(store, admin, campaign_id)
+    assert (turn.state, turn.ordered) == ("done", 0) and "The pool is empty." in turn.notes
+
+
+def test_turn_that_is_cancelled_keeps_the_order(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    turns.change_turns(store, admin, campaign_id, strategy="longest")
+    before = queue(store, campaign_id)
+    turns.order_now(store, admin, campaign_id)
+    jobs.cancel_job(store, admin, jobs.list_jobs(store, admin, campaign_id)[0].id)
+    turns.tick(store)
+    assert newest(store, admin, campaign_id).state == "cancelled"
+    assert queue(store, campaign_id) == before
+
+
+def test_turn_of_retraining_alone_keeps_the_order_and_suggests(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    before = queue(store, campaign_id)
+    turns.change_turns(store, admin, campaign_id, strategy="", retrain_every=10, recipe=small(tmp_path))
+    assert work(store, tmp_path / "home") == 2
+    assert queue(store, campaign_id) == before
+    assert newest(store, admin, campaign_id).state == "done"
+    assert jobs.list_jobs(store, admin, campaign_id)[0].kind == "score_pool"

@@ -1,0 +1,185 @@
+"""Make a turn: score the pool with its model and put the queue into a new order. The worker does it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crossner_core.acquisition.queue import with_random_share
+from crossner_core.acquisition.selecting import strategy
+from crossner_core.acquisition.turn import Scorer
+from crossner_core.acquisition.turn import Turn as Ordering
+from crossner_core.errors import CheckpointError, NotFound, WorkbenchError
+from crossner_core.schema import LabelledSentence, Sentence, Span
+from db import job_rows, layer_rows, run_rows, suggestion_rows, turn_rows
+from db.engine import Session, Store
+from db.tables import Campaign
+from db.types import now
+from workbench import layers
+from workbench.access import enter
+from workbench.actors import SYSTEM
+from workbench.campaign_settings import domain_of
+from workbench.proposing import best_suggestions, weights_of
+from workbench.turns import CHANCE, PRIORITY
+from workbench.values import sentence_of, suggestion_of
+
+if TYPE_CHECKING:
+    from crossner_core.encoders import Encoder
+    from crossner_core.training.predictor import Predictor
+    from workbench.lease import Lease
+    from workbench.running import Workplace
+
+# So many sentences are chosen by the strategy; the rest of the queue is left to chance until the next turn.
+AHEAD = 1000
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a turn orders, and with what; `folder` is its model's, None before there is any."""
+
+    campaign_id: int
+    strategy: str
+    share: float
+    seed: int
+    types: tuple[str, ...]
+    ids: tuple[int, ...]
+    sentences: tuple[Sentence, ...]
+    gold: tuple[LabelledSentence, ...]
+    proposed: tuple[tuple[Span, ...], ...] | None
+    run_id: int | None
+    folder: Path | None
+    earlier: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def order_queue(place: Workplace, lease: Lease) -> str:
+    """Make the job's turn; return what became of it. What was scored stays if it is stopped."""
+    turn_id, began = int(lease.job.payload["turn_id"]), time.monotonic()
+    plan = _begin(place, turn_id)
+    predictor, notes = _predictor(plan)
+    encoder, more = _encoder(place)
+    scorer = Scorer(predictor, f"run-{plan.run_id}", plan.earlier, encoder)
+
+    def heard(share: float) -> None:
+        lease.progress, lease.message = share, f"{share:.0%} of {len(plan.sentences)} sentences scored"
+
+    ordering = Ordering(
+        place.checkpoints.parent / "signals" / f"campaign-{plan.campaign_id}",
+        scorer,
+        predictor.types if predictor is not None else plan.types,
+        should_stop=lease.should_stop,
+        on_progress=heard,
+    )
+    rng = np.random.default_rng([plan.seed, turn_id])
+    try:
+        found = ordering.order(
+            plan.sentences, AHEAD, strategy(plan.strategy), rng, gold=plan.gold, proposed=plan.proposed
+        )
+    except CheckpointError:
+        if lease.should_stop():  # what was scored is kept, and need not be scored again
+            return "Stopped before all of the pool was scored."
+        raise
+    places = with_random_share(found.order.tolist(), len(plan.ids), plan.share, rng)
+    order = [(plan.ids[one.index], CHANCE if one.by_chance else plan.strategy) for one in places]
+    notes = (*plan.notes, *notes, *more, *found.notes)
+    return _write(place.store, plan, turn_id, order, ordering.scored, time.monotonic() - began, notes)
+
+
+def _begin(place: Workplace, turn_id: int) -> _Plan:
+    with place.store.write() as session:
+        turn = turn_rows.get(session, turn_id)
+        if turn is None:
+            raise NotFound(f"There is no turn {turn_id}.")
+        turn.state = "running"
+        _, campaign = enter(session, SYSTEM, turn.campaign_id, "system")
+        rows = turn_rows.movable(session, campaign.id)
+        before = [one.run_id for one in reversed(turn_rows.listed(session, campaign.id)) if one.run_id]
+        folder, notes = _folder(place, session, turn.run_id)
+        return _Plan(
+            campaign.id,
+            turn.strategy or "random",
+            campaign.random_share,
+            campaign.seed,
+            domain_of(campaign).type_names,
+            tuple(row.id for row in rows),
+            tuple(sentence_of(row) for row in rows),
+            tuple(one.labelled for one in layers.gold(session, campaign.id)),
+            _proposed(session, campaign, [row.id for row in rows]),
+            turn.run_id,
+            folder,
+            tuple(dict.fromkeys(f"run-{run_id}" for run_id in before if run_id != turn.run_id)),
+            notes,
+        )
+
+
+def _folder(place: Workplace, session: Session, run_id: int | None) -> tuple[Path | None, tuple[str, ...]]:
+    from workbench.running import checkpoint_folder
+
+    run = run_rows.get(session, run_id) if run_id is not None else None
+    if run is None:
+        return None, ()
+    try:
+        return checkpoint_folder(run, place.checkpoints), ()
+    except CheckpointError as error:
+        return None, (f"{error} The queue was ordered without a model.",)
+
+
+def _proposed(session: Session, campaign: Campaign, ids: Sequence[int]) -> tuple[tuple[Span, ...], ...] | None:
+    """Return what gazetteer and links suggest in these sentences; None where nobody was asked."""
+    rows = layer_rows.suggestions(session, campaign.id)
+    found = [[row for row in rows.get(id_, ()) if not row.source.startswith(suggestion_rows.MODEL)] for id_ in ids]
+    if not any(found):
+        return None
+    weights = weights_of(campaign)
+    best = (best_suggestions((suggestion_of(row) for row in some), weights) for some in found)
+    return tuple(tuple(one.span for one in some) for some in best)
+
+
+def _predictor(plan: _Plan) -> tuple[Predictor | None, tuple[str, ...]]:
+    """Load the turn's model; one of other types, or that is gone, orders nothing, and the notes say so."""
+    from crossner_core.training.predictor import load_tagger
+
+    if plan.folder is None:
+        return None, ()
+    try:
+        found = load_tagger(plan.folder)
+    except CheckpointError as error:
+        return None, (f"{error} The queue was ordered without a model.",)
+    if not set(found.types) & set(plan.types):
+        return None, (f"Run {plan.run_id} knows none of the campaign's types; the queue was ordered without a model.",)
+    return found, ()
+
+
+def _encoder(place: Workplace) -> tuple[Encoder | None, tuple[str, ...]]:
+    """Load the bundled encoder for sentence embeddings; without it look-alikes are not seen."""
+    try:
+        return place.encoder("minilm"), ()
+    except WorkbenchError as error:
+        return None, (f"No sentence embeddings: {error}",)
+
+
+def _write(
+    store: Store,
+    plan: _Plan,
+    turn_id: int,
+    order: Sequence[tuple[int, str]],
+    scored: int,
+    seconds: float,
+    notes: Sequence[str],
+) -> str:
+    """Move what can still be moved, end the turn, and have the model suggest in what comes next: one transaction."""
+    with store.write() as session:
+        moved = turn_rows.place(session, order)
+        turn = turn_rows.get(session, turn_id)
+        assert turn is not None
+        turn.state, turn.scored, turn.ordered, turn.seconds = "done", scored, moved, seconds
+        turn.notes, turn.finished_at = list(notes), now()
+        if plan.folder is not None:
+            payload = {"run_id": plan.run_id}
+            job_rows.add(session, kind="score_pool", payload=payload, campaign_id=plan.campaign_id, priority=PRIORITY)
+    return f"{moved} sentences in the order of {plan.strategy}; {scored} were scored in {seconds:.0f} s."

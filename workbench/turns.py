@@ -1,0 +1,247 @@
+"""Turns of a campaign: after so much new gold a run, then the queue in a new order; asked for, or by themselves."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crossner_core.errors import Conflict, InvalidConfig
+from crossner_core.training.recipe import Recipe
+from db import job_rows, run_rows, turn_rows
+from db.engine import Session, Store
+from db.tables import Campaign
+from db.training_tables import Turn
+from db.types import now
+from workbench import adaptation, snapshots
+from workbench.access import KEEPERS, OVERSEERS, enter, refuse_archived
+from workbench.actors import SYSTEM, Actor, require
+
+# Before the cells of a curve, after what a person waits for.
+PRIORITY = 12
+CHANCE = "chance"
+"""What `chosen_by` says of sentences that no strategy chose."""
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSettings:
+    """How a campaign's queue is ordered and when it retrains; an empty strategy leaves the order of import."""
+
+    strategy: str = ""
+    random_share: float = 0.2
+    retrain_every: int = 0
+    recipe: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TurnView:
+    """A turn as a page shows it; `run_f1` is its run's test F1 (dev F1 without test) in [0, 1]."""
+
+    id: int
+    strategy: str
+    automatic: bool
+    state: str
+    gold: int
+    run_id: int | None
+    run_state: str | None
+    run_f1: float | None
+    scored: int | None
+    ordered: int | None
+    seconds: float | None
+    notes: tuple[str, ...]
+    created_at: dt.datetime
+    finished_at: dt.datetime | None
+
+
+def turn_settings(store: Store, actor: Actor, campaign_id: int) -> TurnSettings:
+    """Return how a campaign's queue is ordered and when it retrains."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
+        return _settings(campaign)
+
+
+def change_turns(
+    store: Store,
+    actor: Actor,
+    campaign_id: int,
+    *,
+    strategy: str,
+    random_share: float = 0.2,
+    retrain_every: int = 0,
+    recipe: Mapping[str, Any] | None = None,
+) -> TurnSettings:
+    """Set how a campaign's queue is ordered and when it retrains; raise InvalidConfig for what cannot be.
+
+    `recipe` holds recipe fields that differ from the defaults. The queue itself changes with the next turn.
+    """
+    require(actor, *KEEPERS)
+    chosen = _checked(strategy, random_share, retrain_every, recipe)
+    with store.write() as session:
+        _, campaign = enter(session, actor, campaign_id, *KEEPERS)
+        refuse_archived(campaign)
+        campaign.strategy, campaign.random_share = chosen.strategy, chosen.random_share
+        campaign.retrain_every, campaign.turn_recipe = chosen.retrain_every, dict(chosen.recipe or {})
+        return chosen
+
+
+def order_now(store: Store, actor: Actor, campaign_id: int) -> int:
+    """Queue a turn with the campaign's best model; return its id. Raises Conflict while another is under way."""
+    require(actor, *KEEPERS)
+    with store.write() as session:
+        _, campaign = enter(session, actor, campaign_id, *KEEPERS)
+        refuse_archived(campaign)
+        if not campaign.strategy:
+            raise InvalidConfig("This campaign has no strategy; choose one, then order the queue.")
+        if (busy := turn_rows.under_way(session, campaign_id)) is not None:
+            raise Conflict(f"Turn {busy.id} is under way; wait for it, or cancel its run.")
+        return _add(session, campaign, by=actor)
+
+
+def list_turns(store: Store, actor: Actor, campaign_id: int, *, limit: int = 100) -> tuple[TurnView, ...]:
+    """Return a campaign's turns, newest first."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        turns = turn_rows.listed(session, campaign_id, limit=limit)
+        runs = {run.id: run for run in run_rows.some(session, [one.run_id for one in turns if one.run_id])}
+        return tuple(_view(one, runs.get(one.run_id or 0)) for one in turns)
+
+
+def gold_by_choice(store: Store, actor: Actor, campaign_id: int) -> Mapping[str, int]:
+    """Return how many gold sentences came into the queue by what: a strategy, `chance`, or import."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        return {why or "import": count for why, count in turn_rows.chosen_by(session, campaign_id).items()}
+
+
+def tick(store: Store) -> int:
+    """Do what is due in campaigns that go by themselves; return how many steps that were. For the worker.
+
+    A turn is queued when enough gold is new, and its job when its run is done. At most one is under way in a campaign;
+    after one that failed, as much gold has to come in again.
+    """
+    with store.read() as session:
+        due = [one.id for one in turn_rows.automatic_campaigns(session)]
+    return sum(_tick_one(store, campaign_id) for campaign_id in due)
+
+
+def _tick_one(store: Store, campaign_id: int) -> bool:
+    with store.read() as session:
+        _, campaign = enter(session, SYSTEM, campaign_id, "system")
+        busy = turn_rows.under_way(session, campaign_id)
+        wants_run = busy is None and _wants_run(session, campaign)
+        wants_order = busy is None and bool(campaign.strategy) and not turn_rows.listed(session, campaign_id, limit=1)
+        recipe = Recipe.from_dict(campaign.turn_recipe)
+    if busy is not None:
+        return _go_on(store, campaign_id, busy.id)
+    if wants_run:
+        snapshot = snapshots.freeze(store, SYSTEM, campaign_id)
+        run_id = adaptation.start_run(store, SYSTEM, campaign_id=campaign_id, snapshot_id=snapshot.id, recipe=recipe)
+        with store.write() as session:
+            _, campaign = enter(session, SYSTEM, campaign_id, "system")
+            _add(session, campaign, by=SYSTEM, run_id=run_id)
+    elif wants_order:
+        with store.write() as session:
+            _, campaign = enter(session, SYSTEM, campaign_id, "system")
+            _add(session, campaign, by=SYSTEM)
+    return wants_run or wants_order
+
+
+def _wants_run(session: Session, campaign: Campaign) -> bool:
+    if not campaign.retrain_every:
+        return False
+    newest = turn_rows.listed(session, campaign.id, limit=1)
+    learnt = max(turn_rows.gold_of_newest_run(session, campaign.id), *(one.gold for one in newest if one.run_id), 0)
+    return turn_rows.gold_in_pool(session, campaign.id) - learnt >= campaign.retrain_every
+
+
+def _go_on(store: Store, campaign_id: int, turn_id: int) -> bool:
+    """Queue the job of a turn whose run is done; end one whose run or job did not succeed."""
+    with store.write() as session:
+        turn = turn_rows.get(session, turn_id)
+        if turn is None:
+            return False
+        job = turn_rows.job_of(session, turn)
+        run = turn_rows.run_state(session, turn.run_id) if turn.run_id is not None else "done"
+        if job is not None and job.state in ("failed", "cancelled"):
+            _end(turn, job.state, job.error or "It was cancelled.")
+        elif job is None and run in ("failed", "cancelled", None):
+            _end(turn, run or "failed", f"Its run {turn.run_id or ''} {run or 'is gone'}.")
+        elif job is None and run == "done" and turn.strategy:
+            _queue(session, turn)
+        elif job is None and run == "done":  # the order stays; the new model suggests
+            payload = {"run_id": turn.run_id}
+            job_rows.add(session, kind="score_pool", payload=payload, campaign_id=campaign_id, priority=PRIORITY)
+            _end(turn, "done", "The queue keeps its order.")
+        else:
+            return False
+        return True
+
+
+def _add(session: Session, campaign: Campaign, *, by: Actor, run_id: int | None = None) -> int:
+    """Add a turn; without a run of its own it takes the best model there is, and its job is queued at once."""
+    best = run_rows.best_done(session, campaign_id=campaign.id) if run_id is None else None
+    turn_id = turn_rows.add(
+        session,
+        campaign_id=campaign.id,
+        run_id=run_id if best is None else best.id,
+        strategy=campaign.strategy,
+        automatic=by == SYSTEM,
+        gold=turn_rows.gold_in_pool(session, campaign.id),
+    )
+    if run_id is None:
+        turn = turn_rows.get(session, turn_id)
+        assert turn is not None
+        _queue(session, turn)
+    return turn_id
+
+
+def _queue(session: Session, turn: Turn) -> None:
+    payload = {"turn_id": turn.id}
+    job_rows.add(session, kind="turn", payload=payload, campaign_id=turn.campaign_id, priority=PRIORITY)
+
+
+def _end(turn: Turn, state: str, note: str) -> None:
+    turn.state, turn.finished_at, turn.notes = state, now(), [*turn.notes, note]
+
+
+def _settings(campaign: Campaign) -> TurnSettings:
+    return TurnSettings(
+        campaign.strategy, campaign.random_share, campaign.retrain_every, dict(campaign.turn_recipe) or None
+    )
+
+
+def _checked(text: str, random_share: float, retrain_every: int, recipe: Mapping[str, Any] | None) -> TurnSettings:
+    from crossner_core.acquisition.selecting import strategy
+
+    if not 0 <= random_share <= 1:
+        raise InvalidConfig(f"The random share is {random_share!r}; it must lie in [0, 1].")
+    if type(retrain_every) is not int or not 0 <= retrain_every <= 100_000:
+        raise InvalidConfig(f"retrain_every is {retrain_every!r}; it must be a whole number from 0 to 100,000.")
+    Recipe.from_dict(recipe or {})
+    return TurnSettings(
+        strategy(text).text if text.strip() else "", float(random_share), retrain_every, dict(recipe or {}) or None
+    )
+
+
+def _view(turn: Turn, run: Any) -> TurnView:
+    f1 = None if run is None else run.test_f1 if run.test_f1 is not None else run.dev_f1
+    return TurnView(
+        turn.id,
+        turn.strategy,
+        turn.automatic,
+        turn.state,
+        turn.gold,
+        turn.run_id,
+        run.state if run is not None else None,
+        f1,
+        turn.scored,
+        turn.ordered,
+        turn.seconds,
+        tuple(turn.notes),
+        turn.created_at,
+        turn.finished_at,
+    )
