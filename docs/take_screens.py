@@ -84,7 +84,7 @@ SHOTS = (
     Shot("overlap", "rosa", "/overlap", height=760),
     Shot("adaptation", "rosa", "/adaptation", height=800, wait=_PLOT),
     Shot("adaptation_types", "rosa", "/adaptation", height=1500, view="By type"),
-    Shot("adaptation_compare", "rosa", "/adaptation", height=760, view="Compare"),
+    Shot("adaptation_growth", "rosa", "/adaptation", height=1560, view="As gold grows"),
     Shot("adaptation_train", "rosa", "/adaptation", height=900, view="Train"),
     Shot(
         "adaptation_recipe",
@@ -96,6 +96,8 @@ SHOTS = (
         opened="What LANER",
     ),
     Shot("adaptation_runs", "rosa", "/adaptation", height=640, view="Runs"),
+    Shot("compare", "rosa", "/compare", height=1100),
+    Shot("errors", "rosa", "/errors", height=900),
     Shot("encoders", "rosa", "/encoders", height=1010, wait=_PLOT),
     Shot("encoders_pretrain", "rosa", "/encoders", height=680, view="Pre-train"),
     Shot("studies", "rosa", "/studies", height=1300, wait=".study table"),

@@ -69,7 +69,8 @@ def _choose(done: tuple[RunView, ...]) -> tuple[RunView, RunView, str | None]:
 def run_line(run: RunView) -> str:
     """Name a run with its score, for lists to choose from."""
     f1 = run.test_f1 if run.test_f1 is not None else run.dev_f1
-    return run.title if f1 is None else f"{run.title} · F1 {100 * f1:.1f}"
+    head, _, tail = run.title.partition(" · ")
+    return run.title if f1 is None else f"{head} · F1 {100 * f1:.1f} · {tail}"
 
 
 def verdict(found: Comparison) -> str:
@@ -162,8 +163,7 @@ def _sentences(found: Comparison, domain: Domain, report: HtmlReport) -> None:
     st.markdown(f"**{words}**")
     st.html(rows_html([_row(one, found, domain) for one in found.disagreements]))
     report.heading(words)
-    for one in found.disagreements:
-        report.html(_row(one, found, domain))
+    report.html(rows_html([_row(one, found, domain) for one in found.disagreements]))
 
 
 def _row(one: Disagreement, found: Comparison, domain: Domain) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from itertools import groupby
 from typing import Any
 
 import pandas as pd
@@ -99,10 +100,10 @@ def _choose(
 
 
 def _filter(domain: Domain) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    first, second, third = st.columns([2, 2, 1])
+    first, second, third = st.columns([5, 3, 2])
     titles = {kind.name: kind.title for kind in domain.types}
     with first:
-        kinds = st.pills("Error", KINDS, selection_mode="multi", key="errors:kinds", on_change=_first)
+        kinds = st.pills("Error", KINDS, selection_mode="multi", key="errors:kinds", on_change=_first, wrap=True)
     with second:
         types = st.multiselect(
             "Entity type", list(titles), format_func=lambda name: titles[name], key="errors:types",
@@ -197,9 +198,12 @@ def _report(
     report.table(by_type_table(found))
     shown = f", the first {len(found.lines)} of them below" if len(found.lines) < found.total else ""
     report.heading(f"{found.total} errors that fit the filter{shown}")
-    for line in found.lines:
-        sentence = line.item.sentence
-        report.text(f"{sentence.id} · {line.kind}: gold, then the answer", caption=True)
-        for spans, here in ((line.item.spans, line.gold), (line.said, line.predicted)):
-            report.html(marked_sentence(sentence, spans, domain, {here: line.kind} if here else {}))
+    for _, group in groupby(found.lines, key=lambda line: line.item.sentence.id):
+        lines = list(group)
+        item, said = lines[0].item, lines[0].said
+        kinds = ", ".join(line.kind for line in lines)
+        report.text(f"{item.sentence.id} · {kinds}: gold, then the answer", caption=True)
+        for spans, wrong in ((item.spans, "gold"), (said, "predicted")):
+            notes = {getattr(line, wrong): line.kind for line in lines if getattr(line, wrong)}
+            report.html(marked_sentence(item.sentence, spans, domain, notes))
     return report

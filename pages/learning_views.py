@@ -76,7 +76,7 @@ def _drawn(actor: Actor, campaign: CampaignView) -> list[Series]:
 def _choose(points: Mapping[str, Sequence[RoundPoint]]) -> tuple[str, str]:
     every = [point for line in points.values() for point in line]
     types = dict.fromkeys(name for point in every for name in point.per_type)
-    with st.container(horizontal=True, vertical_alignment="bottom"):
+    with st.container(horizontal=True, vertical_alignment="top"):
         axis = st.segmented_control(
             "Over", axes_of(every), default=AXES[0], format_func=str.capitalize, key="curve-axis", required=True,
             help=_AXES_HELP,
@@ -125,10 +125,9 @@ def _summary(points: Mapping[str, Sequence[RoundPoint]], axis: str, type_name: s
         st.caption(as_text(f"No area under the curve yet. {error}"))
         return
     table = comparison_charts.summary_table(rows, axis)
-    said = (
-        "Area: mean F1 over the range that all curves cover. "
-        f"Saved: how many {axis} less are needed for the best F1 of “{baseline}”."
-    )
+    said = "Area: mean F1 over the range that all curves cover."
+    if len(rows) > 1:
+        said += f" Saved: how many {axis} less are needed for the best F1 of “{baseline}”."
     st.dataframe(table, hide_index=True, height="content", placeholder="–")
     st.caption(as_text(said))
     report.table(table)
@@ -159,7 +158,7 @@ def _types(campaign: CampaignView, points: Sequence[RoundPoint], report: HtmlRep
     table = comparison_charts.learning_table(lines, "sentences")
     st.markdown(f"**{title}**")
     saved_figure(figure, table, name=f"growth-types-{campaign.id}")
-    st.caption("Mean over seeds, band: one standard deviation. Click a type in the legend to leave it out.")
+    st.caption("Mean over seeds; rest on a point for the deviation, click a type in the legend to leave it out.")
     report.heading(title)
     report.figure(figure)
 

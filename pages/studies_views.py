@@ -15,6 +15,7 @@ from crossner_core.experiments.results import StudyResult
 from crossner_core.experiments.tables import Measured, Table
 from db.engine import Store
 from pages import shell
+from pages.components.html_report import HtmlReport, report_download
 from pages.components.lazy_download import download_problem, lazy_download
 from pages.components.marked_text import as_text
 from pages.components.rows import rows_html, table_html
@@ -144,9 +145,25 @@ def results_view(actor: Actor, one: StudyView) -> None:
     if result.figure is not None:
         saved_figure(go.Figure(dict(result.figure)), None, name=f"study-{result.id}")
     _downloads(actor, result)
+    report_download(partial(_report, one.title, result), name=f"study-{result.id}")
     for note in result.notes:
         st.caption(as_text(note))
     download_problem()
+
+
+def _report(title: str, result: StudyResult) -> HtmlReport:
+    """Make the report: what was trained, the tables with the published figures, the figure, the notes."""
+    report = HtmlReport(title)
+    report.html(rows_html([_provenance(result)]))
+    for table in result.tables:
+        report.heading(table.title)
+        report.html(rows_html([study_table(table, len(result.seeds))]))
+        report.text(f"{table.note}{_BESIDE if _has_published(table) else ''}", caption=True)
+    if result.figure is not None:
+        report.figure(go.Figure(dict(result.figure)))
+    for words in (*result.notes, *(f"Missing: {line}" for line in result.missing)):
+        report.text(words, caption=True)
+    return report
 
 
 def study_table(table: Table, seeds: int) -> str:

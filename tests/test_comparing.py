@@ -16,7 +16,7 @@ from db.training_tables import Run
 from tests.test_adaptation import campaign_with_gold, in_music
 from tests.training_builders import own_sentences
 from tests.training_store import own_dataset, person, recipe_here, work
-from workbench import adaptation, campaigns, comparing
+from workbench import adaptation, campaigns, cli, comparing
 from workbench.actors import Actor
 
 Pair = tuple[Actor, int, int]
@@ -145,6 +145,27 @@ def test_compare_of_a_cell_whose_weights_were_not_kept(store: Store, tmp_path: P
     assert not adaptation.get_run(store, actor, small).run.has_checkpoint
     for split in ("test", "dev"):
         assert comparing.compare(store, actor, small, large, split=split).test.sentences == 6
+
+
+def test_command_compares_two_runs(
+    store: Store,
+    pair: Pair,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    actor, weak, good = pair
+    monkeypatch.setenv("CROSSNER_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("CROSSNER_DATABASE_URL", str(store.url))
+    person(store, "admin")
+    monkeypatch.setenv("CROSSNER_AS", actor.name)
+    assert cli.main(["compare", str(weak), str(good)]) == 0
+    out, _ = capfd.readouterr()
+    found = comparing.compare(store, actor, weak, good)
+    assert f"F1 on 6 test sentences: {100 * found.test.first:.2f} -> {100 * found.test.second:.2f}" in out
+    assert f"p = {found.test.permutation_p:.4f} by permutation" in out and "band" in out
+    assert cli.main(["compare", str(weak), "999"]) != 0
+    assert "There is no run 999" in capfd.readouterr().err
 
 
 def test_regraded_sentences_are_counted_and_scored_with_the_newer_gold() -> None:

@@ -141,7 +141,8 @@ def test_reports_of_the_screens_hold_what_they_show(store: Store, trained: Train
     made = errors_views._report(store, admin, campaign, speaker, who, split="dev").data().decode()
     found = errors_browsing.errors_of(store, admin, campaign_id, speaker, split="dev")
     assert f"{found.total} errors that fit the filter" in made and who in made
-    assert made.count("gold, then the answer") == found.total
+    assert made.count("gold, then the answer") == len({line.item.sentence.id for line in found.lines})
+    assert made.count("· missed</small>") == found.counts["missed"]
     report = HtmlReport("Compare")
     compare_views._by_type(comparing.compare(store, admin, weak, good), compare_views.domain_of(campaign), report)
     text = report.data().decode()
@@ -161,3 +162,28 @@ def test_report_escapes_every_word_and_fetches_nothing() -> None:
     assert made.count("pwned=1</script><script>") == 0
     assert len(re.findall(r"<script[^>]+src=", made)) == 0 and "default-src 'none'" in made
     assert made.count("plotly.js v") == 1 and "–" in made and "<td>1.5</td>" in made
+
+
+@pytest.mark.browser
+def test_report_is_drawn_in_a_browser_without_asking_for_anything(tmp_path: Path) -> None:
+    from tests.serving import browser_page
+
+    report = HtmlReport(HOSTILE)
+    report.text(HOSTILE)
+    report.table(pd.DataFrame({"word": [HOSTILE]}))
+    report.figure(go.Figure(go.Bar(x=[HOSTILE, "plain"], y=[1, 2], name=HOSTILE)))
+    report.figure(go.Figure(go.Heatmap(z=[[1, 2], [3, 4]])))
+    path = tmp_path / "report.html"
+    path.write_bytes(report.data())
+    asked: list[str] = []
+    wrong: list[str] = []
+    with browser_page("about:blank") as page:
+        page.on("request", lambda request: asked.append(request.url))
+        page.on("console", lambda line: wrong.append(line.text) if line.type == "error" else None)
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.goto(path.as_uri())
+        page.wait_for_selector(".barlayer .point path", state="attached")
+        page.wait_for_selector(".heatmaplayer image", state="attached")
+        assert page.evaluate("window.pwned") is None
+        assert HOSTILE in page.inner_text("h1") and HOSTILE in page.inner_text("td")
+    assert (asked, wrong) == ([path.as_uri()], [])

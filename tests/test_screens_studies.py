@@ -67,7 +67,10 @@ def test_studies_screen_says_what_every_number_was_trained_on(
     assert "1 of 4 trainings have no result" in said and "science is not there" in said
     assert "Memory ran out" in test.code[0].value
     assert len(test.get("plotly_chart")) == 1
-    assert [one.proto.label for one in test.get("download_button")] == ["Markdown", "CSV", "LaTeX", "HTML"]
+    assert [one.proto.label for one in test.get("download_button")] == [
+        *("Markdown", "CSV", "LaTeX", "HTML"),
+        "This page as one HTML file",
+    ]
     assert [one.label for one in test.button] == []
 
 

@@ -15,7 +15,7 @@ from db.engine import Session, Store
 from db.training_tables import Run
 from workbench import jobs
 from workbench.access import enter
-from workbench.actors import Actor, fresh, require
+from workbench.actors import SYSTEM, Actor, fresh, require
 from workbench.curves import CurvePoint, Series, curve
 from workbench.jobs import WorkerStatus, worker_status
 from workbench.run_views import EventView, RunDetail, RunView, event_view, reasons, run_view
@@ -76,10 +76,11 @@ def start_run(
     `size` trains on a random subset (drawn with the recipe's seed). Raises InvalidConfig for a recipe or size out of
     range, NotFound for a source corpus that is not here.
     """
-    require(actor, *MAY_CHANGE)
+    allowed = (*MAY_CHANGE, SYSTEM.role)
+    require(actor, *allowed)
     chosen = _recipe(recipe)
     with store.write() as session:
-        target = _target(session, actor, campaign_id, snapshot_id, dataset_id, MAY_CHANGE)
+        target = _target(session, actor, campaign_id, snapshot_id, dataset_id, allowed)
         if needs_source(chosen.setting):
             require_source(session, chosen)
         if size is not None and not 1 <= size <= target.sentences:

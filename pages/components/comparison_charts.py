@@ -22,6 +22,7 @@ AXIS_TITLES = {
 }
 _FATES = (("right", "#0d9a47"), ("another type", "#a67709"), ("another boundary", "#0d83de"), ("missed", "#d24e3e"))
 _MOST_PAIRS = 12
+_MOST_BANDS = 5
 
 
 def difference_figure(found: Comparison, colours: Mapping[str, int]) -> go.Figure:
@@ -75,12 +76,15 @@ def difference_table(found: Comparison) -> pd.DataFrame:
 def learning_figure(
     lines: Mapping[str, Sequence[MeanPoint]], axis: str, *, colours: Sequence[str] = (), what: str = "entity F1, %"
 ) -> go.Figure:
-    """Draw mean F1 over what was spent, with a band of one sample deviation over seeds where there are several."""
+    """Draw mean F1 over what was spent, with a band of one sample deviation over seeds where there are several.
+
+    With more than a few lines bands would hide each other: then the deviation shows where the pointer rests.
+    """
     figure = go.Figure()
     for colour, (name, line) in zip(colours or mark_colours(len(lines)), lines.items(), strict=True):
         places, means = [point.x for point in line], [100 * point.mean for point in line]
         spread = [100 * (point.sd or 0.0) for point in line]
-        if any(spread):
+        if any(spread) and len(lines) <= _MOST_BANDS:
             above = [mean + sd for mean, sd in zip(means, spread, strict=True)]
             below = [mean - sd for mean, sd in zip(means, spread, strict=True)]
             figure.add_scatter(
@@ -129,7 +133,7 @@ def learning_table(lines: Mapping[str, Sequence[MeanPoint]], axis: str) -> pd.Da
 
 def summary_table(rows: Sequence[Summary], axis: str) -> pd.DataFrame:
     """List areas under the curves (mean F1 over the common range, percent) and what is saved at the baseline's best."""
-    return pd.DataFrame(
+    table = pd.DataFrame(
         [
             {
                 "curve": row.strategy,
@@ -143,6 +147,7 @@ def summary_table(rows: Sequence[Summary], axis: str) -> pd.DataFrame:
             for row in rows
         ]
     )
+    return table if len(rows) > 1 else table.drop(columns=[name for name in table if name.startswith(axis)])
 
 
 def fates_table(found: Mapping[int, Confusion]) -> pd.DataFrame:
@@ -158,16 +163,22 @@ def fates_table(found: Mapping[int, Confusion]) -> pd.DataFrame:
 
 
 def fates_figure(found: Mapping[int, Confusion]) -> go.Figure:
-    """Draw what became of the gold entities, a bar a number of sentences; spurious ones are drawn as a line beside."""
+    """Draw what became of the gold entities, a bar a number of sentences; spurious ones hang below zero."""
     table, figure = fates_table(found), go.Figure()
     sizes = [str(size) for size in table["sentences"]]
     for name, colour in _FATES:
         figure.add_bar(x=sizes, y=table[name], name=name, marker={"color": colour, "opacity": 0.8})
-    spurious = {"color": "#808a96", "dash": "dot"}
-    figure.add_scatter(x=sizes, y=table["spurious"], name="spurious", mode="lines+markers", line=spurious)
+    figure.add_bar(
+        x=sizes,
+        y=-table["spurious"],
+        name="spurious",
+        marker={"color": "#808a96", "opacity": 0.8},
+        customdata=table["spurious"],
+        hovertemplate="%{customdata:.1f}",
+    )
     figure.update_xaxes(title=AXIS_TITLES["sentences"], type="category")
     figure.update_yaxes(title="of the gold entities, %")
-    return laid_out(figure, height=380, barmode="stack")
+    return laid_out(figure, height=380, barmode="relative")
 
 
 def pairs_table(found: Mapping[int, Confusion]) -> pd.DataFrame:

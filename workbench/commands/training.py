@@ -1,4 +1,4 @@
-"""Commands of retraining: snapshot, run, few-shot, runs, curve, cancel, predict."""
+"""Commands of retraining: snapshot, run, few-shot, runs, curve, compare, cancel, predict."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ def add_to(app: typer.Typer) -> None:
     app.command("few-shot", cls=GroupedCommand)(few_shot)
     app.command()(runs)
     app.command()(curve)
+    app.command()(compare)
     app.command()(cancel)
     app.command()(predict)
 
@@ -136,6 +137,30 @@ def curve(
         typer.echo(f"{series.title}" + (f" ({series.pending} runs to come)" if series.pending else ""))
         rows = [(one.size, common.percent(one.mean), common.percent(one.sd), one.n) for one in series.points]
         common.table(rows, ("sentences", f"{measure} F1", "sd", "seeds"))
+
+
+def compare(
+    first: Annotated[int, typer.Argument(help="Number of a run.")],
+    second: Annotated[int, typer.Argument(help="Number of the run to hold against it.")],
+    split: Annotated[str | None, typer.Option(help="test or dev. Default: test, if both were measured on it.")] = None,
+) -> None:
+    """Say which of two runs is better on the sentences both answered, and whether it is more than chance."""
+    from workbench import comparing
+
+    found = comparing.compare(common.PLACE.store, common.PLACE.actor, first, second, split=split)
+    test = found.test
+    typer.echo(
+        f"F1 on {test.sentences} {found.split} sentences: {100 * test.first:.2f} -> {100 * test.second:.2f}, "
+        f"{100 * test.difference:+.2f} (95 % interval {100 * test.low:+.2f} to {100 * test.high:+.2f})"
+    )
+    typer.echo(f"p = {test.permutation_p:.4f} by permutation, {test.bootstrap_p:.4f} by paired bootstrap")
+    if found.left_out:
+        typer.echo(f"{found.left_out} sentences that only one of them answered are left out.")
+    rows = [
+        (one.type, one.support, *(f"{100 * value:.2f}" for value in (one.first, one.second, one.low, one.high)))
+        for one in found.types
+    ]
+    common.table(rows, ("type", "in gold", f"run {first}", f"run {second}", "from", "to"))
 
 
 def cancel(run: Annotated[int, typer.Argument(help="Number of the run.")]) -> None:
