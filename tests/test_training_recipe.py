@@ -2,13 +2,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import pytest
 
 from crossner_core.adaptation.transfer import needs_source, setting, setting_ids
 from crossner_core.errors import InvalidConfig
 from crossner_core.training.recipe import Recipe
+from crossner_core.training.source_cache import source_options, source_recipe
 
 
 def test_recipe_round_trip_and_hash() -> None:
@@ -73,3 +74,11 @@ def test_setting_registry_names_the_known_ones() -> None:
     assert [needs_source(id) for id in setting_ids()] == [False, True, True, True, True, False, True]
     with pytest.raises(InvalidConfig, match="direct, pretrain_finetune, joint"):
         setting("sideways")
+
+
+def test_source_checkpoint_serves_whatever_history_the_target_learns_with() -> None:
+    paper = Recipe(architecture="label_aware", setting="pretrain_finetune")
+    ours = replace(paper, label_embedding_dropout=0.3, label_history="mixed", label_noise=0.1)
+    assert source_options(ours) == source_options(paper) and ours.hash != paper.hash
+    assert source_options(replace(paper, label_context=False)) != source_options(paper)
+    assert source_recipe(ours).label_embedding_dropout == 0.0

@@ -16,6 +16,7 @@ from crossner_core.training.precision import RunRandom, pick_device, use_bf16
 from crossner_core.training.predictor import Predictor, build_model
 from crossner_core.training.processes import Processes
 from crossner_core.training.recipe import Recipe
+from crossner_core.training.source_cache import source_recipe
 from crossner_core.training.stage import LEAVE, SCORE, STEP, StageRun
 
 
@@ -33,7 +34,7 @@ class _SharedStage:
 def build_stage_model(recipe: Recipe, stage: Stage, encoder: Encoder, random: RunRandom) -> TokenTagger:
     """Make a stage's model on the run's device: the body as it is, a new head."""
     with random.active():
-        model = build_model(recipe, encoder, stage.types).to(random.device)
+        model = build_model(source_recipe(recipe) if stage.cached else recipe, encoder, stage.types).to(random.device)
     model.use_bf16 = use_bf16(recipe.precision, random.device)
     if recipe.recompute:
         recompute_activations(model.encoder, encoder.name)

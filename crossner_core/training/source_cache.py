@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,8 @@ _TARGET = (
     "upsample",
     "seed",
 )
+# Against the gap between gold history and a model's own, which few sentences make wide: the target stage's alone.
+OF_TARGET = ("label_history", "label_own_share", "label_noise", "label_embedding_dropout")
 # What begins so is told to students, who come after the target stage.
 _STUDENT = "self_training_"
 
@@ -43,8 +46,14 @@ def source_key(recipe: Recipe, data: TrainingData, encoder: Encoder) -> str:
 
 def source_options(recipe: Recipe) -> dict[str, Any]:
     """Return what a recipe says of the source stage: two that agree in it share a checkpoint."""
-    kept = (name for name in effective(recipe.to_dict()) if name not in _TARGET)
-    return {name: getattr(recipe, name) for name in kept if not name.startswith(_STUDENT)}
+    kept = (name for name in effective(source_recipe(recipe).to_dict()) if name not in _TARGET)
+    return {name: getattr(source_recipe(recipe), name) for name in kept if not name.startswith(_STUDENT)}
+
+
+def source_recipe(recipe: Recipe) -> Recipe:
+    """Return the recipe by which a source stage's model is made: what is the target stage's alone is at its default."""
+    defaults = {spec.name: spec.default for spec in fields(Recipe) if spec.name in OF_TARGET}
+    return replace(recipe, **defaults)
 
 
 def cached_source(folder: Path | None, recipe: Recipe, data: TrainingData, encoder: Encoder) -> Path | None:
