@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
 from db.campaign_rows import sentences_not_begun
 from db.engine import Session, upsert
-from db.tables import SentenceRow, SparqlCache, SuggestionRow, Task
+from db.tables import Annotation, SentenceRow, SpanRow, SparqlCache, SuggestionRow, Task
 from db.types import now
 
 _CHUNK = 400
+_Query = TypeVar("_Query", bound=sa.Select[*tuple[Any, ...]])
 MODEL = "model"
 """What the source of every suggestion of a trained model begins with."""
 
@@ -33,6 +34,35 @@ def without_gold(session: Session, campaign_id: int) -> list[SentenceRow]:
     gold = sa.exists().where(Task.sentence_id == SentenceRow.id, Task.stage == "adjudicate", Task.state == "done")
     query = sa.select(SentenceRow).where(SentenceRow.campaign_id == campaign_id, ~gold)
     return list(session.scalars(query.order_by(SentenceRow.position, SentenceRow.id)))
+
+
+def ids_with_gold(session: Session, campaign_id: int) -> list[int]:
+    """Return the ids of a campaign's sentences with gold."""
+    return list(session.scalars(_with_gold(sa.select(Task.sentence_id), campaign_id)))
+
+
+def gold_spans(session: Session, campaign_id: int) -> list[tuple[int, int, int, str]]:
+    """Return sentence, start, end and type of every span of a campaign's gold."""
+    query = _with_gold(sa.select(Task.sentence_id, SpanRow.start, SpanRow.end, SpanRow.type), campaign_id)
+    return list(session.execute(query.join(SpanRow, SpanRow.annotation_id == Annotation.id)).tuples())
+
+
+def said_of_gold(session: Session, campaign_id: int) -> list[tuple[int, int, int, str, str, float]]:
+    """Return sentence, start, end, type, source and score of every suggestion in a sentence with gold."""
+    columns = (SuggestionRow.start, SuggestionRow.end, SuggestionRow.type, SuggestionRow.source, SuggestionRow.score)
+    query = _with_gold(sa.select(Task.sentence_id, *columns), campaign_id)
+    query = query.join(SuggestionRow, SuggestionRow.sentence_id == Task.sentence_id)
+    return list(session.execute(query).tuples())
+
+
+def _with_gold(query: _Query, campaign_id: int) -> _Query:
+    """Hold a query over tasks to those whose adjudication is gold."""
+    return query.join(Annotation, Annotation.task_id == Task.id).where(
+        Task.campaign_id == campaign_id,
+        Task.stage == "adjudicate",
+        Task.state == "done",
+        Annotation.state == "submitted",
+    )
 
 
 def replace_suggestions(

@@ -105,6 +105,10 @@ class Campaign(Base):
     gazetteer: Mapped[str | None]
     """Name of a compiled gazetteer in the home folder, asked before everything else; None means none."""
     suggestions_on: Mapped[bool] = mapped_column(default=True)
+    hint_below: Mapped[float] = mapped_column(default=0.4, server_default="0.4")
+    """Proposals less likely than this are hints: shown, but nobody is asked about them."""
+    source_weights: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
+    """What gold says of each source of suggestions; None before there is any."""
     archived: Mapped[bool] = mapped_column(default=False)
     created_at: Mapped[dt.datetime] = mapped_column(default=now)
 

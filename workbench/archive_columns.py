@@ -8,7 +8,7 @@ from typing import Any
 FORMAT, VERSION = "crossner-campaign", 1
 SETTINGS = (
     "name", "domain_name", "blind_share", "control_share", "lease_minutes", "seed", "endpoint", "gazetteer",
-    "suggestions_on", "archived",
+    "suggestions_on", "hint_below", "archived",
 )  # fmt: skip
 SENTENCE = (
     "external_id", "text", "tokens", "meta", "split", "position", "control", "blind", "preannotated_at", "created_at",

@@ -14,6 +14,7 @@ from db.engine import Store
 from db.tables import SPLITS, Annotation
 from workbench.access import KEEPERS, enter
 from workbench.actors import Actor, require
+from workbench.proposing import weights_of
 from workbench.values import best_suggestions, checked_spans, sentence_of, suggestion_of
 
 PLACES = ("annotate", "check", "adjudicate", "gold", "parked")
@@ -102,7 +103,7 @@ def sentence_layers(store: Store, actor: Actor, campaign_id: int, sentence_id: i
     """Return a sentence with every layer; raise NotFound if the campaign has no such sentence."""
     require(actor, *KEEPERS)
     with store.read() as session:
-        enter(session, actor, campaign_id, *KEEPERS)
+        _, campaign = enter(session, actor, campaign_id, *KEEPERS)
         found = browse_rows.one(session, campaign_id, sentence_id)
         if found is None:
             raise NotFound(f"The campaign has no sentence {sentence_id}; it may have been deleted.")
@@ -118,7 +119,7 @@ def sentence_layers(store: Store, actor: Actor, campaign_id: int, sentence_id: i
             meta={key: value for key, value in row.meta.items() if not key.startswith("_")},
             work=tuple(_view(stage, work, sentence) for stage, work in browse_rows.work_on(session, row.id)),
             suggestions=suggestions,
-            shown=best_suggestions(suggestions),
+            shown=best_suggestions(suggestions, weights_of(campaign)),
             preannotated=row.preannotated_at is not None,
         )
 

@@ -20,6 +20,7 @@ SETTINGS = (
     "endpoint",
     "gazetteer",
     "suggestions_on",
+    "hint_below",
     "archived",
 )
 _MAX_LEASE_MINUTES = 7 * 24 * 60
@@ -71,6 +72,7 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
     ),
     "endpoint": (_address, "an address that begins with http:// or https://, or nothing"),
     "gazetteer": (_folder_name, "the name of a compiled gazetteer (see workbench gazetteer list), or nothing"),
+    "hint_below": (_share, "a number from 0 to 1"),
     "suggestions_on": (lambda value: isinstance(value, bool), "true or false"),
     "archived": (lambda value: isinstance(value, bool), "true or false"),
 }

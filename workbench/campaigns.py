@@ -43,6 +43,7 @@ def create_campaign(
     endpoint: str | None = None,
     gazetteer: str | None = None,
     suggestions_on: bool = True,
+    hint_below: float = 0.4,
     member_ids: Iterable[int] = (),
 ) -> int:
     """Create an empty campaign with the domain as it is now; return its id. For admins."""
@@ -55,6 +56,7 @@ def create_campaign(
         endpoint=endpoint,
         gazetteer=gazetteer,
         suggestions_on=suggestions_on,
+        hint_below=hint_below,
     )
     with store.write() as session:
         fresh(session, actor, "admin")

@@ -9,8 +9,9 @@ from typing import Any
 from crossner_core.schema import Span
 from db import annotation_rows, question_rows
 from db.engine import Session
-from db.tables import Annotation, Campaign, LinkRow, SentenceRow, SuggestionRow
+from db.tables import Annotation, Campaign, LinkRow, SentenceRow
 from workbench.actors import Actor
+from workbench.proposing import proposals_json, weights_of
 from workbench.units import Unit, span_json, units
 from workbench.values import spans_of
 from workbench.work import Flag, work_of
@@ -57,32 +58,28 @@ def build(
     links = annotation_rows.links_of(session, ids)
     shown = [row.id for row in sentences.values() if campaign.suggestions_on and not row.control]
     suggestions = annotation_rows.suggestions_of(session, shown) if stage == "annotate" and shown else {}
+    weights = weights_of(campaign)
     layers = layers_of(session, ids) if stage != "annotate" else {}
     mine = annotation_rows.mine(session, task_ids, user_id=actor.id)
     notes = _notes(session, stage, task_ids, sentences, layers)
     made = []
     for task_id in task_ids:
         row, work = sentences[task_id], mine.get(task_id)
-        item = _sentence_json(task_id, row, links.get(row.id, []), suggestions.get(row.id, []))
+        proposed = proposals_json(suggestions.get(row.id, ()), weights, campaign.hint_below)
+        item = _sentence_json(task_id, row, links.get(row.id, [])) | {"suggestions": proposed}
         item |= _stage_json(stage, row, layers.get(row.id))
         item |= {"revision": work.revision if work else 0, "work": work_of(work).to_json() if work else None}
         made.append(item | {"notes": notes[task_id]})
     return tuple(made)
 
 
-def _sentence_json(
-    task_id: int, row: SentenceRow, links: Sequence[LinkRow], suggestions: Sequence[SuggestionRow]
-) -> dict[str, Any]:
+def _sentence_json(task_id: int, row: SentenceRow, links: Sequence[LinkRow]) -> dict[str, Any]:
     return {
         "task": task_id,
         "sentence": row.id,
         "text": row.text,
         "tokens": row.tokens,
         "links": [{"start": link.start, "end": link.end, "target": link.target} for link in links],
-        "suggestions": [
-            {"start": s.start, "end": s.end, "type": s.type, "source": s.source, "score": s.score, "entity": s.entity}
-            for s in suggestions
-        ],
     }
 
 

@@ -9,8 +9,10 @@ from crossner_core.errors import NotFound
 from crossner_core.schema import LabelledSentence
 from db import layer_rows
 from db.engine import Session, Store
+from db.tables import Campaign
 from workbench.access import OVERSEERS, enter
 from workbench.actors import Actor, require
+from workbench.proposing import weights_of
 from workbench.values import best_suggestions, checked_spans, sentence_of, suggestion_of
 
 LAYERS = ("first", "second", "gold", "suggestions")
@@ -50,11 +52,11 @@ def layer(store: Store, actor: Actor, campaign_id: int, which: str) -> list[tupl
     if which not in LAYERS:
         raise NotFound(f"There is no layer {which!r}; layers are {', '.join(LAYERS)}.")
     with store.read() as session:
-        enter(session, actor, campaign_id, *OVERSEERS)
+        _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
         if which == "gold":
             return [(one.labelled, one.split) for one in gold(session, campaign_id)]
         if which == "suggestions":
-            return _suggested(session, campaign_id)
+            return _suggested(session, campaign)
         links = layer_rows.links(session, campaign_id)
         found = []
         for row, annotation in layer_rows.submitted(session, campaign_id, _STAGE[which]):
@@ -63,15 +65,15 @@ def layer(store: Store, actor: Actor, campaign_id: int, which: str) -> list[tupl
         return found
 
 
-def _suggested(session: Session, campaign_id: int) -> list[tuple[LabelledSentence, str]]:
-    links = layer_rows.links(session, campaign_id)
+def _suggested(session: Session, campaign: Campaign) -> list[tuple[LabelledSentence, str]]:
+    links, weights = layer_rows.links(session, campaign.id), weights_of(campaign)
     found = []
-    suggestions = layer_rows.suggestions(session, campaign_id)
-    for row in layer_rows.sentences(session, campaign_id):
+    suggestions = layer_rows.suggestions(session, campaign.id)
+    for row in layer_rows.sentences(session, campaign.id):
         rows = suggestions.get(row.id, [])
         if row.preannotated_at is None and not rows:
             continue
         sentence = sentence_of(row, links.get(row.id, ()))
-        best = best_suggestions(suggestion_of(one) for one in rows)
+        best = best_suggestions((suggestion_of(one) for one in rows), weights)
         found.append((LabelledSentence(sentence, tuple(one.span for one in best)), row.split))
     return found

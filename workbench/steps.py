@@ -14,6 +14,7 @@ from workbench.access import STAGE_ROLES, WORKERS, enter, refuse_archived
 from workbench.actors import Actor, fresh, require
 from workbench.handout import lease_end, renew, renew_all
 from workbench.items import layers_of
+from workbench.proposing import gold_came
 from workbench.saving import save
 from workbench.units import check_choices
 from workbench.work import Work, work_of
@@ -80,6 +81,8 @@ def submit(session: Session, campaign: Campaign, actor: Actor, task: Task, annot
     task_rows.finish(task, user_id=actor.id, at=at)
     if task.stage == "adjudicate":
         question_rows.close_all(session, task.id)
+        session.flush()
+        gold_came(session, campaign)
     else:
         task_rows.open_stage(session, task.sentence_id, NEXT_STAGE[task.stage])
     session.flush()
@@ -150,19 +153,25 @@ def reopen(store: Store, actor: Actor, task_id: int) -> None:
     with store.write() as session:
         task, campaign, current = find_task(session, actor, task_id, *WORKERS)
         refuse_archived(campaign)
-        if current.role not in STAGE_ROLES[task.stage]:
-            raise NotAllowed(f"{current.display_name} cannot reopen gold; only an expert can.")
-        mine = annotation_rows.find(session, task_id=task.id, user_id=current.id)
-        standing = annotation_rows.standing(session, task.id)
-        if task.stage == "adjudicate" and task.state == "done" and standing is not None and standing is not mine:
-            mine = _take_over(session, task, standing, mine, current)
-        else:
-            obstacle = obstacle_to_reopen(session, current, task, mine)
-            if obstacle or mine is None:
-                raise Conflict(obstacle or "You have no work on this sentence.")
-        take_back(session, campaign, current, task)
-        mine.state, mine.submitted_at, mine.client = "draft", None, None
-        mine.revision, mine.updated_at = mine.revision + 1, now()
+        take_up(session, campaign, current, task)
+
+
+def take_up(session: Session, campaign: Campaign, actor: Actor, task: Task) -> Annotation:
+    """Do what `reopen` does inside a transaction whose caller has authorised the actor; return the work as a draft."""
+    if actor.role not in STAGE_ROLES[task.stage]:
+        raise NotAllowed(f"{actor.display_name} cannot reopen gold; only an expert can.")
+    mine = annotation_rows.find(session, task_id=task.id, user_id=actor.id)
+    standing = annotation_rows.standing(session, task.id)
+    if task.stage == "adjudicate" and task.state == "done" and standing is not None and standing is not mine:
+        mine = _take_over(session, task, standing, mine, actor)
+    else:
+        obstacle = obstacle_to_reopen(session, actor, task, mine)
+        if obstacle or mine is None:
+            raise Conflict(obstacle or "You have no work on this sentence.")
+    take_back(session, campaign, actor, task)
+    mine.state, mine.submitted_at, mine.client = "draft", None, None
+    mine.revision, mine.updated_at = mine.revision + 1, now()
+    return mine
 
 
 def _take_over(session: Session, task: Task, standing: Annotation, mine: Annotation | None, actor: Actor) -> Annotation:

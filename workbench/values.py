@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from crossner_core.calibration.proposals import best_of, propose
+from crossner_core.calibration.sources import SourceWeights
 from crossner_core.errors import InvalidSpan
 from crossner_core.schema import Link, Sentence, Span, Suggestion, Token, check_spans
 from db.tables import Annotation, LinkRow, SentenceRow, SpanRow, SuggestionRow
@@ -46,10 +48,7 @@ def checked_spans(sentence: Sentence, rows: Iterable[SpanRow]) -> tuple[Span, ..
     return check_spans(sentence, found)
 
 
-def best_suggestions(suggestions: Iterable[Suggestion]) -> tuple[Suggestion, ...]:
-    """Return the suggestions that are shown: of overlapping ones the best scored, then the longest, then the first."""
-    chosen: list[Suggestion] = []
-    for one in sorted(suggestions, key=lambda s: (-s.score, s.start - s.end, s.start, s.source, s.type)):
-        if all(one.end <= other.start or other.end <= one.start for other in chosen):
-            chosen.append(one)
-    return tuple(sorted(chosen, key=lambda s: s.start))
+def best_suggestions(suggestions: Iterable[Suggestion], weights: SourceWeights | None = None) -> tuple[Suggestion, ...]:
+    """Return what is shown of suggestions: merged, no two overlapping, each under the best of its sources."""
+    found = best_of(propose(list(suggestions), weights or SourceWeights()))
+    return tuple(Suggestion(one.start, one.end, one.type, one.sources[0], one.score, one.entity) for one in found)

@@ -47,6 +47,7 @@ class CampaignView:
     endpoint: str | None
     gazetteer: str | None
     suggestions_on: bool
+    hint_below: float
     archived: bool
     created_at: dt.datetime
     sentences: int
@@ -152,6 +153,7 @@ def campaign_view(
         endpoint=campaign.endpoint,
         gazetteer=campaign.gazetteer,
         suggestions_on=campaign.suggestions_on,
+        hint_below=campaign.hint_below,
         archived=campaign.archived,
         created_at=campaign.created_at,
         sentences=total,

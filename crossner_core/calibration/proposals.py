@@ -1,0 +1,121 @@
+"""What is proposed for a sentence: suggestions of all sources, one score a span, its sources named."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from crossner_core.calibration.sources import (
+    NO_GOLD,
+    SourceWeights,
+    kind_of,
+    learn_sources,
+    log_odds,
+    shifted,
+    weigh,
+)
+from crossner_core.schema import Span, Suggestion
+
+MODEL = "model"
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A span that one source or several propose; `score` is the probability that start, end and type are right.
+
+    `sources` are named best first. `group` says who agrees, who proposes something else over some of the tokens, and
+    whether a model read the sentence and said nothing here.
+    """
+
+    start: int
+    end: int
+    type: str
+    score: float
+    sources: tuple[str, ...]
+    group: str
+    entity: str | None = None
+
+    @property
+    def span(self) -> Span:
+        return Span(self.start, self.end, self.type)
+
+
+def propose(suggestions: Sequence[Suggestion], weights: SourceWeights) -> tuple[Proposal, ...]:
+    """Merge a sentence's suggestions: best first, then the longest, then the first; they may overlap."""
+    merged = []
+    for one in _merged(suggestions, weights):
+        offset = weights.groups.get(one.group, NO_GOLD).offset
+        merged.append(replace(one, score=shifted(one.score, offset)))
+    return tuple(sorted(merged, key=lambda one: (-one.score, one.start - one.end, one.start, one.sources, one.type)))
+
+
+def best_of(proposals: Iterable[Proposal]) -> tuple[Proposal, ...]:
+    """Return those of which no two overlap, the best scored first served, in the order of the text."""
+    chosen: list[Proposal] = []
+    for one in proposals:
+        if not any(_overlap(one, other) for other in chosen):
+            chosen.append(one)
+    return tuple(sorted(chosen, key=lambda one: one.start))
+
+
+def learn(known: Iterable[tuple[Sequence[Suggestion], Collection[Span]]]) -> SourceWeights:
+    """Learn from sentences whose gold is known what each source, type and agreement is worth."""
+    rows = list(known)
+    weights = learn_sources(rows)
+    said: dict[str, list[tuple[float, bool]]] = {}
+    for suggestions, gold in rows:
+        for one in _merged(suggestions, weights):
+            said.setdefault(one.group, []).append((log_odds(one.score), one.span in gold))
+    return replace(weights, groups={group: weigh(found) for group, found in sorted(said.items())})
+
+
+def _merged(suggestions: Sequence[Suggestion], weights: SourceWeights) -> list[Proposal]:
+    """Return a proposal a span, scored by what its sources and its rivals say.
+
+    Sources that agree: 1 - the product of their doubts. Of spans that overlap only one can be right: a proposal with
+    odds o has o / (1 + o + the odds of its rivals).
+    """
+    places: dict[Span, list[tuple[float, Suggestion]]] = {}
+    for one in suggestions:
+        places.setdefault(one.span, []).append((weights.believed(one), one))
+    for said in places.values():
+        said.sort(key=lambda row: (-row[0], row[1].source))
+    odds = {span: math.exp(log_odds(1.0 - _doubt(said))) for span, said in places.items()}
+    read = any(kind_of(one.source) == MODEL for one in suggestions)
+    found = []
+    for span, said in places.items():
+        rivals = [other for other in places if other != span and other.start < span.end and span.start < other.end]
+        against = sum(odds[other] for other in rivals)
+        score = odds[span] / (1.0 + odds[span] + against) if rivals else 1.0 - _doubt(said)
+        entity = next((one.entity for _, one in said if one.entity), None)
+        sources = tuple(dict.fromkeys(one.source for _, one in said))
+        group = _group(_kinds(said), {kind for other in rivals for kind in _kinds(places[other])}, read=read)
+        found.append(Proposal(span.start, span.end, span.type, score, sources, group, entity))
+    return found
+
+
+def _kinds(said: Sequence[tuple[float, Suggestion]]) -> set[str]:
+    return {kind_of(one.source) for _, one in said}
+
+
+def _doubt(said: Sequence[tuple[float, Suggestion]]) -> float:
+    """Return the product of the sources' doubts; two runs, or a name found twice, are no two witnesses."""
+    surest: dict[str, float] = {}
+    for score, one in said:
+        kind = kind_of(one.source)
+        surest[kind] = max(surest.get(kind, 0.0), score)
+    return math.prod(1.0 - score for score in surest.values())
+
+
+def _group(kinds: set[str], others: set[str], *, read: bool) -> str:
+    words = " and ".join(sorted(kinds))
+    if others:
+        words += f" against {' and '.join(sorted(others))}"
+    if read and MODEL not in kinds | others:
+        words += f", not {MODEL}"
+    return words
+
+
+def _overlap(one: Proposal, other: Proposal) -> bool:
+    return one.start < other.end and other.start < one.end

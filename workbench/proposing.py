@@ -1,0 +1,85 @@
+"""What machines propose for a sentence, and what gold has taught about each source."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from crossner_core.calibration.proposals import Proposal, learn, propose
+from crossner_core.calibration.sources import SourceWeights
+from crossner_core.schema import Span, Suggestion
+from db import suggestion_rows
+from db.engine import Session, Store
+from db.tables import Campaign, SuggestionRow
+from workbench.access import OVERSEERS, enter
+from workbench.actors import Actor, require
+from workbench.values import best_suggestions, suggestion_of
+
+__all__ = [
+    "best_suggestions",
+    "gold_came",
+    "learn_from_gold",
+    "proposals_json",
+    "relearn",
+    "source_weights",
+    "weights_of",
+]
+
+RELEARN_EVERY = 5
+"""So many new gold sentences bring the weights up to date; a whole count is a matter of milliseconds."""
+
+
+def weights_of(campaign: Campaign) -> SourceWeights:
+    """Return what gold had taught when it was last counted; nothing before there is gold."""
+    return SourceWeights.from_dict(campaign.source_weights) if campaign.source_weights else SourceWeights()
+
+
+def proposals_json(rows: Iterable[SuggestionRow], weights: SourceWeights, hint_below: float) -> list[dict[str, Any]]:
+    """Return a sentence's proposals as the editor's JSON, in the order of the text."""
+    found = propose([suggestion_of(row) for row in rows], weights)
+    return [_json(one, hint_below) for one in sorted(found, key=lambda one: (one.start, -one.score))]
+
+
+def _json(one: Proposal, hint_below: float) -> dict[str, Any]:
+    return {
+        "start": one.start,
+        "end": one.end,
+        "type": one.type,
+        "source": one.sources[0],
+        "sources": list(one.sources),
+        "score": round(one.score, 4),
+        "entity": one.entity,
+        "hint": one.score < hint_below,
+    }
+
+
+def source_weights(store: Store, actor: Actor, campaign_id: int) -> SourceWeights:
+    """Count afresh what a campaign's gold says of its sources; nothing is written. For those who oversee."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        return learn_from_gold(session, campaign_id)
+
+
+def learn_from_gold(session: Session, campaign_id: int) -> SourceWeights:
+    """Compare every suggestion in a sentence with gold with that gold; controls, who saw none, count too."""
+    gold: dict[int, set[Span]] = {id_: set() for id_ in suggestion_rows.ids_with_gold(session, campaign_id)}
+    for sentence_id, start, end, kind in suggestion_rows.gold_spans(session, campaign_id):
+        gold[sentence_id].add(Span(start, end, kind))
+    said: dict[int, list[Suggestion]] = {}
+    for sentence_id, start, end, kind, source, score in suggestion_rows.said_of_gold(session, campaign_id):
+        said.setdefault(sentence_id, []).append(Suggestion(start, end, kind, source, score))
+    return learn((found, gold[id_]) for id_, found in sorted(said.items()))
+
+
+def relearn(session: Session, campaign: Campaign) -> None:
+    """Keep what gold says of the sources now, for the sentences that are handed out from here on."""
+    found = learn_from_gold(session, campaign.id)
+    campaign.source_weights = found.to_dict() if found.sentences else None
+    session.flush()
+
+
+def gold_came(session: Session, campaign: Campaign) -> None:
+    """Bring the weights up to date when enough gold came since; called whenever a sentence becomes gold."""
+    if len(suggestion_rows.ids_with_gold(session, campaign.id)) % RELEARN_EVERY == 0:
+        relearn(session, campaign)
