@@ -62,14 +62,14 @@ def gold_in_pool(session: Session, campaign_id: int) -> int:
         sa.select(sa.func.count())
         .select_from(Task)
         .join(SentenceRow, SentenceRow.id == Task.sentence_id)
-        .where(
-            Task.campaign_id == campaign_id,
-            Task.stage == "adjudicate",
-            Task.state == "done",
-            SentenceRow.split == "pool",
-        )
+        .where(*_gold(campaign_id))
     )
     return session.scalar(query) or 0
+
+
+def _gold(campaign_id: int) -> tuple[sa.ColumnElement[bool], ...]:
+    here = (SentenceRow.campaign_id == campaign_id, SentenceRow.split == "pool")
+    return (*here, Task.stage == "adjudicate", Task.state == "done")
 
 
 def gold_of_newest_run(session: Session, campaign_id: int) -> int:
@@ -85,16 +85,22 @@ def gold_of_newest_run(session: Session, campaign_id: int) -> int:
     return int(counts["pool"]) if counts else 0
 
 
-def movable(session: Session, campaign_id: int) -> list[SentenceRow]:
+def movable(session: Session, campaign_id: int, *, limit: int | None = None) -> list[SentenceRow]:
     """Return the pool's sentences that nobody has or has begun, in the order of the queue."""
+    query = sa.select(SentenceRow).join(Task, Task.sentence_id == SentenceRow.id).where(*_movable(campaign_id))
+    return list(session.scalars(query.order_by(SentenceRow.position, SentenceRow.id).limit(limit)))
+
+
+def count_movable(session: Session, campaign_id: int) -> int:
+    """Return how many sentences of the pool nobody has or has begun."""
+    query = sa.select(sa.func.count()).select_from(SentenceRow).join(Task, Task.sentence_id == SentenceRow.id)
+    return session.scalar(query.where(*_movable(campaign_id))) or 0
+
+
+def _movable(campaign_id: int) -> tuple[sa.ColumnElement[bool], ...]:
     worked = sa.exists().where(Annotation.task_id == Task.id)
-    query = (
-        sa.select(SentenceRow)
-        .join(Task, sa.and_(Task.sentence_id == SentenceRow.id, Task.stage == "annotate"))
-        .where(SentenceRow.campaign_id == campaign_id, SentenceRow.split == "pool", Task.state == "open", ~worked)
-        .order_by(SentenceRow.position, SentenceRow.id)
-    )
-    return list(session.scalars(query))
+    here = (SentenceRow.campaign_id == campaign_id, SentenceRow.split == "pool")
+    return (*here, Task.stage == "annotate", Task.state == "open", ~worked)
 
 
 def place(session: Session, order: Sequence[tuple[int, str]]) -> int:
@@ -131,7 +137,7 @@ def chosen_by(session: Session, campaign_id: int) -> Mapping[str | None, int]:
     query = (
         sa.select(SentenceRow.chosen_by, sa.func.count())
         .join(Task, Task.sentence_id == SentenceRow.id)
-        .where(SentenceRow.campaign_id == campaign_id, Task.stage == "adjudicate", Task.state == "done")
+        .where(*_gold(campaign_id))
         .group_by(SentenceRow.chosen_by)
     )
     return {row[0]: row[1] for row in session.execute(query)}

@@ -29,7 +29,7 @@ from PIL import Image
 from db.engine import Store
 from db.migrate import migrate
 from tests.serving import ROOT, browser_page, browser_sign_in, serve
-from workbench import accounts, adaptation, campaigns, encoders
+from workbench import accounts, adaptation, campaigns, encoders, turns
 from workbench.demo import seed, wiki
 from workbench.passwords import random_password
 from workbench.settings import Settings, open_store
@@ -75,6 +75,9 @@ SHOTS = (
     Shot("campaign_agreement", "eva", "/campaign", height=520, view="Agreement"),
     Shot("campaign_suggestions", "eva", "/campaign", view="Suggestions"),
     Shot("campaign_effort", "eva", "/campaign", height=520, view="Effort"),
+    Shot("queue", "rosa", "/queue", height=760),
+    Shot("queue_turns", "rosa", "/queue", height=480, view="Turns"),
+    Shot("queue_rules", "rosa", "/queue", height=560, view="Rules"),
     Shot("data", "rosa", "/data"),
     Shot("domains", "rosa", "/domains"),
     Shot("corpus", "rosa", "/corpus", wait=".rows summary"),
@@ -124,12 +127,28 @@ def take(home: Path, shots: Sequence[Shot], *, runs: int, seconds: float, data: 
     with serve(home, environment={"CROSSNER_DATA": str(data.resolve())} if data else {}) as base, _worker(home):
         _wait_for_encoder(store, seconds)
         _wait_for_runs(store, campaign, runs, seconds)
+        _wait_for_turn(store, campaign, seconds)
         for shot in shots:
             picture = _picture(base, shot, passwords.get(shot.person, ""), campaign)
             target = FOLDER / f"{shot.name}.png"
             target.write_bytes(picture)
             print(f"{target.relative_to(ROOT)}: {len(picture):,} bytes", flush=True)
     store.close()
+
+
+def _wait_for_turn(store: Store, campaign: int, seconds: float) -> None:
+    """Let a strategy order the campaign's queue once, with the model of its first runs."""
+    admin = accounts.operator(store)
+    if not turns.list_turns(store, admin, campaign):
+        turns.change_turns(store, admin, campaign, strategy="token_entropy + k_centre", retrain_every=25)
+        turns.order_now(store, admin, campaign)
+    end = time.monotonic() + seconds
+    while (newest := turns.list_turns(store, admin, campaign)[0]).state in ("queued", "running"):
+        if time.monotonic() > end:
+            raise AssertionError(f"Turn {newest.id} is {newest.state} after {seconds:.0f} s.")
+        time.sleep(1)
+    if newest.state != "done":
+        raise AssertionError(f"Turn {newest.id} {newest.state}: {' '.join(newest.notes)}")
 
 
 @contextmanager

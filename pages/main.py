@@ -38,10 +38,12 @@ SECTIONS: dict[str, tuple[Screen, ...]] = {
         Screen("annotate", "Annotate", _LABELLERS),
         Screen("check", "Check", _LABELLERS),
         Screen("adjudicate", "Adjudicate", ("expert",)),
+        Screen("second_look", "Second look", ("expert",)),
         Screen("my_work", "My work", _LABELLERS),
     ),
     "Campaign": (
         Screen("campaign", "Overview", _OVERSEERS),
+        Screen("queue", "Queue", _OVERSEERS),
         Screen("data", "Sentences", _KEEPERS),
         Screen("domains", "Domains", _KEEPERS),
     ),

@@ -19,9 +19,11 @@ from workbench.commands import (
     encoders,
     gazetteer,
     people,
+    second_look,
     server,
     studies,
     training,
+    turns,
 )
 
 app = typer.Typer(
@@ -40,7 +42,9 @@ app.add_typer(domains.app, name="domain")
 app.add_typer(encoders.app, name="encoder")
 app.add_typer(gazetteer.app, name="gazetteer")
 app.add_typer(people.app, name="user")
+app.add_typer(second_look.app, name="second-look")
 app.add_typer(studies.app, name="study")
+app.add_typer(turns.app, name="turn")
 app.add_typer(data.datasets, name="dataset")
 
 

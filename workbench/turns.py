@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from crossner_core.errors import Conflict, InvalidConfig
+from crossner_core.errors import Conflict, InvalidConfig, NotFound
 from crossner_core.training.recipe import Recipe
 from db import job_rows, run_rows, turn_rows
 from db.engine import Session, Store
@@ -20,8 +20,10 @@ from workbench.actors import SYSTEM, Actor, require
 
 # Before the cells of a curve, after what a person waits for.
 PRIORITY = 12
+MAY_CHANGE = KEEPERS
 CHANCE = "chance"
 """What `chosen_by` says of sentences that no strategy chose."""
+_BUSY = {"queued": "waits for its run, or for the worker", "running": "is being made"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,65 @@ class TurnView:
     notes: tuple[str, ...]
     created_at: dt.datetime
     finished_at: dt.datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Upcoming:
+    """A sentence that waits in the queue; `why` is a strategy, `chance` or `import`."""
+
+    id: int
+    external_id: str
+    text: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueState:
+    """Where a campaign's queue stands: gold in the pool, sentences nobody has begun, and what is missing to a run."""
+
+    gold: int
+    waiting: int
+    missing: int | None
+    under_way: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionView:
+    """An acquisition function as a page lists it."""
+
+    id: str
+    title: str
+    reference: str
+    needs_model: bool
+
+
+def functions() -> tuple[FunctionView, ...]:
+    """Return every acquisition function, random first."""
+    from crossner_core.acquisition.base import acquisition, acquisition_ids
+
+    found = [acquisition(id) for id in acquisition_ids()]
+    return tuple(FunctionView(one.id, one.title, one.reference, one.model) for one in found)
+
+
+def queue_state(store: Store, actor: Actor, campaign_id: int) -> QueueState:
+    """Return where the queue stands; `missing` gold sentences are wanted for the next run, None where none is due."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
+        gold, busy = turn_rows.gold_in_pool(session, campaign_id), turn_rows.under_way(session, campaign_id)
+        missing = max(0, campaign.retrain_every - (gold - _learnt(session, campaign_id)))
+        waiting = turn_rows.count_movable(session, campaign_id)
+        what = None if busy is None else f"Turn {busy.id} {_BUSY[busy.state]}."
+        return QueueState(gold, waiting, missing if campaign.retrain_every else None, what)
+
+
+def upcoming(store: Store, actor: Actor, campaign_id: int, *, limit: int = 20) -> tuple[Upcoming, ...]:
+    """Return the sentences that will be handed out next."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        rows = turn_rows.movable(session, campaign_id, limit=limit)
+        return tuple(Upcoming(row.id, row.external_id, row.text, row.chosen_by or "import") for row in rows)
 
 
 def turn_settings(store: Store, actor: Actor, campaign_id: int) -> TurnSettings:
@@ -109,6 +170,18 @@ def list_turns(store: Store, actor: Actor, campaign_id: int, *, limit: int = 100
         return tuple(_view(one, runs.get(one.run_id or 0)) for one in turns)
 
 
+def job_of_turn(store: Store, actor: Actor, campaign_id: int, turn_id: int) -> int:
+    """Return the job that makes a turn; raise NotFound where there is none, as while its run is trained."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        turn = turn_rows.get(session, turn_id)
+        job = turn_rows.job_of(session, turn) if turn is not None and turn.campaign_id == campaign_id else None
+        if job is None:
+            raise NotFound(f"Turn {turn_id} of this campaign has no job.")
+        return job.id
+
+
 def gold_by_choice(store: Store, actor: Actor, campaign_id: int) -> Mapping[str, int]:
     """Return how many gold sentences came into the queue by what: a strategy, `chance`, or import."""
     require(actor, *OVERSEERS)
@@ -153,9 +226,13 @@ def _tick_one(store: Store, campaign_id: int) -> bool:
 def _wants_run(session: Session, campaign: Campaign) -> bool:
     if not campaign.retrain_every:
         return False
-    newest = turn_rows.listed(session, campaign.id, limit=1)
-    learnt = max(turn_rows.gold_of_newest_run(session, campaign.id), *(one.gold for one in newest if one.run_id), 0)
-    return turn_rows.gold_in_pool(session, campaign.id) - learnt >= campaign.retrain_every
+    return turn_rows.gold_in_pool(session, campaign.id) - _learnt(session, campaign.id) >= campaign.retrain_every
+
+
+def _learnt(session: Session, campaign_id: int) -> int:
+    """Return how many of the pool's gold sentences the newest run had, or the newest turn tried to learn from."""
+    newest = turn_rows.listed(session, campaign_id, limit=1)
+    return max(turn_rows.gold_of_newest_run(session, campaign_id), *(one.gold for one in newest if one.run_id), 0)
 
 
 def _go_on(store: Store, campaign_id: int, turn_id: int) -> bool:

@@ -52,7 +52,7 @@ def source_options(recipe: Recipe) -> dict[str, Any]:
 
 def source_recipe(recipe: Recipe) -> Recipe:
     """Return the recipe by which a source stage's model is made: what is the target stage's alone is at its default."""
-    defaults = {spec.name: spec.default for spec in fields(Recipe) if spec.name in OF_TARGET}
+    defaults: dict[str, Any] = {spec.name: spec.default for spec in fields(Recipe) if spec.name in OF_TARGET}
     return replace(recipe, **defaults)
 
 

@@ -1,0 +1,38 @@
+"""Queue: which sentences come next, by whose choice, and what each turn of the loop brought."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from pages import queue_views, shell
+
+_HELP = """
+A **turn** is one round of the loop: when enough gold is new, the gold is frozen and a model trained on it; the model
+reads every sentence that nobody has begun, a **strategy** puts them into a new order, and the model suggests in those
+that come next. What somebody holds or has begun stays where it is. The worker does all of it; the queue can be worked
+on meanwhile.
+
+A strategy is one **acquisition function** or several, joined by `+`, each with a weight before it if you like:
+`2*token_entropy + rare_types + k_centre`. Their scores are turned into places and added; a function that chooses sets
+(`k_centre`, `bert_km`, `badge`) chooses among the best of the others. Before there is a model the gazetteer and
+diversity decide.
+
+A share of the queue is filled by **chance**: those sentences are a fair sample of the pool, whatever the strategy
+likes, and keep estimates on them honest. *Studies → Strategies* says what each strategy was worth where gold could
+answer for the annotators.
+"""
+
+VIEWS = {
+    "Next": queue_views.next_view,
+    "Turns": queue_views.turns_view,
+    "Rules": queue_views.rules_view,
+}
+
+actor = shell.signed_in("expert", "researcher", "admin")
+campaign = shell.page(actor, "Queue", "Which sentence comes next, and who decides?", help=_HELP)
+if campaign:
+    with shell.shown_errors():
+        queue_views.state_line(actor, campaign)
+    chosen = st.segmented_control("View", list(VIEWS), default="Next", key="queue:view", label_visibility="collapsed")
+    with shell.shown_errors():
+        VIEWS[chosen or "Next"](actor, campaign)

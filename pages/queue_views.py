@@ -1,0 +1,167 @@
+"""The views of the page Queue: what comes next, the turns so far, the rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from pages import shell
+from pages.components.marked_text import as_text
+from pages.recipe_form import recipe_inputs
+from workbench import datasets, encoders, jobs, turns
+from workbench.actors import Actor
+from workbench.turns import TurnSettings, TurnView
+from workbench.views import CampaignView
+
+_STATES = {"queued": "waiting", "running": "under way", "done": "done", "failed": "failed", "cancelled": "cancelled"}
+_OWN = "own mixture"
+_NONE = "none: the order of import"
+
+
+def state_line(actor: Actor, campaign: CampaignView) -> None:
+    """Say in one line by what the queue is ordered and when the next run is due."""
+    rules = turns.turn_settings(shell.store(), actor, campaign.id)
+    state = turns.queue_state(shell.store(), actor, campaign.id)
+    parts = [f"{state.waiting:,} sentences wait", f"{state.gold:,} of the pool are gold"]
+    parts.append(
+        f"ordered by {rules.strategy}, {rules.random_share:.0%} by chance" if rules.strategy else "as imported"
+    )
+    if state.under_way:
+        parts.append(state.under_way)
+    elif state.missing is not None:
+        parts.append("the next run is due" if not state.missing else f"the next run after {state.missing} more gold")
+    st.caption(as_text(" · ".join(parts)))
+    worker = jobs.worker_status(shell.store())
+    if (rules.strategy or rules.retrain_every) and not worker.alive:
+        st.warning(as_text(worker.sentence))
+
+
+def next_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw the sentences that will be handed out next, and the button that orders them anew."""
+    found = turns.upcoming(shell.store(), actor, campaign.id)
+    if not found:
+        st.info("Nobody waits for anything: every sentence of the pool has been begun. Import more under Sentences.")
+        return
+    rules = turns.turn_settings(shell.store(), actor, campaign.id)
+    may = actor.role in turns.MAY_CHANGE and bool(rules.strategy)
+    if may and st.button("Order the queue now", key="queue:now"):
+        turns.order_now(shell.store(), actor, campaign.id)
+        shell.note("The worker will order the queue with the best model there is.")
+        st.rerun()
+    rows = [{"Place": at, "Sentence": one.text, "Chosen by": one.why} for at, one in enumerate(found, start=1)]
+    st.dataframe(
+        rows,
+        hide_index=True,
+        column_config={
+            "Place": st.column_config.NumberColumn(width="small"),
+            "Sentence": st.column_config.TextColumn(width="large"),
+        },
+    )
+    brought = turns.gold_by_choice(shell.store(), actor, campaign.id)
+    if brought:
+        said = ", ".join(f"{count:,} by {why}" for why, count in sorted(brought.items(), key=lambda one: -one[1]))
+        st.caption(as_text(f"Gold so far: {said}."))
+
+
+def turns_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw the turns so far, newest first, with what was said about each."""
+    found = turns.list_turns(shell.store(), actor, campaign.id)
+    if not found:
+        st.info("No turn yet. Choose a strategy, or after how much gold to retrain, under Rules.")
+        return
+    st.dataframe([_row(one) for one in found], hide_index=True)
+    for one in found[:5]:
+        for note in one.notes:
+            st.caption(as_text(f"Turn {one.id}: {note}"))
+
+
+def _row(one: TurnView) -> dict[str, Any]:
+    return {
+        "Turn": one.id,
+        "When": one.created_at,
+        "State": _STATES[one.state],
+        "Gold": one.gold,
+        "Run": one.run_id,
+        "F1": None if one.run_f1 is None else round(100 * one.run_f1, 1),
+        "Strategy": one.strategy or "–",
+        "Scored": one.scored,
+        "Ordered": one.ordered,
+        "Seconds": None if one.seconds is None else round(one.seconds),
+        "By": "itself" if one.automatic else "a person",
+    }
+
+
+def rules_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw the rules; researchers and admins can change them."""
+    now = turns.turn_settings(shell.store(), actor, campaign.id)
+    may = actor.role in turns.MAY_CHANGE and not campaign.archived
+    left, right = st.columns([2, 1])
+    strategy = _strategy(left, now, may)
+    share = right.number_input(
+        "By chance, %", 0, 100, round(100 * now.random_share), disabled=not may, key=f"queue:share:{campaign.id}"
+    )
+    every = right.number_input(
+        "Retrain after so many new gold sentences",
+        0,
+        100_000,
+        now.retrain_every,
+        help="0: only when somebody asks for it.",
+        disabled=not may,
+        key=f"queue:every:{campaign.id}",
+    )
+    recipe = dict(now.recipe or {})
+    if may and every:
+        with st.expander("Recipe of those runs" + (f" · {len(recipe)} other than default" if recipe else "")):
+            recipe = _recipe(actor, campaign, recipe)
+    if may and st.button("Save the rules", type="primary", key="queue:save"):
+        turns.change_turns(
+            shell.store(), actor, campaign.id,
+            strategy=strategy, random_share=share / 100, retrain_every=int(every), recipe=recipe,
+        )  # fmt: skip
+        shell.note("The rules are saved. The queue itself changes with the next turn.")
+        st.rerun()
+    if not may:
+        st.caption("Researchers and admins change these.")
+
+
+def _strategy(place: Any, now: TurnSettings, may: bool) -> str:
+    known = {one.id: one for one in turns.functions()}
+    names = [_NONE, *known, _OWN]
+    usual = _NONE if not now.strategy else now.strategy if now.strategy in known else _OWN
+    chosen = place.selectbox(
+        "Strategy",
+        names,
+        index=names.index(usual),
+        format_func=lambda id: known[id].title if id in known else id,
+        disabled=not may,
+        key="queue:strategy",
+    )
+    if chosen == _OWN:
+        return str(
+            place.text_input(
+                "Functions, joined by +",
+                now.strategy,
+                placeholder="2*token_entropy + rare_types + k_centre",
+                help=f"Of {', '.join(known)}.",
+                disabled=not may,
+                key="queue:mixture",
+            )
+        )
+    if chosen in known:
+        one = known[chosen]
+        place.caption(as_text(f"{one.reference}{'; needs a model' if one.needs_model else '; needs no model'}."))
+    return chosen if chosen in known else ""
+
+
+def _recipe(actor: Actor, campaign: CampaignView, now: dict[str, Any]) -> dict[str, Any]:
+    from crossner_core.training.recipe import Recipe
+
+    sources = [one.name for one in datasets.list_datasets(shell.store(), actor)]
+    names = encoders.encoder_names(shell.store(), actor)
+    st.caption(as_text(f"Now: {now or 'the default recipe'}."))
+    if st.checkbox("Change the recipe", key=f"queue:recipe:{campaign.id}"):
+        values = recipe_inputs(f"queue-recipe-{campaign.id}", sources, names)
+        usual = Recipe().to_dict()
+        return {name: value for name, value in values.items() if usual.get(name) != value}
+    return now

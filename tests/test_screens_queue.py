@@ -1,0 +1,79 @@
+"""The page Queue: what comes next, the turns, the rules and who may change them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from db.engine import Store
+from tests.screens import open_screen
+from tests.test_turns import campaign
+from tests.training_store import person, work
+from workbench import campaigns, turns
+
+
+def _open(monkeypatch: pytest.MonkeyPatch, store: Store, role: str, campaign_id: int, view: str = "") -> Any:
+    actor = person(store, role, f"{role}-{len(view)}")
+    if role == "expert":
+        campaigns.add_members(store, person(store, "admin", f"boss-{len(view)}"), campaign_id, [actor.id])
+    test = open_screen(monkeypatch, store, "queue", actor, campaign=campaign_id)
+    assert not test.exception, test.exception
+    if view:
+        test.segmented_control[0].set_value(view).run()
+        assert not test.exception, test.exception
+    return test
+
+
+def _said(test: Any) -> str:
+    return "\n".join(one.value for kind in ("caption", "info", "warning", "error") for one in getattr(test, kind))
+
+
+def test_queue_screen_shows_what_comes_next_and_why(
+    monkeypatch: pytest.MonkeyPatch, store: Store, tmp_path: Path
+) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    test = _open(monkeypatch, store, "researcher", campaign_id)
+    assert "12 sentences wait" in _said(test) and "as imported" in _said(test)
+    assert set(test.dataframe[0].value["Chosen by"]) == {"import"} and not test.button
+    turns.change_turns(store, admin, campaign_id, strategy="longest", random_share=0.25, retrain_every=50)
+    test = _open(monkeypatch, store, "researcher", campaign_id, "Next")
+    assert "ordered by longest, 25% by chance" in _said(test) and "after 30 more gold" in _said(test)
+    next(one for one in test.button if one.label == "Order the queue now").click().run()
+    assert not test.exception and "Turn 1 waits" in _said(test)
+    work(store, tmp_path / "home")
+    test = _open(monkeypatch, store, "expert", campaign_id)
+    assert set(test.dataframe[0].value["Chosen by"]) == {"longest", "chance"} and not test.button
+
+
+def test_queue_screen_lists_turns(monkeypatch: pytest.MonkeyPatch, store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    assert "No turn yet" in _said(_open(monkeypatch, store, "researcher", campaign_id, "Turns"))
+    turns.change_turns(store, admin, campaign_id, strategy="token_entropy")
+    turns.order_now(store, admin, campaign_id)
+    work(store, tmp_path / "home")
+    test = _open(monkeypatch, store, "expert", campaign_id, "Turns")
+    row = test.dataframe[0].value.iloc[0]
+    assert (row["State"], row["Ordered"], row["By"]) == ("done", 12, "a person")
+    assert "Left out for want of what they read" in _said(test)
+
+
+def test_queue_screen_changes_rules_for_researchers_alone(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    test = _open(monkeypatch, store, "researcher", campaign_id, "Rules")
+    test.selectbox(key="queue:strategy").set_value("own mixture").run()
+    test.text_input(key="queue:mixture").set_value("wisdom").run()
+    next(one for one in test.button if one.label == "Save the rules").click().run()
+    assert "Unknown acquisition function" in _said(test)
+    test.text_input(key="queue:mixture").set_value("2*longest + k_centre").run()
+    test.number_input(key=f"queue:every:{campaign_id}").set_value(15).run()
+    next(one for one in test.button if one.label == "Save the rules").click().run()
+    assert not test.exception
+    found = turns.turn_settings(store, admin, campaign_id)
+    assert (found.strategy, found.retrain_every, found.recipe) == ("2*longest + k_centre", 15, None)
+    test = _open(monkeypatch, store, "expert", campaign_id, "Rules")
+    assert "Researchers and admins change these" in _said(test) and not test.button

@@ -1,0 +1,105 @@
+"""`workbench turn`: by which strategy a queue is ordered, when a campaign retrains, and what each turn did."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from workbench.commands import common
+from workbench.commands.common import CampaignName
+from workbench.commands.recipe_options import GroupedCommand, takes_changes
+
+app = typer.Typer(help="Turns: order the queue, retrain by itself.", no_args_is_help=True)
+
+
+@takes_changes
+def rules(
+    changes: dict[str, Any],
+    campaign: CampaignName,
+    strategy: Annotated[
+        str | None,
+        typer.Option(help="Functions joined by + (see workbench turn functions); '' for none."),
+    ] = None,
+    random_share: Annotated[float | None, typer.Option(help="Share of the queue that chance fills, 0 to 1.")] = None,
+    retrain_every: Annotated[
+        int | None, typer.Option(help="After so many new gold sentences a run is queued; 0 never.")
+    ] = None,
+) -> None:
+    """Show a campaign's rules, changed by what is given; recipe options are those of its runs."""
+    from workbench import turns
+
+    store, actor = common.PLACE.store, common.PLACE.actor
+    campaign_id = common.find_campaign(campaign).id
+    now = turns.turn_settings(store, actor, campaign_id)
+    if changes or any(one is not None for one in (strategy, random_share, retrain_every)):
+        now = turns.change_turns(
+            store, actor, campaign_id,
+            strategy=now.strategy if strategy is None else strategy,
+            random_share=now.random_share if random_share is None else random_share,
+            retrain_every=now.retrain_every if retrain_every is None else retrain_every,
+            recipe={**(now.recipe or {}), **changes},
+        )  # fmt: skip
+    typer.echo(f"strategy       {now.strategy or 'none: the order of import'}")
+    typer.echo(f"random share   {now.random_share:g}")
+    typer.echo(f"retrain every  {now.retrain_every or 'never'}")
+    typer.echo(f"recipe         {dict(now.recipe) if now.recipe else 'the default'}")
+
+
+app.command(cls=GroupedCommand)(rules)
+
+
+@app.command()
+def order(
+    campaign: CampaignName,
+    wait: Annotated[bool, typer.Option("--wait", help="Order in this process, else queue it for a worker.")] = False,
+) -> int:
+    """Put the queue into the order of the campaign's strategy, with its best model."""
+    from workbench import turns
+    from workbench.jobs import worker_status
+    from workbench.worker import Worker
+
+    store, actor = common.PLACE.store, common.PLACE.actor
+    campaign_id = common.find_campaign(campaign).id
+    turn_id = turns.order_now(store, actor, campaign_id)
+    if not wait:
+        typer.echo(f"Turn {turn_id} is queued. {worker_status(store).sentence}")
+        return 0
+    Worker(store, common.PLACE.settings, job_ids=[turns.job_of_turn(store, actor, campaign_id, turn_id)]).run(once=True)
+    turns.tick(store)
+    found = next(one for one in turns.list_turns(store, actor, campaign_id) if one.id == turn_id)
+    typer.echo(f"Turn {turn_id} {found.state}: {found.ordered or 0} sentences ordered, {found.scored or 0} scored.")
+    for note in found.notes:
+        typer.echo(note)
+    return 0 if found.state == "done" else 2
+
+
+@app.command("list")
+def list_(campaign: CampaignName) -> None:
+    """List a campaign's turns, newest first."""
+    from workbench import turns
+
+    found = turns.list_turns(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
+    rows = [
+        (
+            str(one.id),
+            f"{one.created_at:%Y-%m-%d %H:%M}",
+            one.state,
+            str(one.gold),
+            str(one.run_id or "–"),
+            common.percent(one.run_f1),
+            str(one.ordered if one.ordered is not None else "–"),
+            one.strategy or "–",
+        )
+        for one in found
+    ]
+    common.table(rows, ("turn", "when", "state", "gold", "run", "F1", "ordered", "strategy"))
+
+
+@app.command()
+def functions() -> None:
+    """List the acquisition functions that strategies are made of."""
+    from workbench import turns
+
+    rows = [(one.id, "yes" if one.needs_model else "no", one.title, one.reference) for one in turns.functions()]
+    common.table(rows, ("function", "needs a model", "title", "source"))
