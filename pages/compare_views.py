@@ -8,6 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from crossner_core.domains import Domain
+from db.engine import Store
 from pages import shell
 from pages.components import comparison_charts
 from pages.components.html_report import HtmlReport, report_download
@@ -35,7 +36,7 @@ def compare_view(actor: Actor, campaign: CampaignView) -> None:
     if first.id == second.id:
         st.info("Choose two different runs.")
         return
-    found = comparing.compare(shell.store(), actor, first.id, second.id, split=split)
+    found = _compared(shell.store(), actor, (first.id, second.id), split, (first.finished_at, second.finished_at))
     domain = domain_of(campaign)
     report = HtmlReport(f"Run {second.id} against run {first.id}", [campaign.name])
     for run in (first, second):
@@ -45,6 +46,14 @@ def compare_view(actor: Actor, campaign: CampaignView) -> None:
     _recipes(found, report)
     _sentences(found, domain, report)
     report_download(lambda: report, name=f"compare-{first.id}-{second.id}")
+
+
+@st.cache_data(max_entries=32, show_spinner="Drawing sentences …")
+def _compared(
+    _store: Store, _actor: Actor, runs: tuple[int, int], split: str | None, when: tuple[object, object]
+) -> Comparison:
+    """Compare two runs that the person was shown just now; finished runs stay as they are, so once is enough."""
+    return comparing.compare(_store, _actor, *runs, split=split)
 
 
 def _choose(done: tuple[RunView, ...]) -> tuple[RunView, RunView, str | None]:

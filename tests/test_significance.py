@@ -9,7 +9,7 @@ import pytest
 
 from crossner_core.errors import BadInput
 from crossner_core.evaluation.scores import score_spans
-from crossner_core.evaluation.significance import difference_interval, f1, paired_test, sentence_counts
+from crossner_core.evaluation.significance import difference_intervals, f1, paired_test, sentence_counts
 from crossner_core.schema import Span
 
 A, B, C = Span(0, 2, "band"), Span(3, 4, "person"), Span(5, 6, "band")
@@ -58,7 +58,9 @@ def test_bootstrap_agrees_with_a_loop_over_resamples() -> None:
     assert (found.low, found.high) == (pytest.approx(low, abs=0.01), pytest.approx(high, abs=0.01))
     strays = np.abs(np.asarray(differences) - found.difference) >= abs(found.difference)
     assert found.bootstrap_p == pytest.approx(strays.mean(), abs=0.03)
-    assert difference_interval(one, two, np.random.default_rng(5)) == pytest.approx((low, high), abs=0.015)
+    here, back = difference_intervals([(one, two), (two, one)], np.random.default_rng(5))
+    assert here == pytest.approx((low, high), abs=0.015) and back == pytest.approx((-here[1], -here[0]))
+    assert difference_intervals([], np.random.default_rng(5)) == []
 
 
 def test_paired_test_of_a_system_with_itself_finds_nothing() -> None:

@@ -13,7 +13,7 @@ from crossner_core.evaluation.scores import score_spans
 from crossner_core.evaluation.significance import (
     FEWEST_SENTENCES,
     PairedTest,
-    difference_interval,
+    difference_intervals,
     paired_test,
     sentence_counts,
 )
@@ -173,14 +173,16 @@ def _rightness(item: LabelledSentence, said: Sequence[Span]) -> int:
 def _types(common: _Common, rng: np.random.Generator) -> list[TypeChange]:
     gold = [item.spans for item in common.items]
     one, two = (score_spans(gold, said, common.types).per_type for said in (common.first, common.second))
+    counts = {
+        name: (sentence_counts(gold, common.first, name), sentence_counts(gold, common.second, name))
+        for name in dict.fromkeys([*one, *two])
+    }
+    shown = {name: pair for name, pair in counts.items() if any(part[:, 1:].any() for part in pair)}
     rows = []
-    for name in dict.fromkeys([*one, *two]):
-        counts = [sentence_counts(gold, said, name) for said in (common.first, common.second)]
-        if not any(part[:, 1:].any() for part in counts):
-            continue
-        low, high = difference_interval(counts[0], counts[1], rng)
+    for name, (low, high) in zip(shown, difference_intervals(list(shown.values()), rng), strict=True):
         before, after = (part[name].f1 if name in part else 0.0 for part in (one, two))
-        rows.append(TypeChange(name, int(counts[0][:, 2].sum()), before, after, after - before, low, high))
+        support = int(shown[name][0][:, 2].sum())
+        rows.append(TypeChange(name, support, before, after, after - before, low, high))
     return rows
 
 

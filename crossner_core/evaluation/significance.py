@@ -81,13 +81,22 @@ def paired_test(first: Counts, second: Counts, rng: np.random.Generator, *, resa
     )
 
 
-def difference_interval(
-    first: Counts, second: Counts, rng: np.random.Generator, *, resamples: int = 2_000
-) -> tuple[float, float]:
-    """Return the 95 % interval of second minus first by paired bootstrap, where a test would say too much."""
-    _check(first, second, resamples)
-    low, high = np.percentile(_bootstrap(first, second, rng, resamples), [2.5, 97.5])
-    return float(low), float(high)
+def difference_intervals(
+    pairs: Sequence[tuple[Counts, Counts]], rng: np.random.Generator, *, resamples: int = 2_000
+) -> list[tuple[float, float]]:
+    """Return the 95 % interval of second minus first for each pair of counts on the same sentences, by bootstrap.
+
+    All pairs, such as the entity types, share the same resamples. It is for where a test would say too much.
+    """
+    for first, second in pairs:
+        _check(first, second, resamples)
+    if not pairs:
+        return []
+    stacked = np.hstack([part for pair in pairs for part in pair])  # (S, 6 · pairs)
+    sums = np.concatenate([weights @ stacked for weights in _weights(len(stacked), rng, resamples)])
+    scores = f1(sums.reshape(resamples, len(pairs), 2, 3))
+    low, high = np.percentile(scores[..., 1] - scores[..., 0], [2.5, 97.5], axis=0)
+    return list(zip(low.tolist(), high.tolist(), strict=True))
 
 
 def f1(counts: Counts) -> Counts:
@@ -99,13 +108,15 @@ def f1(counts: Counts) -> Counts:
 
 def _bootstrap(first: Counts, second: Counts, rng: np.random.Generator, resamples: int) -> Counts:
     """Return (R,) differences in F1 on resampled sentences, the same ones for both systems."""
-    count = len(first)
-    even = np.full(count, 1.0 / count)
-    found = []
-    for size in _blocks(resamples, count):
-        weights = rng.multinomial(count, even, size=size).astype(np.float64)  # (R, S)
-        found.append(f1(weights @ second) - f1(weights @ first))
+    found = [f1(weights @ second) - f1(weights @ first) for weights in _weights(len(first), rng, resamples)]
     return np.concatenate(found)
+
+
+def _weights(sentences: int, rng: np.random.Generator, resamples: int) -> Iterator[Counts]:
+    """Yield blocks (R, S) that say how often each sentence is drawn in each resample."""
+    even = np.full(sentences, 1.0 / sentences)
+    for size in _blocks(resamples, sentences):
+        yield rng.multinomial(sentences, even, size=size).astype(np.float64)
 
 
 def _permuted(first: Counts, second: Counts, rng: np.random.Generator, resamples: int) -> Counts:
