@@ -15,7 +15,7 @@ from tests.app_corpora import KNOWN, TEXTS, make_corpus
 from workbench import browsing, campaigns, sampling
 from workbench.actors import Actor
 from workbench.cli import main
-from workbench.near_duplicates import NearDuplicates
+from crossner_core.near_duplicates import NearDuplicates
 from workbench.sampling import SamplingPlan
 
 People = dict[str, Actor]

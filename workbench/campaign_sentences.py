@@ -16,6 +16,7 @@ from db.types import now
 from workbench.access import KEEPERS, enter, refuse_archived
 from workbench.actors import Actor, require
 from workbench.campaign_settings import domain_of
+from workbench.double_imports import note_again
 from workbench.views import ImportReport
 
 
@@ -29,8 +30,9 @@ def add_sentences(
 ) -> ImportReport:
     """Append sentences to the queue, whole or not at all; a `LabelledSentence` brings its gold with it.
 
-    Sentences the campaign has already (same text and tokens) are left out and counted as duplicates.
-    Raises BadInput, InvalidSpan or UnknownType that name the sentence. For researchers and admins.
+    Sentences the campaign has already (same text and tokens) are left out and counted as duplicates; where they bring
+    other gold than stands, the places go to the expert's second look. Raises BadInput, InvalidSpan or UnknownType that
+    name the sentence. For researchers and admins.
     """
     require(actor, *KEEPERS)
     rows = tuple(labelled)
@@ -56,7 +58,10 @@ def append(
         _check_import(row, types)
     fresh_rows = _without_known(session, campaign.id, rows)
     gold = _insert(session, campaign, fresh_rows, split=split, user_id=actor.id)
-    return ImportReport(added=len(fresh_rows), duplicates=len(rows) - len(fresh_rows), gold=gold)
+    added = {id(sentence) for sentence, _ in fresh_rows}
+    again = [row for row in rows if isinstance(row, LabelledSentence) and id(row.sentence) not in added]
+    doubts = note_again(session, campaign.id, again, split=split)
+    return ImportReport(added=len(fresh_rows), duplicates=len(rows) - len(fresh_rows), gold=gold, doubts=doubts)
 
 
 def _check_import(row: LabelledSentence | Sentence, types: Sequence[str]) -> None:

@@ -116,6 +116,8 @@ def import_files(
     note = suggest_new(store, actor, campaign_id, endpoint) if wants_suggestions and report.added > report.gold else ""
     formats = ", ".join(dict.fromkeys(one.format for one in parsed))
     problems = tuple(str(problem) for one in parsed for problem in one.problems)
+    if report.doubts:
+        note = f"{note} Duplicates had other gold at {report.doubts} places: see Second look.".strip()
     return ImportOutcome(report.added, report.duplicates, report.gold, formats, problems, note)
 
 

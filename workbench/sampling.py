@@ -25,8 +25,8 @@ from workbench.preannotating import suggestion_values
 from workbench.values import sentence_of
 
 if TYPE_CHECKING:
+    from crossner_core.near_duplicates import NearDuplicates
     from crossner_core.wikipedia.corpus import Corpus, CorpusSentence
-    from workbench.near_duplicates import NearDuplicates
 
 INTO: tuple[str, ...] = SPLITS
 """Where sampled sentences can go."""
@@ -193,7 +193,7 @@ def _draw(
     most_tries: int = _RESERVE,
 ) -> tuple[list[CorpusSentence], SamplingReport]:
     """Draw in an order that the seed decides; whoever repeats another makes room for the next."""
-    from workbench.near_duplicates import NearDuplicates
+    from crossner_core.near_duplicates import NearDuplicates
 
     near = NearDuplicates(plan.threshold)
     for sentence in known:

@@ -69,11 +69,15 @@ class CampaignView:
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What became of an import: sentences added, duplicates left out, and how many of the added came with gold."""
+    """What became of an import: sentences added, duplicates left out, and how many of the added came with gold.
+
+    `doubts` are places where a duplicate brought other gold than stands; they wait under Second look.
+    """
 
     added: int
     duplicates: int
     gold: int
+    doubts: int = 0
 
 
 @dataclass(frozen=True, slots=True)

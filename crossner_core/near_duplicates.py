@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from datasketch import MinHash, MinHashLSH
 
@@ -40,6 +40,21 @@ class NearDuplicates:
         self._search.insert(len(self._kept), sketch)
         self._kept[len(self._kept)] = shingles
         return True
+
+
+def alike_pairs(sentences: Sequence[Sentence], threshold: float) -> Iterator[tuple[int, int, float]]:
+    """Yield the pairs of indices, the lower first, whose Jaccard index reaches the threshold, with that index."""
+    search = MinHashLSH(min(threshold, 1.0) - _SLACK, _PERMUTATIONS, weights=(_FALSE, _MISSES))
+    kept: list[frozenset[tuple[str, ...]]] = []
+    for at, sentence in enumerate(sentences):
+        shingles = _shingles(sentence.words)
+        sketch = _sketch(shingles)
+        for before in sorted(search.query(sketch)):
+            alike = _jaccard(shingles, kept[before])
+            if alike >= threshold:
+                yield before, at, alike
+        search.insert(at, sketch)
+        kept.append(shingles)
 
 
 def _shingles(words: Sequence[str]) -> frozenset[tuple[str, ...]]:

@@ -1,0 +1,38 @@
+"""What a second look at gold can be told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from crossner_core.options.base import checked, option
+
+JUDGES = ("probe", "tagger")
+_TAGGER = {"judge": ("tagger",)}
+
+
+@dataclass(frozen=True)
+class SecondLookOptions:
+    """Who judges the gold and how long they learn, how much of it is doubted, and how alike sentences must be."""
+
+    judge: str = option(
+        "probe",
+        "Who judges: probe, a linear classifier on the encoder as it is (quick); tagger, trained anew on each fold.",
+        choices=JUDGES,
+    )
+    encoder: str = option("minilm", "Encoder of the judges: minilm (bundled), a local folder, or a hub name.")
+    folds: int = option(5, "Parts of the gold: each is judged by a model that learnt from the others.", min=2, max=50)
+    repeats: int = option(2, "Times the gold is cut anew; the judges' opinions are averaged.", min=1, max=10)
+    share: float = option(
+        0.15, "Share of all entities, found and missing, that come up as likely label errors.", min=0.01, max=1.0
+    )
+    epochs: int = option(12, "Passes over the other folds.", min=1, max=1000, only=_TAGGER)
+    learning_rate: float = option(2e-4, "Peak learning rate of the encoder.", min=1e-7, max=1e-2, only=_TAGGER)
+    alike: float = option(
+        0.8, "Two sentences nearly say the same from this share of common three-word pieces on.", min=0.3, max=1.0
+    )
+    seed: int = option(555, "Seed of the cuts and of the judges.", min=0, max=2**31 - 1, group="machine")
+    device: str = option("auto", "Where to compute.", choices=("auto", "cpu", "cuda"), group="machine")
+
+    def __post_init__(self) -> None:
+        for name, value in checked(self):
+            object.__setattr__(self, name, value)

@@ -1,0 +1,120 @@
+"""What every check says: a place in the gold, what stands there, what might, how likely, and why; and the checks."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from crossner_core.errors import BadInput, InvalidConfig
+from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.schema import LabelledSentence, Sentence, Span
+
+if TYPE_CHECKING:
+    from crossner_core.encoders import Encoder
+
+# What can be wrong at a place. `conflict`: a near-duplicate has it otherwise; `leak`: another split has the sentence.
+KINDS = ("type", "boundary", "boundary+type", "missing", "extra", "conflict", "leak")
+
+
+@dataclass(frozen=True)
+class Gold:
+    """The sentences to look at, each with its split, and the domain's types in order."""
+
+    items: tuple[LabelledSentence, ...]
+    splits: tuple[str, ...]
+    types: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if not self.items:
+            raise BadInput("There is no gold yet, so nothing to look at again; adjudicate some sentences first.")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """A doubt about tokens `[start, end)` of item `item`: there are `there`, all spans that touch them.
+
+    `score` in [0, 1] ranks the findings of one check. `proposed` is what would stand there instead; the same as
+    `there` where nothing is proposed. `other` is the item it is compared with, which has `other_there` at that place.
+    """
+
+    item: int
+    kind: str
+    start: int
+    end: int
+    there: tuple[Span, ...]
+    proposed: tuple[Span, ...]
+    score: float
+    why: str
+    other: int | None = None
+    other_there: tuple[Span, ...] = ()
+
+
+@dataclass(frozen=True)
+class Desk:
+    """Where a check works: an encoder loaded already, whom to ask whether to stop, whom to tell how far it is."""
+
+    encoder: Encoder | None = None
+    should_stop: Callable[[], bool] = lambda: False
+    report: Callable[[float], None] = field(default=lambda share: None)
+
+
+Find = Callable[[Gold, SecondLookOptions, Desk], "list[Finding] | None"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """A check by its id; `line` says in a sentence what it finds; `find` gives None when it was stopped."""
+
+    id: str
+    title: str
+    line: str
+    find: Find
+
+
+_REGISTERED: dict[str, Check] = {}
+
+
+def register(id: str, title: str, line: str) -> Callable[[Find], Find]:
+    """Register a function as the check of the file's name."""
+
+    def keep(find: Find) -> Find:
+        if id not in check_ids():
+            raise InvalidConfig(f"The check {id!r} must live in a file of that name in second_look/checks.")
+        _REGISTERED[id] = Check(id, title, line, find)
+        return find
+
+    return keep
+
+
+def check_ids() -> tuple[str, ...]:
+    """Return the ids of all checks, sorted."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent / "checks")])))
+
+
+def check(id: str) -> Check:
+    """Return a check; raise InvalidConfig naming the known ones."""
+    if id not in check_ids():
+        raise InvalidConfig(f"There is no check {id!r}; checks are {', '.join(check_ids())}.")
+    importlib.import_module(f"crossner_core.second_look.checks.{id}")
+    if id not in _REGISTERED:
+        raise InvalidConfig(f"crossner_core/second_look/checks/{id}.py registers no check {id!r}.")
+    return _REGISTERED[id]
+
+
+def ranked(findings: Iterable[Finding]) -> list[Finding]:
+    """Return findings, the most doubtful first; the order is the same every time."""
+    return sorted(findings, key=lambda one: (-one.score, one.item, one.start, one.end, one.other or 0))
+
+
+def touching(spans: Iterable[Span], start: int, end: int) -> tuple[Span, ...]:
+    """Return the spans that share a token with `[start, end)`, in order."""
+    return tuple(sorted(span for span in spans if span.start < end and start < span.end))
+
+
+def in_words(sentence: Sentence, spans: Sequence[Span]) -> str:
+    """Return spans as a person reads them: surface (type)."""
+    return ", ".join(f"{sentence.surface(span.start, span.end)} ({span.type})" for span in spans) or "no entity"

@@ -1,0 +1,1 @@
+"""The checks: a file each, whose name is its id."""

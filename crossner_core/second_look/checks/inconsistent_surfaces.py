@@ -1,0 +1,38 @@
+"""The same words as one type here and as another there."""
+
+from __future__ import annotations
+
+from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.schema import Span
+from crossner_core.second_look.base import Desk, Finding, Gold, ranked, register
+from crossner_core.second_look.surfaces import Surfaces
+
+
+@register(
+    "inconsistent_surfaces",
+    "Inconsistent types",
+    "The same words have another type elsewhere in the gold, at least as often as this one.",
+)
+def find(gold: Gold, options: SecondLookOptions, desk: Desk) -> list[Finding]:
+    """Doubt each entity whose words have another type at least as often; the score is that type's share, shrunk.
+
+    Shrunk by one imagined entity, so that five against one is more doubtful than one against one.
+    """
+    surfaces = Surfaces(gold.items)
+    found = []
+    for number, item in enumerate(gold.items):
+        for span in item.spans:
+            key = item.sentence.words[span.start : span.end]
+            rival = surfaces.rival(key, span.type)
+            if rival is None:
+                continue
+            name, count = rival
+            counts = surfaces.types(key)
+            own = counts[span.type]
+            why = (
+                f"“{item.sentence.surface(span.start, span.end)}” is {name} {count} ×, {span.type} {own} × in the gold."
+            )
+            proposed = (Span(span.start, span.end, name),)
+            score = count / (counts.total() + 1)
+            found.append(Finding(number, "type", span.start, span.end, (span,), proposed, score, why))
+    return ranked(found)

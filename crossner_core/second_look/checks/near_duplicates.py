@@ -1,0 +1,100 @@
+"""Sentences that nearly say the same: labelled otherwise, or on both sides of a split."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from difflib import SequenceMatcher
+
+from crossner_core.near_duplicates import alike_pairs
+from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.schema import LabelledSentence, Span
+from crossner_core.second_look.base import Desk, Finding, Gold, in_words, ranked, register, touching
+
+# A conflict is worth more of the expert's time than a mere repetition across splits.
+_LEAK = 0.5
+
+
+@register(
+    "near_duplicates",
+    "Near-duplicates",
+    "A sentence that nearly says the same is labelled otherwise, or lies in another split.",
+)
+def find(gold: Gold, options: SecondLookOptions, desk: Desk) -> list[Finding]:
+    """Doubt both sides of each conflict between near-duplicates, and name those that agree across splits.
+
+    The score is the sentences' likeness, halved where they agree. Only words that both have are compared.
+    """
+    found = []
+    for one, other, alike in alike_pairs([item.sentence for item in gold.items], options.alike):
+        conflicts = [
+            *_conflicts(gold, one, other, alike),
+            *_conflicts(gold, other, one, alike),
+        ]
+        found += conflicts or list(_leak(gold, one, other, alike))
+    return ranked(found)
+
+
+def _conflicts(gold: Gold, one: int, other: int, alike: float) -> Iterator[Finding]:
+    """Yield the places of `one` that `other` has otherwise."""
+    mine, theirs = gold.items[one], gold.items[other]
+    for start, end, there, proposed in differences(mine, theirs):
+        where = f"a sentence of {gold.splits[other]} that says {'the same' if alike == 1 else 'nearly the same'}"
+        why = f"In {where} it is {in_words(mine.sentence, proposed)}."
+        yield Finding(one, "conflict", start, end, there, proposed, alike, why, other, tuple(sorted(theirs.spans)))
+
+
+def differences(
+    mine: LabelledSentence, theirs: LabelledSentence
+) -> Iterator[tuple[int, int, tuple[Span, ...], tuple[Span, ...]]]:
+    """Yield the places `[start, end)` of my words that they label otherwise: my spans there, and theirs moved here."""
+    places = _same_words(mine, theirs)
+    moved = {back for span in theirs.spans if (back := _moved(span, places)) is not None}
+    seen = set(places.values())
+    own = {span for span in mine.spans if set(range(span.start, span.end)) <= seen}
+    for start, end in _clusters(own ^ moved, own | moved):
+        yield start, end, touching(mine.spans, start, end), touching(moved, start, end)
+
+
+def _leak(gold: Gold, one: int, other: int, alike: float) -> Iterator[Finding]:
+    if gold.splits[one] == gold.splits[other]:
+        return
+    item = gold.items[one]
+    why = f"It stands in {gold.splits[one]}, and {'again' if alike == 1 else 'nearly again'} in {gold.splits[other]}."
+    there = tuple(sorted(item.spans))
+    yield Finding(one, "leak", 0, len(item.sentence.tokens), there, there, alike * _LEAK, why, other,
+                  tuple(sorted(gold.items[other].spans)))  # fmt: skip
+
+
+def _same_words(mine: LabelledSentence, theirs: LabelledSentence) -> dict[int, int]:
+    """Return their token → my token, for the words that both have in order, whatever the case."""
+    left, right = ([word.lower() for word in item.sentence.words] for item in (theirs, mine))
+    blocks = SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()
+    return {block.a + at: block.b + at for block in blocks for at in range(block.size)}
+
+
+def _moved(span: Span, places: dict[int, int]) -> Span | None:
+    """Return their span over my tokens; None where I lack a word of it, or have others between."""
+    found = [places.get(token) for token in range(span.start, span.end)]
+    first = found[0]
+    if first is None or found != list(range(first, first + len(found))):
+        return None
+    return Span(first, first + len(found), span.type)
+
+
+def _clusters(differing: Iterable[Span], all_spans: Iterable[Span]) -> Iterator[tuple[int, int]]:
+    """Yield the places of differing spans, each widened to whole spans; places that touch are one."""
+    reach: list[tuple[int, int]] = []
+    for span in sorted(differing):
+        start, end = span.start, span.end
+        while (wide := _widened(start, end, all_spans)) != (start, end):
+            start, end = wide
+        if reach and start < reach[-1][1]:
+            reach[-1] = (min(reach[-1][0], start), max(reach[-1][1], end))
+        else:
+            reach.append((start, end))
+    yield from reach
+
+
+def _widened(start: int, end: int, spans: Iterable[Span]) -> tuple[int, int]:
+    near = touching(spans, start, end)
+    return min([start, *(span.start for span in near)]), max([end, *(span.end for span in near)])

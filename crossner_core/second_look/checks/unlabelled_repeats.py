@@ -1,0 +1,39 @@
+"""Words that are an entity elsewhere, and nothing here."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.schema import Span
+from crossner_core.second_look.base import Desk, Finding, Gold, ranked, register
+from crossner_core.second_look.surfaces import Key, Surfaces
+
+
+@register(
+    "unlabelled_repeats",
+    "Unlabelled repeats",
+    "Words that are an entity elsewhere in the gold stand here without one.",
+)
+def find(gold: Gold, options: SecondLookOptions, desk: Desk) -> list[Finding]:
+    """Doubt each unlabelled place of a labelled surface; the score is the share of its places that are labelled.
+
+    The share is shrunk by one imagined unlabelled place. Words are compared as written, case included.
+    """
+    surfaces = Surfaces(gold.items)
+    places = [
+        (number, start, end, item.sentence.words[start:end])
+        for number, item in enumerate(gold.items)
+        for start, end in surfaces.unlabelled(item.sentence.words, item.spans)
+    ]
+    bare: Counter[Key] = Counter(key for _, _, _, key in places)
+    found = []
+    for number, start, end, key in places:
+        name = surfaces.usual(key)
+        assert name is not None, "only labelled surfaces are looked for"
+        labelled = surfaces.types(key).total()
+        words = gold.items[number].sentence.surface(start, end)
+        why = f"“{words}” is an entity at {labelled} of {labelled + bare[key]} places, mostly {name}; not here."
+        score = labelled / (labelled + bare[key] + 1)
+        found.append(Finding(number, "missing", start, end, (), (Span(start, end, name),), score, why))
+    return ranked(found)

@@ -1,0 +1,67 @@
+"""What models say about each token of sentences they did not learn from: k folds, one short learning each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossner_core.errors import BadInput
+from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.schema import LabelledSentence
+from crossner_core.second_look.base import Desk
+
+Floats = NDArray[np.float64]
+
+
+class Judge(Protocol):
+    """Learns from some items and says of others how likely each tag is."""
+
+    def judge(self, learnt: Sequence[int], held: Sequence[int], number: int) -> list[Floats] | None:
+        """Return for each held item (tokens, 1 + 2 · types) probabilities; None when stopped."""
+
+
+def folds_of(count: int, folds: int, rng: np.random.Generator) -> list[list[int]]:
+    """Cut the numbers 0 … count − 1 at random into folds whose sizes differ by one at most."""
+    if count < folds:
+        raise BadInput(
+            f"There are {count} gold sentences, fewer than the {folds} folds they are to be cut into. Adjudicate more, "
+            f"or look again with fewer folds (2 or more)."
+        )
+    return [sorted(part.tolist()) for part in np.array_split(rng.permutation(count), folds)]
+
+
+def out_of_sample(
+    items: Sequence[LabelledSentence], types: Sequence[str], options: SecondLookOptions, desk: Desk
+) -> list[Floats] | None:
+    """Return each sentence's tag probabilities (tokens, 1 + 2 · types), by models that never saw it.
+
+    Tags are in the order of `head_tags(types)`; with repeats they are means over all cuts. None when stopped. Raises
+    BadInput where there are fewer sentences than folds.
+    """
+    rng = np.random.default_rng(options.seed)
+    cuts = [part for _ in range(options.repeats) for part in folds_of(len(items), options.folds, rng)]
+    judge = _judge(items, types, options, desk)
+    summed: list[Floats] = [np.zeros((len(item.sentence.tokens), 1 + 2 * len(types))) for item in items]
+    for number, held in enumerate(cuts):
+        out = set(held)
+        learnt = [at for at in range(len(items)) if at not in out]
+        said = None if desk.should_stop() else judge.judge(learnt, held, number)
+        if said is None:
+            return None
+        for at, shares in zip(held, said, strict=True):
+            summed[at] += shares
+        desk.report((number + 1) / len(cuts))
+    return [one / options.repeats for one in summed]
+
+
+def _judge(items: Sequence[LabelledSentence], types: Sequence[str], options: SecondLookOptions, desk: Desk) -> Judge:
+    if options.judge == "tagger":
+        from crossner_core.second_look.judging_tagger import TaggerJudge
+
+        return TaggerJudge(items, types, options, desk)
+    from crossner_core.second_look.judging_probe import ProbeJudge
+
+    return ProbeJudge(items, types, options, desk)

@@ -1,0 +1,116 @@
+"""What out-of-sample tag probabilities say about each entity of the gold, and about each one it may lack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crossner_core.schema import LabelledSentence, Span
+from crossner_core.tags import spans_from_tags
+
+Floats = NDArray[np.float64]
+_LEAST = 1e-4
+# From this chance of belonging to some entity on, a token without one is worth a question.
+ENTITY_CHANCE = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A gold entity (`given`), or a place where gold has none and models see one; `proposed` is what they would have.
+
+    `signals` are doubts as −log probabilities and shares, by name; larger is more doubtful.
+    """
+
+    item: int
+    given: Span | None
+    proposed: Span | None
+    signals: dict[str, float]
+
+
+class TagShares:
+    """One sentence's probabilities, by what is asked of them: entity or not, its type, where it begins."""
+
+    def __init__(self, shares: Floats, types: Sequence[str]) -> None:
+        self.types, self.shares = tuple(types), shares
+        self.begin, self.inside = shares[:, 1::2], shares[:, 2::2]  # (L, T) each
+        self.entity = 1.0 - shares[:, 0]  # (L,)
+        self.typed = self.begin + self.inside  # (L, T)
+
+    def type_shares(self, start: int, end: int) -> Floats:
+        """Return how likely each type is, given that these tokens are an entity (T,): the geometric mean over them."""
+        given = self.typed[start:end] / np.maximum(self.entity[start:end, None], _LEAST)
+        means = np.exp(np.log(np.maximum(given, _LEAST)).mean(0))
+        return means / means.sum()
+
+    def spans(self) -> tuple[Span, ...]:
+        """Return the entities of the most likely tags that IOB2 allows."""
+        import torch
+
+        from crossner_core.models.heads import head_tags
+        from crossner_core.models.viterbi import iob2_transitions, viterbi
+
+        tags = head_tags(self.types)
+        scores = torch.from_numpy(np.log(np.maximum(self.shares, _LEAST))).float().unsqueeze(0)  # (1, L, K)
+        path = viterbi(scores, torch.ones(scores.shape[:2], dtype=torch.bool), *iob2_transitions(tags))
+        return spans_from_tags([tags[at] for at in path[0].tolist()])
+
+    def goes_on(self, token: int) -> float:
+        """Return how likely the token goes on with the entity before it; 0 outside the sentence."""
+        return float(self.inside[token].sum()) if 0 <= token < len(self.entity) else 0.0
+
+
+def negative_log(value: float) -> float:
+    """Return −log of a probability, kept finite."""
+    return float(-np.log(max(value, _LEAST)))
+
+
+def places_of(number: int, item: LabelledSentence, shares: Floats, types: Sequence[str]) -> Iterator[Place]:
+    """Yield a place for each gold entity, then one for each run of tokens that models take for an entity gold lacks."""
+    found = TagShares(shares, types)
+    for span in item.spans:
+        yield _entity(number, item, span, found)
+    covered = {token for span in item.spans for token in range(span.start, span.end)}
+    yield from _missing(number, found, covered)
+
+
+def _entity(number: int, item: LabelledSentence, span: Span, found: TagShares) -> Place:
+    start, end = span.start, span.end
+    inside = found.entity[start:end]
+    outside = [found.entity[token] for token in (start - 1, end) if _is_free(item, token)]
+    signals = {
+        "type": negative_log(float(found.type_shares(start, end)[found.types.index(span.type)])),
+        "outside": negative_log(float(inside.max())),
+        "edge": negative_log(float(min(inside[0], inside[-1]))),
+        "left": negative_log(1.0 - found.goes_on(start)),
+        "right": negative_log(1.0 - found.goes_on(end)),
+        "beside": negative_log(1.0 - max(outside, default=0.0)),
+    }
+    return Place(number, span, None, signals)
+
+
+def _is_free(item: LabelledSentence, token: int) -> bool:
+    """Say whether a token exists and no entity covers it."""
+    return 0 <= token < len(item.sentence.tokens) and all(not s.start <= token < s.end for s in item.spans)
+
+
+def _missing(number: int, found: TagShares, covered: set[int]) -> Iterator[Place]:
+    token, length = 0, len(found.entity)
+    while token < length:
+        if token in covered or found.entity[token] < ENTITY_CHANCE:
+            token += 1
+            continue
+        end = token + 1
+        while end < length and end not in covered and found.entity[end] >= ENTITY_CHANCE and _continues(found, end):
+            end += 1
+        typed = found.type_shares(token, end)
+        proposed = Span(token, end, found.types[int(typed.argmax())])
+        signals = {"chance": negative_log(1.0 - float(found.entity[token:end].max()))}
+        yield Place(number, None, proposed, signals)
+        token = end
+
+
+def _continues(found: TagShares, token: int) -> bool:
+    return bool(found.inside[token].sum() >= found.begin[token].sum())

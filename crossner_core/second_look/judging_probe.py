@@ -1,0 +1,99 @@
+"""Judge by a linear classifier on the encoder as it is: each sentence is encoded once, so a look costs seconds."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from sklearn.decomposition import PCA
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from crossner_core.encoders import Encoder, load_encoder
+from crossner_core.models.heads import head_tags
+from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.schema import LabelledSentence, Sentence
+from crossner_core.second_look.base import Desk
+from crossner_core.second_look.cross_validation import Floats
+from crossner_core.tags import tags_from_spans
+from crossner_core.training.batches import collate, encode, ordered_batches
+from crossner_core.training.precision import pick_device
+
+_LAYERS = 4  # the last ones: the topmost alone has forgotten much of the single word
+_WINDOW = 256
+_DIMENSIONS = 256
+_STRENGTH = 0.003  # scikit-learn's C; small, as a few thousand tokens face hundreds of dimensions
+_CASE_WEIGHT = 3.0  # an uncased encoder cannot tell a name by its capital; this makes up for it
+_ROUNDS = 60
+
+
+class ProbeJudge:
+    """Logistic regression on frozen token vectors of all the sentences, which are computed once."""
+
+    def __init__(
+        self, items: Sequence[LabelledSentence], types: Sequence[str], options: SecondLookOptions, desk: Desk
+    ) -> None:
+        tags = head_tags(types)
+        index = {tag: at for at, tag in enumerate(tags)}
+        self.count, self.seed = len(tags), options.seed
+        encoder = desk.encoder or load_encoder(options.encoder)
+        self.vectors = token_vectors([item.sentence for item in items], encoder, options.device)
+        self.tags = [
+            np.array([index[tag] for tag in tags_from_spans(item.spans, len(item.sentence.tokens))], dtype=np.int64)
+            for item in items
+        ]
+
+    def judge(self, learnt: Sequence[int], held: Sequence[int], number: int) -> list[Floats]:
+        """Learn from the learnt items; return what the classifier says of the held ones."""
+        vectors, tags = np.vstack([self.vectors[at] for at in learnt]), np.concatenate([self.tags[at] for at in learnt])
+        known = np.unique(tags)
+        probe = self._learn(vectors, tags) if len(known) > 1 else None
+        said: list[Floats] = []
+        for at in held:
+            shares = np.zeros((len(self.vectors[at]), self.count))
+            shares[:, known] = probe.predict_proba(self.vectors[at]) if probe is not None else 1.0
+            said.append(shares)
+        return said
+
+    def _learn(self, vectors: np.ndarray, tags: np.ndarray) -> Pipeline:
+        dimensions = min(_DIMENSIONS, *vectors.shape)
+        probe = make_pipeline(
+            StandardScaler(),
+            PCA(dimensions, svd_solver="randomized" if dimensions == _DIMENSIONS else "full", random_state=self.seed),
+            LogisticRegression(C=_STRENGTH, max_iter=_ROUNDS),
+        )
+        with warnings.catch_warnings():
+            # Stopped early is good enough to rank by, and keeps the cost known.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return probe.fit(vectors, tags)
+
+
+def token_vectors(sentences: Sequence[Sentence], encoder: Encoder, device: str) -> list[np.ndarray]:
+    """Return each sentence's vectors (tokens, layers · hidden + 5): first subwords, and how the word is written."""
+    where = pick_device(device)
+    model = encoder.model.to(where).eval()
+    windows = encode(sentences, encoder.tokenizer, min(_WINDOW, encoder.max_length))
+    layers = min(_LAYERS, model.config.num_hidden_layers)
+    found = [np.zeros((len(one.tokens), layers * encoder.hidden_size + 5), dtype=np.float32) for one in sentences]
+    with torch.inference_mode():
+        for indices in ordered_batches([len(window.input_ids) for window in windows], 16):
+            batch = collate([windows[at] for at in indices], encoder.tokenizer.pad_token_id).to(where)
+            states = model(
+                input_ids=batch.input_ids, attention_mask=batch.attention_mask, output_hidden_states=True
+            ).hidden_states
+            hidden = torch.cat(states[-layers:], -1).float().cpu().numpy()  # (B, L, layers · H)
+            for row, at in enumerate(indices):
+                window = windows[at]
+                found[window.sentence][window.start : window.end, :-5] = hidden[row, list(window.positions)]
+    for vectors, sentence in zip(found, sentences, strict=True):
+        vectors[:, -5:] = _CASE_WEIGHT * np.array([_writing(word, at) for at, word in enumerate(sentence.words)])
+    return found
+
+
+def _writing(word: str, at: int) -> tuple[float, ...]:
+    marks = (word[0].isupper(), word.isupper(), word.isdigit(), not word.isalnum(), at == 0)
+    return tuple(float(mark) for mark in marks)

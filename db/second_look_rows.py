@@ -1,0 +1,85 @@
+"""Rows of a second look: open findings come and go with each look, decided ones stay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from db.engine import Session
+from db.second_look_tables import FindingRow
+from db.tables import SentenceRow, User
+from db.types import now
+
+
+def replace_open(
+    session: Session, *, campaign_id: int, found_by: str, rows: Iterable[Mapping[str, Any]]
+) -> tuple[int, int]:
+    """Put a check's new findings in place of its open ones; return how many stand, and how many were decided before.
+
+    One is left out if a decided one of the same check touches its tokens and was about the same gold.
+    """
+    session.execute(
+        sa.delete(FindingRow).where(
+            FindingRow.campaign_id == campaign_id, FindingRow.found_by == found_by, FindingRow.state == "open"
+        )
+    )
+    return add(session, campaign_id=campaign_id, found_by=found_by, rows=rows)
+
+
+def add(session: Session, *, campaign_id: int, found_by: str, rows: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
+    """Add findings that are not there and were not decided before; return how many were added and left out."""
+    known: dict[tuple[int, int | None], list[FindingRow]] = {}
+    for row in of_check(session, campaign_id=campaign_id, found_by=found_by):
+        known.setdefault((row.sentence_id, row.other_id), []).append(row)
+    values, left_out = [], 0
+    for new in rows:
+        same_place = known.get((new["sentence_id"], new["other_id"]), [])
+        if any(_same(row, new) for row in same_place):
+            left_out += 1
+        else:
+            values.append({**new, "campaign_id": campaign_id, "found_by": found_by})
+    if values:
+        session.execute(sa.insert(FindingRow), values)
+    return len(values), left_out
+
+
+def of_check(session: Session, *, campaign_id: int, found_by: str, state: str | None = None) -> list[FindingRow]:
+    """Return a check's findings, the most doubtful first."""
+    query = sa.select(FindingRow).where(FindingRow.campaign_id == campaign_id, FindingRow.found_by == found_by)
+    if state is not None:
+        query = query.where(FindingRow.state == state)
+    return list(session.scalars(query.order_by(FindingRow.score.desc(), FindingRow.id)))
+
+
+def find(session: Session, finding_id: int) -> FindingRow | None:
+    """Return a finding, locked until the transaction ends where the database locks rows."""
+    return session.get(FindingRow, finding_id, with_for_update=True)
+
+
+def decide(row: FindingRow, *, state: str, user_id: int) -> None:
+    """Write down what was decided, by whom, now."""
+    row.state, row.decided_by, row.decided_at = state, user_id, now()
+
+
+def decided(session: Session, campaign_id: int) -> list[tuple[FindingRow, User]]:
+    """Return the decided findings with who decided, the newest first."""
+    query = (
+        sa.select(FindingRow, User)
+        .join(User, User.id == FindingRow.decided_by)
+        .where(FindingRow.campaign_id == campaign_id, FindingRow.state != "open")
+        .order_by(FindingRow.decided_at.desc(), FindingRow.id.desc())
+    )
+    return [(row, user) for row, user in session.execute(query)]
+
+
+def sentences(session: Session, sentence_ids: Sequence[int]) -> list[SentenceRow]:
+    """Return sentences by id."""
+    return list(session.scalars(sa.select(SentenceRow).where(SentenceRow.id.in_(set(sentence_ids)))))
+
+
+def _same(row: FindingRow, new: Mapping[str, Any]) -> bool:
+    """Say whether both are about the same gold at tokens that touch, compared with the same other gold."""
+    touch = row.start < new["end"] and new["start"] < row.end
+    return touch and row.there == new["there"] and row.other_there == new["other_there"]

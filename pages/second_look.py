@@ -1,0 +1,23 @@
+"""Second look: where may the gold be wrong?"""
+
+from __future__ import annotations
+
+from pages import second_look_views, shell
+
+_HELP = """
+Checks go through all gold and name places they doubt, the most doubtful first. One at a time, you decide:
+
+- **Keep** (`1`): the gold is right. The same doubt does not come back while this gold stands.
+- **Change** (`2`): what is proposed becomes gold, as if you had adjudicated it so. The version before is kept.
+- **Reopen** (`3`): neither is right. The sentence goes back to you under Adjudicate, and is no gold until then.
+- **Later** (`4`): go on without deciding; it comes again at the end.
+
+Every decision is kept with who and when. Snapshots stay as they were: freeze anew for what you changed. *Likely label
+errors* asks models that did not learn from the sentence; they are often wrong themselves, so read the sentence.
+"""
+
+actor = shell.signed_in("expert")
+campaign = shell.page(actor, "Second look", "Where may the gold be wrong? Decide doubt by doubt.", help=_HELP)
+if campaign:
+    with shell.shown_errors():
+        second_look_views.second_look_view(actor, campaign)

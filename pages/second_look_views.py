@@ -1,0 +1,198 @@
+"""The parts of Second look: the queues, one doubt with its decisions, starting a look, what was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+import pandas as pd
+import streamlit as st
+
+from crossner_core.domains import Domain, parse_domain
+from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.schema import Link, Sentence, Span
+from pages import shell
+from pages.components.marked_text import as_text, marked_sentence, type_chip
+from pages.recipe_form import option_inputs
+from workbench import jobs, second_look
+from workbench.actors import Actor
+from workbench.second_look import FindingView, QueueView
+from workbench.views import CampaignView
+
+_SKIPPED = "second-look-later"
+_ASKED = ("judge", "encoder", "folds", "repeats", "epochs", "learning_rate", "share", "alike")
+_KINDS = {
+    "type": "another type",
+    "boundary": "other boundaries",
+    "boundary+type": "other boundaries and type",
+    "missing": "missing entity",
+    "extra": "no entity",
+    "conflict": "labelled otherwise elsewhere",
+    "leak": "repeated across splits",
+}
+_STATES = {"kept": "kept", "changed": "changed", "reopened": "reopened"}
+_SIDE = "display:grid;grid-template-columns:5.5em 1fr;gap:.2em .8em;margin:.4em 0;line-height:1.9"
+
+
+def second_look_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw what is under way, the queues, and the doubt at the head of the one chosen."""
+    if not campaign.gold:
+        st.info("There is no gold yet. Adjudicate some sentences first.")
+        return
+    _under_way(actor, campaign)
+    found = second_look.queues(shell.store(), actor, campaign.id)
+    if any(one.open or one.decided for one in found):
+        _work_off(actor, campaign, found)
+    _start(actor, campaign, first=not any(one.open or one.decided for one in found))
+    _decided(actor, campaign)
+
+
+def _work_off(actor: Actor, campaign: CampaignView, found: Sequence[QueueView]) -> None:
+    names = {one.id: one for one in found}
+    first = next((one.id for one in found if one.open), found[0].id)
+    chosen = st.segmented_control(
+        "Queue",
+        list(names),
+        default=first,
+        format_func=lambda id: f"{names[id].title} · {names[id].open}",
+        label_visibility="collapsed",
+        key=f"second-look-queue-{campaign.id}",
+    )
+    queue = names[chosen or first]
+    st.caption(as_text(queue.line))
+    waiting = second_look.findings(shell.store(), actor, campaign.id, queue.id)
+    whole = len(waiting) + queue.decided
+    if whole:
+        st.progress(queue.decided / whole, text=f"{queue.decided} of {whole} decided")
+    if not waiting:
+        st.info("Nothing is waiting here." if queue.decided else "This check doubts nothing.")
+        return
+    one = _next(waiting)
+    _shown(one, parse_domain(campaign.domain_toml, origin=campaign.name))
+    _decisions(actor, one)
+
+
+def _next(waiting: Sequence[FindingView]) -> FindingView:
+    """Return the most doubtful that was not put off; when all were, they begin again."""
+    later: set[int] = st.session_state.setdefault(_SKIPPED, set())
+    left = [one for one in waiting if one.id not in later]
+    if not left:
+        later.difference_update(one.id for one in waiting)
+    return (left or list(waiting))[0]
+
+
+def _shown(one: FindingView, domain: Domain) -> None:
+    with st.container(border=True):
+        st.caption(as_text(f"{_KINDS.get(one.kind, one.kind)} · {one.split} · doubt {one.score:.2f}"))
+        doubted = [Link(one.start, one.end, "in doubt")] if one.kind != "leak" else []
+        st.html(marked_sentence(one.sentence, one.spans, domain, {}, links=doubted))
+        sides = [("Gold", _side(one.sentence, one.there, domain))]
+        if one.can_change:
+            sides.append(("Proposed", _side(one.sentence, one.proposed, domain)))
+        rows = "".join(f'<span style="opacity:.75">{name}</span><span dir="auto">{side}</span>' for name, side in sides)
+        if one.kind != "leak":
+            st.html(f'<div style="{_SIDE}">{rows}</div>')
+        st.text(one.why)
+        if one.other is not None:
+            st.caption(as_text(f"The other sentence, in {one.other_split}:"))
+            st.html(marked_sentence(one.other, one.other_spans, domain, {}))
+
+
+def _side(sentence: Sentence, spans: Sequence[Span], domain: Domain) -> str:
+    """Return spans as HTML: the words and the type in its colour."""
+    types = {kind.name: kind for kind in domain.types}
+    parts = [
+        f"{escape(sentence.surface(span.start, span.end))} "
+        + (type_chip(types[span.type]) if span.type in types else escape(span.type))
+        for span in spans
+    ]
+    return " · ".join(parts) or "no entity"
+
+
+def _decisions(actor: Actor, one: FindingView) -> None:
+    with st.container(horizontal=True):
+        keep = st.button("Keep", shortcut="1", key=f"keep-{one.id}", help="The gold is right.")
+        change = st.button(
+            "Change",
+            shortcut="2",
+            key=f"change-{one.id}",
+            disabled=not one.can_change,
+            help="What is proposed becomes gold; the version before is kept.",
+        )
+        reopen = st.button("Reopen", shortcut="3", key=f"reopen-{one.id}", help="Adjudicate the sentence again.")
+        later = st.button("Later", shortcut="4", key=f"later-{one.id}", type="tertiary")
+    if later:
+        st.session_state[_SKIPPED].add(one.id)
+        st.rerun()
+    decision = "keep" if keep else "change" if change else "reopen" if reopen else None
+    if decision:
+        second_look.decide(shell.store(), actor, one.id, decision)
+        if decision == "reopen":
+            shell.note("The sentence waits for you under Adjudicate.")
+        st.rerun()
+
+
+def _under_way(actor: Actor, campaign: CampaignView) -> None:
+    job = second_look.last_look(shell.store(), actor, campaign.id)
+    if job is None:
+        return
+    if job.state in ("queued", "running"):
+        _live(actor, campaign)
+    elif job.state == "failed":
+        st.error(as_text(f"The last look failed: {job.error}"))
+
+
+@st.fragment(run_every=2)
+def _live(actor: Actor, campaign: CampaignView) -> None:
+    """Show how far a look is; draw the whole page anew once it ends."""
+    with shell.shown_errors():
+        job = second_look.last_look(shell.store(), actor, campaign.id)
+        if job is None or job.state not in ("queued", "running"):
+            st.rerun()
+        status = jobs.worker_status(shell.store())
+        if not status.alive:
+            st.warning(as_text(status.sentence))
+        st.progress(job.progress, text=as_text(f"Looking: {job.message or 'waiting for the worker'}"))
+
+
+def _start(actor: Actor, campaign: CampaignView, *, first: bool) -> None:
+    job = second_look.last_look(shell.store(), actor, campaign.id)
+    busy = job is not None and job.state in ("queued", "running")
+    with st.expander("Look at the gold" if first else "Look again", expanded=first):
+        if job is not None and job.state == "done" and job.finished_at:
+            st.caption(as_text(f"Last look {job.finished_at:%d %b, %H:%M} UTC. {job.message}"))
+        values = option_inputs(SecondLookOptions, f"second-look-{campaign.id}", only=_ASKED)
+        if st.button(
+            f"Look at {campaign.gold} gold sentences", disabled=busy, type="primary" if first else "secondary"
+        ):
+            second_look.look_again(shell.store(), actor, campaign.id, SecondLookOptions(**values))
+            st.rerun()
+
+
+def _decided(actor: Actor, campaign: CampaignView) -> None:
+    done = second_look.decided(shell.store(), actor, campaign.id)
+    if not done:
+        return
+    with st.expander(f"Decided · {len(done)}"):
+        st.dataframe(
+            pd.DataFrame(
+                [
+                    {
+                        "when": one.decided_at,
+                        "who": one.decided_by,
+                        "decided": _STATES[one.state],
+                        "gold was": _words(one.sentence, one.there),
+                        "proposed": _words(one.sentence, one.proposed),
+                        "why": one.why,
+                    }
+                    for one in done
+                ]
+            ),
+            hide_index=True,
+            height="content" if len(done) < 10 else 360,
+            column_config={"when": st.column_config.DatetimeColumn(format="D MMM, HH:mm")},
+        )
+
+
+def _words(sentence: Sentence, spans: Sequence[Span]) -> str:
+    return " · ".join(f"{sentence.surface(span.start, span.end)} ({span.type})" for span in spans) or "no entity"

@@ -1,0 +1,97 @@
+"""The page Second look: one doubt at a time, three decisions, progress, and what was decided."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from db.engine import Store
+from tests import builders
+from tests.screens import open_screen
+from tests.test_second_look import gold_of, look, said
+from workbench import campaigns, second_look
+from workbench.actors import Actor
+
+MARA = "Mara Vell was praised in Norway ."
+
+
+@pytest.fixture
+def doubted(store: Store, people: dict[str, Actor], campaign: int) -> int:
+    """A campaign with gold that two checks doubt."""
+    builders.make_gold(store, people, campaign)
+    rows = [
+        said(MARA, (0, 2, "band"), (5, 6, "country"), id="in-1"),
+        said("Fans of Mara Vell came with The Tin Gulls .", (2, 4, "musicalartist"), id="<b>in-2</b>"),
+    ]
+    campaigns.add_sentences(store, people["res"], campaign, rows)
+    look(store, campaign)
+    return campaign
+
+
+def page(monkeypatch: pytest.MonkeyPatch, store: Store, actor: Actor, campaign: int) -> AppTest:
+    screen = open_screen(monkeypatch, store, "second_look", actor, campaign=campaign)
+    assert not screen.exception, screen.exception
+    return screen
+
+
+def words(screen: AppTest) -> str:
+    assert not screen.exception, screen.exception
+    kinds = ("markdown", "caption", "info", "warning", "error", "success", "text")
+    return "\n".join(str(element.value) for kind in kinds for element in screen.get(kind))
+
+
+def press(screen: AppTest, label: str) -> AppTest:
+    return next(button for button in screen.button if button.label == label).click().run()
+
+
+def test_page_without_gold_says_so(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], campaign: int
+) -> None:
+    assert "no gold yet" in words(page(monkeypatch, store, people["eva"], campaign))
+
+
+def test_page_queues_a_look(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], campaign: int
+) -> None:
+    builders.make_gold(store, people, campaign)
+    screen = press(page(monkeypatch, store, people["eva"], campaign), "Look at 6 gold sentences")
+    job = second_look.last_look(store, people["eva"], campaign)
+    assert job is not None and job.state == "queued"
+    assert "No worker is alive" in words(screen)
+
+
+def test_page_shows_one_doubt_and_changes_gold(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
+) -> None:
+    screen = page(monkeypatch, store, people["eva"], doubted)
+    assert "Mara Vell” is musicalartist 2 ×, band 1 ×" in words(screen)
+    press(screen, "Change")
+    assert [span.type for span in gold_of(store, doubted)[MARA]] == ["musicalartist", "country"]
+    again = page(monkeypatch, store, people["eva"], doubted)
+    assert any("Decided · 1" in one.label for one in again.expander)
+
+
+def test_page_puts_off_without_deciding(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
+) -> None:
+    screen = press(page(monkeypatch, store, people["eva"], doubted), "Later")
+    assert "Mara Vell” is musicalartist" in words(screen)  # it is the only one, so it begins again
+    assert second_look.decided(store, people["eva"], doubted) == ()
+
+
+def test_page_reopens_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
+) -> None:
+    screen = press(page(monkeypatch, store, people["eva"], doubted), "Reopen")
+    assert "under Adjudicate" in words(screen)
+    assert MARA not in gold_of(store, doubted)
+
+
+def test_page_shows_calmly_what_was_decided_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
+) -> None:
+    screen = page(monkeypatch, store, people["eva"], doubted)
+    one = second_look.findings(store, people["eva"], doubted, "inconsistent_surfaces")[0]
+    second_look.decide(store, people["eva"], one.id, "keep")
+    press(screen, "Keep")
+    assert len(second_look.decided(store, people["eva"], doubted)) == 1

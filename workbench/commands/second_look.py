@@ -1,0 +1,92 @@
+"""`workbench second-look`: doubts about gold."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crossner_core.options.second_look import SecondLookOptions
+from workbench.commands import common
+from workbench.commands.common import CampaignName
+from workbench.commands.recipe_options import GroupedCommand, takes_options
+
+app = typer.Typer(help="A second look at gold: what may be wrong in it.", no_args_is_help=True)
+Check = Annotated[str | None, typer.Option("--check", help="One check alone (see workbench second-look list).")]
+
+
+@takes_options(SecondLookOptions, "options")
+def compute(
+    options: SecondLookOptions,
+    campaign: CampaignName,
+    check: Check = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Look in this process, else queue it for a worker.")] = False,
+) -> int:
+    """Go through all gold of a campaign and fill its queues of doubts."""
+    from workbench import adaptation, second_look
+    from workbench.worker import Worker
+
+    store, actor = common.PLACE.store, common.PLACE.actor
+    found = common.find_campaign(campaign)
+    job_id = second_look.look_again(store, actor, found.id, options, [check] if check else None)
+    if not wait:
+        typer.echo(f"The second look is queued as job {job_id}. {adaptation.worker_status(store).sentence}")
+        return 0
+    Worker(store, common.PLACE.settings, job_ids=[job_id]).run(once=True)
+    job = second_look.last_look(store, actor, found.id)
+    assert job is not None
+    typer.echo(job.error or job.message)
+    return 0 if job.state == "done" else 2
+
+
+@app.command("list")
+def list_(
+    campaign: CampaignName,
+    check: Check = None,
+    limit: Annotated[int, typer.Option(help="Most findings to print.")] = 50,
+) -> None:
+    """List the queues of a campaign, or the findings of one check."""
+    from crossner_core.second_look.base import in_words
+    from workbench import second_look
+
+    store, actor = common.PLACE.store, common.PLACE.actor
+    campaign_id = common.find_campaign(campaign).id
+    if check is None:
+        rows = [(one.id, one.open, one.decided, one.line) for one in second_look.queues(store, actor, campaign_id)]
+        common.table(rows, ("check", "open", "decided", "finds"))
+        return
+    found = second_look.findings(store, actor, campaign_id, check)[:limit]
+    lines = [
+        (one.id, f"{one.score:.2f}", one.split, in_words(one.sentence, one.there),
+         in_words(one.sentence, one.proposed), one.why)
+        for one in found
+    ]  # fmt: skip
+    common.table(lines, ("no", "doubt", "split", "is", "proposed", "why"))
+
+
+@app.command()
+def files(
+    paths: Annotated[list[Path], typer.Argument(help="Labelled files; the name of each is its split.")],
+    check: Annotated[str, typer.Option("--check", help="The check to run.")] = "near_duplicates",
+    limit: Annotated[int, typer.Option(help="Most findings to print.")] = 50,
+) -> None:
+    """Look at labelled files that are in no campaign; exact duplicates are kept apart here, too."""
+    from crossner_core.formats import open_file
+    from crossner_core.second_look.base import Desk, Gold, in_words
+    from crossner_core.second_look.base import check as find_check
+
+    parsed = [(path.stem, item) for path in paths for item in open_file(path).labelled]
+    types = tuple(sorted({span.type for _, item in parsed for span in item.spans}))
+    gold = Gold(tuple(item for _, item in parsed), tuple(split for split, _ in parsed), types)
+    found = find_check(check).find(gold, SecondLookOptions(), Desk()) or []
+    rows = [
+        (f"{one.score:.2f}", one.kind, gold.splits[one.item], gold.items[one.item].sentence.id,
+         in_words(gold.items[one.item].sentence, one.there), one.why)
+        for one in found[:limit]
+    ]  # fmt: skip
+    common.table(rows, ("doubt", "kind", "split", "sentence", "is", "why"))
+    typer.echo(f"{len(found)} findings.")
+
+
+app.command("compute", cls=GroupedCommand)(compute)

@@ -1,0 +1,265 @@
+"""A second look at gold: queues of doubts that an expert works off; every decision is kept."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from crossner_core.errors import BadInput, Conflict, NotFound
+from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.schema import Sentence, Span
+from crossner_core.second_look.base import Finding, check, check_ids, touching
+from db import annotation_rows, job_rows, second_look_rows, task_rows
+from db.engine import Session, Store
+from db.second_look_tables import FindingRow
+from db.tables import Annotation, SentenceRow
+from workbench import layers
+from workbench.access import OVERSEERS, enter, refuse_archived
+from workbench.actors import Actor, fresh, require
+from workbench.correcting import change_gold
+from workbench.double_imports import IMPORTED
+from workbench.jobs import JobView, view
+from workbench.steps import take_up
+from workbench.values import sentence_of, spans_of
+
+DECISIONS = {"keep": "kept", "change": "changed", "reopen": "reopened"}
+_IMPORTED_WORDS = ("Imported twice", "The same sentence came in again with other labels; what came first is gold.")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """One check's queue; `open` counts the findings that still fit the gold, `decided` those worked off."""
+
+    id: str
+    title: str
+    line: str
+    open: int
+    decided: int
+
+
+@dataclass(frozen=True, slots=True)
+class FindingView:
+    """One doubt with its sentence: all its gold, what is there at tokens `[start, end)`, what is proposed.
+
+    `proposed` equals `there` where there is nothing to change. `other` is the sentence it is compared with.
+    """
+
+    id: int
+    check: str
+    kind: str
+    score: float
+    why: str
+    sentence_id: int
+    sentence: Sentence
+    split: str
+    spans: tuple[Span, ...]
+    start: int
+    end: int
+    there: tuple[Span, ...]
+    proposed: tuple[Span, ...]
+    other: Sentence | None = None
+    other_spans: tuple[Span, ...] = ()
+    other_split: str = ""
+    state: str = "open"
+    decided_by: str = ""
+    decided_at: dt.datetime | None = None
+
+    @property
+    def can_change(self) -> bool:
+        """Whether something else than what is there is proposed."""
+        return self.proposed != self.there
+
+
+def look_again(
+    store: Store,
+    actor: Actor,
+    campaign_id: int,
+    options: SecondLookOptions | None = None,
+    checks: Sequence[str] | None = None,
+) -> int:
+    """Ask the worker to go through all gold with these checks (all by default); return the job's id.
+
+    Raises BadInput where there is no gold, Conflict while a look is under way.
+    """
+    require(actor, *OVERSEERS)
+    wanted = [check(id).id for id in (checks or check_ids())]
+    with store.write() as session:
+        current, campaign = enter(session, actor, campaign_id, *OVERSEERS)
+        refuse_archived(campaign)
+        if not layers.gold(session, campaign_id):
+            raise BadInput("There is no gold yet, so nothing to look at again; adjudicate some sentences first.")
+        under_way = _job(session, campaign_id)
+        if under_way is not None and under_way.state in ("queued", "running"):
+            raise Conflict("A second look is under way already; wait until it is done.")
+        payload = {"checks": wanted, "options": asdict(options or SecondLookOptions())}
+        user_id = current.id or None
+        return job_rows.add(session, kind="second_look", payload=payload, campaign_id=campaign_id, created_by=user_id)
+
+
+def last_look(store: Store, actor: Actor, campaign_id: int) -> JobView | None:
+    """Return the newest look's job, None before the first."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        return _job(session, campaign_id)
+
+
+def queues(store: Store, actor: Actor, campaign_id: int) -> tuple[QueueView, ...]:
+    """Return every check's queue; that of double imports only where there are some."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        found = []
+        for id in (*check_ids(), IMPORTED):
+            rows = second_look_rows.of_check(session, campaign_id=campaign_id, found_by=id)
+            waiting = [row for row in rows if row.state == "open"]
+            title, line = _IMPORTED_WORDS if id == IMPORTED else (check(id).title, check(id).line)
+            if rows or id != IMPORTED:
+                count = len(_current(session, waiting))
+                found.append(QueueView(id, title, line, count, len(rows) - len(waiting)))
+        return tuple(found)
+
+
+def findings(store: Store, actor: Actor, campaign_id: int, check_id: str) -> tuple[FindingView, ...]:
+    """Return a check's open findings that still fit the gold, the most doubtful first."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        if check_id != IMPORTED:
+            check(check_id)
+        rows = second_look_rows.of_check(session, campaign_id=campaign_id, found_by=check_id, state="open")
+        return _current(session, rows)
+
+
+def decided(store: Store, actor: Actor, campaign_id: int) -> tuple[FindingView, ...]:
+    """Return what was decided, by whom and when, the newest first; spans are as they were then."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        pairs = second_look_rows.decided(session, campaign_id)
+        sentences = {row.id: row for row in second_look_rows.sentences(session, [row.sentence_id for row, _ in pairs])}
+        return tuple(
+            _view(row, sentences[row.sentence_id], _spans(row.there), who=user.display_name) for row, user in pairs
+        )
+
+
+def decide(store: Store, actor: Actor, finding_id: int, decision: str) -> None:
+    """Keep the gold, change it to what is proposed, or reopen it for adjudication. For experts.
+
+    A change goes the way of every adjudication: the version before stays, and snapshots stay as they are. Raises
+    Conflict where it was decided before, or where the gold is another by now.
+    """
+    require(actor, "expert")
+    if decision not in DECISIONS:
+        raise BadInput(f"There is no decision {decision!r}; choose one of {', '.join(DECISIONS)}.")
+    with store.write() as session:
+        fresh(session, actor, "expert")
+        row = second_look_rows.find(session, finding_id)
+        if row is None:
+            raise NotFound(f"There is no finding {finding_id}; look again, it may be past.")
+        current, campaign = enter(session, actor, row.campaign_id, "expert")
+        refuse_archived(campaign)
+        if row.state != "open":
+            raise Conflict(f"This was decided before ({row.state}); go on to the next.")
+        views = _current(session, [row])
+        if not views:
+            raise Conflict("The gold is another here by now, so this doubt is past; go on to the next.")
+        (one,) = views
+        if decision == "change" and not one.can_change:
+            raise BadInput("Nothing is proposed in place of what is there; keep it, or reopen the sentence.")
+        if decision != "keep":
+            task = task_rows.of_sentence(session, row.sentence_id)["adjudicate"]
+            if decision == "change":
+                rest = [span for span in one.spans if span not in one.there]
+                change_gold(session, campaign, current, task, [*rest, *one.proposed])
+            else:
+                take_up(session, campaign, current, task)
+        second_look_rows.decide(row, state=DECISIONS[decision], user_id=current.id)
+
+
+def keep_findings(
+    session: Session, campaign_id: int, check_id: str, found: Iterable[Finding], sentence_ids: Sequence[int]
+) -> tuple[int, int]:
+    """Put a check's findings in place of its open ones; return how many stand and how many were decided before."""
+    rows = [_values(one, sentence_ids) for one in found]
+    return second_look_rows.replace_open(session, campaign_id=campaign_id, found_by=check_id, rows=rows)
+
+
+def _values(one: Finding, sentence_ids: Sequence[int]) -> dict[str, Any]:
+    other = None if one.other is None else sentence_ids[one.other]
+    return {
+        "sentence_id": sentence_ids[one.item],
+        "kind": one.kind,
+        "start": one.start,
+        "end": one.end,
+        "there": _json(one.there),
+        "proposed": _json(one.proposed),
+        "score": min(max(one.score, 0.0), 1.0),
+        "why": one.why,
+        "other_id": other,
+        "other_there": None if other is None else _json(one.other_there),
+    }
+
+
+def _json(spans: Iterable[Span]) -> list[Any]:
+    return [[span.start, span.end, span.type] for span in spans]
+
+
+def _spans(values: Iterable[Any]) -> tuple[Span, ...]:
+    return tuple(Span(*value) for value in values)
+
+
+def _job(session: Session, campaign_id: int) -> JobView | None:
+    found = job_rows.recent(session, campaign_id=campaign_id, kinds=("second_look",), limit=1)
+    return view(found[0]) if found else None
+
+
+def _current(session: Session, rows: Sequence[FindingRow]) -> tuple[FindingView, ...]:
+    """Return the findings that still fit: the gold has at these tokens what it had when they were found."""
+    ids = {row.sentence_id for row in rows} | {row.other_id for row in rows if row.other_id is not None}
+    gold = annotation_rows.submitted(session, sorted(ids), "adjudicate")
+    sentences = {row.id: row for row in second_look_rows.sentences(session, sorted(ids))}
+    return tuple(_shown(row, gold, sentences) for row in rows if _fits(row, gold))
+
+
+def _fits(row: FindingRow, gold: Mapping[int, Annotation]) -> bool:
+    mine = gold.get(row.sentence_id)
+    if mine is None or _json(touching(spans_of(mine), row.start, row.end)) != row.there:
+        return False
+    if row.other_id is None or row.other_id == row.sentence_id:
+        return True
+    theirs = gold.get(row.other_id)
+    return theirs is not None and _json(spans_of(theirs)) == row.other_there
+
+
+def _shown(row: FindingRow, gold: Mapping[int, Annotation], sentences: Mapping[int, SentenceRow]) -> FindingView:
+    other = sentences[row.other_id] if row.other_id is not None else None
+    return _view(row, sentences[row.sentence_id], spans_of(gold[row.sentence_id]), other=other)
+
+
+def _view(
+    row: FindingRow, sentence: SentenceRow, spans: tuple[Span, ...], *, other: SentenceRow | None = None, who: str = ""
+) -> FindingView:
+    return FindingView(
+        id=row.id,
+        check=row.found_by,
+        kind=row.kind,
+        score=row.score,
+        why=row.why,
+        sentence_id=row.sentence_id,
+        sentence=sentence_of(sentence),
+        split=sentence.split,
+        spans=spans,
+        start=row.start,
+        end=row.end,
+        there=_spans(row.there),
+        proposed=_spans(row.proposed),
+        other=sentence_of(other) if other is not None else None,
+        other_spans=_spans(row.other_there or ()),
+        other_split=other.split if other is not None else "",
+        state=row.state,
+        decided_by=who,
+        decided_at=row.decided_at,
+    )
