@@ -358,10 +358,18 @@ def study_cells(place: Workplace, lease: Lease) -> None:
     _end(place, lease, work_through(lease, place.experiments))
 
 
+def second_look(place: Workplace, lease: Lease) -> None:
+    """Go through a campaign's gold with the checks asked for."""
+    from workbench.looking import look
+
+    _end(place, lease, look(place, lease))
+
+
 _HANDLERS = {
     "run": train_run,
     "preannotate": preannotate_campaign,
     "score_pool": score_pool,
     "pretrain": pretrain_encoder,
     "study": study_cells,
+    "second_look": second_look,
 }
