@@ -192,7 +192,8 @@ def test_page_list_gives_each_role_its_screens() -> None:
     }
     common = {"welcome", "account", "gazetteer"}
     assert seen["annotator"] == common | {"annotate", "check", "my_work"}
-    overseen = {"campaign", "adaptation", "studies", "encoders", "corpus", "coverage", "overlap"}
-    assert seen["expert"] == seen["annotator"] | overseen | {"adjudicate"}
+    overseen = {"campaign", "queue", "corpus", "coverage", "overlap"}
+    overseen |= {"adaptation", "compare", "errors", "studies", "encoders"}
+    assert seen["expert"] == seen["annotator"] | overseen | {"adjudicate", "second_look"}
     assert seen["researcher"] == common | overseen | {"data", "domains"}
     assert seen["admin"] == seen["researcher"] | {"people", "campaigns"}
