@@ -172,7 +172,7 @@ def test_cli_trains_and_predicts(run: Run, tmp_path: Path) -> None:
     encoder = save_encoder(tmp_path / "encoder")
     recipe.write_text(f'encoder = "{encoder}"\nlearning_rate = 5e-3\nmax_length = 64\nbatch_size = 4\n')
     out = ok(run("run", "-d", "own", "--recipe", str(recipe), "--max-epochs", "3", "--device", "cpu", "--wait"))
-    assert "run 1 · target · epoch 1" in out and "run 1 done" in out and "test strict IOB2" in out
+    assert "run 1 · target · epoch 3" in out and "run 1 done" in out and "test strict IOB2" in out
     out = ok(
         run("few-shot", "-d", "own", "--recipe", str(recipe), "--sizes", "4,8", "--seeds", "1", "--max-epochs", "1")
     )

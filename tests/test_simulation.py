@@ -10,10 +10,10 @@ import pytest
 
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.evaluation.learning_curves import RoundPoint
+from crossner_core.experiments.__main__ import main
 from crossner_core.schema import Span
-from crossner_core.simulation.__main__ import main
 from crossner_core.simulation.annotators import AnnotatorOptions, annotate
-from crossner_core.simulation.campaign import Round, models_recipe, play, split_pool
+from crossner_core.simulation.campaign import Round, play, split_pool
 from crossner_core.simulation.config import Simulation, SimulationOptions
 from crossner_core.simulation.tables import strategies_figure, strategies_table
 from crossner_core.tags import tags_from_spans
@@ -118,11 +118,11 @@ def test_campaign_goes_on_after_an_interruption_and_ends_the_same(tmp_path: Path
 
 def test_campaign_with_self_training_learns_from_the_rest_of_the_pool(tmp_path: Path) -> None:
     chosen = simulation(self_training=True, at=(6,))
-    assert models_recipe(chosen).setting == "self_training"
+    assert chosen.models_recipe.setting == "self_training"
     assert [one.point.sentences for one in rounds(tmp_path, chosen) if one.point is not None] == [6]
     other = replace(chosen, recipe=tiny_recipe(setting="joint"))
     with pytest.raises(InvalidConfig, match="not with 'joint'"):
-        models_recipe(other)
+        _ = other.models_recipe
 
 
 def test_campaign_of_a_pool_that_is_too_small_is_refused(tmp_path: Path) -> None:
@@ -176,30 +176,37 @@ def write_corpus(root: Path) -> Path:
     return root
 
 
-def test_simulation_command_plays_once_and_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--data", str(write_corpus(tmp_path / "data")), "--out", str(tmp_path / "out"), "--corpora", "own"]
-    words += ["--encoder", str(save_encoder(tmp_path / "encoder")), "--seeds", "1", "2", "--at", "4", "6"]
-    words += ["--baseline-at", "4", "8", "--goals", "8", "--dev-sentences", "4", "--strategies", "token_entropy"]
-    words += ["longest with self-training", "--recipe", "max_epochs=2", "batch_size=4", "self_training_epochs=2"]
+def words_for(tmp_path: Path) -> list[str]:
+    """Return the words of a small study of strategies."""
+    words = ["strategies", "--data", str(write_corpus(tmp_path / "data")), "--out", str(tmp_path / "out")]
+    words += ["--corpora", "own", "--encoder", str(save_encoder(tmp_path / "encoder")), "--seeds", "1", "2"]
+    words += ["--at", "4", "6", "--baseline-at", "4", "8", "--goals", "8", "--dev-sentences", "4"]
+    return [*words, "--recipe", '{"max_epochs": 2, "batch_size": 4, "self_training_epochs": 2}']
+
+
+def test_strategies_study_plays_once_and_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*words_for(tmp_path), "--strategies", "token_entropy", "longest with self-training"]
     words += ["--report", str(tmp_path / "page.md")]
     assert main(words) == 0
     said = capsys.readouterr().out
     assert "[6/6]" in said and "| own | random |" in said and "| own | longest, self-training |" in said
-    assert len(list((tmp_path / "out" / "simulations").glob("*.json"))) == 6
-    assert "python -m crossner_core.simulation" in (tmp_path / "page.md").read_text()
-    written = {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "simulations").glob("*.json")}
-    assert main(words) == 0
-    assert written == {path: path.stat().st_mtime_ns for path in (tmp_path / "out" / "simulations").glob("*.json")}
+    folder = tmp_path / "out" / "simulations"
+    assert len(list(folder.glob("*.json"))) == 6 and not [one for one in folder.iterdir() if one.is_dir()]
+    assert "seeds 1, 2" in (tmp_path / "page.md").read_text().lower()
+    written = {path: path.stat().st_mtime_ns for path in folder.glob("*.json")}
+    assert main([*words, "--workers", "2"]) == 0
+    assert written == {path: path.stat().st_mtime_ns for path in folder.glob("*.json")}
 
 
-def test_simulation_command_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["--data", str(write_corpus(tmp_path / "data")), "--out", str(tmp_path / "out"), "--corpora", "own"]
-    assert main([*words, "--strategies", "wisdom"]) == 2
-    assert "choose one of random" in capsys.readouterr().err
-    assert main([*words, "--recipe", "batch_size"]) == 2
-    assert "NAME=VALUE" in capsys.readouterr().err
-    assert main(["--list"]) == 0
-    assert "token_entropy" in capsys.readouterr().out
+def test_strategies_study_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for more, says in (
+        (["--strategies", "wisdom"], "choose one of random"),
+        (["--annotator", '{"speed": 3}'], "no option speed"),
+        (["--at", "100"], "fewer than the 100"),
+    ):
+        assert main([*words_for(tmp_path), *more]) in (1, 2)
+        said = capsys.readouterr()
+        assert says in said.out + said.err
 
 
 def test_strategies_table_counts_sentences_to_the_f1_of_random_ones() -> None:

@@ -36,17 +36,14 @@ def put_section(path: Path, name: str, text: str) -> None:
         raise StorageError(f"{path} cannot be written: {error}.") from error
 
 
-def study_section(result: StudyResult, command: Sequence[str], *, module: str = "experiments") -> str:
-    """Return a study as a section in Markdown: what was asked, how it was measured, the tables.
-
-    `command` are the words after `python -m crossner_core.MODULE`.
-    """
+def study_section(result: StudyResult, command: Sequence[str]) -> str:
+    """Return a study as a section in Markdown: what was asked, how it was measured, the tables."""
     lines = [
         f"## {result.title}",
         "",
         f"{result.question} Reference: {result.reference}.",
         "",
-        f"Written by `{shown_command(command, module)}` on {result.made_at[:10]}.",
+        f"Written by `{shown_command(command)}` on {result.made_at[:10]}.",
         "",
         how_measured(result),
     ]
@@ -80,9 +77,9 @@ def how_measured(result: StudyResult) -> str:
     return ". ".join(part[:1].upper() + part[1:] for part in parts if part) + "."
 
 
-def shown_command(arguments: Sequence[str], module: str = "experiments") -> str:
+def shown_command(arguments: Sequence[str]) -> str:
     """Return the command as it can be typed elsewhere: absolute and outside paths become FOLDER."""
-    return f"python -m crossner_core.{module} {' '.join(map(_shown, arguments))}".strip()
+    return f"python -m crossner_core.experiments {' '.join(map(_shown, arguments))}".strip()
 
 
 def _shown(word: str) -> str:

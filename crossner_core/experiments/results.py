@@ -38,7 +38,7 @@ class StudyResult:
     versions: Mapping[str, str]
     made_at: str
     cells: tuple[str, ...] = ()
-    """Keys of the cells that the tables are made of: files in `OUT/cells`."""
+    """Keys of what the tables are made of: files in `OUT/cells`, or in `OUT/simulations`."""
     missing: tuple[str, ...] = ()
     figure: Mapping[str, Any] | None = field(default=None, compare=False)
 

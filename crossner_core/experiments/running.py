@@ -57,7 +57,13 @@ def run(
     absent = tuple(
         f"{cell}: {errors.get(key, 'not trained yet')}" for key, cell in by_key.items() if not store.get(key)
     )
-    yield _finish(chosen, config, Inputs(results, data, out), absent, notes, (done, total, len(errors)))
+    if chosen.play is not None:
+        for one in chosen.play(config, data, out, workers=workers, ray=ray, should_stop=should_stop):
+            done, total, absent = one.done, one.total, one.missing
+            yield StudyEvent(one.message, done, total, len(absent))
+        if not done:
+            raise NothingMeasured(next(iter(absent), "The study was stopped before anything was done."))
+    yield _finish(chosen, config, Inputs(results, data, out), absent, notes, (done, total, len(absent)))
 
 
 def _there(store: CellStore, key: str, keep: bool) -> bool:
@@ -90,7 +96,7 @@ def _finish(
         machines=tuple(sorted({_machine(one.machine) for one in results})),
         versions=results[0].versions if results else {"python": platform.python_version(), "numpy": version("numpy")},
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        cells=tuple(sorted({one.key for one in results})),
+        cells=tuple(sorted({one.key for one in results} | set(made.played))),
         missing=missing,
         figure=made.figure,
     )

@@ -10,7 +10,7 @@ import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.cells import Cell, CellResult, find_corpora
@@ -98,6 +98,26 @@ class Made:
     tables: tuple[Table, ...]
     figure: Mapping[str, Any] | None = None
     notes: tuple[str, ...] = ()
+    played: tuple[str, ...] = ()
+    """Keys of what the study played in place of cells."""
+
+
+@dataclass(frozen=True, slots=True)
+class Playing:
+    """How far a study that plays something of its own has come; `missing` says what could not be played, and why."""
+
+    message: str
+    done: int
+    total: int
+    missing: tuple[str, ...] = ()
+
+
+class Play(Protocol):
+    """Does what a study is made of beside cells, and keeps it under `out`; what is there is not done again."""
+
+    def __call__(
+        self, config: Any, data: Path, out: Path, *, workers: int, ray: str, should_stop: Callable[[], bool]
+    ) -> Iterator[Playing]: ...
 
 
 @dataclass(frozen=True)
@@ -117,6 +137,7 @@ class Study:
     cells: Callable[[Any], Sequence[Cell]]
     build: Callable[[Any, Inputs], Made]
     keep: bool = False
+    play: Play | None = None
 
 
 @dataclass(frozen=True, slots=True)

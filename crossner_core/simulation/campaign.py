@@ -11,9 +11,9 @@ import numpy as np
 
 from crossner_core.acquisition.selecting import strategy
 from crossner_core.acquisition.turn import Scorer, Turn
-from crossner_core.adaptation.transfer import needs_source, needs_unlabelled
+from crossner_core.adaptation.transfer import needs_unlabelled
 from crossner_core.encoders import Encoder
-from crossner_core.errors import BadInput, InvalidConfig
+from crossner_core.errors import BadInput
 from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.schema import LabelledSentence, Sentence, Span
 from crossner_core.simulation.annotators import Work, annotate
@@ -23,12 +23,10 @@ from crossner_core.training.data import TrainingData
 from crossner_core.training.events import RunResult
 from crossner_core.training.loop import TAGGER, train
 from crossner_core.training.predictor import Predictor, load_tagger
-from crossner_core.training.recipe import Recipe
 
 STATE = "state.json"
 # What the seed is joined with to draw dev sentences, to choose, and to annotate.
 _DEV, _CHOOSE, _ANNOTATE = 1, 2, 3
-_SELF_TRAINING = {"direct": "self_training", "pretrain_finetune": "transfer_self_training"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +112,7 @@ class _Campaign:
                 f"The pool has {len(self.pool)} sentences, fewer than the {self.options.at[-1]} that were asked for; "
                 "take a smaller number in at."
             )
-        self.recipe = models_recipe(simulation)
+        self.recipe = simulation.models_recipe
         self.proposed = proposed([item.sentence for item in self.pool]) if proposed is not None else None
         self.labelled = _Labelled([], [])
         self.points: list[RoundPoint] = []
@@ -247,20 +245,3 @@ class _Campaign:
         self.labelled = _Labelled(**labelled)
         self.points = [RoundPoint(**point) for point in values["points"]]
         self.keys = [str(number) for number in range(len(self.points))]
-
-
-def models_recipe(simulation: Simulation) -> Recipe:
-    """Return the recipe of a campaign's models: with self-training, the setting that adds students to its own."""
-    recipe = replace(simulation.recipe, seed=simulation.options.seed)
-    if not simulation.options.self_training:
-        return recipe
-    if recipe.setting not in _SELF_TRAINING:
-        raise InvalidConfig(
-            f"self_training goes with the settings {' and '.join(_SELF_TRAINING)}, not with {recipe.setting!r}."
-        )
-    return replace(recipe, setting=_SELF_TRAINING[recipe.setting])
-
-
-def reads_source(simulation: Simulation) -> bool:
-    """Say whether a campaign's models read a source corpus."""
-    return needs_source(models_recipe(simulation).setting)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from crossner_core.acquisition.base import CheckedOptions
@@ -14,6 +14,8 @@ from crossner_core.errors import InvalidConfig
 from crossner_core.options.base import option
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.training.recipe import Recipe, effective
+
+_SELF_TRAINING = {"direct": "self_training", "pretrain_finetune": "transfer_self_training"}
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,21 @@ class Simulation:
     recipe: Recipe
     annotator: AnnotatorOptions = field(default_factory=AnnotatorOptions)
 
+    @property
+    def models_recipe(self) -> Recipe:
+        """The recipe of its models with the campaign's seed: with self-training, the setting that adds students."""
+        recipe = replace(self.recipe, seed=self.options.seed)
+        if not self.options.self_training:
+            return recipe
+        if recipe.setting not in _SELF_TRAINING:
+            raise InvalidConfig(
+                f"self_training goes with the settings {' and '.join(_SELF_TRAINING)}, not with {recipe.setting!r}."
+            )
+        return replace(recipe, setting=_SELF_TRAINING[recipe.setting])
+
     def key(self, data_hash: str, encoder_hash: str) -> str:
         """Return a hash of everything that decides the numbers."""
-        recipe = {name: value for name, value in effective(self.recipe.to_dict()).items() if name != "encoder"}
+        recipe = {name: value for name, value in effective(self.models_recipe.to_dict()).items() if name != "encoder"}
         parts = [self.corpus, asdict(self.options), asdict(self.annotator), recipe, data_hash, encoder_hash]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import multiprocessing
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from crossner_core.adaptation.transfer import needs_source
 from crossner_core.errors import BadInput, StorageError, WorkbenchError
 from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.experiments.corpora import read_corpus
@@ -42,11 +43,18 @@ class _Task:
 
 
 def run_all(
-    simulations: Sequence[Simulation], data: Path, out: Path, *, workers: int = 1, ray: str = ""
+    simulations: Sequence[Simulation],
+    data: Path,
+    out: Path,
+    *,
+    workers: int = 1,
+    ray: str = "",
+    should_stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Played]:
     """Play campaigns that have no result yet, and yield all as they end; `workers` at a time, or on a Ray cluster.
 
-    A campaign that was interrupted goes on with the round it was in.
+    A campaign that was interrupted goes on with the round it was in. Once `should_stop` says so, no other one begins;
+    here, in this process, the one under way is stopped too.
     """
     tasks = [_Task(one, Path(data), Path(out), 1 if workers > 1 else 0) for one in simulations]
     if ray:
@@ -55,10 +63,17 @@ def run_all(
         with ProcessPoolExecutor(
             workers, mp_context=multiprocessing.get_context("spawn"), initializer=begin_worker
         ) as pool:
-            for future in as_completed([pool.submit(_play, task) for task in tasks]):
-                yield future.result()
+            futures = [pool.submit(_play, task) for task in tasks]
+            for future in as_completed(futures):
+                if should_stop():
+                    pool.shutdown(wait=True, cancel_futures=True)
+                if not future.cancelled():
+                    yield future.result()
     else:
-        yield from map(_play, tasks)
+        for task in tasks:
+            if should_stop():
+                return
+            yield _play(task, should_stop)
 
 
 def _on_ray(tasks: Sequence[_Task], address: str, workers: int) -> Iterator[Played]:
@@ -70,29 +85,46 @@ def _on_ray(tasks: Sequence[_Task], address: str, workers: int) -> Iterator[Play
             yield ray.get(done[0])
 
 
-def results(out: Path) -> tuple[Played, ...]:
-    """Return every campaign kept in a folder."""
-    return tuple(_read(path) for path in sorted((Path(out) / FOLDER).glob("*.json")))
+def kept(simulations: Iterable[Simulation], data: Path, out: Path) -> dict[str, Played]:
+    """Return those of the campaigns that have been played, by key."""
+    from crossner_core.encoders import load_encoder
+
+    encoders: dict[str, str] = {}
+    corpora: dict[tuple[str, bool], str] = {}
+    found = {}
+    for one in simulations:
+        name, read = one.recipe.encoder, (one.corpus, reads_source(one))
+        if name not in encoders:
+            encoders[name] = load_encoder(name).fingerprint
+        if read not in corpora:
+            corpora[read] = simulation_data(one, data).fingerprint
+        path = Path(out) / FOLDER / f"{one.key(corpora[read], encoders[name])}.json"
+        if path.exists():
+            found[path.stem] = _read(path)
+    return found
 
 
 def simulation_data(simulation: Simulation, root: Path) -> TrainingData:
     """Read a campaign's corpus, and its source where its models read one."""
-    from crossner_core.simulation.campaign import reads_source
-
     source = read_corpus(simulation.recipe.source, root) if reads_source(simulation) else None
     found = read_corpus(simulation.corpus, root).data(size=None, seed=0, order="file", source=source)
     return replace(found, unlabelled=())
 
 
-def _play(task: _Task) -> Played:
+def reads_source(simulation: Simulation) -> bool:
+    """Say whether a campaign's models read a source corpus."""
+    return needs_source(simulation.models_recipe.setting)
+
+
+def _play(task: _Task, should_stop: Callable[[], bool] = lambda: False) -> Played:
     """Play one campaign, or read it where it is there; what goes wrong with it does not stop the others."""
     try:
-        return _played(task)
+        return _played(task, should_stop)
     except WorkbenchError as error:
         return Played(task.simulation, error=str(error))
 
 
-def _played(task: _Task) -> Played:
+def _played(task: _Task, should_stop: Callable[[], bool]) -> Played:
     from crossner_core.encoders import load_encoder
     from crossner_core.simulation.campaign import play
     from crossner_core.training.machine import prepare
@@ -106,7 +138,10 @@ def _played(task: _Task) -> Played:
     if path.exists():
         return replace(_read(path), was_there=True)
     folder = task.out / FOLDER / key
-    points = tuple(round.point for round in play(simulation, data, encoder, folder) if round.point is not None)
+    rounds = list(play(simulation, data, encoder, folder, should_stop=should_stop))
+    if not rounds[-1].done:
+        return Played(simulation, error="It was stopped; what was annotated is kept.")
+    points = tuple(one.point for one in rounds if one.point is not None)
     _write(path, Played(simulation, points))
     shutil.rmtree(folder, ignore_errors=True)
     return Played(simulation, points)

@@ -1,0 +1,116 @@
+"""Which strategy of choosing sentences buys the most F1: campaigns played through with gold as oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from crossner_core.errors import InvalidConfig
+from crossner_core.evaluation.learning_curves import BASELINE, RoundPoint
+from crossner_core.experiments.published import DOMAINS
+from crossner_core.experiments.study import Inputs, Made, Playing, Study, StudyConfig, register
+from crossner_core.options.base import option
+from crossner_core.simulation.annotators import AnnotatorOptions
+from crossner_core.simulation.config import Simulation, SimulationOptions
+from crossner_core.simulation.running import kept, run_all
+from crossner_core.simulation.tables import TITLE, strategies_figure, strategies_table
+
+SELF_TRAINING = "with self-training"
+
+
+@dataclass(frozen=True)
+class StrategiesConfig(StudyConfig):
+    """Strategies beside random sentences, and what their annotators are like."""
+
+    seeds: tuple[int, ...] = option((555, 666, 777, 888, 999), "Seeds; each strategy is played once for each.")
+    strategies: tuple[str, ...] = option(
+        ("token_entropy",), f"Strategies, such as '2*token_entropy + k_centre' or 'rare_types {SELF_TRAINING}'."
+    )
+    at: tuple[int, ...] = option((20, 40, 60, 85, 110), "Sizes at which a strategy's model is measured.", min=1)
+    baseline_at: tuple[int, ...] = option((20, 60, 100, 200), "The same for random sentences.", min=1)
+    goals: tuple[int, ...] = option((100, 200), "Numbers of random sentences whose F1 is to be reached.", min=1)
+    dev_sentences: int = option(50, "Sentences kept out of the pool for early stopping.", min=0, max=100_000)
+    suggestions: bool = option(False, "Annotators of strategies see the newest model's suggestions.")
+    annotator: Mapping[str, Any] = option({}, "What annotators are like: error rates and seconds, by name.")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if any(not isinstance(value, int | float) for value in self.annotator.values()):
+            raise InvalidConfig(f"annotator is {dict(self.annotator)}; give numbers by name.")
+        if self.corpora:
+            simulations(self)
+
+
+def simulations(config: StrategiesConfig) -> list[Simulation]:
+    """Return a campaign for each seed, strategy and corpus, random sentences first."""
+    known = set(AnnotatorOptions.__dataclass_fields__)
+    if unknown := sorted(set(config.annotator) - known):
+        raise InvalidConfig(f"An annotator has no option {', '.join(unknown)}; valid are {', '.join(sorted(known))}.")
+    annotator = AnnotatorOptions(**config.annotator)
+    texts = tuple(dict.fromkeys((BASELINE, *config.strategies)))
+    return [
+        Simulation(corpus, _options(config, text, seed), config.recipe_of(), annotator)
+        for seed in config.seeds
+        for text in texts
+        for corpus in config.corpora
+    ]
+
+
+def _options(config: StrategiesConfig, text: str, seed: int) -> SimulationOptions:
+    return SimulationOptions(
+        strategy=text.removesuffix(SELF_TRAINING).strip(),
+        self_training=text.endswith(SELF_TRAINING),
+        at=config.baseline_at if text == BASELINE else config.at,
+        dev_sentences=config.dev_sentences,
+        suggestions=config.suggestions and text != BASELINE,
+        seed=seed,
+    )
+
+
+def play(
+    config: StrategiesConfig, data: Path, out: Path, *, workers: int, ray: str, should_stop: Callable[[], bool]
+) -> Iterator[Playing]:
+    """Play every campaign that has no result yet."""
+    plans = simulations(config)
+    done, missing = 0, tuple[str, ...]()
+    for one in run_all(plans, data, out, workers=workers, ray=ray, should_stop=should_stop):
+        if one.error:
+            missing += (f"{one.simulation}: {one.error}",)
+        done += not one.error
+        said = one.error or f"test F1 {100 * one.points[-1].f1:.2f} with {one.points[-1].sentences} sentences"
+        yield Playing(f"{one.simulation}: {said}", done, len(plans), missing)
+    if left := len(plans) - done - len(missing):
+        yield Playing("Stopped.", done, len(plans), (*missing, f"{left} campaigns: not played yet"))
+
+
+def build(config: StrategiesConfig, inputs: Inputs) -> Made:
+    """Make the table of all strategies and corpora, and the first corpus's curves."""
+    found = kept(simulations(config), inputs.data, inputs.out)
+    by_corpus: dict[str, dict[str, list[RoundPoint]]] = {}
+    for one in found.values():
+        runs = by_corpus.setdefault(one.simulation.corpus, {})
+        runs.setdefault(one.simulation.options.label, []).extend(one.points)
+    first = next(iter(by_corpus))
+    notes = (
+        f"The pool is the corpus's train and dev sentences but {config.dev_sentences}, which serve for early stopping; "
+        "test is only measured on.",
+    )
+    table = strategies_table(by_corpus, config.goals)
+    return Made((table,), strategies_figure(first, by_corpus[first]), notes, tuple(found))
+
+
+register(
+    Study(
+        id="strategies",
+        title=TITLE,
+        question="Which sentences should be annotated next, and how many does that save?",
+        reference="Settles 2009, and the functions' own papers",
+        config=StrategiesConfig,
+        corpora=DOMAINS,
+        cells=lambda config: (),
+        build=build,
+        play=play,
+    )
+)
