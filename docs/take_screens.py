@@ -29,7 +29,7 @@ from PIL import Image
 from db.engine import Store
 from db.migrate import migrate
 from tests.serving import ROOT, browser_page, browser_sign_in, serve
-from workbench import accounts, adaptation, campaigns, encoders, turns
+from workbench import accounts, adaptation, campaigns, encoders, second_look, turns
 from workbench.demo import seed, wiki
 from workbench.passwords import random_password
 from workbench.settings import Settings, open_store
@@ -69,6 +69,7 @@ SHOTS = (
     Shot("annotate_narrow", "ann", "/annotate", width=360, height=780, wait=_EDITOR),
     Shot("check", "ben", "/check", height=520, wait=_EDITOR),
     Shot("adjudicate", "eva", "/adjudicate", height=900, wait=_EDITOR),
+    Shot("second_look", "eva", "/second_look", height=760),
     Shot("my_work", "ben", "/my_work"),
     Shot("campaign", "eva", "/campaign", height=660),
     Shot("campaign_shares", "eva", "/campaign", height=620, view="The four shares"),
@@ -128,6 +129,7 @@ def take(home: Path, shots: Sequence[Shot], *, runs: int, seconds: float, data: 
         _wait_for_encoder(store, seconds)
         _wait_for_runs(store, campaign, runs, seconds)
         _wait_for_turn(store, campaign, seconds)
+        _look_again(store, campaign, seconds)
         for shot in shots:
             picture = _picture(base, shot, passwords.get(shot.person, ""), campaign)
             target = FOLDER / f"{shot.name}.png"
@@ -149,6 +151,20 @@ def _wait_for_turn(store: Store, campaign: int, seconds: float) -> None:
         time.sleep(1)
     if newest.state != "done":
         raise AssertionError(f"Turn {newest.id} {newest.state}: {' '.join(newest.notes)}")
+
+
+def _look_again(store: Store, campaign: int, seconds: float) -> None:
+    """Let the worker look at the campaign's gold again, once."""
+    admin = accounts.operator(store)
+    if second_look.last_look(store, admin, campaign) is None:
+        second_look.look_again(store, admin, campaign)
+    end = time.monotonic() + seconds
+    while (job := second_look.last_look(store, admin, campaign)) and job.state in ("queued", "running"):
+        if time.monotonic() > end:
+            raise AssertionError(f"The second look is {job.state} after {seconds:.0f} s.")
+        time.sleep(1)
+    if job is None or job.state != "done":
+        raise AssertionError(f"The second look {job and job.state}: {job and job.error}")
 
 
 @contextmanager
