@@ -103,3 +103,19 @@ def functions() -> None:
 
     rows = [(one.id, "yes" if one.needs_model else "no", one.title, one.reference) for one in turns.functions()]
     common.table(rows, ("function", "needs a model", "title", "source"))
+
+
+@app.command()
+def costs(campaign: CampaignName) -> None:
+    """Print what annotators' steps cost in this campaign, as the study strategies takes it."""
+    import json
+    from dataclasses import asdict
+
+    from workbench.annotator_costs import fitted_costs
+
+    found = fitted_costs(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
+    seconds = {name: value for name, value in asdict(found.options).items() if name.startswith("seconds_")}
+    typer.echo(json.dumps(seconds))
+    typer.echo(f"Fitted to {found.seen} sentences; explains {found.explained:.0%} of their differences.", err=True)
+    if found.unseen:
+        typer.echo(f"As published, as it never happened here: {', '.join(found.unseen)}.", err=True)

@@ -1,0 +1,91 @@
+"""How long a turn takes, step by step: new gold → run → pool scored → queue in a new order; and its memory.
+
+    python -m benchmarks.pool_turn --data FOLDER [--pool 10000] [--gold 110] [--strategy TEXT]
+
+`--data` holds `music` and `wikineural`, whose sentences are the pool (again and again where it is larger). The model
+is trained by the default recipe on the first sentences of music; the second turn scores only what is new to it, and a
+pool that grows by a hundred sentences shows what that costs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import cycle, islice
+from pathlib import Path
+
+import numpy as np
+
+from crossner_core.acquisition.selecting import strategy
+from crossner_core.acquisition.turn import Scorer, Turn
+from crossner_core.encoders import load_encoder
+from crossner_core.experiments.corpora import read_corpus
+from crossner_core.schema import Sentence, sentence_from_words
+from crossner_core.training.data import TrainingData
+from crossner_core.training.loop import train
+from crossner_core.training.machine import PeakMemory, prepare
+from crossner_core.training.predictor import load_tagger
+from crossner_core.training.recipe import Recipe
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the benchmark and print its figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--pool", type=int, default=10_000)
+    parser.add_argument("--gold", type=int, default=110)
+    parser.add_argument("--dev", type=int, default=50)
+    parser.add_argument("--strategy", default="token_entropy + k_centre")
+    given = parser.parse_args(arguments)
+    print(f"On {prepare()}.")
+    sentences = pool_of(given.data, given.pool + 100)
+    with tempfile.TemporaryDirectory() as folder:
+        run(given, sentences, Path(folder))
+    return 0
+
+
+def run(given: argparse.Namespace, sentences: Sequence[Sentence], folder: Path) -> None:
+    """Train, order, order again, order with a hundred more."""
+    music = read_corpus("music", given.data).data(size=None, seed=0, order="file", source=None)
+    both = (*music.train, *music.dev)
+    data = TrainingData(both[: given.gold], music.types, both[given.gold : given.gold + given.dev])
+    began = time.perf_counter()
+    encoder = load_encoder("minilm")
+    *_, last = train(Recipe(), replace(data, unlabelled=()), checkpoint_dir=folder / "run", encoder=encoder)
+    assert last.result is not None
+    said(f"run on {given.gold} sentences ({last.result.tokens_per_second:.0f} tokens/s)", began)
+    predictor = load_tagger(folder / "run")
+    chosen, memory = strategy(given.strategy), PeakMemory(next(predictor.model.parameters()).device)
+    for name, pool in (
+        ("turn, nothing scored yet", sentences[: given.pool]),
+        ("turn, everything scored", sentences[: given.pool]),
+        ("turn, 100 sentences new", sentences),
+    ):
+        began = time.perf_counter()
+        turn = Turn(folder / "signals", Scorer(predictor, "run-1", (), encoder), predictor.types)
+        found = turn.order(pool, 1000, chosen, np.random.default_rng(0), gold=both[: given.gold])
+        said(f"{name}: {turn.scored:,} of {len(pool):,} scored, {len(found.order):,} ordered", began)
+    print(f"peak memory of the turns {memory.megabytes():.0f} MB ({memory.of})")
+
+
+def pool_of(data: Path, count: int) -> list[Sentence]:
+    """Return so many different sentences: wikineural's, then the same with a number at the end."""
+    corpus = read_corpus("wikineural", data)
+    whole = [item.sentence for item in (*corpus.train, *corpus.dev, *corpus.test)]
+    rounds = enumerate(islice(cycle(whole), count))
+    return [
+        one if at < len(whole) else sentence_from_words([*one.words, str(at // len(whole))], id=f"{one.id}-{at}")
+        for at, one in rounds
+    ]
+
+
+def said(what: str, began: float) -> None:
+    """Print a step and its seconds."""
+    print(f"{what}: {time.perf_counter() - began:.1f} s", flush=True)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
