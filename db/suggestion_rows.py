@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from db.campaign_rows import sentences_not_begun
 from db.engine import Session, upsert
-from db.tables import Annotation, SentenceRow, SpanRow, SparqlCache, SuggestionRow, Task
+from db.tables import Annotation, Campaign, SentenceRow, SpanRow, SparqlCache, SuggestionRow, Task
 from db.types import now
 
 _CHUNK = 400
@@ -24,16 +24,23 @@ def not_preannotated(session: Session, campaign_id: int) -> list[SentenceRow]:
     return sorted(rows, key=lambda row: (row.position, row.id))
 
 
+def next_to_annotate(session: Session, campaign_id: int) -> list[SentenceRow]:
+    """Return the sentences that nobody has begun to annotate and that have no gold, in the order of the queue."""
+    gold = set(ids_with_gold(session, campaign_id))
+    rows = [row for row in sentences_not_begun(session, campaign_id, "annotate") if row.id not in gold]
+    return sorted(rows, key=lambda row: (row.position, row.id))
+
+
+def awaits_model(session: Session, campaign_id: int) -> bool:
+    """Say whether a model's suggestions would be shown to anybody: the campaign is open and has sentences to come."""
+    campaign = session.get(Campaign, campaign_id)
+    wants = campaign is not None and campaign.suggestions_on and not campaign.archived
+    return wants and bool(next_to_annotate(session, campaign_id))
+
+
 def still_open(session: Session, campaign_id: int, sentence_ids: Collection[int]) -> set[int]:
     """Return those of the sentences that nobody has begun to annotate."""
     return {row.id for row in sentences_not_begun(session, campaign_id, "annotate")} & set(sentence_ids)
-
-
-def without_gold(session: Session, campaign_id: int) -> list[SentenceRow]:
-    """Return the sentences without gold, in the order of the queue."""
-    gold = sa.exists().where(Task.sentence_id == SentenceRow.id, Task.stage == "adjudicate", Task.state == "done")
-    query = sa.select(SentenceRow).where(SentenceRow.campaign_id == campaign_id, ~gold)
-    return list(session.scalars(query.order_by(SentenceRow.position, SentenceRow.id)))
 
 
 def ids_with_gold(session: Session, campaign_id: int) -> list[int]:
@@ -44,7 +51,8 @@ def ids_with_gold(session: Session, campaign_id: int) -> list[int]:
 def gold_spans(session: Session, campaign_id: int) -> list[tuple[int, int, int, str]]:
     """Return sentence, start, end and type of every span of a campaign's gold."""
     query = _with_gold(sa.select(Task.sentence_id, SpanRow.start, SpanRow.end, SpanRow.type), campaign_id)
-    return list(session.execute(query.join(SpanRow, SpanRow.annotation_id == Annotation.id)).tuples())
+    query = query.join(SpanRow, SpanRow.annotation_id == Annotation.id)
+    return [(id_, start, end, kind) for id_, start, end, kind in session.execute(query)]
 
 
 def said_of_gold(session: Session, campaign_id: int) -> list[tuple[int, int, int, str, str, float]]:
@@ -52,7 +60,7 @@ def said_of_gold(session: Session, campaign_id: int) -> list[tuple[int, int, int
     columns = (SuggestionRow.start, SuggestionRow.end, SuggestionRow.type, SuggestionRow.source, SuggestionRow.score)
     query = _with_gold(sa.select(Task.sentence_id, *columns), campaign_id)
     query = query.join(SuggestionRow, SuggestionRow.sentence_id == Task.sentence_id)
-    return list(session.execute(query).tuples())
+    return [(id_, a, b, kind, source, score) for id_, a, b, kind, source, score in session.execute(query)]
 
 
 def _with_gold(query: _Query, campaign_id: int) -> _Query:

@@ -5,13 +5,18 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pytest
+import sqlalchemy as sa
+
 from crossner_core.domains import load_domain
-from crossner_core.schema import LabelledSentence, sentence_from_words
+from crossner_core.schema import LabelledSentence, Suggestion, sentence_from_words
+from crossner_core.training.checkpoint import read_json, write_json
 from db.engine import Store
+from db.tables import SentenceRow, SuggestionRow
 from tests.test_adaptation import campaign_with_gold, in_music
 from tests.training_builders import own_sentences
 from tests.training_store import person, recipe_here, work
-from workbench import adaptation, campaigns, jobs, layers
+from workbench import adaptation, campaigns, jobs, layers, preannotating, suggesting
 from workbench.actors import Actor
 
 
@@ -22,11 +27,12 @@ def pool(count: int) -> list[LabelledSentence]:
 def trained(store: Store, admin: Actor, home: Path, folder: Path) -> tuple[int, int]:
     """Return a campaign with gold and an unlabelled pool, and a finished run on that gold."""
     campaign_id = campaign_with_gold(store, admin)
+    campaigns.update_settings(store, admin, campaign_id, suggestions_on=True)
     campaigns.add_sentences(store, admin, campaign_id, [item.sentence for item in pool(6)])
     snapshot = adaptation.freeze(store, admin, campaign_id)
     recipe = recipe_here(folder, max_epochs=15, patience=15)
     run_id = adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=recipe)
-    assert work(store, home) == 1
+    assert work(store, home) == 2  # the training, and what the new model suggests
     return campaign_id, run_id
 
 
@@ -75,3 +81,90 @@ def test_worker_preannotates_new_sentences(store: Store, tmp_path: Path) -> None
     done = jobs.list_jobs(store, admin, campaign_id)[0]
     assert (done.state, done.error) == ("done", None) and done.message
     assert len(layers.layer(store, admin, campaign_id, "suggestions")) == 1
+
+
+def _scores_of(store: Store, campaign_id: int) -> dict[str, set[str]]:
+    """Return who suggests something in each sentence of the pool, by text."""
+    with store.read() as session:
+        rows = session.execute(
+            sa.select(SentenceRow.text, SuggestionRow.source)
+            .join(SuggestionRow, SuggestionRow.sentence_id == SentenceRow.id)
+            .where(SentenceRow.campaign_id == campaign_id)
+        )
+        found: dict[str, set[str]] = {}
+        for text, source in rows:
+            found.setdefault(text, set()).add(source)
+        return found
+
+
+def test_worker_suggests_by_itself_when_a_model_is_trained(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id, run_id = trained(store, admin, tmp_path / "home", tmp_path)
+    (job,) = [job for job in jobs.list_jobs(store, admin, campaign_id) if job.kind == "score_pool"]
+    assert job.state == "done" and f"Run {run_id} found" in job.message
+    assert any(f"model:run {run_id}" in sources for sources in _scores_of(store, campaign_id).values())
+
+
+def test_worker_suggests_for_the_head_of_the_queue_first(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = person(store, "admin")
+    campaign_id, run_id = trained(store, admin, tmp_path / "home", tmp_path)
+    with store.write() as session:
+        ids = list(session.scalars(sa.select(SentenceRow.id).where(SentenceRow.split == "pool")))
+        rows = [row for row in session.scalars(sa.select(SentenceRow)) if row.id in ids[-6:]]
+        for at, row in enumerate(reversed(rows)):
+            row.position = -10.0 + at
+        wanted = [row.id for row in reversed(rows)]
+    asked: list[list[int]] = []
+    write = suggesting.add_model_suggestions
+
+    def watched(*args: object, suggestions: dict[int, object], **more: object) -> int:
+        asked.append(list(suggestions))
+        return write(*args, suggestions=suggestions, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(suggesting, "add_model_suggestions", watched)
+    jobs.queue_pool_scoring(store, admin, campaign_id, run_id=run_id)
+    assert work(store, tmp_path / "home") == 1
+    assert asked == [wanted[: suggesting.FIRST], wanted[suggesting.FIRST :]]
+
+
+def test_worker_stops_clearly_when_the_checkpoint_goes_while_it_is_at_work(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = person(store, "admin")
+    home = tmp_path / "home"
+    campaign_id, run_id = trained(store, admin, home, tmp_path)
+    with store.read() as session:
+        queue = [id_ for id_, _ in preannotating.unlabelled_pool(session, campaign_id)]
+    old = {"run_id": 99, "suggestions": {id_: [Suggestion(0, 1, "misc", "model:run 99", 0.9)] for id_ in queue}}
+    preannotating.add_model_suggestions(store, admin, campaign_id, **old)
+    write = suggesting.add_model_suggestions
+
+    def then_delete(*args: object, **more: object) -> int:
+        done = write(*args, **more)  # type: ignore[arg-type]
+        shutil.rmtree(home / "checkpoints" / f"run-{run_id}")
+        return done
+
+    monkeypatch.setattr(suggesting, "add_model_suggestions", then_delete)
+    jobs.queue_pool_scoring(store, admin, campaign_id, run_id=run_id)
+    assert work(store, home) == 1
+    failed = jobs.list_jobs(store, admin, campaign_id)[0]
+    assert failed.state == "failed" and f"after {suggesting.FIRST} of 6 sentences" in (failed.error or "")
+    kept = [sources for sources in _scores_of(store, campaign_id).values() if "model:run 99" in sources]
+    assert len(kept) == 6 - suggesting.FIRST
+
+
+def test_worker_refuses_a_model_of_other_types_and_changes_nothing(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id, run_id = trained(store, admin, tmp_path / "home", tmp_path)
+    before = _scores_of(store, campaign_id)
+    meta = tmp_path / "home" / "checkpoints" / f"run-{run_id}" / "tagger" / "meta.json"
+    values = read_json(meta)
+    values["types"] = ["starship", *values["types"][1:]]
+    write_json(meta, values)
+    jobs.queue_pool_scoring(store, admin, campaign_id, run_id=run_id)
+    assert work(store, tmp_path / "home") == 1
+    failed = jobs.list_jobs(store, admin, campaign_id)[0]
+    assert failed.state == "failed" and "knows the entity types starship" in (failed.error or "")
+    assert _scores_of(store, campaign_id) == before

@@ -18,7 +18,6 @@ from workbench.actors import Actor, fresh, require
 from workbench.campaign_settings import domain_of
 from workbench.domains import find_domain
 from workbench.gazetteers import open_gazetteer
-from workbench.proposing import weights_of
 from workbench.values import best_suggestions, suggestion_of
 
 if TYPE_CHECKING:
@@ -46,9 +45,7 @@ def campaign_coverage(store: Store, actor: Actor, campaign_id: int) -> CoverageV
         domain = domain_of(campaign)
         gold = layers.gold(session, campaign_id)
         rows = layer_rows.suggestions(session, campaign_id)
-        weights = weights_of(campaign)
-        shown = ([suggestion_of(row) for row in rows.get(one.sentence_id, ())] for one in gold)
-        said = [best_suggestions(one, weights) for one in shown]
+        said = [best_suggestions(suggestion_of(row) for row in rows.get(one.sentence_id, ())) for one in gold]
     pairs = [(one.labelled.sentence, one.labelled.spans) for one in gold]
     return CoverageView(coverage(pairs, said, domain.type_names), domain, len(gold))
 

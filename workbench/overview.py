@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from crossner_core.evaluation.agreement import Agreement, agreement
 from crossner_core.evaluation.agreement import Layers as AgreementLayers
 from crossner_core.schema import Span
 from db import campaign_rows, layer_rows, people_rows
 from db.engine import Session, Store
-from db.tables import Annotation, Campaign, SentenceRow
+from db.tables import Annotation, SentenceRow
 from workbench.access import OVERSEERS, enter
 from workbench.actors import Actor, require
 from workbench.adjudication import parked_views
 from workbench.effort import Effort, PersonRow, efforts, person_rows
 from workbench.figures import Acceptance, Figure, Material, acceptance, four_figures
-from workbench.proposing import weights_of
 from workbench.values import best_suggestions, spans_of, suggestion_of
 from workbench.views import ParkedView, StageCounts, stage_counts
 
@@ -68,7 +67,7 @@ def overview(store: Store, actor: Actor, campaign_id: int) -> Overview:
         counts = campaign_rows.task_counts(session, [campaign_id])
         splits = campaign_rows.sentence_counts(session, [campaign_id])
         submitted = _submitted(session, campaign_id)
-        material = _material(session, campaign, rows, submitted)
+        material = _material(session, campaign_id, rows, submitted, suggestions_on=campaign.suggestions_on)
         gold = submitted["adjudicate"]
         return Overview(
             sentences=len(rows),
@@ -78,7 +77,7 @@ def overview(store: Store, actor: Actor, campaign_id: int) -> Overview:
             control_sentences=sum(row.control for row in rows),
             figures=four_figures(material),
             blind=_blind(submitted, rows),
-            acceptance=acceptance(_without_hints(material, campaign.hint_below)),
+            acceptance=acceptance(material),
             effort=efforts(submitted, suggestions_on=campaign.suggestions_on),
             parked=parked_views(session, campaign_id),
             people=person_rows(submitted, people_rows.by_ids(session, _authors(submitted)), layer_rows.skips_by_person(
@@ -100,11 +99,10 @@ def _authors(submitted: Submitted) -> set[int]:
 
 
 def _material(
-    session: Session, campaign: Campaign, rows: list[SentenceRow], submitted: Submitted
+    session: Session, campaign_id: int, rows: list[SentenceRow], submitted: Submitted, *, suggestions_on: bool
 ) -> tuple[Material, ...]:
     """Return what the figures are counted from, one for each sentence."""
-    links, suggestions = layer_rows.links(session, campaign.id), layer_rows.suggestions(session, campaign.id)
-    weights = weights_of(campaign)
+    links, suggestions = layer_rows.links(session, campaign_id), layer_rows.suggestions(session, campaign_id)
 
     def spans(stage: str, row: SentenceRow) -> tuple[Span, ...] | None:
         found = submitted[stage].get(row.id)
@@ -113,12 +111,12 @@ def _material(
     made = []
     for row in rows:
         first, second = submitted["annotate"].get(row.id), submitted["check"].get(row.id)
-        best = best_suggestions((suggestion_of(one) for one in suggestions.get(row.id, ())), weights)
+        best = best_suggestions(suggestion_of(one) for one in suggestions.get(row.id, ()))
         rejected = {(r.start, r.end, r.type) for r in first[1].rejected} if first else set()
         made.append(
             Material(
                 preannotated=row.preannotated_at is not None,
-                shown=campaign.suggestions_on and not row.control,
+                shown=suggestions_on and not row.control,
                 blind=row.blind,
                 links=len(links.get(row.id, ())),
                 suggestions=best,
@@ -143,12 +141,4 @@ def _blind(submitted: Submitted, rows: list[SentenceRow]) -> BlindAgreement:
         checked=len(submitted["check"]),
         planned=sum(row.blind for row in rows),
         agreement=agreement(pairs),
-    )
-
-
-def _without_hints(material: tuple[Material, ...], hint_below: float) -> tuple[Material, ...]:
-    """Leave out what was shown as a hint: nobody was asked to take or drop it."""
-    return tuple(
-        replace(one, suggestions=tuple(said for said in one.suggestions if said.score >= hint_below))
-        for one in material
     )

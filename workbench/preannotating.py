@@ -172,6 +172,6 @@ def _from_model(one: Suggestion | Span) -> Suggestion:
 
 
 def unlabelled_pool(session: Session, campaign_id: int) -> list[tuple[int, Sentence]]:
-    """Return the sentences without gold with their ids, in the order of the queue."""
-    rows = suggestion_rows.without_gold(session, campaign_id)
+    """Return the sentences that nobody has begun and that have no gold, with their ids, in the order of the queue."""
+    rows = suggestion_rows.next_to_annotate(session, campaign_id)
     return [(row.id, sentence_of(row)) for row in rows]

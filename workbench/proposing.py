@@ -8,7 +8,7 @@ from typing import Any
 from crossner_core.calibration.proposals import Proposal, learn, propose
 from crossner_core.calibration.sources import SourceWeights
 from crossner_core.schema import Span, Suggestion
-from db import suggestion_rows
+from db import campaign_rows, suggestion_rows
 from db.engine import Session, Store
 from db.tables import Campaign, SuggestionRow
 from workbench.access import OVERSEERS, enter
@@ -72,14 +72,16 @@ def learn_from_gold(session: Session, campaign_id: int) -> SourceWeights:
     return learn((found, gold[id_]) for id_, found in sorted(said.items()))
 
 
-def relearn(session: Session, campaign: Campaign) -> None:
+def relearn(session: Session, campaign_id: int) -> None:
     """Keep what gold says of the sources now, for the sentences that are handed out from here on."""
-    found = learn_from_gold(session, campaign.id)
-    campaign.source_weights = found.to_dict() if found.sentences else None
-    session.flush()
+    found = learn_from_gold(session, campaign_id)
+    campaign = campaign_rows.find(session, campaign_id)
+    if campaign is not None:
+        campaign.source_weights = found.to_dict() if found.sentences else None
+        session.flush()
 
 
 def gold_came(session: Session, campaign: Campaign) -> None:
     """Bring the weights up to date when enough gold came since; called whenever a sentence becomes gold."""
     if len(suggestion_rows.ids_with_gold(session, campaign.id)) % RELEARN_EVERY == 0:
-        relearn(session, campaign)
+        relearn(session, campaign.id)

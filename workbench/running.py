@@ -11,9 +11,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossner_core.errors import CheckpointError, CheckpointMismatch, NotFound, StorageError, WorkbenchError
-from db import job_rows, run_rows
-from db.engine import Store
+from crossner_core.errors import CheckpointError, CheckpointMismatch, StorageError, WorkbenchError
+from db import job_rows, run_rows, suggestion_rows
+from db.engine import Session, Store
 from db.training_tables import Run
 from workbench.actors import SYSTEM
 from workbench.lease import Lease
@@ -153,12 +153,25 @@ def _settle(place: Workplace, lease: Lease, run_id: int, result: RunResult) -> N
         else:
             ok = job_rows.finish(session, **held, state="done", message=_summary(result))
             run_rows.update(session, run_id, state="done", **_scores(place, run_id, result))
+            _queue_suggestions(session, run_id)
         if not ok:
             raise LeaseLost
     if result.outcome == "stopped" and lease.cancelled.is_set():
         shutil.rmtree(place.folder(run_id), ignore_errors=True)
     elif result.outcome != "stopped":
         _drop_weights_of_a_cell(place, run_id)
+
+
+def _queue_suggestions(session: Session, run_id: int) -> None:
+    """Have what a campaign's new model suggests ready before people open the next sentences."""
+    run = run_rows.get(session, run_id)
+    if run is None or run.campaign_id is None or run.size is not None:
+        return
+    if suggestion_rows.awaits_model(session, run.campaign_id):
+        twin = job_rows.waiting_twin(session, kind="score_pool", campaign_id=run.campaign_id)
+        if twin is None or twin.payload.get("run_id") is not None:
+            payload = {"run_id": None}
+            job_rows.add(session, kind="score_pool", payload=payload, campaign_id=run.campaign_id, created_by=None)
 
 
 def _scores(place: Workplace, run_id: int, result: RunResult) -> dict[str, Any]:
@@ -196,32 +209,10 @@ def preannotate_campaign(place: Workplace, lease: Lease) -> None:
 
 
 def score_pool(place: Workplace, lease: Lease) -> None:
-    """Let a run's checkpoint pre-annotate the campaign's sentences that have no gold."""
-    from crossner_core.training.predictor import load_tagger
-    from workbench.preannotating import add_model_suggestions, unlabelled_pool
+    """Let a run's checkpoint pre-annotate the sentences that nobody has begun, those at the head of the queue first."""
+    from workbench.suggesting import suggest
 
-    campaign_id = lease.job.campaign_id
-    assert campaign_id is not None
-    with place.store.read() as session:
-        wanted = lease.job.payload.get("run_id")
-        run = run_rows.get(session, wanted) if wanted else run_rows.best_done(session, campaign_id=campaign_id)
-        if run is None or run.campaign_id != campaign_id:
-            raise NotFound("This campaign has no finished run whose checkpoint was kept; train one on all of its gold.")
-        folder, run_id = checkpoint_folder(run, place.checkpoints), run.id
-        pool = unlabelled_pool(session, campaign_id)
-    predictor = load_tagger(folder)
-    count = reached = 0
-    for at in range(0, len(pool), 64):
-        if lease.should_stop():
-            break
-        chunk = pool[at : at + 64]
-        found = predictor.predict([sentence for _, sentence in chunk])
-        suggestions = {row_id: spans for (row_id, _), spans in zip(chunk, found, strict=True)}
-        reached += add_model_suggestions(place.store, SYSTEM, campaign_id, run_id=run_id, suggestions=suggestions)
-        count += sum(len(spans) for spans in found)
-        lease.progress, lease.message = (at + len(chunk)) / len(pool), f"{at + len(chunk)} of {len(pool)} sentences"
-    begun = f"; {len(pool) - reached} that people have begun keep theirs" if reached < len(pool) else ""
-    _end(place, lease, f"Run {run_id} found {count} entities in {len(pool)} sentences{begun}.")
+    _end(place, lease, suggest(place, lease))
 
 
 def pretrain_encoder(place: Workplace, lease: Lease) -> None:

@@ -9,8 +9,11 @@ from typing import Any
 
 from crossner_core.schema import Span, Suggestion
 
-PRIOR = 12.0
-"""So many suggestions count as if they had been right as often as their scores said, before any gold."""
+PRIOR = 30.0
+"""So many suggestions count as if they had been right as often as their scores said, before any gold.
+
+Of 4, 12, 30 and 100 the one with the least Brier score on dev of music and ai together, cross-fitted.
+"""
 _SURE = 0.995
 _STEPS = 50
 
