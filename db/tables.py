@@ -109,6 +109,14 @@ class Campaign(Base):
     """Proposals less likely than this are hints: shown, but nobody is asked about them."""
     source_weights: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
     """What gold says of each source of suggestions; None before there is any."""
+    strategy: Mapped[str] = mapped_column(default="", server_default="")
+    """The strategy that orders the queue; empty leaves it in the order of import."""
+    random_share: Mapped[float] = mapped_column(default=0.2, server_default="0.2")
+    """Share of an ordered queue that chance fills."""
+    retrain_every: Mapped[int] = mapped_column(default=0, server_default="0")
+    """After so many new gold sentences a run is queued by itself; 0 never."""
+    turn_recipe: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default="{}")
+    """Recipe fields of those runs; the others are at their defaults."""
     archived: Mapped[bool] = mapped_column(default=False)
     created_at: Mapped[dt.datetime] = mapped_column(default=now)
 
@@ -147,6 +155,8 @@ class SentenceRow(Base):
     """Suggestions are withheld, as a control."""
     blind: Mapped[bool] = mapped_column(default=False)
     """Annotator 2 labels it without seeing annotator 1's spans."""
+    chosen_by: Mapped[str | None]
+    """What put it where it is in the queue: `chance`, or a strategy; None is the order of import."""
     preannotated_at: Mapped[dt.datetime | None]
     created_at: Mapped[dt.datetime] = mapped_column(default=now)
     links: Mapped[list[LinkRow]] = relationship(cascade="all, delete-orphan", order_by="LinkRow.start")

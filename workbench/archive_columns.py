@@ -8,10 +8,11 @@ from typing import Any
 FORMAT, VERSION = "crossner-campaign", 1
 SETTINGS = (
     "name", "domain_name", "blind_share", "control_share", "lease_minutes", "seed", "endpoint", "gazetteer",
-    "suggestions_on", "hint_below", "archived",
+    "suggestions_on", "hint_below", "strategy", "random_share", "retrain_every", "turn_recipe", "archived",
 )  # fmt: skip
 SENTENCE = (
-    "external_id", "text", "tokens", "meta", "split", "position", "control", "blind", "preannotated_at", "created_at",
+    "external_id", "text", "tokens", "meta", "split", "position", "control", "blind", "chosen_by",
+    "preannotated_at", "created_at",
 )  # fmt: skip
 TASK = ("stage", "state", "done_at", "created_at")
 ANNOTATION = (

@@ -349,6 +349,13 @@ def study_cells(place: Workplace, lease: Lease) -> None:
     _end(place, lease, work_through(lease, place.experiments))
 
 
+def order_queue(place: Workplace, lease: Lease) -> None:
+    """Put a campaign's queue into a new order."""
+    from workbench import turning
+
+    _end(place, lease, turning.order_queue(place, lease))
+
+
 def second_look(place: Workplace, lease: Lease) -> None:
     """Go through a campaign's gold with the checks asked for."""
     from workbench.looking import look
@@ -362,5 +369,6 @@ _HANDLERS = {
     "score_pool": score_pool,
     "pretrain": pretrain_encoder,
     "study": study_cells,
+    "turn": order_queue,
     "second_look": second_look,
 }
