@@ -204,3 +204,46 @@ test("implied flags of a stored check go when the span comes back", () => {
   const state = run(open(buildItem({ first: FIRST, work: stored, revision: 1 }), "check"), { do: "to", index: 2 }, "accept");
   assert.deepEqual(snapshotOf(state).flags, []);
 });
+
+const unsure = (start, end, type, score) => ({ ...suggestion(start, end, type, score, "model:run 3"), hint: true });
+const HINTED = [suggestion(5, 8, "band", 0.8), unsure(2, 4, "person", 0.3), unsure(9, 10, "location", 0.2)];
+
+test("a hint is no suggestion: nobody is asked about it, and accept all leaves it", () => {
+  const state = open(buildItem({ suggestions: HINTED }));
+  assert.deepEqual(marksOf(state).map((mark) => mark.kind), ["unsure", "suggestion", "unsure"]);
+  assert.equal(openCount(state), 1);
+  assert.deepEqual(plain([focusedMark(state)]), [[5, 8, "band"]], "the first suggestion has the focus, not the hint");
+  const done = run(state, "acceptAll", "enter");
+  assert.deepEqual(plain(done.work.spans), [[5, 8, "band"]]);
+  assert.equal(done.submit, true, "Enter asks about suggestions alone");
+  assert.deepEqual(done.work.rejected, []);
+});
+
+test("Tab goes to a hint, one key takes it, and it counts as accepted", () => {
+  const state = run(open(buildItem({ suggestions: HINTED })), { do: "tab", by: -1 }, "accept");
+  assert.deepEqual(plain(state.work.spans), [[2, 4, "person"]]);
+  assert.equal(state.work.spans[0].origin, "accepted");
+  assert.deepEqual(plain([focusedMark(state)]), [[5, 8, "band"]], "and on to the next suggestion");
+});
+
+test("one key retypes a hint, and one drops it with all its sources", () => {
+  const there = { do: "tab", by: 1 };
+  const retyped = run(open(buildItem({ suggestions: HINTED })), there, type("event"));
+  assert.deepEqual([plain(retyped.work.spans), retyped.work.spans[0].origin], [[[9, 10, "event"]], "retyped"]);
+  const dropped = run(open(buildItem({ suggestions: HINTED })), there, "remove");
+  assert.deepEqual(dropped.work.rejected.map((one) => one.source), ["model:run 3"]);
+});
+
+test("with hints alone the cursor stays at the beginning and Enter asks whether there are no entities", () => {
+  const state = open(buildItem({ suggestions: HINTED.slice(1) }));
+  assert.deepEqual(selectionOf(state), { start: 0, end: 1 });
+  const asked = run(state, "enter");
+  assert.ok(!asked.submit && /No entities/.test(asked.message));
+});
+
+test("the sources that the server merged are named side by side, and rejected one by one", () => {
+  const merged = { ...suggestion(5, 8, "band", 0.93, "link"), sources: ["link", "model:run 3"] };
+  const state = open(buildItem({ suggestions: [merged] }));
+  assert.deepEqual(marksOf(state)[0].sources, ["link", "model:run 3"]);
+  assert.deepEqual(run(state, "remove").work.rejected.map((one) => one.source), ["link", "model:run 3"]);
+});

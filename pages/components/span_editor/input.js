@@ -1,6 +1,6 @@
 // Keys and pointer of the editor, and the fields that take the focus from the sentence for a moment.
 import { actionFor } from "./keys.js";
-import { alternatives } from "./marks.js";
+import { alternatives, isProposed } from "./marks.js";
 import { focusedMark } from "./model.js";
 import { createField, createSkip } from "./panels.js";
 import { unitAt } from "./sentence.js";
@@ -72,7 +72,7 @@ export function createCommands(editor) {
   const vertical = (by, { shift }) => {
     const { state } = session;
     const mark = focusedMark(state);
-    const swap = !shift && mark?.kind === "suggestion" && alternatives(state.item, state.work, mark).length;
+    const swap = !shift && isProposed(mark) && alternatives(state.item, state.work, mark).length;
     if (swap) return run({ do: "alternative", by });
     const index = editor.view.lineStep(state.head, by);
     return run(shift ? { do: "extendTo", index } : { do: "to", index });

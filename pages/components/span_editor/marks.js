@@ -11,9 +11,11 @@ export function candidates(item) {
   const merged = [];
   for (const given of item.suggestions ?? []) {
     const twin = merged.find((other) => sameSpan(other, given));
-    if (!twin) merged.push({ ...given, sources: [given.source] });
+    const sources = given.sources ?? [given.source];
+    if (!twin) merged.push({ ...given, sources: [...sources], hint: Boolean(given.hint) });
     else {
-      if (!twin.sources.includes(given.source)) twin.sources.push(given.source);
+      twin.sources.push(...sources.filter((one) => !twin.sources.includes(one)));
+      twin.hint &&= Boolean(given.hint);
       if (given.score > twin.score) Object.assign(twin, { score: given.score, source: given.source });
       twin.entity ??= given.entity;
     }
@@ -49,10 +51,15 @@ export function marksOf(state) {
   const { item, work, preferred, mode } = state;
   const spans = work.spans.map((span) => ({ ...span, kind: "span" }));
   const open = wantsSuggestions(mode, item)
-    ? shownSuggestions(item, work, preferred).map((one) => ({ ...one, kind: "suggestion" }))
+    ? shownSuggestions(item, work, preferred).map((one) => ({ ...one, kind: one.hint ? "unsure" : "suggestion" }))
     : [];
   const gone = mode === "check" && item.first ? removedFirst(item, work).map((span) => ({ ...span, kind: "gone" })) : [];
   return inOrder([...spans, ...open, ...gone]);
+}
+
+/** Proposed by a machine and not decided: a suggestion, which is asked about, or a hint, which is not. */
+export function isProposed(mark) {
+  return mark?.kind === "suggestion" || mark?.kind === "unsure";
 }
 
 /** Suggestions belong to annotating, a blind check included; who checks or adjudicates starts from people's work. */

@@ -1,6 +1,6 @@
 // The editor's state and its reducer: no DOM, no clock, no network.
 import { count, hintPages, jumpHints, overlaps, sameBounds, sameSpan, splitText, surfaceOf, inOrder } from "./tokens.js";
-import { alternatives, candidates, emptyWork, marksOf, openCandidates, originOf, workFromStored } from "./marks.js";
+import { alternatives, candidates, emptyWork, isProposed, marksOf, openCandidates, originOf, workFromStored } from "./marks.js";
 import { chooseUnit, initialAdjudication, nextUnit, removeOwnSpan, setOwnSpan, undecided, unitExtent, choiceOf } from "./adjudicate.js";
 
 const UNDO_STEPS = 200;
@@ -29,7 +29,7 @@ function firstWork(item, mode, stored) {
 function focusFirst(state) {
   if (state.mode === "adjudicate") return focusUnit(state, nextUnit(state.item, state.work, -1, 1));
   const marks = marksOf(state);
-  const mark = marks.find((one) => one.kind === "suggestion") ?? marks[0];
+  const mark = marks.find((one) => one.kind === "suggestion") ?? marks.find((one) => one.kind !== "unsure");
   return mark ? focusRange(state, mark) : state;
 }
 
@@ -170,7 +170,7 @@ function giveType(state, { type }) {
   const mark = focusedMark(state);
   if (state.mode === "adjudicate") return giveOwnType(state, type, mark);
   const range = mark && !state.explicit ? mark : selectionOf(state);
-  return putSpan(state, range, type, mark?.kind === "suggestion");
+  return putSpan(state, range, type, isProposed(mark));
 }
 
 function giveOwnType(state, type, mark) {
@@ -202,7 +202,7 @@ function putSpan(state, { start, end }, type, advance) {
 function acceptFocused(state) {
   if (state.mode === "adjudicate") return say(state, "Choose 1, 2, 0 or a type.");
   const mark = focusedMark(state);
-  if (mark?.kind === "suggestion") return putSpan(state, mark, mark.type, true);
+  if (isProposed(mark)) return putSpan(state, mark, mark.type, true);
   if (mark?.kind === "gone") return putBack(state, mark);
   return openCount(state) ? toNextSuggestion(state) : tabMark(state, 1);
 }
@@ -235,7 +235,7 @@ function removeFocused(state) {
   const rejected = [...state.work.rejected, ...(state.mode === "check" && state.item.first ? [] : targets.flatMap((one) => rejecting(state, one)))];
   const what = targets.length === 1 ? words(state, targets[0]) : count(targets.length, "mark");
   const removed = edit(state, { ...state.work, spans, rejected }, `${what} removed.`);
-  return targets.every((one) => one.kind === "suggestion") ? toNextSuggestion(removed) : removed;
+  return targets.every(isProposed) ? toNextSuggestion(removed) : removed;
 }
 
 function removeDecided(state, targets) {
@@ -246,7 +246,7 @@ function removeDecided(state, targets) {
 
 function nextAlternative(state, { by }) {
   const mark = focusedMark(state);
-  if (mark?.kind !== "suggestion") return state;
+  if (!isProposed(mark)) return state;
   const others = [mark, ...alternatives(state.item, state.work, mark)];
   if (others.length === 1) return say(state, "No other suggestion here.");
   const ring = candidates(state.item).filter((one) => others.some((other) => sameSpan(one, other)));

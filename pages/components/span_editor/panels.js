@@ -1,6 +1,6 @@
 // The quiet parts around the sentence: status, focus line, changes, comment, skip, help, conflict.
 import { count, overlaps, sameBounds, sameSpan, surfaceOf } from "./tokens.js";
-import { alternatives, candidates, changesOf } from "./marks.js";
+import { alternatives, candidates, changesOf, isProposed } from "./marks.js";
 import { focusedMark, selectionOf, typeTitle } from "./model.js";
 import { helpRows } from "./keys.js";
 import { scoreText } from "./sentence.js";
@@ -30,7 +30,7 @@ export function focusLine(state, run) {
   const parts = [h("b", { dir: "auto" }, surfaceOf(state.split, range.start, range.end))];
   const unit = state.mode === "adjudicate" && state.item.units?.[state.unit];
   if (unit && overlaps(unitExtent(unit), range)) parts.push(h("span", {}, `${KIND_WORDS[unit.kind]}: ${KIND_HELP[unit.kind]}`));
-  if (mark?.kind === "suggestion") parts.push(...suggestionLine(state, mark, run));
+  if (isProposed(mark)) parts.push(...suggestionLine(state, mark, run));
   else if (mark?.kind === "gone") parts.push(`${typeTitle(state, mark.type)}, deleted`, small("put back", "Space", () => run({ do: "restore", span: mark })));
   else if (mark) parts.push(...spanLine(state, mark, run));
   const link = (state.item.links ?? []).find((one) => one.start < range.end && range.start < one.end);
@@ -45,9 +45,10 @@ function small(text, key, press) {
 function suggestionLine(state, mark, run) {
   const others = alternatives(state.item, state.work, mark).length;
   const known = mark.entity ? `, as ${mark.entity}` : "";
+  const hint = mark.kind === "unsure";
   return [
-    `${typeTitle(state, mark.type)}? suggested by ${mark.sources.join(", ")} ${scoreText(mark.score)}${known}`,
-    small("accept", "Space", () => run({ do: "accept" })),
+    `${typeTitle(state, mark.type)}? ${hint ? "a hint of" : "suggested by"} ${mark.sources.join(", ")} ${scoreText(mark.score)}${known}`,
+    small(hint ? "take" : "accept", "Space", () => run({ do: "accept" })),
     small("drop", "⌫", () => run({ do: "remove" })),
     others > 0 && small(count(others, "other"), "↓", () => run({ do: "alternative", by: 1 })),
   ];
@@ -115,7 +116,7 @@ export function createSkip({ skip, close }) {
 /** The key help, drawn for a mode. */
 export function drawHelp(root, mode) {
   const rows = helpRows(mode).map(({ keys, text }) => [h("dt", {}, ...keys.split(/\s{2,}/).map(keycap)), h("dd", {}, text)]);
-  const colours = "A dashed mark is a suggestion, a filled one is decided. A dotted line below a word is a Wikipedia link.";
+  const colours = "A dashed mark is a suggestion, a filled one is decided. A dotted line in a type's colour is a hint: too unsure to be asked about, Tab goes there and Space takes it. A grey dotted line is a Wikipedia link.";
   replace(root, h("dl", {}, ...rows.flat()), h("p", { class: "quiet" }, mode === "adjudicate" ? "Only what you decide here becomes gold." : colours));
 }
 

@@ -1,6 +1,6 @@
 // Draws the sentence: tokens, marks around them, the selection, jump hints, and the two annotators' lines.
 import { count, jumpHints, sameBounds, sameSpan } from "./tokens.js";
-import { marksOf } from "./marks.js";
+import { isProposed, marksOf } from "./marks.js";
 import { focusedMark, selectionOf, typeTitle } from "./model.js";
 import { unitExtent } from "./adjudicate.js";
 import { h } from "./dom.js";
@@ -89,7 +89,7 @@ function markAt(marks, index) {
 /** What a mark is, in words, for screen readers. */
 export function markWords(mark, state) {
   const title = typeTitle(state, mark.type);
-  if (mark.kind === "suggestion") return `suggested ${title}, ${mark.sources.join(" and ")} ${scoreText(mark.score)}`;
+  if (isProposed(mark)) return `${mark.kind === "unsure" ? "hint" : "suggested"} ${title}, ${mark.sources.join(" and ")} ${scoreText(mark.score)}`;
   if (mark.kind === "gone") return `deleted ${title}`;
   const flagged = state.work.flags.some((flag) => sameSpan(flag, mark));
   return flagged ? `${title}, flagged` : title;
@@ -100,8 +100,8 @@ function markNode(mark, inner, state, types) {
   const flagged = state.work.flags.some((flag) => sameSpan(flag, mark));
   const was = state.mode === "check" && (state.item.first ?? []).find((one) => sameBounds(one, mark) && one.type !== mark.type);
   const classes = ["mark", mark.kind, colourOf(types, mark.type), flagged && "flagged", mark.origin === "kept" && "given"];
-  const more = mark.kind === "suggestion" ? `${mark.sources.join(", ")} ${scoreText(mark.score)}` : flagged ? "flagged" : was ? `was ${typeTitle(state, was.type)}` : "";
-  const word = mark.kind === "gone" ? `deleted: ${title}` : mark.kind === "suggestion" ? `${title}?` : title;
+  const more = isProposed(mark) ? `${mark.sources.join(", ")} ${scoreText(mark.score)}` : flagged ? "flagged" : was ? `was ${typeTitle(state, was.type)}` : "";
+  const word = mark.kind === "gone" ? `deleted: ${title}` : isProposed(mark) ? `${title}?` : title;
   const caption = h("span", { class: "cap", dir: "ltr", "aria-hidden": "true" }, word, more && h("span", { class: "more" }, more));
   const props = { class: classes.filter(Boolean).join(" "), role: "group", "aria-label": markWords(mark, state), data: { start: mark.start } };
   return h("span", props, ...inner, caption);
