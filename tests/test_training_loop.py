@@ -287,3 +287,18 @@ def test_training_head_learns_alone_at_first(tmp_path: Path) -> None:
     assert all(torch.equal(before[name], source[name.removeprefix("model/")]) for name in body)
     assert not torch.equal(before["model/head.weight"], after["model/head.weight"])
     assert any(not torch.equal(before[name], after[name]) for name in body)
+
+
+@pytest.mark.parametrize(("every", "epochs"), [(1, [1, 2, 3, 4, 5]), (3, [2, 5]), (9, [5])])
+def test_training_scores_dev_every_so_many_epochs_and_after_the_last(
+    tmp_path: Path, every: int, epochs: list[int]
+) -> None:
+    result = result_of(run_all(tiny_recipe(dev_every=every), tiny_data(), tmp_path))
+    assert [record.epoch for record in result.history if record.dev_f1 is not None] == epochs
+    assert len(result.history) == 5 and result.best_epoch in epochs
+
+
+def test_training_patience_counts_epochs_and_not_dev_scores(tmp_path: Path) -> None:
+    result = result_of(run_all(tiny_recipe(max_epochs=60, dev_every=4, patience=4), tiny_data(), tmp_path))
+    assert result.outcome == "early_stop" and result.best_epoch is not None
+    assert result.epochs - result.best_epoch == 4

@@ -154,6 +154,17 @@ def test_turn_whose_run_fails_ends_and_is_not_tried_for_ever(store: Store, tmp_p
     assert turns.tick(store) == 0
 
 
+def test_turn_whose_recipe_cannot_be_begun_says_why_and_the_worker_goes_on(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    recipe = {"setting": "pretrain_finetune", "source": "nowhere"}
+    turns.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=recipe)
+    assert work(store, tmp_path / "home") == 0
+    turn = newest(store, admin, campaign_id)
+    assert turn.state == "failed" and "nowhere" in turn.notes[0]
+    assert turns.tick(store) == 0 and len(turns.list_turns(store, admin, campaign_id)) == 1
+
+
 def test_turn_whose_checkpoint_is_gone_orders_without_a_model(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)

@@ -93,6 +93,7 @@ def tiny_recipe(**changes: object) -> Recipe:
         "source_learning_rate": 5e-3,
         "batch_size": 4,
         "max_epochs": 5,
+        "dev_every": 1,
         "max_length": 64,
         "min_epoch_steps": 1,
         "source_epochs": 2,

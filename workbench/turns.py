@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from crossner_core.errors import Conflict, InvalidConfig, NotFound
+from crossner_core.errors import Conflict, InvalidConfig, NotFound, StorageError, WorkbenchError
 from crossner_core.training.recipe import Recipe
 from db import job_rows, run_rows, turn_rows
 from db.engine import Session, Store
@@ -17,6 +18,8 @@ from db.types import now
 from workbench import adaptation, snapshots
 from workbench.access import KEEPERS, OVERSEERS, enter, refuse_archived
 from workbench.actors import SYSTEM, Actor, require
+
+log = logging.getLogger(__name__)
 
 # Before the cells of a curve, after what a person waits for.
 PRIORITY = 12
@@ -198,12 +201,30 @@ def tick(store: Store) -> int:
     """
     with store.read() as session:
         due = [one.id for one in turn_rows.automatic_campaigns(session)]
-    return sum(_tick_one(store, campaign_id) for campaign_id in due)
+    return sum(_tick_safely(store, campaign_id) for campaign_id in due)
+
+
+def _tick_safely(store: Store, campaign_id: int) -> bool:
+    """Do what is due in a campaign; what cannot be done becomes a failed turn that says why."""
+    try:
+        return _tick_one(store, campaign_id)
+    except StorageError:
+        raise
+    except WorkbenchError as error:
+        log.error("Campaign %s: %s", campaign_id, error)
+        with store.write() as session:
+            _, campaign = enter(session, SYSTEM, campaign_id, SYSTEM.role)
+            gold = turn_rows.gold_in_pool(session, campaign_id)
+            turn_rows.add(
+                session, campaign_id=campaign_id, strategy=campaign.strategy, automatic=True, gold=gold,
+                state="failed", notes=[str(error)], finished_at=now(),
+            )  # fmt: skip
+        return True
 
 
 def _tick_one(store: Store, campaign_id: int) -> bool:
     with store.read() as session:
-        _, campaign = enter(session, SYSTEM, campaign_id, "system")
+        _, campaign = enter(session, SYSTEM, campaign_id, SYSTEM.role)
         busy = turn_rows.under_way(session, campaign_id)
         wants_run = busy is None and _wants_run(session, campaign)
         wants_order = busy is None and bool(campaign.strategy) and not turn_rows.listed(session, campaign_id, limit=1)
@@ -214,11 +235,11 @@ def _tick_one(store: Store, campaign_id: int) -> bool:
         snapshot = snapshots.freeze(store, SYSTEM, campaign_id)
         run_id = adaptation.start_run(store, SYSTEM, campaign_id=campaign_id, snapshot_id=snapshot.id, recipe=recipe)
         with store.write() as session:
-            _, campaign = enter(session, SYSTEM, campaign_id, "system")
+            _, campaign = enter(session, SYSTEM, campaign_id, SYSTEM.role)
             _add(session, campaign, by=SYSTEM, run_id=run_id)
     elif wants_order:
         with store.write() as session:
-            _, campaign = enter(session, SYSTEM, campaign_id, "system")
+            _, campaign = enter(session, SYSTEM, campaign_id, SYSTEM.role)
             _add(session, campaign, by=SYSTEM)
     return wants_run or wants_order
 
@@ -232,7 +253,8 @@ def _wants_run(session: Session, campaign: Campaign) -> bool:
 def _learnt(session: Session, campaign_id: int) -> int:
     """Return how many of the pool's gold sentences the newest run had, or the newest turn tried to learn from."""
     newest = turn_rows.listed(session, campaign_id, limit=1)
-    return max(turn_rows.gold_of_newest_run(session, campaign_id), *(one.gold for one in newest if one.run_id), 0)
+    tried = (one.gold for one in newest if one.run_id is not None or one.state == "failed")
+    return max(turn_rows.gold_of_newest_run(session, campaign_id), *tried, 0)
 
 
 def _go_on(store: Store, campaign_id: int, turn_id: int) -> bool:
