@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages import learning_views, model_runs, model_scores, shell
+from pages import learning_views, model_runs, model_scores, shell, trust_views
 from pages.components.lazy_download import download_problem
 
 VIEWS = {
     "Curve": learning_views.curve_view,
     "As gold grows": learning_views.growth_view,
     "By type": model_scores.types_view,
+    "Trust": trust_views.trust_view,
     "Train": model_runs.train_view,
     "Runs": model_runs.runs_view,
 }
@@ -34,6 +35,9 @@ for all types or one. Published points used BERT-base, not your encoder. Choices
 scores where there is test gold. F1 is entity F1 as conlleval counts it; the strict IOB2 figure stands beside it under
 its own name. **As gold grows** shows which types learn first, and which errors go away. Two runs are held against each
 other under *Compare*, and what a run gets wrong is under *Errors*.
+
+**Trust** shows whether suggestions are right as often as their scores say: a run's scores before and after they were
+calibrated on dev, and what gold says of each source by entity type.
 """,
 )
 if campaign:

@@ -111,6 +111,14 @@ def _rules(actor: Actor, key: str, now: CampaignView | None = None) -> dict[str,
         key=f"campaigns:endpoint:{key}",
     )
     on = st.checkbox("Show suggestions to annotator 1", now.suggestions_on if now else True, key=f"campaigns:on:{key}")
+    hint = st.number_input(
+        "Hints below, %",
+        0,
+        100,
+        round(100 * now.hint_below) if now else 40,
+        key=f"campaigns:hint:{key}",
+        help="What machines propose with less certainty is a dotted line: nobody is asked about it.",
+    )
     return {
         "blind_share": _share(blind, now.blind_share if now else None),
         "control_share": _share(control, now.control_share if now else None),
@@ -118,6 +126,7 @@ def _rules(actor: Actor, key: str, now: CampaignView | None = None) -> dict[str,
         "gazetteer": gazetteer,
         "endpoint": endpoint,
         "suggestions_on": on,
+        "hint_below": _share(hint, now.hint_below if now else None),
     }
 
 

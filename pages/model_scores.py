@@ -25,7 +25,7 @@ from workbench.views import CampaignView
 
 def types_view(actor: Actor, campaign: CampaignView) -> None:
     """Draw F1 per entity type and the confusion between types of one finished run."""
-    run = _pick(actor, campaign, "Run", "types-run")
+    run = pick_run(actor, campaign, "Run", "types-run")
     if run is None:
         return
     measure = "test" if run.test_f1 is not None else "dev"
@@ -68,7 +68,8 @@ def _report(
     return report
 
 
-def _pick(actor: Actor, campaign: CampaignView, label: str, key: str) -> RunView | None:
+def pick_run(actor: Actor, campaign: CampaignView, label: str, key: str) -> RunView | None:
+    """Draw the choice of a finished run; None, and a word about it, where there is none."""
     done = adaptation.list_runs(shell.store(), actor, campaign.id, states=("done",))
     if not done:
         st.info("No finished run yet.")

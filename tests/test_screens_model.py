@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
+from crossner_core.schema import Suggestion
 from db.engine import Store
 from tests.builders import make_campaign, make_gold, make_people
 from tests.screens import open_screen
 from tests.test_adaptation import campaign_with_gold
 from tests.training_store import person, recipe_here, work
-from workbench import adaptation, handout
-from workbench.actors import Actor
+from workbench import adaptation, handout, preannotating
+from workbench.actors import SYSTEM, Actor
 
-ADAPTATION_VIEWS = ("Curve", "As gold grows", "By type", "Train", "Runs")
+ADAPTATION_VIEWS = ("Curve", "As gold grows", "By type", "Trust", "Train", "Runs")
 OVERVIEW_VIEWS = ("Progress", "The four shares", "Agreement", "Suggestions", "Effort")
 
 
@@ -65,9 +66,28 @@ def test_adaptation_screen_shows_every_view_of_finished_runs(
     assert "What becomes of the gold entities" in grown and len(test.get("plotly_chart")) == 2
     by_type = _said(_show(test, "model-view", "By type"))
     assert "Measured on test" in by_type and "strict IOB2" in by_type
+    trust = _said(_show(test, "model-view", "Trust"))
+    assert "spans of test; right means start, end and type" in trust and len(test.get("plotly_chart")) == 1
+    assert "No sentence with suggestions is gold yet" in trust
     _show(test, "model-view", "Runs")
     assert list(test.dataframe[0].value["state"]) == ["done"] * 4
     assert "No worker is alive" in _said(test)
+
+
+def test_adaptation_screen_shows_what_gold_says_of_the_sources(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    people = make_people(store)
+    campaign_id = make_campaign(store, people)
+    with store.read() as session:
+        ids = [id_ for id_, _ in preannotating.unlabelled_pool(session, campaign_id)]
+    suggestions = {id_: [Suggestion(0, 1, "award", "model:run 1", 0.8)] for id_ in ids}
+    preannotating.add_model_suggestions(store, SYSTEM, campaign_id, run_id=1, suggestions=suggestions)
+    make_gold(store, people, campaign_id)
+    test = open_screen(monkeypatch, store, "adaptation", people["res"], campaign=campaign_id)
+    said = _said(_show(test, "model-view", "Trust"))
+    assert "No finished run yet" in said and "gold sentences had suggestions" in said
+    table = test.dataframe[0].value
+    assert list(table["type"]) == ["all types", "award"] and list(table["right"]) == [0.0, 0.0]
+    assert all(abs(value - 0.8) < 1e-6 for value in table["said"]) and table["now"].max() < 0.8
 
 
 def test_adaptation_screen_starts_a_run_from_its_form(
