@@ -1,0 +1,48 @@
+"""The reliability diagram: how often spans are right against how sure the scores were."""
+
+from __future__ import annotations
+
+import pandas as pd
+import plotly.graph_objects as go
+
+from crossner_core.calibration.model_scores import CalibrationReport
+from crossner_core.calibration.reliability import Reliability
+from pages.components.charts import laid_out
+from pages.components.palette import mark_colours
+
+
+def reliability_figure(report: CalibrationReport) -> go.Figure:
+    """Draw the share that is right over the mean score of each bin, raw and calibrated, beside the diagonal."""
+    figure = go.Figure()
+    figure.add_scatter(
+        x=[0, 100], y=[0, 100], mode="lines", name="as right as sure", line={"color": "gray", "dash": "dot", "width": 1}
+    )
+    _add(figure, report.raw, "raw", "gray", "circle-open")
+    _add(figure, report.calibrated, "calibrated", mark_colours(1)[0], "circle")
+    figure.update_xaxes(title="mean score of the bin, %", range=[0, 102])
+    figure.update_yaxes(title="spans that are right, %", range=[0, 102])
+    return laid_out(figure, height=400)
+
+
+def _add(figure: go.Figure, found: Reliability, name: str, colour: str, symbol: str) -> None:
+    figure.add_scatter(
+        x=[100 * one.score for one in found.bins],
+        y=[100 * one.right for one in found.bins],
+        name=f"{name}, error {100 * found.error:.1f} %",
+        mode="lines+markers",
+        line={"color": colour, "width": 2},
+        marker={"symbol": symbol, "size": 8, "color": colour},
+        customdata=[[one.count] for one in found.bins],
+        hovertemplate="score %{x:.0f} %: %{y:.0f} % of %{customdata[0]} spans right<extra></extra>",
+    )
+
+
+def reliability_table(report: CalibrationReport) -> pd.DataFrame:
+    """List the bins of both, in percent."""
+    return pd.DataFrame(
+        [
+            {"scores": name, "spans": one.count, "score": 100 * one.score, "right": 100 * one.right}
+            for name, found in (("raw", report.raw), ("calibrated", report.calibrated))
+            for one in found.bins
+        ]
+    )

@@ -1,0 +1,98 @@
+"""How far suggestions can be believed: a run's scores against what was right, and what gold says of each source."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from crossner_core.calibration.model_scores import CalibrationReport
+from crossner_core.calibration.sources import SourceWeights, Weight, log_odds, share_of
+from pages import shell
+from pages.components.marked_text import as_text
+from pages.components.reliability_chart import reliability_figure, reliability_table
+from pages.components.saved_figure import saved_figure
+from pages.model_scores import pick_run
+from workbench import adaptation, proposing
+from workbench.actors import Actor
+from workbench.views import CampaignView
+
+_SHARE = st.column_config.NumberColumn(format="percent")
+
+
+def trust_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw a run's reliability, and below it the weights of the sources of suggestions."""
+    _run_part(actor, campaign)
+    st.markdown("**What gold says of each source**")
+    _sources_part(proposing.source_weights(shell.store(), actor, campaign.id), campaign)
+
+
+def _run_part(actor: Actor, campaign: CampaignView) -> None:
+    run = pick_run(actor, campaign, "Run", "trust-run")
+    if run is None:
+        return
+    result = adaptation.get_run(shell.store(), actor, run.id).result or {}
+    if not result.get("calibration"):
+        st.info(
+            "The scores of this run are the model's own: it had no dev sentences to calibrate them on, or an older "
+            "version of the workbench trained it."
+        )
+        return
+    report = CalibrationReport.from_dict(result["calibration"])
+    st.markdown("**How sure the model is, and how often it is right**")
+    saved_figure(reliability_figure(report), reliability_table(report), name=f"reliability-run-{run.id}")
+    raw, now = report.raw, report.calibrated
+    st.caption(
+        f"{now.spans} spans of {report.measured_on}; right means start, end and type. Expected calibration error, ten "
+        f"bins of equal mass: {100 * raw.error:.1f} % raw, **{100 * now.error:.1f} %** calibrated (equal width: "
+        f"{100 * raw.error_equal_width:.1f} and {100 * now.error_equal_width:.1f} %). Calibrated on {report.dev_spans} "
+        f"dev spans: temperature {report.calibration.temperature:.2f}, then {report.calibration.spans.method}."
+    )
+    if report.note:
+        st.caption(as_text(report.note))
+
+
+def _sources_part(weights: SourceWeights, campaign: CampaignView) -> None:
+    if not weights.sentences:
+        st.info("No sentence with suggestions is gold yet: every source counts as much as its own scores say.")
+        return
+    st.caption(
+        f"{weights.sentences} gold sentences had suggestions. *Said* is how sure the source was on average, *right* "
+        "how often gold agrees with start, end and type, *now* what it is believed: near to what it said while there is "
+        f"little gold. A proposal below {campaign.hint_below:.2f} is shown as a hint."
+    )
+    st.dataframe(
+        _table(weights),
+        hide_index=True,
+        height="content",
+        column_config=dict.fromkeys(("said", "right", "now"), _SHARE),
+    )
+    with st.expander("Who agrees, who contradicts"):
+        groups = sorted(weights.groups.items(), key=lambda row: -row[1].said)
+        st.dataframe(
+            pd.DataFrame([{"proposed by": name, **_row(weight, 0.0)} for name, weight in groups]),
+            hide_index=True,
+            height="content",
+            column_config=dict.fromkeys(("said", "right", "now"), _SHARE),
+        )
+
+
+def _table(weights: SourceWeights) -> pd.DataFrame:
+    """List each source over all types, then by type, the most frequent first."""
+    rows = []
+    for kind, whole in sorted(weights.kinds.items()):
+        rows.append({"source": kind, "type": "all types", **_row(whole, 0.0)})
+        own = [(name, weight) for (source, name), weight in weights.types.items() if source == kind]
+        for name, weight in sorted(own, key=lambda row: (-row[1].said, row[0])):
+            rows.append({"source": kind, "type": name, **_row(weight, whole.offset)})
+    return pd.DataFrame(rows)
+
+
+def _row(weight: Weight, before: float) -> dict[str, object]:
+    """Show a weight; `before` is the offset that its scores had already when it was learnt."""
+    odds = log_odds(weight.claimed)
+    return {
+        "in gold": weight.said,
+        "said": share_of(odds - before),
+        "right": weight.right / weight.said if weight.said else None,
+        "now": share_of(odds + weight.offset),
+    }
