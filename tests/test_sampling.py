@@ -8,6 +8,7 @@ import pytest
 
 from crossner_core.domains import load_domain, parse_domain
 from crossner_core.errors import BadInput, InvalidConfig, NotAllowed, NotFound
+from crossner_core.near_duplicates import NearDuplicates
 from crossner_core.schema import sentence_from_words
 from db.engine import Store
 from tests import builders
@@ -15,7 +16,6 @@ from tests.app_corpora import KNOWN, TEXTS, make_corpus
 from workbench import browsing, campaigns, sampling
 from workbench.actors import Actor
 from workbench.cli import main
-from crossner_core.near_duplicates import NearDuplicates
 from workbench.sampling import SamplingPlan
 
 People = dict[str, Actor]

@@ -110,7 +110,7 @@ def _spurious(
         taken = {token for span in (*spans[at], *items[at].spans) for token in range(span.start, span.end)}
         if taken & set(range(start, start + size)) or not any(word.isalpha() for word in words[start : start + size]):
             continue
-        given = Span(start, start + size, types[rng.integers(len(types))])
+        given = Span(start, start + size, types[int(rng.integers(len(types)))])
         spans[at].append(given)
         return Planted(at, "spurious", None, given)
     return None

@@ -37,7 +37,9 @@ def self_training(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
 
 
 @register_setting(
-    "transfer_self_training", "Self-training after the source: pre-train, fine-tune, then bare target text too", unlabelled=True
+    "transfer_self_training",
+    "Self-training after the source: pre-train, fine-tune, then bare target text too",
+    unlabelled=True,
 )
 def transfer_self_training(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan as `pretrain_finetune` does, then students as `self_training` does, each starting from its teacher."""
