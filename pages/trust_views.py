@@ -57,8 +57,8 @@ def _sources_part(weights: SourceWeights, campaign: CampaignView) -> None:
         return
     st.caption(
         f"{weights.sentences} gold sentences had suggestions. *Said* is how sure the source was on average, *right* "
-        "how often gold agrees with start, end and type, *now* what it is believed: near to what it said while there is "
-        f"little gold. A proposal below {campaign.hint_below:.2f} is shown as a hint."
+        "how often gold agrees with start, end and type, *now* what it is believed: near to what it said while there "
+        f"is little gold. A proposal below {campaign.hint_below:.2f} is shown as a hint."
     )
     st.dataframe(
         _table(weights),
