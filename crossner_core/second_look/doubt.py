@@ -18,7 +18,7 @@ _MIDDLE = 4.0
 
 @dataclass(frozen=True)
 class DoubtWeights:
-    """What each signal counts; chosen on planted errors of ai and politics, never of music."""
+    """What each signal counts; chosen on planted errors of one seed of ai, and not touched since."""
 
     typical: float = 0.5
     """Share of a type's usual loss that is taken off: a hard type is not an error yet."""
