@@ -11,6 +11,7 @@ import pytest
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.experiments.__main__ import main
+from crossner_core.experiments.study import study
 from crossner_core.schema import Span
 from crossner_core.simulation.annotators import AnnotatorOptions, annotate
 from crossner_core.simulation.campaign import Round, play, split_pool
@@ -225,3 +226,11 @@ def test_strategies_table_counts_sentences_to_the_f1_of_random_ones() -> None:
     assert rows["longest"]["seconds to F1 of 100 random"] == 420
     assert rows["worse"]["sentences to F1 of 100 random"] is None
     assert strategies_figure("own", runs)["data"]
+
+
+def test_strategies_study_counts_its_campaigns() -> None:
+    chosen = study("strategies")
+    assert chosen.plays is not None and not chosen.cells(chosen.config(corpora=("own",)))
+    assert chosen.plays(chosen.config(corpora=("own", "music"), seeds=(1, 2), strategies=("longest",))) == 8
+    with pytest.raises(InvalidConfig, match="Unknown acquisition function"):
+        chosen.config(corpora=("own",), strategies=("wisdom",))

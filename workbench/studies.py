@@ -118,12 +118,13 @@ def option_kinds(id: str) -> dict[str, type]:
 
 
 def count_cells(store: Store, actor: Actor, id: str, values: Mapping[str, Any]) -> int:
-    """Return how many trainings a study is made of with these values; those done before are among them."""
+    """Return how many trainings (or campaigns) a study is made of with these values; those done before count too."""
     options = choices(store, actor, id)
     known = _known(id)
     config = known.config.from_dict(values)
     corpora = config.corpora or tuple(one for one in known.corpora if one in options.there)
-    return len(set(known.cells(replace(config, corpora=corpora))))
+    whole = replace(config, corpora=corpora)
+    return len(set(known.cells(whole))) + (known.plays(whole) if known.plays is not None else 0)
 
 
 def start_study(

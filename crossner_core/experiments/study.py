@@ -138,6 +138,8 @@ class Study:
     build: Callable[[Any, Inputs], Made]
     keep: bool = False
     play: Play | None = None
+    plays: Callable[[Any], int] | None = None
+    """How many things it plays with a config."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,5 +112,6 @@ register(
         cells=lambda config: (),
         build=build,
         play=play,
+        plays=lambda config: len(simulations(config)),
     )
 )
