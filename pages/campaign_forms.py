@@ -110,8 +110,11 @@ def _rules(actor: Actor, key: str, now: CampaignView | None = None) -> dict[str,
         help="An address such as https://dbpedia.org/sparql; the worker asks it for what the gazetteer does not know.",
         key=f"campaigns:endpoint:{key}",
     )
-    on = st.checkbox("Show suggestions to annotator 1", now.suggestions_on if now else True, key=f"campaigns:on:{key}")
-    hint = st.number_input(
+    left, right = st.columns([2, 1], vertical_alignment="center")
+    on = left.checkbox(
+        "Show suggestions to annotator 1", now.suggestions_on if now else True, key=f"campaigns:on:{key}"
+    )
+    hint = right.number_input(
         "Hints below, %",
         0,
         100,

@@ -16,7 +16,13 @@ from workbench import adaptation, proposing
 from workbench.actors import Actor
 from workbench.views import CampaignView
 
-_SHARE = st.column_config.NumberColumn(format="percent")
+_MAPS = {
+    "identity": "and no further map",
+    "platt": "then a logistic map of the log odds",
+    "beta": "then a beta map",
+    "isotonic": "then isotonic steps",
+}
+_SHARE = st.column_config.NumberColumn(format="%.0f %%")
 
 
 def trust_view(actor: Actor, campaign: CampaignView) -> None:
@@ -45,7 +51,7 @@ def _run_part(actor: Actor, campaign: CampaignView) -> None:
         f"{now.spans} spans of {report.measured_on}; right means start, end and type. Expected calibration error, ten "
         f"bins of equal mass: {100 * raw.error:.1f} % raw, **{100 * now.error:.1f} %** calibrated (equal width: "
         f"{100 * raw.error_equal_width:.1f} and {100 * now.error_equal_width:.1f} %). Calibrated on {report.dev_spans} "
-        f"dev spans: temperature {report.calibration.temperature:.2f}, then {report.calibration.spans.method}."
+        f"dev spans: temperature {report.calibration.temperature:.2f}, {_MAPS[report.calibration.spans.method]}."
     )
     if report.note:
         st.caption(as_text(report.note))
@@ -92,7 +98,7 @@ def _row(weight: Weight, before: float) -> dict[str, object]:
     odds = log_odds(weight.claimed)
     return {
         "in gold": weight.said,
-        "said": share_of(odds - before),
-        "right": weight.right / weight.said if weight.said else None,
-        "now": share_of(odds + weight.offset),
+        "said": 100 * share_of(odds - before),
+        "right": 100 * weight.right / weight.said if weight.said else None,
+        "now": 100 * share_of(odds + weight.offset),
     }

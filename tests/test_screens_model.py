@@ -87,7 +87,7 @@ def test_adaptation_screen_shows_what_gold_says_of_the_sources(monkeypatch: pyte
     assert "No finished run yet" in said and "gold sentences had suggestions" in said
     table = test.dataframe[0].value
     assert list(table["type"]) == ["all types", "award"] and list(table["right"]) == [0.0, 0.0]
-    assert all(abs(value - 0.8) < 1e-6 for value in table["said"]) and table["now"].max() < 0.8
+    assert all(abs(value - 80) < 1e-6 for value in table["said"]) and table["now"].max() < 80
 
 
 def test_adaptation_screen_starts_a_run_from_its_form(

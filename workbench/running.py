@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crossner_core.errors import CheckpointError, CheckpointMismatch, StorageError, WorkbenchError
-from db import job_rows, run_rows, suggestion_rows
+from db import job_rows, run_rows, suggestion_rows, turn_rows
 from db.engine import Session, Store
 from db.training_tables import Run
 from workbench.actors import SYSTEM
@@ -167,6 +167,9 @@ def _queue_suggestions(session: Session, run_id: int) -> None:
     run = run_rows.get(session, run_id)
     if run is None or run.campaign_id is None or run.size is not None:
         return
+    turn = turn_rows.under_way(session, run.campaign_id)
+    if turn is not None and turn.run_id == run_id:
+        return  # the queue gets a new order first; the turn then asks for the suggestions
     if suggestion_rows.awaits_model(session, run.campaign_id):
         twin = job_rows.waiting_twin(session, kind="score_pool", campaign_id=run.campaign_id)
         if twin is None or twin.payload.get("run_id") is not None:
