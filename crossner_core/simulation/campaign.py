@@ -83,15 +83,16 @@ def play(
     folder: Path,
     *,
     proposed: Callable[[Sequence[Sentence]], Sequence[Sequence[Span]]] | None = None,
+    source_cache: Path | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Round]:
     """Play a campaign through and yield each round; the corpus's gold answers for the annotators.
 
-    `data` brings train, dev and test, and the source where the recipe reads one. `proposed` asks a gazetteer. What
-    has been annotated and measured is kept in `folder`, and the campaign goes on from there; the folder can go when
+    `data` brings train, dev and test, and the source where the recipe reads one. `proposed` asks a gazetteer;
+    `source_cache` keeps source checkpoints for other campaigns. What has been annotated and measured is kept in `folder`, and the campaign goes on from there; the folder can go when
     it is done. Raises BadInput where the pool is smaller than the largest number in `at`.
     """
-    yield from _Campaign(simulation, data, encoder, Path(folder), proposed).play(should_stop)
+    yield from _Campaign(simulation, data, encoder, Path(folder), proposed, source_cache).play(should_stop)
 
 
 class _Campaign:
@@ -102,8 +103,10 @@ class _Campaign:
         encoder: Encoder,
         folder: Path,
         proposed: Callable[[Sequence[Sentence]], Sequence[Sequence[Span]]] | None,
+        source_cache: Path | None,
     ) -> None:
         self.simulation, self.data, self.encoder, self.folder = simulation, data, encoder, folder
+        self.source_cache = source_cache
         self.options, self.strategy = simulation.options, strategy(simulation.options.strategy)
         both = (*data.train, *data.dev)
         self.pool, self.dev = split_pool(both, self.options.dev_sentences, self.options.seed)
@@ -188,7 +191,7 @@ class _Campaign:
         result = None
         for event in train(
             self.recipe, data, checkpoint_dir=folder, encoder=self.encoder, should_stop=should_stop,
-            source_cache=self.folder.parent / "source",
+            source_cache=self.source_cache,
         ):  # fmt: skip
             result = event.result
             yield None, event.message

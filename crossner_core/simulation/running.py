@@ -138,7 +138,7 @@ def _played(task: _Task, should_stop: Callable[[], bool]) -> Played:
     if path.exists():
         return replace(_read(path), was_there=True)
     folder = task.out / FOLDER / key
-    rounds = list(play(simulation, data, encoder, folder, should_stop=should_stop))
+    rounds = list(play(simulation, data, encoder, folder, source_cache=task.out / "source", should_stop=should_stop))
     if not rounds[-1].done:
         return Played(simulation, error="It was stopped; what was annotated is kept.")
     points = tuple(one.point for one in rounds if one.point is not None)
