@@ -89,8 +89,9 @@ def play(
     """Play a campaign through and yield each round; the corpus's gold answers for the annotators.
 
     `data` brings train, dev and test, and the source where the recipe reads one. `proposed` asks a gazetteer;
-    `source_cache` keeps source checkpoints for other campaigns. What has been annotated and measured is kept in `folder`, and the campaign goes on from there; the folder can go when
-    it is done. Raises BadInput where the pool is smaller than the largest number in `at`.
+    `source_cache` keeps source checkpoints for other campaigns. What has been annotated and measured is kept in
+    `folder`, and the campaign goes on from there; the folder can go when it is done. Raises BadInput where the pool is
+    smaller than the largest number in `at`.
     """
     yield from _Campaign(simulation, data, encoder, Path(folder), proposed, source_cache).play(should_stop)
 
