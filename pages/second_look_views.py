@@ -19,7 +19,7 @@ from workbench.actors import Actor
 from workbench.second_look import FindingView, QueueView
 from workbench.views import CampaignView
 
-_SKIPPED = "second-look-later"
+_LATER = "second-look-later"
 _ASKED = ("judge", "encoder", "folds", "repeats", "epochs", "learning_rate", "share", "alike")
 _KINDS = {
     "type": "another type",
@@ -60,25 +60,16 @@ def _work_off(actor: Actor, campaign: CampaignView, found: Sequence[QueueView]) 
     )
     queue = names[chosen or first]
     st.caption(as_text(queue.line))
-    waiting = second_look.findings(shell.store(), actor, campaign.id, queue.id)
-    whole = len(waiting) + queue.decided
+    whole = queue.open + queue.decided
     if whole:
         st.progress(queue.decided / whole, text=f"{queue.decided} of {whole} decided")
-    if not waiting:
+    later: list[int] = st.session_state.setdefault(_LATER, [])
+    head = second_look.findings(shell.store(), actor, campaign.id, queue.id, later=later, limit=1)
+    if not head:
         st.info("Nothing is waiting here." if queue.decided else "This check doubts nothing.")
         return
-    one = _next(waiting)
-    _shown(one, parse_domain(campaign.domain_toml, origin=campaign.name))
-    _decisions(actor, one)
-
-
-def _next(waiting: Sequence[FindingView]) -> FindingView:
-    """Return the most doubtful that was not put off; when all were, they begin again."""
-    later: set[int] = st.session_state.setdefault(_SKIPPED, set())
-    left = [one for one in waiting if one.id not in later]
-    if not left:
-        later.difference_update(one.id for one in waiting)
-    return (left or list(waiting))[0]
+    _shown(head[0], parse_domain(campaign.domain_toml, origin=campaign.name))
+    _decisions(actor, head[0])
 
 
 def _shown(one: FindingView, domain: Domain) -> None:
@@ -122,7 +113,9 @@ def _decisions(actor: Actor, one: FindingView) -> None:
         reopen = st.button("Reopen", shortcut="3", key=f"reopen-{one.id}", help="Adjudicate the sentence again.")
         later = st.button("Later", shortcut="4", key=f"later-{one.id}", type="tertiary")
     if later:
-        st.session_state[_SKIPPED].add(one.id)
+        put_off: list[int] = st.session_state[_LATER]
+        # Of those put off, the one put off longest comes first.
+        st.session_state[_LATER] = [id for id in put_off if id != one.id] + [one.id]
         st.rerun()
     decision = "keep" if keep else "change" if change else "reopen" if reopen else None
     if decision:

@@ -117,7 +117,8 @@ def import_files(
     formats = ", ".join(dict.fromkeys(one.format for one in parsed))
     problems = tuple(str(problem) for one in parsed for problem in one.problems)
     if report.doubts:
-        note = f"{note} Duplicates had other gold at {report.doubts} places: see Second look.".strip()
+        places = f"{report.doubts} place{'' if report.doubts == 1 else 's'}"
+        note = f"{note} Duplicates had other gold at {places}: see Second look.".strip()
     return ImportOutcome(report.added, report.duplicates, report.gold, formats, problems, note)
 
 

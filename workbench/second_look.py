@@ -14,7 +14,7 @@ from crossner_core.second_look.base import Finding, check, check_ids, touching
 from db import annotation_rows, job_rows, second_look_rows, task_rows
 from db.engine import Session, Store
 from db.second_look_tables import FindingRow
-from db.tables import Annotation, SentenceRow
+from db.tables import SentenceRow
 from workbench import layers
 from workbench.access import OVERSEERS, enter, refuse_archived
 from workbench.actors import Actor, fresh, require
@@ -111,26 +111,36 @@ def queues(store: Store, actor: Actor, campaign_id: int) -> tuple[QueueView, ...
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
-        found = []
-        for id in (*check_ids(), IMPORTED):
-            rows = second_look_rows.of_check(session, campaign_id=campaign_id, found_by=id)
-            waiting = [row for row in rows if row.state == "open"]
+        rows = {id: second_look_rows.of_check(session, campaign_id=campaign_id, found_by=id) for id in _queue_ids()}
+        waiting = {id: [row for row in found if row.state == "open"] for id, found in rows.items()}
+        gold = _gold(session, [row for found in waiting.values() for row in found])
+        views = []
+        for id, found in rows.items():
             title, line = _IMPORTED_WORDS if id == IMPORTED else (check(id).title, check(id).line)
-            if rows or id != IMPORTED:
-                count = len(_current(session, waiting))
-                found.append(QueueView(id, title, line, count, len(rows) - len(waiting)))
-        return tuple(found)
+            if found or id != IMPORTED:
+                count = sum(_fits(row, gold) for row in waiting[id])
+                views.append(QueueView(id, title, line, count, len(found) - len(waiting[id])))
+        return tuple(views)
 
 
-def findings(store: Store, actor: Actor, campaign_id: int, check_id: str) -> tuple[FindingView, ...]:
-    """Return a check's open findings that still fit the gold, the most doubtful first."""
+def findings(
+    store: Store,
+    actor: Actor,
+    campaign_id: int,
+    check_id: str,
+    *,
+    later: Sequence[int] = (),
+    limit: int | None = None,
+) -> tuple[FindingView, ...]:
+    """Return a check's open findings that still fit the gold, most doubtful first, those of `later` last in its order."""
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
-        if check_id != IMPORTED:
+        if check_id not in _queue_ids():
             check(check_id)
         rows = second_look_rows.of_check(session, campaign_id=campaign_id, found_by=check_id, state="open")
-        return _current(session, rows)
+        place = {id: at for at, id in enumerate(later, start=1)}
+        return _current(session, sorted(rows, key=lambda row: place.get(row.id, 0)), limit=limit)
 
 
 def decided(store: Store, actor: Actor, campaign_id: int) -> tuple[FindingView, ...]:
@@ -216,27 +226,37 @@ def _job(session: Session, campaign_id: int) -> JobView | None:
     return view(found[0]) if found else None
 
 
-def _current(session: Session, rows: Sequence[FindingRow]) -> tuple[FindingView, ...]:
-    """Return the findings that still fit: the gold has at these tokens what it had when they were found."""
+def _queue_ids() -> tuple[str, ...]:
+    return (*check_ids(), IMPORTED)
+
+
+def _gold(session: Session, rows: Sequence[FindingRow]) -> dict[int, tuple[Span, ...]]:
+    """Return the gold of all sentences that findings are about, by sentence id."""
     ids = {row.sentence_id for row in rows} | {row.other_id for row in rows if row.other_id is not None}
-    gold = annotation_rows.submitted(session, sorted(ids), "adjudicate")
+    found = annotation_rows.submitted(session, sorted(ids), "adjudicate")
+    return {id: spans_of(annotation) for id, annotation in found.items()}
+
+
+def _current(session: Session, rows: Sequence[FindingRow], *, limit: int | None = None) -> tuple[FindingView, ...]:
+    """Return the findings that still fit: the gold has at these tokens what it had when they were found."""
+    gold = _gold(session, rows)
+    kept = [row for row in rows if _fits(row, gold)][:limit]
+    ids = {row.sentence_id for row in kept} | {row.other_id for row in kept if row.other_id is not None}
     sentences = {row.id: row for row in second_look_rows.sentences(session, sorted(ids))}
-    return tuple(_shown(row, gold, sentences) for row in rows if _fits(row, gold))
+    return tuple(
+        _view(row, sentences[row.sentence_id], gold[row.sentence_id], other=sentences.get(row.other_id or 0))
+        for row in kept
+    )
 
 
-def _fits(row: FindingRow, gold: Mapping[int, Annotation]) -> bool:
+def _fits(row: FindingRow, gold: Mapping[int, tuple[Span, ...]]) -> bool:
     mine = gold.get(row.sentence_id)
-    if mine is None or _json(touching(spans_of(mine), row.start, row.end)) != row.there:
+    if mine is None or _json(touching(mine, row.start, row.end)) != row.there:
         return False
-    if row.other_id is None or row.other_id == row.sentence_id:
+    if row.other_id is None:
         return True
     theirs = gold.get(row.other_id)
-    return theirs is not None and _json(spans_of(theirs)) == row.other_there
-
-
-def _shown(row: FindingRow, gold: Mapping[int, Annotation], sentences: Mapping[int, SentenceRow]) -> FindingView:
-    other = sentences[row.other_id] if row.other_id is not None else None
-    return _view(row, sentences[row.sentence_id], spans_of(gold[row.sentence_id]), other=other)
+    return theirs is not None and _json(theirs) == row.other_there
 
 
 def _view(
