@@ -132,7 +132,7 @@ def findings(
     later: Sequence[int] = (),
     limit: int | None = None,
 ) -> tuple[FindingView, ...]:
-    """Return a check's open findings that still fit the gold, most doubtful first, those of `later` last in its order."""
+    """Return a check's open findings that still fit the gold, most doubtful first; those of `later` come last."""
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
