@@ -9,14 +9,14 @@ import pytest
 import sqlalchemy as sa
 
 from crossner_core.domains import load_domain
-from crossner_core.schema import LabelledSentence, Suggestion, sentence_from_words
+from crossner_core.schema import LabelledSentence, Sentence, Suggestion, sentence_from_words
 from crossner_core.training.checkpoint import read_json, write_json
 from db.engine import Store
 from db.tables import SentenceRow, SuggestionRow
 from tests.test_adaptation import campaign_with_gold, in_music
 from tests.training_builders import own_sentences
 from tests.training_store import person, recipe_here, work
-from workbench import adaptation, campaigns, jobs, layers, preannotating, suggesting
+from workbench import adaptation, campaigns, handout, jobs, layers, preannotating, suggesting
 from workbench.actors import Actor
 
 
@@ -168,3 +168,26 @@ def test_worker_refuses_a_model_of_other_types_and_changes_nothing(store: Store,
     failed = jobs.list_jobs(store, admin, campaign_id)[0]
     assert failed.state == "failed" and "knows the entity types starship" in (failed.error or "")
     assert _scores_of(store, campaign_id) == before
+
+
+def test_worker_keeps_nobody_waiting_while_its_model_reads(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from crossner_core.training.predictor import Predictor
+
+    admin, annotator = person(store, "admin"), person(store, "annotator")
+    campaign_id, run_id = trained(store, admin, tmp_path / "home", tmp_path)
+    campaigns.add_members(store, admin, campaign_id, [annotator.id])
+    handed: list[int] = []
+    predict = Predictor.predict
+
+    def and_meanwhile(self: Predictor, sentences: list[Sentence]) -> list[tuple[Suggestion, ...]]:
+        handed.extend(item["sentence"] for item in handout.items(store, annotator, campaign_id, "annotate", count=1))
+        return predict(self, sentences)
+
+    monkeypatch.setattr(Predictor, "predict", and_meanwhile)
+    jobs.queue_pool_scoring(store, admin, campaign_id, run_id=run_id)
+    assert work(store, tmp_path / "home") == 1
+    done = jobs.list_jobs(store, admin, campaign_id)[0]
+    assert len(set(handed)) == 1 and done.state == "done"
+    assert "1 that people have begun meanwhile keep theirs" in done.message

@@ -34,6 +34,7 @@ def create(
     gazetteer: Annotated[
         str | None, typer.Option(help="Compiled gazetteer that is asked first (see workbench gazetteer list).")
     ] = None,
+    hint_below: Annotated[float, typer.Option(help="Proposals less likely than this are shown as hints.")] = 0.4,
     seed: Annotated[int, typer.Option(help="Seed of what is drawn at random.")] = 0,
     member: Annotated[list[str] | None, typer.Option(help="Account that works in it; may be given again.")] = None,
 ) -> None:
@@ -49,6 +50,7 @@ def create(
         control_share=control,
         endpoint=endpoint,
         gazetteer=gazetteer,
+        hint_below=hint_below,
         seed=seed,
         member_ids=[common.find_person(one).id for one in member or ()],
     )
