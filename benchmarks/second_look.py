@@ -1,8 +1,8 @@
 """Plant errors into gold and measure how many of them the head of the second-look queue holds.
 
 The weights of the doubt were chosen on ai with seed 1; politics and music had no say. The unit of the queue is an
-entity: each of the gold as it stands with its errors, and each place where models see one that gold lacks. Of its top 15 %, at least
-80 % of the errors planted into 5 % of the entities must be there, in the mean over seeds.
+entity: each of the gold as it stands with its errors, and each place where models see one that gold lacks. Of its top
+15 %, at least 80 % of the errors planted into 5 % of the entities must be there, in the mean over seeds.
 
     python -m benchmarks.second_look --data FOLDER
 """
