@@ -26,6 +26,10 @@ class TagScores(NamedTuple):
     path: NDArray[np.int64]
     scores: Floats
 
+    def tags(self, names: Sequence[str]) -> tuple[str, ...]:
+        """Return the chosen tags by name."""
+        return tuple(names[tag] for tag in self.path)
+
 
 def join_scores(parts: Sequence[TagScores], tags: int) -> TagScores:
     """Put the windows of a sentence together; one without tokens has none."""
@@ -94,23 +98,29 @@ class Scored:
 
 
 def calibrate(
-    predictor: Predictor, dev: Sequence[LabelledSentence], test: Sequence[LabelledSentence] = ()
+    predictor: Predictor,
+    dev: Sequence[LabelledSentence],
+    test: Sequence[LabelledSentence] = (),
+    *,
+    dev_scores: Sequence[TagScores] | None = None,
+    test_scores: Sequence[TagScores] | None = None,
 ) -> CalibrationReport | None:
     """Calibrate a tagger on dev and leave it so; return the report, None without dev, where nothing is done.
 
-    Test is only measured. Source: Guo et al. 2017, section 4.2, for the temperature.
+    Test is only measured. What the tagger said of them before spares asking it again. Source: Guo et al. 2017,
+    section 4.2, for the temperature.
     """
     if not any(item.sentence.tokens for item in dev):
         return None
-    scores = predictor.tag_scores([item.sentence for item in dev])
+    scores = dev_scores or predictor.tag_scores([item.sentence for item in dev])
     temperature = fit_temperature(scores, _gold_tags(predictor, dev))
     found = scored_spans(predictor, dev, scores, temperature)
     choice = choose(found.tempered, found.right, found.sentence)
     calibration = Calibration(temperature, choice.chosen)
     measured_on, there, given = "dev, on held-out folds", found, choice.held_out
     if any(item.sentence.tokens for item in test):
-        tags = predictor.tag_scores([item.sentence for item in test])
-        measured_on, there = "test", scored_spans(predictor, test, tags, temperature)
+        scores = test_scores or predictor.tag_scores([item.sentence for item in test])
+        measured_on, there = "test", scored_spans(predictor, test, scores, temperature)
         given = calibration.spans(there.tempered)
     predictor.calibrate(calibration)
     return CalibrationReport(
@@ -153,10 +163,10 @@ def scored_spans(
 ) -> Scored:
     """Return the predicted spans with their raw and tempered scores: the least share among a span's tags."""
     raw, tempered, right, where = [], [], [], []
-    for at, (item, (path, given)) in enumerate(zip(items, scores, strict=True)):
-        shares = [_chosen_share(given / t, path) for t in (1.0, temperature)]
+    for at, (item, said) in enumerate(zip(items, scores, strict=True)):
+        shares = [_chosen_share(said.scores / t, said.path) for t in (1.0, temperature)]
         gold: set[Span] = set(item.spans)
-        for span in spans_from_tags([predictor.model.tags[tag] for tag in path], strict=False):
+        for span in spans_from_tags(said.tags(predictor.model.tags), strict=False):
             raw.append(shares[0][span.start : span.end].min())
             tempered.append(shares[1][span.start : span.end].min())
             right.append(span in gold)
