@@ -31,7 +31,7 @@ _TARGET = (
     "seed",
 )
 # Against the gap between gold history and a model's own, which few sentences make wide: the target stage's alone.
-OF_TARGET = ("label_history", "label_own_share", "label_noise", "label_embedding_dropout")
+_OF_TARGET = ("label_history", "label_own_share", "label_noise", "label_embedding_dropout")
 # What begins so is told to students, who come after the target stage.
 _STUDENT = "self_training_"
 
@@ -46,13 +46,13 @@ def source_key(recipe: Recipe, data: TrainingData, encoder: Encoder) -> str:
 
 def source_options(recipe: Recipe) -> dict[str, Any]:
     """Return what a recipe says of the source stage: two that agree in it share a checkpoint."""
-    kept = (name for name in effective(source_recipe(recipe).to_dict()) if name not in _TARGET)
-    return {name: getattr(source_recipe(recipe), name) for name in kept if not name.startswith(_STUDENT)}
+    values = effective(source_recipe(recipe).to_dict())
+    return {name: value for name, value in values.items() if name not in _TARGET and not name.startswith(_STUDENT)}
 
 
 def source_recipe(recipe: Recipe) -> Recipe:
     """Return the recipe by which a source stage's model is made: what is the target stage's alone is at its default."""
-    defaults: dict[str, Any] = {spec.name: spec.default for spec in fields(Recipe) if spec.name in OF_TARGET}
+    defaults: dict[str, Any] = {spec.name: spec.default for spec in fields(Recipe) if spec.name in _OF_TARGET}
     return replace(recipe, **defaults)
 
 
