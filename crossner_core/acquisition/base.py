@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.options.base import checked
 from crossner_core.schema import LabelledSentence, Sentence, Span
 
 Scores = NDArray[np.float64]
@@ -138,11 +137,3 @@ def acquisition(id: str) -> Acquisition:
     if id not in _REGISTERED:
         raise InvalidConfig(f"Unknown acquisition function {id!r}; choose one of {', '.join(acquisition_ids())}.")
     return _REGISTERED[id]
-
-
-class CheckedOptions:
-    """Base of configs whose fields are checked when they are made."""
-
-    def __post_init__(self) -> None:
-        for name, value in checked(self):
-            object.__setattr__(self, name, value)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from crossner_core.acquisition import signals
-from crossner_core.acquisition.base import CheckedOptions, Order, Pool, Scores, choosing, scoring
+from crossner_core.acquisition.base import Order, Pool, Scores, choosing, scoring
 from crossner_core.acquisition.uncertainty import _ranks
 from crossner_core.acquisition.vectors import farthest_first, mean_similarity
-from crossner_core.options.base import option
+from crossner_core.options.base import Checked, option
 
 
 def _embeddings(pool: Pool) -> np.ndarray:
@@ -56,7 +56,7 @@ def badge(pool: Pool, count: int, config: Any, rng: np.random.Generator) -> Orde
 
 
 @dataclass(frozen=True)
-class DensityOptions(CheckedOptions):
+class DensityOptions(Checked):
     """How much density counts against uncertainty."""
 
     power: float = option(1.0, "Uncertainty is multiplied by density to this power.", min=0.0, max=5.0)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from crossner_core.acquisition import signals
-from crossner_core.acquisition.base import CheckedOptions, Pool, Scores, scoring
+from crossner_core.acquisition.base import Pool, Scores, scoring
 from crossner_core.errors import BadInput
-from crossner_core.options.base import option
+from crossner_core.options.base import Checked, option
 
 
 @scoring("expected_entities", "Expected number of entities", "Esuli et al. 2010 (yield)", needs=(signals.EXPECTED,))
@@ -21,7 +21,7 @@ def expected_entities(pool: Pool, config: Any, rng: np.random.Generator) -> Scor
 
 
 @dataclass(frozen=True)
-class RareTypesOptions(CheckedOptions):
+class RareTypesOptions(Checked):
     """How strongly scarce types are sought."""
 
     power: float = option(0.5, "A type's worth falls with its gold entities to this power.", min=0.0, max=2.0)

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from crossner_core.acquisition import signals
-from crossner_core.acquisition.base import CheckedOptions, Pool, Scores, scoring
-from crossner_core.options.base import option
+from crossner_core.acquisition.base import Pool, Scores, scoring
+from crossner_core.options.base import Checked, option
 
 
 @dataclass(frozen=True)
-class EntropyOptions(CheckedOptions):
+class EntropyOptions(Checked):
     """What a sentence's uncertainty is divided by."""
 
     length_power: float = option(

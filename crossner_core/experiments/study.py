@@ -16,7 +16,7 @@ from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.cells import Cell, CellResult, find_corpora
 from crossner_core.experiments.results import StudyResult, list_studies, read_study
 from crossner_core.experiments.tables import Table
-from crossner_core.options.base import checked, option
+from crossner_core.options.base import Checked, option
 from crossner_core.training.recipe import Recipe
 
 __all__ = ["StudyResult", "list_studies", "read_study", "register", "run_study", "study", "study_ids"]
@@ -26,7 +26,7 @@ _FOLDER = Path(__file__).with_name("studies")
 
 
 @dataclass(frozen=True)
-class StudyConfig:
+class StudyConfig(Checked):
     """What every study can be told; a study with options of its own adds fields."""
 
     corpora: tuple[str, ...] = option((), "Corpora, by id; none means those of the paper that are there.")
@@ -38,8 +38,7 @@ class StudyConfig:
     rows: Mapping[str, Mapping[str, Any]] = option({}, "Recipe fields to change in single rows, by the row's label.")
 
     def __post_init__(self) -> None:
-        for name, value in checked(self):
-            object.__setattr__(self, name, value)
+        super().__post_init__()
         if not self.seeds:
             raise InvalidConfig("seeds is empty; give at least one.")
         for name in ("corpora", "seeds"):

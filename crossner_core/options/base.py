@@ -37,6 +37,14 @@ def matters(spec: Field[Any], values: Mapping[str, Any]) -> bool:
     return all(values.get(name) in allowed for name, allowed in spec.metadata["only"].items())
 
 
+class Checked:
+    """Base of dataclasses of options: each field is checked when they are made."""
+
+    def __post_init__(self) -> None:
+        for name, value in checked(self):
+            object.__setattr__(self, name, value)
+
+
 def checked(config: Any) -> Iterator[tuple[str, Any]]:
     """Check type and range of each field of a dataclass of options; yield names with the values to keep."""
     hints = typing.get_type_hints(type(config))

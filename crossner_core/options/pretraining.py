@@ -9,12 +9,12 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.options.base import checked, matters, option
+from crossner_core.options.base import Checked, matters, option
 from crossner_core.options.scale import ScaleOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class PretrainOptions(ScaleOptions):
+class PretrainOptions(ScaleOptions, Checked):
     """How an encoder is pre-trained, whatever it is asked for."""
 
     encoder: str = option(
@@ -42,8 +42,7 @@ class PretrainOptions(ScaleOptions):
     precision: str = option("auto", "Number format in the encoder.", choices=("auto", "fp32", "bf16"), group="machine")
 
     def __post_init__(self) -> None:
-        for name, value in checked(self):
-            object.__setattr__(self, name, value)
+        super().__post_init__()
         if not self.encoder.strip():
             raise InvalidConfig("encoder is empty; give 'minilm', a local folder or a hub name.")
 

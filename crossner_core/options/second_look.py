@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crossner_core.options.base import checked, option
+from crossner_core.options.base import Checked, option
 
 JUDGES = ("probe", "tagger")
 _TAGGER = {"judge": ("tagger",)}
 
 
 @dataclass(frozen=True)
-class SecondLookOptions:
+class SecondLookOptions(Checked):
     """Who judges the gold and how long they learn, how much of it is doubted, and how alike sentences must be."""
 
     judge: str = option(
@@ -32,7 +32,3 @@ class SecondLookOptions:
     )
     seed: int = option(555, "Seed of the cuts and of the judges.", min=0, max=2**31 - 1, group="machine")
     device: str = option("auto", "Where to compute.", choices=("auto", "cpu", "cuda"), group="machine")
-
-    def __post_init__(self) -> None:
-        for name, value in checked(self):
-            object.__setattr__(self, name, value)

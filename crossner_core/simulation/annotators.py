@@ -7,13 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from crossner_core.acquisition.base import CheckedOptions
-from crossner_core.options.base import option
+from crossner_core.options.base import Checked, option
 from crossner_core.schema import LabelledSentence, Span
 
 
 @dataclass(frozen=True)
-class AnnotatorOptions(CheckedOptions):
+class AnnotatorOptions(Checked):
     """Error rates in [0, 1] and seconds of active time; what was published is 7 s an entity from scratch.
 
     Suggestions saved 20 to 35 % of the time there, which the costs of keeping, changing and deleting stand for.

@@ -8,10 +8,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from crossner_core.acquisition.base import CheckedOptions
 from crossner_core.acquisition.selecting import strategy
 from crossner_core.errors import InvalidConfig
-from crossner_core.options.base import option
+from crossner_core.options.base import Checked, option
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.training.recipe import Recipe, effective
 
@@ -19,7 +18,7 @@ _SELF_TRAINING = {"direct": "self_training", "pretrain_finetune": "transfer_self
 
 
 @dataclass(frozen=True)
-class SimulationOptions(CheckedOptions):
+class SimulationOptions(Checked):
     """One strategy played through on one corpus with one seed.
 
     The pool is the corpus's train and dev sentences but `dev_sentences` of them, which serve for early stopping and

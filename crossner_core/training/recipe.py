@@ -11,7 +11,7 @@ from typing import Any
 from crossner_core.adaptation.transfer import needs_source, setting_ids
 from crossner_core.errors import InvalidConfig
 from crossner_core.models.registry import architecture_ids
-from crossner_core.options.base import checked, matters, option
+from crossner_core.options.base import Checked, matters, option
 from crossner_core.options.crf import CrfOptions
 from crossner_core.options.label_aware import LabelAwareOptions
 from crossner_core.options.pdaln import PdalnOptions
@@ -25,7 +25,7 @@ _SOURCE_STAGE = {"setting": ("pretrain_finetune", "transfer_self_training", "joi
 
 
 @dataclass(frozen=True)
-class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, ScaleOptions):
+class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, ScaleOptions, Checked):
     """Everything that decides the numbers of a run, apart from the sentences themselves."""
 
     encoder: str = option("minilm", "Encoder: minilm (bundled), a local folder, or a hub name.", group="model")
@@ -99,8 +99,7 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
     precision: str = option("auto", "Number format in the encoder.", choices=("auto", "fp32", "bf16"), group="machine")
 
     def __post_init__(self) -> None:
-        for name, value in checked(self):
-            object.__setattr__(self, name, value)
+        super().__post_init__()
         if not self.encoder.strip():
             raise InvalidConfig("encoder is empty; give 'minilm', a local folder or a hub name.")
 
