@@ -9,8 +9,7 @@ import numpy as np
 
 from crossner_core.acquisition import signals
 from crossner_core.acquisition.base import Order, Pool, Scores, choosing, scoring
-from crossner_core.acquisition.uncertainty import _ranks
-from crossner_core.acquisition.vectors import farthest_first, mean_similarity
+from crossner_core.acquisition.vectors import farthest_first, mean_similarity, places
 from crossner_core.options.base import Checked, option
 
 
@@ -68,6 +67,6 @@ class DensityOptions(Checked):
 )  # fmt: skip
 def density(pool: Pool, config: DensityOptions, rng: np.random.Generator) -> Scores:
     """Return the place by token entropy times the place by mean cosine to the pool."""
-    typical = _ranks(mean_similarity(_embeddings(pool)))
-    entropy = _ranks(np.asarray(pool.signals[signals.ENTROPY], dtype=np.float64))
+    typical = places(mean_similarity(_embeddings(pool)))
+    entropy = places(np.asarray(pool.signals[signals.ENTROPY], dtype=np.float64))
     return np.asarray(entropy * typical**config.power)

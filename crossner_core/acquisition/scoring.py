@@ -104,15 +104,10 @@ class _ModelScorer:
         """Return the signals of a chunk."""
         sums = self._empty(len(chunk))
         windows = encode(chunk, self.predictor.tokenizer, self.predictor.max_length)
-        training = self.model.training
-        self.model.eval()
-        with torch.inference_mode():
-            for indices in ordered_batches([len(window.input_ids) for window in windows], BATCH):
+        with self.predictor.evaluating():
+            for indices, batch in self.predictor.batches(windows, BATCH):
                 rows = [windows[at] for at in indices]
-                batch = collate(rows, self.predictor.tokenizer.pad_token_id).to(self.device)
-                at = np.array([row.sentence for row in rows])
-                self._add(sums, batch, at, [row.start for row in rows])
-        self.model.train(training)
+                self._add(sums, batch, np.array([row.sentence for row in rows]), [row.start for row in rows])
         return Part(tuple(one.content_hash for one in chunk), self._joined(sums))
 
     def _empty(self, count: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from crossner_core.acquisition import signals
 from crossner_core.acquisition.base import Acquisition, Order, Pool, acquisition, acquisition_ids
-from crossner_core.acquisition.vectors import without_look_alikes
+from crossner_core.acquisition.vectors import places, without_look_alikes
 from crossner_core.errors import InvalidConfig
 
 # What orders the queue before there is a model, the first of them that can be used.
@@ -143,16 +143,8 @@ def _ranked(pool: Pool, members: list[Member], rng: np.random.Generator) -> Orde
     total = np.zeros(len(pool))
     for one in members:
         assert one.function.score is not None
-        total += one.weight * _places(one.function.score(pool, one.config, rng))
+        total += one.weight * places(one.function.score(pool, one.config, rng))
     return np.lexsort((rng.random(len(pool)), -total))
-
-
-def _places(scores: np.ndarray) -> np.ndarray:
-    """Return each score's place in [0, 1]; equal scores share theirs."""
-    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
-    below = np.cumsum(counts) - counts
-    middle = below + (counts - 1) / 2
-    return np.asarray(middle[inverse] / max(len(scores) - 1, 1))
 
 
 def _as_set(pool: Pool, among: Order, count: int, member: Member, rng: np.random.Generator) -> Order:

@@ -9,6 +9,7 @@ import numpy as np
 
 from crossner_core.acquisition import signals
 from crossner_core.acquisition.base import Pool, Scores, scoring
+from crossner_core.acquisition.vectors import places
 from crossner_core.options.base import Checked, option
 
 
@@ -56,9 +57,4 @@ def bald(pool: Pool, config: EntropyOptions, rng: np.random.Generator) -> Scores
 def fluctuation(pool: Pool, config: Any, rng: np.random.Generator) -> Scores:
     """Return the share of a sentence's tags that changed over the last models; equal ones by their entropy."""
     entropy = np.asarray(pool.signals[signals.ENTROPY], dtype=np.float64)
-    return np.asarray(pool.signals[signals.HISTORY], dtype=np.float64) + 1e-3 * _ranks(entropy)
-
-
-def _ranks(values: np.ndarray) -> Scores:
-    """Return each value's place in [0, 1]."""
-    return np.argsort(np.argsort(values, kind="stable"), kind="stable") / max(len(values) - 1, 1)
+    return np.asarray(pool.signals[signals.HISTORY], dtype=np.float64) + 1e-3 * places(entropy)

@@ -1,11 +1,18 @@
-"""Distances among the vectors of a pool, in memory that grows with the pool and not with its square."""
+"""Places among scores, and distances among the vectors of a pool, in memory that grows with the pool alone."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crossner_core.acquisition.base import Order
+from crossner_core.acquisition.base import Order, Scores
+
+
+def places(scores: Scores) -> Scores:
+    """Return each score's place in [0, 1], the largest at 1; equal scores share theirs."""
+    _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
+    below = np.cumsum(counts) - counts
+    return np.asarray((below + (counts - 1) / 2)[inverse] / max(len(scores) - 1, 1))
 
 
 def farthest_first(

@@ -150,7 +150,7 @@ class _Campaign:
 
     def _annotate_up_to(self, size: int, number: int) -> str:
         """Choose and annotate the next sentences; return what there is to say."""
-        rest = [at for at in range(len(self.pool)) if at not in set(self.labelled.chosen)]
+        rest = self._rest()
         wanted = size - len(self.labelled.chosen)
         order, notes = self._choose(rest, wanted, number)
         chosen = [rest[at] for at in order]
@@ -179,14 +179,20 @@ class _Campaign:
         answers = self.predictor.predict(sentences)
         return [tuple(one.span for one in spans if one.score >= least) for spans in answers]
 
+    def _rest(self) -> list[int]:
+        """Return the indices of the pool's sentences that nobody has annotated."""
+        chosen = set(self.labelled.chosen)
+        return [at for at in range(len(self.pool)) if at not in chosen]
+
     def _gold(self) -> list[LabelledSentence]:
         pairs = zip(self.labelled.chosen, self.labelled.spans, strict=True)
         return [LabelledSentence(self.pool[at].sentence, spans) for at, spans in pairs]
 
     def _train(self, number: int, should_stop: Callable[[], bool]) -> Iterator[tuple[RunResult | None, str]]:
         """Train a model on what is labelled; yield what it says, its result last."""
-        rest = tuple(item.sentence for at, item in enumerate(self.pool) if at not in set(self.labelled.chosen))
-        bare = rest if needs_unlabelled(self.recipe.setting) else ()
+        bare: tuple[Sentence, ...] = ()
+        if needs_unlabelled(self.recipe.setting):
+            bare = tuple(self.pool[at].sentence for at in self._rest())
         data = replace(self.data, train=tuple(self._gold()), dev=self.dev, unlabelled=bare)
         folder = self._folder(number)
         result = None

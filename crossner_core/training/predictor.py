@@ -87,8 +87,8 @@ class Predictor:
         """Tag windows made before, joined to `count` sentences."""
         allowed = len(head_tags(self.types))
         parts: list[list[tuple[int, Decoded]]] = [[] for _ in range(count)]
-        with self._evaluating():
-            for indices, batch in self._batches(windows, batch_size):
+        with self.evaluating():
+            for indices, batch in self.batches(windows, batch_size):
                 for at, decoded in zip(indices, self.model.decode(batch, allowed), strict=True):
                     parts[windows[at].sentence].append((windows[at].start, decoded))
         return [self._join(part) for part in parts]
@@ -98,8 +98,8 @@ class Predictor:
         windows = encode(sentences, self.tokenizer, self.max_length)
         allowed = len(head_tags(self.types))
         parts: list[list[tuple[int, TagScores]]] = [[] for _ in sentences]
-        with self._evaluating():
-            for indices, batch in self._batches(windows, batch_size):
+        with self.evaluating():
+            for indices, batch in self.batches(windows, batch_size):
                 path, scores = self.model.paths(batch, allowed)  # (B, W), (B, W, A)
                 for row, at in enumerate(indices):
                     size = len(windows[at].positions)
@@ -108,7 +108,8 @@ class Predictor:
         return [join_scores([one for _, one in sorted(part, key=lambda own: own[0])], allowed) for part in parts]
 
     @contextmanager
-    def _evaluating(self) -> Iterator[None]:
+    def evaluating(self) -> Iterator[None]:
+        """Put the model into evaluation and record nothing; put it back at the end, whatever happens."""
         training = self.model.training
         self.model.eval()
         try:
@@ -117,7 +118,7 @@ class Predictor:
         finally:
             self.model.train(training)
 
-    def _batches(self, windows: Sequence[Window], batch_size: int) -> Iterator[tuple[list[int], Batch]]:
+    def batches(self, windows: Sequence[Window], batch_size: int) -> Iterator[tuple[list[int], Batch]]:
         """Yield batches of windows of like length, with the windows' indices."""
         device = next(self.model.parameters()).device
         for indices in ordered_batches([len(window.input_ids) for window in windows], batch_size):
