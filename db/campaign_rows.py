@@ -18,6 +18,11 @@ def find(session: Session, campaign_id: int) -> Campaign | None:
     return session.get(Campaign, campaign_id)
 
 
+def hold(session: Session, campaign_id: int) -> None:
+    """Let nobody else who holds this campaign go on before this transaction ends."""
+    session.execute(sa.select(Campaign.id).where(Campaign.id == campaign_id).with_for_update())
+
+
 def find_by_name(session: Session, name: str) -> Campaign | None:
     """Return the campaign with this name."""
     return session.scalar(sa.select(Campaign).where(Campaign.name == name))

@@ -62,10 +62,10 @@ def recent(
     return list(session.scalars(query))
 
 
-def waiting_twin(session: Session, *, kind: str, campaign_id: int) -> Job | None:
-    """Return a queued job of this kind for this campaign: a second one would do the same again."""
+def waiting(session: Session, *, kind: str, campaign_id: int) -> list[Job]:
+    """Return the queued jobs of this kind for this campaign, oldest first."""
     query = sa.select(Job).where(Job.kind == kind, Job.campaign_id == campaign_id, Job.state == "queued")
-    return session.scalars(query.order_by(Job.id).limit(1)).first()
+    return list(session.scalars(query.order_by(Job.id)))
 
 
 def claim(

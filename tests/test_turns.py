@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,8 @@ import pytest
 from crossner_core.errors import Conflict, InvalidConfig, NotAllowed
 from crossner_core.schema import LabelledSentence
 from db import turn_rows
-from db.engine import Store
-from db.tables import SentenceRow, Task
+from db.engine import Session, Store
+from db.tables import Campaign, SentenceRow, Task
 from tests.test_adaptation import campaign_with_gold, in_music
 from tests.training_builders import own_sentences
 from tests.training_store import person, recipe_here, work
@@ -141,6 +143,46 @@ def test_turns_go_by_themselves_from_gold_to_run_to_queue_to_suggestions(store: 
     assert turns.tick(store) == 1 and turns.tick(store) == 0
     assert len(turns.list_turns(store, admin, campaign_id)) == 2
     assert work(store, tmp_path / "home") == 3
+
+
+def test_two_workers_that_both_see_a_run_due_start_one(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    turns.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
+    both, seen, asked = threading.Barrier(2), turns._is_due, threading.local()
+
+    def wait_for_the_other(session: Session, found: Campaign) -> bool:
+        due = seen(session, found)
+        if not hasattr(asked, "once"):  # each thread's first look, before it writes
+            asked.once = True
+            both.wait(timeout=20)
+        return due
+
+    monkeypatch.setattr(turns, "_is_due", wait_for_the_other)
+    with ThreadPoolExecutor(2) as pool:
+        steps = list(pool.map(lambda _: turns.tick(store), range(2)))
+    assert sorted(steps) == [0, 1]
+    assert len(turns.list_turns(store, admin, campaign_id)) == len(adaptation.list_runs(store, admin, campaign_id)) == 1
+
+
+def test_run_that_cannot_have_its_turn_is_not_left_behind(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    turns.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
+
+    def broken(*args: object, **more: object) -> int:
+        raise RuntimeError("the power is gone")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(turn_rows, "add", broken)
+        with pytest.raises(RuntimeError):
+            turns.tick(store)
+    assert not adaptation.list_runs(store, admin, campaign_id)
+    assert turns.tick(store) == 1 and len(adaptation.list_runs(store, admin, campaign_id)) == 1
 
 
 def test_turn_whose_run_fails_ends_and_is_not_tried_for_ever(store: Store, tmp_path: Path) -> None:

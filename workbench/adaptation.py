@@ -12,6 +12,7 @@ from crossner_core.errors import Conflict, InvalidConfig, NotFound
 from crossner_core.training.recipe import Recipe
 from db import dataset_rows, job_rows, run_rows, snapshot_rows
 from db.engine import Session, Store
+from db.tables import Campaign
 from db.training_tables import Run
 from workbench import jobs
 from workbench.access import enter
@@ -19,7 +20,7 @@ from workbench.actors import SYSTEM, Actor, fresh, require
 from workbench.curves import CurvePoint, Series, curve
 from workbench.jobs import WorkerStatus, worker_status
 from workbench.run_views import EventView, RunDetail, RunView, event_view, reasons, run_view
-from workbench.snapshots import MAY_CHANGE, MAY_LOOK, SnapshotView, find_snapshot, freeze, list_snapshots
+from workbench.snapshots import MAY_CHANGE, MAY_LOOK, SnapshotView, find_snapshot, freeze, freeze_gold, list_snapshots
 from workbench.training_data import require_source
 
 __all__ = [
@@ -86,6 +87,18 @@ def start_run(
         if size is not None and not 1 <= size <= target.sentences:
             raise InvalidConfig(f"size is {size}; there are {target.sentences} training sentences, choose 1 to that.")
         return _add(session, actor, target, chosen, size=size, group_id=None, priority=RUN_PRIORITY)
+
+
+def start_run_on_gold(session: Session, actor: Actor, campaign: Campaign, recipe: Recipe) -> int:
+    """Freeze a campaign's gold and queue a training on it, within a transaction; return the run's id.
+
+    Who may, the caller has asked. Raises BadInput without gold, NotFound for a source corpus that is not here.
+    """
+    snapshot = freeze_gold(session, actor, campaign)
+    if needs_source(recipe.setting):
+        require_source(session, recipe)
+    target = _Target(campaign.id, snapshot.id, None, int(snapshot.counts["pool"]))
+    return _add(session, actor, target, recipe, size=None, group_id=None, priority=RUN_PRIORITY)
 
 
 def start_few_shot(

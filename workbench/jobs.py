@@ -106,12 +106,22 @@ def get_job(store: Store, actor: Actor, job_id: int) -> JobView:
 
 def queue_preannotation(store: Store, actor: Actor, campaign_id: int) -> int:
     """Ask the worker to pre-annotate a campaign's new sentences from links and gazetteer; return the job's id."""
-    return _queue_once(store, actor, "preannotate", campaign_id, {})
+    return _asked_once(store, actor, "preannotate", campaign_id, {})
 
 
 def queue_pool_scoring(store: Store, actor: Actor, campaign_id: int, *, run_id: int | None = None) -> int:
     """Ask the worker to pre-annotate a campaign's pool with a run's checkpoint; the best one if none is named."""
-    return _queue_once(store, actor, "score_pool", campaign_id, {"run_id": run_id})
+    return _asked_once(store, actor, "score_pool", campaign_id, {"run_id": run_id})
+
+
+def queue_once(session: Session, kind: str, campaign_id: int, payload: Mapping[str, Any], **more: Any) -> int:
+    """Queue a campaign's job within a transaction unless one that does the same waits already; return its id."""
+    twin = next(
+        (one for one in job_rows.waiting(session, kind=kind, campaign_id=campaign_id) if one.payload == payload), None
+    )
+    if twin is not None:
+        return twin.id
+    return job_rows.add(session, kind=kind, payload=payload, campaign_id=campaign_id, **more)
 
 
 def cancel_job(store: Store, actor: Actor, job_id: int) -> str:
@@ -187,17 +197,14 @@ def _take_back(session: Session, job: Job) -> None:
             run_rows.update(session, job.run_id, state="queued")
 
 
-def _queue_once(store: Store, actor: Actor, kind: str, campaign_id: int, payload: Mapping[str, Any]) -> int:
+def _asked_once(store: Store, actor: Actor, kind: str, campaign_id: int, payload: Mapping[str, Any]) -> int:
     roles = ("researcher", "admin", "expert")
     require(actor, *roles)
     with store.write() as session:
         fresh(session, actor, *roles)
         if not run_rows.campaign_exists(session, campaign_id):
             raise NotFound(f"There is no campaign {campaign_id}.")
-        twin = job_rows.waiting_twin(session, kind=kind, campaign_id=campaign_id)
-        if twin is not None and twin.payload == payload:
-            return twin.id
-        return job_rows.add(session, kind=kind, payload=payload, campaign_id=campaign_id, created_by=actor.id or None)
+        return queue_once(session, kind, campaign_id, payload, created_by=actor.id or None)
 
 
 def _process_gone(host: str, pid: int) -> bool:

@@ -15,6 +15,7 @@ from crossner_core.errors import CheckpointError, CheckpointMismatch, StorageErr
 from db import job_rows, run_rows, suggestion_rows, turn_rows
 from db.engine import Session, Store
 from db.training_tables import Run
+from workbench import jobs
 from workbench.actors import SYSTEM
 from workbench.lease import Lease
 from workbench.training_data import for_run
@@ -171,10 +172,7 @@ def _queue_suggestions(session: Session, run_id: int) -> None:
     if turn is not None and turn.run_id == run_id:
         return  # the queue gets a new order first; the turn then asks for the suggestions
     if suggestion_rows.awaits_model(session, run.campaign_id):
-        twin = job_rows.waiting_twin(session, kind="score_pool", campaign_id=run.campaign_id)
-        if twin is None or twin.payload.get("run_id") is not None:
-            payload = {"run_id": None}
-            job_rows.add(session, kind="score_pool", payload=payload, campaign_id=run.campaign_id, created_by=None)
+        jobs.queue_once(session, "score_pool", run.campaign_id, {"run_id": None})
 
 
 def _scores(place: Workplace, run_id: int, result: RunResult) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from crossner_core.errors import BadInput, NotFound
 from crossner_core.schema import LabelledSentence
 from db import snapshot_rows
 from db.engine import Session, Store
+from db.tables import Campaign
 from db.training_tables import Snapshot
 from workbench import frozen, layers
 from workbench.access import enter
@@ -55,25 +56,30 @@ def freeze(store: Store, actor: Actor, campaign_id: int) -> SnapshotView:
     require(actor, *MAY_CHANGE, SYSTEM.role)
     with store.write() as session:
         _, campaign = enter(session, actor, campaign_id, *MAY_CHANGE, SYSTEM.role)
-        types = domain_of(campaign).type_names
-        gold = _gold(session, campaign_id)
-        name = frozen.content_hash(types, gold)
-        known = snapshot_rows.find(session, campaign_id=campaign_id, hash=name)
-        if known is not None:
-            return view(known)
-        snapshot_id = snapshot_rows.add(
-            session,
-            campaign_id=campaign_id,
-            hash=name,
-            content="".join(frozen.to_line(item, split=split) + "\n" for split, item in gold),
-            domain_name=campaign.domain_name,
-            types=types,
-            counts=_counts(gold),
-            created_by=actor.id or None,
-        )
-        row = snapshot_rows.get(session, snapshot_id)
-        assert row is not None
-        return view(row, is_new=True)
+        return freeze_gold(session, actor, campaign)
+
+
+def freeze_gold(session: Session, actor: Actor, campaign: Campaign) -> SnapshotView:
+    """Freeze a campaign's gold within a transaction; who may, the caller has asked."""
+    types = domain_of(campaign).type_names
+    gold = _gold(session, campaign.id)
+    name = frozen.content_hash(types, gold)
+    known = snapshot_rows.find(session, campaign_id=campaign.id, hash=name)
+    if known is not None:
+        return view(known)
+    snapshot_id = snapshot_rows.add(
+        session,
+        campaign_id=campaign.id,
+        hash=name,
+        content="".join(frozen.to_line(item, split=split) + "\n" for split, item in gold),
+        domain_name=campaign.domain_name,
+        types=types,
+        counts=_counts(gold),
+        created_by=actor.id or None,
+    )
+    row = snapshot_rows.get(session, snapshot_id)
+    assert row is not None
+    return view(row, is_new=True)
 
 
 def list_snapshots(store: Store, actor: Actor, campaign_id: int) -> tuple[SnapshotView, ...]:

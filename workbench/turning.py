@@ -16,11 +16,11 @@ from crossner_core.acquisition.turn import Scorer
 from crossner_core.acquisition.turn import Turn as Ordering
 from crossner_core.errors import CheckpointError, NotFound, WorkbenchError
 from crossner_core.schema import LabelledSentence, Sentence, Span
-from db import job_rows, layer_rows, run_rows, suggestion_rows, turn_rows
+from db import layer_rows, run_rows, suggestion_rows, turn_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from db.types import now
-from workbench import layers
+from workbench import jobs, layers
 from workbench.access import enter
 from workbench.actors import SYSTEM
 from workbench.campaign_settings import domain_of
@@ -180,6 +180,5 @@ def _write(
         turn.state, turn.scored, turn.ordered, turn.seconds = "done", scored, moved, seconds
         turn.notes, turn.finished_at = list(notes), now()
         if plan.folder is not None:
-            payload = {"run_id": plan.run_id}
-            job_rows.add(session, kind="score_pool", payload=payload, campaign_id=plan.campaign_id, priority=PRIORITY)
+            jobs.queue_once(session, "score_pool", plan.campaign_id, {"run_id": plan.run_id}, priority=PRIORITY)
     return f"{moved} sentences in the order of {plan.strategy}; {scored} were scored in {seconds:.0f} s."

@@ -10,12 +10,12 @@ from typing import Any
 
 from crossner_core.errors import Conflict, InvalidConfig, NotFound, StorageError, WorkbenchError
 from crossner_core.training.recipe import Recipe
-from db import job_rows, run_rows, turn_rows
+from db import campaign_rows, job_rows, run_rows, turn_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from db.training_tables import Turn
 from db.types import now
-from workbench import adaptation, snapshots
+from workbench import adaptation, jobs
 from workbench.access import KEEPERS, OVERSEERS, enter, refuse_archived
 from workbench.actors import SYSTEM, Actor, require
 
@@ -26,6 +26,7 @@ PRIORITY = 12
 MAY_CHANGE = KEEPERS
 CHANCE = "chance"
 """What `chosen_by` says of sentences that no strategy chose."""
+_BROKEN = ("failed", "cancelled")
 _BUSY = {"queued": "waits for its run, or for the worker", "running": "is being made"}
 
 
@@ -154,6 +155,7 @@ def order_now(store: Store, actor: Actor, campaign_id: int) -> int:
     """Queue a turn with the campaign's best model; return its id. Raises Conflict while another is under way."""
     require(actor, *KEEPERS)
     with store.write() as session:
+        campaign_rows.hold(session, campaign_id)
         _, campaign = enter(session, actor, campaign_id, *KEEPERS)
         refuse_archived(campaign)
         if not campaign.strategy:
@@ -223,25 +225,35 @@ def _tick_safely(store: Store, campaign_id: int) -> bool:
 
 
 def _tick_one(store: Store, campaign_id: int) -> bool:
+    """Do what is due, in one transaction that no other worker's crosses: a run is never without its turn."""
     with store.read() as session:
+        if not _is_due(session, enter(session, SYSTEM, campaign_id, SYSTEM.role)[1]):
+            return False
+    with store.write() as session:
+        campaign_rows.hold(session, campaign_id)
         _, campaign = enter(session, SYSTEM, campaign_id, SYSTEM.role)
-        busy = turn_rows.under_way(session, campaign_id)
-        wants_run = busy is None and _wants_run(session, campaign)
-        wants_order = busy is None and bool(campaign.strategy) and not turn_rows.listed(session, campaign_id, limit=1)
-        recipe = Recipe.from_dict(campaign.turn_recipe)
-    if busy is not None:
-        return _go_on(store, campaign_id, busy.id)
-    if wants_run:
-        snapshot = snapshots.freeze(store, SYSTEM, campaign_id)
-        run_id = adaptation.start_run(store, SYSTEM, campaign_id=campaign_id, snapshot_id=snapshot.id, recipe=recipe)
-        with store.write() as session:
-            _, campaign = enter(session, SYSTEM, campaign_id, SYSTEM.role)
-            _add(session, campaign, by=SYSTEM, run_id=run_id)
-    elif wants_order:
-        with store.write() as session:
-            _, campaign = enter(session, SYSTEM, campaign_id, SYSTEM.role)
+        if not _is_due(session, campaign):
+            return False
+        if (busy := turn_rows.under_way(session, campaign_id)) is not None:
+            _go_on(session, busy)
+        elif _wants_run(session, campaign):
+            recipe = Recipe.from_dict(campaign.turn_recipe)
+            _add(session, campaign, by=SYSTEM, run_id=adaptation.start_run_on_gold(session, SYSTEM, campaign, recipe))
+        else:
             _add(session, campaign, by=SYSTEM)
-    return wants_run or wants_order
+        return True
+
+
+def _is_due(session: Session, campaign: Campaign) -> bool:
+    """Say whether a campaign wants its next step: a run, a first order, or that its turn goes on."""
+    busy = turn_rows.under_way(session, campaign.id)
+    if busy is None:
+        is_first = bool(campaign.strategy) and not turn_rows.listed(session, campaign.id, limit=1)
+        return is_first or _wants_run(session, campaign)
+    job = turn_rows.job_of(session, busy)
+    if job is not None:
+        return job.state in _BROKEN
+    return _state_of_run(session, busy) in (*_BROKEN, "done")
 
 
 def _wants_run(session: Session, campaign: Campaign) -> bool:
@@ -257,27 +269,25 @@ def _learnt(session: Session, campaign_id: int) -> int:
     return max(turn_rows.gold_of_newest_run(session, campaign_id), *tried, 0)
 
 
-def _go_on(store: Store, campaign_id: int, turn_id: int) -> bool:
+def _go_on(session: Session, turn: Turn) -> None:
     """Queue the job of a turn whose run is done; end one whose run or job did not succeed."""
-    with store.write() as session:
-        turn = turn_rows.get(session, turn_id)
-        if turn is None:
-            return False
-        job = turn_rows.job_of(session, turn)
-        run = turn_rows.run_state(session, turn.run_id) if turn.run_id is not None else "done"
-        if job is not None and job.state in ("failed", "cancelled"):
-            _end(turn, job.state, job.error or "It was cancelled.")
-        elif job is None and run in ("failed", "cancelled", None):
-            _end(turn, run or "failed", f"Its run {turn.run_id or ''} {run or 'is gone'}.")
-        elif job is None and run == "done" and turn.strategy:
-            _queue(session, turn)
-        elif job is None and run == "done":  # the order stays; the new model suggests
-            payload = {"run_id": turn.run_id}
-            job_rows.add(session, kind="score_pool", payload=payload, campaign_id=campaign_id, priority=PRIORITY)
-            _end(turn, "done", "The queue keeps its order.")
-        else:
-            return False
-        return True
+    job, run = turn_rows.job_of(session, turn), _state_of_run(session, turn)
+    if job is not None:
+        _end(turn, job.state, job.error or "It was cancelled.")
+    elif run in _BROKEN:
+        _end(turn, run, f"Its run {turn.run_id or ''} {run}.")
+    elif turn.strategy:
+        _queue(session, turn)
+    else:  # the order stays; the new model suggests
+        jobs.queue_once(session, "score_pool", turn.campaign_id, {"run_id": turn.run_id}, priority=PRIORITY)
+        _end(turn, "done", "The queue keeps its order.")
+
+
+def _state_of_run(session: Session, turn: Turn) -> str:
+    """Return the state of a turn's run, failed where it is gone; a turn without one goes on at once."""
+    if turn.run_id is None:
+        return "done"
+    return turn_rows.run_state(session, turn.run_id) or "failed"
 
 
 def _add(session: Session, campaign: Campaign, *, by: Actor, run_id: int | None = None) -> int:
