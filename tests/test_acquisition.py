@@ -119,7 +119,9 @@ def test_cold_start_orders_by_gazetteer_and_diversity_and_says_so() -> None:
     pool = some_pool(model=False)
     found = select(pool, 5, strategy("token_entropy"), np.random.default_rng(0))
     assert len(found.order) == 5
-    assert "token_entropy" in found.notes[0] and "gazetteer_entities and k_centre" in found.notes[1]
+    assert "token_entropy" in found.notes[0] and "gazetteer_entities and bert_km" in found.notes[1]
+    mixed = select(pool, 5, strategy("token_entropy + longest"), np.random.default_rng(0))
+    assert "gazetteer_entities and bert_km" in mixed.notes[1]  # a first batch is not left to a strategy's rest
     bare = replace(pool, proposed=None, signals={})
     found = select(bare, 5, strategy("token_entropy"), np.random.default_rng(0))
     assert len(found.order) == 5 and found.notes[1] == "The order is random."

@@ -133,7 +133,7 @@ def test_campaign_of_a_pool_that_is_too_small_is_refused(tmp_path: Path) -> None
 
 def test_campaign_without_gazetteer_leaves_its_function_out(tmp_path: Path) -> None:
     messages = [one.message for one in rounds(tmp_path, simulation(strategy="gazetteer_entities", at=(4,)))]
-    assert any("Left out" in message and "k_centre" in message for message in messages)
+    assert any("Left out" in message and "bert_km" in message for message in messages)
 
 
 def test_campaign_asks_the_gazetteer_once(tmp_path: Path) -> None:

@@ -124,7 +124,7 @@ def test_turn_without_gold_or_model_begins_cold_and_says_so(store: Store, tmp_pa
     assert work(store, tmp_path / "home") == 1  # the worker sees by itself that nothing has been ordered yet
     turn = newest(store, admin, campaign_id)
     assert turn.state == "done" and turn.automatic and turn.scored == 0
-    assert any("token_entropy" in note for note in turn.notes) and any("k_centre" in note for note in turn.notes)
+    assert any("token_entropy" in note for note in turn.notes) and any("bert_km" in note for note in turn.notes)
 
 
 def test_turns_go_by_themselves_from_gold_to_run_to_queue_to_suggestions(store: Store, tmp_path: Path) -> None:

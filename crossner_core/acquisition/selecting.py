@@ -14,8 +14,9 @@ from crossner_core.acquisition.base import Acquisition, Order, Pool, acquisition
 from crossner_core.acquisition.vectors import places, without_look_alikes
 from crossner_core.errors import InvalidConfig
 
-# What orders the queue before there is a model, the first of them that can be used.
-COLD_START = "gazetteer_entities + k_centre"
+# What orders the queue before there is a model: what of it can be used. Clusters, for the farthest sentences that k-centre
+# takes are the odd ones, of which a first model learns little (docs/results.md).
+COLD_START = "gazetteer_entities + bert_km"
 # A function that chooses sets sees so many times the sentences wanted, the best by the other functions.
 CANDIDATES = 5
 # A set is chosen among so many sentences at most; of a larger pool, by chance.
@@ -74,8 +75,8 @@ def strategy(text: str) -> Strategy:
 def select(pool: Pool, count: int, chosen: Strategy, rng: np.random.Generator) -> Selection:
     """Order the pool's best `count` sentences by a strategy; all of it where the pool is smaller.
 
-    Functions that need a model are left out while there is none (the notes say so); if that leaves none, COLD_START
-    takes their place.
+    Functions that lack what they read are left out, and the notes say so. COLD_START takes the strategy's place if that
+    leaves none, or none of those that need a model.
     """
     members, notes = _usable(pool, chosen)
     count = min(count, len(pool))
@@ -125,7 +126,7 @@ def _usable(pool: Pool, chosen: Strategy) -> tuple[tuple[Member, ...], tuple[str
     if not left_out:
         return usable, ()
     why = f"Left out for want of what they read: {', '.join(left_out)}."
-    if usable:
+    if usable and (not chosen.model or any(one.function.model for one in usable)):
         return usable, (why,)
     cold = tuple(one for one in strategy(COLD_START).members if _can(one.function, pool))
     if not cold:
