@@ -14,8 +14,8 @@ from crossner_core.acquisition.base import Acquisition, Order, Pool, acquisition
 from crossner_core.acquisition.vectors import places, without_look_alikes
 from crossner_core.errors import InvalidConfig
 
-# What orders the queue before there is a model: what of it can be used. Clusters, for the farthest sentences that k-centre
-# takes are the odd ones, of which a first model learns little (docs/results.md).
+# What orders the queue before there is a model: what of it can be used. Clusters, because the farthest sentences, which
+# k-centre takes, are odd ones that teach a first model little (docs/results.md).
 COLD_START = "gazetteer_entities + bert_km"
 # A function that chooses sets sees so many times the sentences wanted, the best by the other functions.
 CANDIDATES = 5
