@@ -11,7 +11,7 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from db.types import Base, now, one_of
 
 JOB_STATES = ("queued", "running", "done", "failed", "cancelled")
-JOB_KINDS = ("run", "preannotate", "score_pool", "pretrain", "study", "second_look", "turn")
+JOB_KINDS = ("run", "preannotate", "score_pool", "pretrain", "study", "second_look", "turn", "simulation")
 
 
 class Dataset(Base):
@@ -190,3 +190,19 @@ class Turn(Base):
     notes: Mapped[list[Any]] = mapped_column(default=list)
     created_at: Mapped[dt.datetime] = mapped_column(default=now)
     finished_at: Mapped[dt.datetime | None]
+
+
+class SimulationRow(Base):
+    """One simulated campaign on a snapshot: a strategy with a seed, played through with its gold as oracle."""
+
+    __tablename__ = "simulation"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    job_id: Mapped[int] = mapped_column(sa.ForeignKey("job.id", ondelete="CASCADE"), index=True)
+    snapshot_id: Mapped[int] = mapped_column(sa.ForeignKey("snapshot.id", ondelete="CASCADE"), index=True)
+    settings: Mapped[dict[str, Any]]
+    """Strategy, sizes, seed, recipe and annotator, as the engine's Simulation has them."""
+    points: Mapped[list[Any] | None] = mapped_column(sa.JSON(none_as_null=True))
+    """What was measured after each round; None until it is through."""
+    created_at: Mapped[dt.datetime] = mapped_column(default=now)
+    snapshot: Mapped[Snapshot] = relationship(lazy="joined")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages import queue_views, shell
+from pages import queue_views, saved_views, shell
 
 _HELP = """
 A **turn** is one round of the loop: when enough gold is new, the gold is frozen and a model trained on it; the model
@@ -18,14 +18,18 @@ A strategy is one **acquisition function** or several, joined by `+`, each with 
 diversity decide.
 
 A share of the queue is filled by **chance**: those sentences are a fair sample of the pool, whatever the strategy
-likes, and keep estimates on them honest. *Studies → Strategies* says what each strategy was worth where gold could
-answer for the annotators.
+likes, and keep estimates on them honest.
+
+**Saved** says what all of it is worth here. Strategies are played on this campaign's own gold, which answers for the
+annotators: the same selection, suggestions and training as in the live queue, with random sentences beside them.
+*Studies → Strategies* does the same on corpora.
 """
 
 VIEWS = {
     "Next": queue_views.next_view,
     "Turns": queue_views.turns_view,
     "Rules": queue_views.rules_view,
+    "Saved": saved_views.saved_view,
 }
 
 actor = shell.signed_in("expert", "researcher", "admin")

@@ -54,8 +54,9 @@ def next_view(actor: Actor, campaign: CampaignView) -> None:
         rows,
         hide_index=True,
         column_config={
-            "Place": st.column_config.NumberColumn(width="small"),
-            "Sentence": st.column_config.TextColumn(width="large"),
+            "Place": st.column_config.NumberColumn(width=55),
+            "Sentence": st.column_config.TextColumn(width=440),
+            "Chosen by": st.column_config.TextColumn(width=165),
         },
     )
     brought = turns.gold_by_choice(shell.store(), actor, campaign.id)

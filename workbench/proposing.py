@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from crossner_core.calibration.proposals import Proposal, learn, propose
 from crossner_core.calibration.sources import SourceWeights
 from crossner_core.schema import Span, Suggestion
-from db import campaign_rows, suggestion_rows
+from db import campaign_rows, layer_rows, suggestion_rows
 from db.engine import Session, Store
 from db.tables import Campaign, SuggestionRow
 from workbench.access import OVERSEERS, enter
@@ -20,6 +20,7 @@ __all__ = [
     "gold_came",
     "learn_from_gold",
     "proposals_json",
+    "proposed_without_model",
     "relearn",
     "source_weights",
     "weights_of",
@@ -54,6 +55,21 @@ def _json(one: Proposal, hint_below: float) -> dict[str, Any]:
         "entity": one.entity,
         "hint": one.score < hint_below,
     }
+
+
+def proposed_without_model(
+    session: Session, campaign: Campaign, sentence_ids: Sequence[int]
+) -> tuple[tuple[Span, ...], ...] | None:
+    """Return what gazetteer and links propose in each of these sentences; None where nobody was asked."""
+    rows = layer_rows.suggestions(session, campaign.id)
+    found = [
+        [row for row in rows.get(id_, ()) if not row.source.startswith(suggestion_rows.MODEL)] for id_ in sentence_ids
+    ]
+    if not any(found):
+        return None
+    weights = weights_of(campaign)
+    best = (best_suggestions((suggestion_of(row) for row in some), weights) for some in found)
+    return tuple(tuple(one.span for one in some) for some in best)
 
 
 def source_weights(store: Store, actor: Actor, campaign_id: int) -> SourceWeights:

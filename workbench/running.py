@@ -364,6 +364,14 @@ def second_look(place: Workplace, lease: Lease) -> None:
     _end(place, lease, look(place, lease))
 
 
+def play_simulations(place: Workplace, lease: Lease) -> None:
+    """Play simulated campaigns on a campaign's gold."""
+    from workbench import simulating
+
+    require_space(place.checkpoints)
+    _end(place, lease, simulating.play_simulations(place, lease))
+
+
 _HANDLERS = {
     "run": train_run,
     "preannotate": preannotate_campaign,
@@ -372,4 +380,5 @@ _HANDLERS = {
     "study": study_cells,
     "turn": order_queue,
     "second_look": second_look,
+    "simulation": play_simulations,
 }

@@ -56,6 +56,24 @@ def for_run(session: Session, run_id: int) -> tuple[Recipe, TrainingData]:
     )
 
 
+def for_simulation(session: Session, snapshot_id: int, recipe: Recipe) -> TrainingData:
+    """Return a snapshot's sentences for simulated campaigns of a recipe, whose pool is all but its test sentences."""
+    from crossner_core.training.data import TrainingData
+
+    snapshot, parts = content_of(session, snapshot_id)
+    source = source_parts(session, recipe) if needs_source(recipe.setting) else {}
+    return TrainingData(
+        train=parts["pool"],
+        types=tuple(snapshot.types),
+        dev=parts["dev"],
+        test=parts["test"],
+        parents=_parents_of(session, snapshot.campaign_id) if source else {},
+        source_train=source.get("train", ()),
+        source_dev=source.get("dev", ()),
+        snapshot=snapshot.hash,
+    )
+
+
 def _unlabelled(session: Session, run: Run, whole: tuple[LabelledSentence, ...], parts: Parts) -> tuple[Sentence, ...]:
     """Return bare target sentences: the campaign's pool outside the snapshot, and what a subset leaves of training.
 
@@ -75,10 +93,14 @@ def _unlabelled(session: Session, run: Run, whole: tuple[LabelledSentence, ...],
 def _parents(session: Session, run: Run) -> dict[str, str]:
     """Return which type is a kind of which, in the run's domain; a data set without a domain says nothing of it."""
     if run.snapshot is not None:
-        campaign = campaign_rows.find(session, run.snapshot.campaign_id)
-        return domain_of(campaign).parents if campaign else {}
+        return _parents_of(session, run.snapshot.campaign_id)
     name = run.dataset.domain_name if run.dataset else None
     return find_domain(session, name).parents if name else {}
+
+
+def _parents_of(session: Session, campaign_id: int) -> dict[str, str]:
+    campaign = campaign_rows.find(session, campaign_id)
+    return domain_of(campaign).parents if campaign else {}
 
 
 def subset(train: tuple[LabelledSentence, ...], size: int, seed: int) -> tuple[LabelledSentence, ...]:

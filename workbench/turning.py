@@ -16,17 +16,16 @@ from crossner_core.acquisition.turn import Scorer
 from crossner_core.acquisition.turn import Turn as Ordering
 from crossner_core.errors import CheckpointError, NotFound, WorkbenchError
 from crossner_core.schema import LabelledSentence, Sentence, Span
-from db import layer_rows, run_rows, suggestion_rows, turn_rows
+from db import run_rows, turn_rows
 from db.engine import Session, Store
-from db.tables import Campaign
 from db.types import now
 from workbench import jobs, layers
 from workbench.access import enter
 from workbench.actors import SYSTEM
 from workbench.campaign_settings import domain_of
-from workbench.proposing import best_suggestions, weights_of
+from workbench.proposing import proposed_without_model
 from workbench.turns import CHANCE, PRIORITY
-from workbench.values import sentence_of, suggestion_of
+from workbench.values import sentence_of
 
 if TYPE_CHECKING:
     from crossner_core.encoders import Encoder
@@ -109,7 +108,7 @@ def _begin(place: Workplace, turn_id: int) -> _Plan:
             tuple(row.id for row in rows),
             tuple(sentence_of(row) for row in rows),
             tuple(one.labelled for one in layers.gold(session, campaign.id)),
-            _proposed(session, campaign, [row.id for row in rows]),
+            proposed_without_model(session, campaign, [row.id for row in rows]),
             turn.run_id,
             folder,
             tuple(dict.fromkeys(f"run-{run_id}" for run_id in before if run_id != turn.run_id)),
@@ -127,17 +126,6 @@ def _folder(place: Workplace, session: Session, run_id: int | None) -> tuple[Pat
         return checkpoint_folder(run, place.checkpoints), ()
     except CheckpointError as error:
         return None, (f"{error} The queue was ordered without a model.",)
-
-
-def _proposed(session: Session, campaign: Campaign, ids: Sequence[int]) -> tuple[tuple[Span, ...], ...] | None:
-    """Return what gazetteer and links suggest in these sentences; None where nobody was asked."""
-    rows = layer_rows.suggestions(session, campaign.id)
-    found = [[row for row in rows.get(id_, ()) if not row.source.startswith(suggestion_rows.MODEL)] for id_ in ids]
-    if not any(found):
-        return None
-    weights = weights_of(campaign)
-    best = (best_suggestions((suggestion_of(row) for row in some), weights) for some in found)
-    return tuple(tuple(one.span for one in some) for some in best)
 
 
 def _predictor(plan: _Plan) -> tuple[Predictor | None, tuple[str, ...]]:

@@ -28,6 +28,11 @@ class AnnotatorOptions(Checked):
     seconds_changed: float = option(5.0, "Seconds for a suggestion that is moved or retyped.", min=0.0, max=600.0)
     seconds_deleted: float = option(2.0, "Seconds for a suggestion that is deleted.", min=0.0, max=600.0)
 
+    def seconds(self, *, tokens: int, kept: int = 0, changed: int = 0, added: int = 0, deleted: int = 0) -> float:
+        """Return the seconds of so many steps in sentences of so many tokens in all."""
+        entities = self.seconds_kept * kept + self.seconds_changed * changed + self.seconds_added * added
+        return self.seconds_token * tokens + entities + self.seconds_deleted * deleted
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -73,12 +78,8 @@ def annotate(
             kept += 1
         else:
             deleted += 1
-    seconds = (
-        options.seconds_token * len(item.sentence.tokens)
-        + options.seconds_kept * kept
-        + options.seconds_changed * changed
-        + options.seconds_added * added
-        + options.seconds_deleted * deleted
+    seconds = options.seconds(
+        tokens=len(item.sentence.tokens), kept=kept, changed=changed, added=added, deleted=deleted
     )
     return Work(_apart(spans), kept, changed, added, deleted, seconds)
 

@@ -119,3 +119,64 @@ def costs(campaign: CampaignName) -> None:
     typer.echo(f"Fitted to {found.seen} sentences; explains {found.explained:.0%} of their differences.", err=True)
     if found.unseen:
         typer.echo(f"As published, as it never happened here: {', '.join(found.unseen)}.", err=True)
+
+
+@app.command()
+def simulate(
+    campaign: CampaignName,
+    strategies: Annotated[list[str], typer.Argument(help="Strategies to play beside random sentences.")],
+    seeds: Annotated[int, typer.Option(help="So many seeds, from 555 in steps of 111.", min=1, max=10)] = 3,
+    suggestions: Annotated[
+        bool, typer.Option("--suggestions", help="Annotators of the strategies see the newest model's suggestions.")
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Play in this process, else queue it for a worker.")] = False,
+) -> int:
+    """Play strategies on a campaign's own gold, which answers for the annotators."""
+    from workbench import simulations
+    from workbench.jobs import worker_status
+    from workbench.worker import Worker
+
+    store, actor = common.PLACE.store, common.PLACE.actor
+    campaign_id = common.find_campaign(campaign).id
+    drawn = simulations.drawn_seeds(seeds)
+    job_id = simulations.start_simulations(store, actor, campaign_id, strategies, seeds=drawn, suggestions=suggestions)
+    if not wait:
+        typer.echo(f"Job {job_id} is queued. {worker_status(store).sentence}")
+        return 0
+    Worker(store, common.PLACE.settings, job_ids=[job_id]).run(once=True)
+    return _print_saved(campaign_id)
+
+
+@app.command()
+def saved(campaign: CampaignName) -> int:
+    """Print what strategies saved in the newest simulated campaigns on this campaign's gold."""
+    return _print_saved(common.find_campaign(campaign).id)
+
+
+def _print_saved(campaign_id: int) -> int:
+    from crossner_core.evaluation.learning_curves import summarise
+    from workbench import simulations
+
+    found = simulations.newest_simulations(common.PLACE.store, common.PLACE.actor, campaign_id)
+    if found is None:
+        typer.echo("No strategy has been played on this campaign's gold yet; see workbench turn simulate.")
+        return 2
+    typer.echo(f"Gold {found.snapshot}: {found.done} of {found.total} campaigns played, {found.job.state}.")
+    if found.done < found.total:
+        typer.echo(found.job.error or found.job.message)
+        return 2
+    hours = {one.strategy: one.saved for one in summarise(found.points, "seconds")}
+    rows = [
+        (
+            one.strategy,
+            str(one.seeds),
+            common.percent(one.area),
+            common.percent(one.final),
+            "–" if one.needs is None else f"{one.needs:.0f}",
+            "–" if one.saved is None else f"{one.saved:.0f}",
+            "–" if (seconds := hours[one.strategy]) is None else f"{seconds / 3600:.2f}",
+        )
+        for one in summarise(found.points)
+    ]
+    common.table(rows, ("strategy", "seeds", "area", "last F1", "sentences", "saved", "hours saved"))
+    return 0

@@ -1,0 +1,37 @@
+"""Rows of simulated campaigns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import sqlalchemy as sa
+
+from db.engine import Session
+from db.training_tables import Job, SimulationRow
+
+KIND = "simulation"
+
+
+def add(session: Session, *, job_id: int, snapshot_id: int, settings: Mapping[str, Any]) -> None:
+    """Add a simulated campaign that is still to be played."""
+    session.add(SimulationRow(job_id=job_id, snapshot_id=snapshot_id, settings=dict(settings)))
+
+
+def of_job(session: Session, job_id: int) -> list[SimulationRow]:
+    """Return a job's simulated campaigns in the order they are played."""
+    query = sa.select(SimulationRow).where(SimulationRow.job_id == job_id)
+    return list(session.scalars(query.order_by(SimulationRow.id)))
+
+
+def newest_job(session: Session, campaign_id: int) -> Job | None:
+    """Return the newest job that plays, or played, simulated campaigns on a campaign's gold."""
+    query = sa.select(Job).where(Job.kind == KIND, Job.campaign_id == campaign_id)
+    return session.scalars(query.order_by(Job.id.desc()).limit(1)).first()
+
+
+def save_points(session: Session, id: int, points: Sequence[Mapping[str, Any]]) -> None:
+    """Keep what was measured in a simulated campaign that is through."""
+    session.execute(
+        sa.update(SimulationRow).where(SimulationRow.id == id).values(points=[dict(point) for point in points])
+    )

@@ -1,0 +1,165 @@
+"""What suggestions and strategies save: annotators' hours, and simulated campaigns on a campaign's own gold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import streamlit as st
+
+from crossner_core.errors import BadInput
+from crossner_core.evaluation.learning_curves import AXES, BASELINE, RoundPoint, Summary, mean_curve, summarise
+from pages import shell
+from pages.components import comparison_charts
+from pages.components.html_report import HtmlReport, report_download
+from pages.components.marked_text import as_text
+from pages.components.saved_figure import saved_figure
+from workbench import annotator_costs, simulations, turns
+from workbench.actors import Actor
+from workbench.recipe_names import recipe_name
+from workbench.simulations import SimulationsView
+from workbench.views import CampaignView
+
+_USUAL = "token_entropy + bert_km"
+_SECONDS_BETWEEN_LOOKS = 5
+
+
+def saved_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw the hours that suggestions saved, then what strategies save on this campaign's gold."""
+    st.subheader("By suggestions")
+    _by_suggestions(actor, campaign)
+    st.subheader("By the order of the queue")
+    found = simulations.newest_simulations(shell.store(), actor, campaign.id)
+    busy = found is not None and found.job.state in ("queued", "running")
+    st.fragment(_played, run_every=_SECONDS_BETWEEN_LOOKS if busy else None)(actor, campaign)
+    if actor.role in turns.MAY_CHANGE and not campaign.archived:
+        _ask(actor, campaign, busy=busy)
+
+
+def _by_suggestions(actor: Actor, campaign: CampaignView) -> None:
+    try:
+        found = annotator_costs.saved_by_suggestions(shell.store(), actor, campaign.id)
+    except BadInput as error:  # no harm: a young campaign cannot tell yet
+        st.caption(as_text(str(error)))
+        return
+    prices = found.fitted.options
+    share = found.hours / found.from_scratch if found.from_scratch else 0.0
+    more_or_less = "less" if found.hours >= 0 else "more"
+    st.markdown(
+        f"**{abs(found.hours):.1f} hours {more_or_less}** ({abs(share):.0%}) than from scratch, on {found.sentences:,} "
+        f"sentences in {found.spent:.1f} active hours."
+    )
+    st.caption(
+        f"At this campaign's own prices: {prices.seconds_added:.1f} s for an entity that was not suggested, "
+        f"{prices.seconds_kept:.1f} s for one that was kept, {prices.seconds_changed:.1f} s for one that was changed, "
+        f"{prices.seconds_deleted:.1f} s for one that was deleted, {prices.seconds_token:.2f} s to read a token. They "
+        f"explain {found.fitted.explained:.0%} of the differences between {found.fitted.seen:,} sentences."
+    )
+
+
+def _played(actor: Actor, campaign: CampaignView) -> None:
+    with shell.shown_errors():
+        found = simulations.newest_simulations(shell.store(), actor, campaign.id)
+        if found is None:
+            st.info("No strategy has been played on this campaign's gold yet.")
+            return
+        _state(found)
+        if found.points:
+            _results(campaign, found)
+
+
+def _state(found: SimulationsView) -> None:
+    if found.job.state in ("queued", "running"):
+        st.caption(as_text(f"{found.done} of {found.total} campaigns played. {found.job.message}"))
+    elif found.done < found.total:
+        st.warning(as_text(f"{found.done} of {found.total} were played. {found.job.error or found.job.message}"))
+
+
+def _results(campaign: CampaignView, found: SimulationsView) -> None:
+    by_strategy: dict[str, list[RoundPoint]] = {}
+    for point in found.points:
+        by_strategy.setdefault(point.strategy, []).append(point)
+    axis = st.segmented_control(
+        "Over", AXES, default=AXES[0], format_func=str.capitalize, key="saved-axis", required=True
+    )
+    axis = axis or AXES[0]
+    lines = {name: mean_curve(line, axis) for name, line in by_strategy.items()}
+    figure = comparison_charts.learning_figure(lines, axis, what="entity F1 on test, %")
+    table = comparison_charts.learning_table(lines, axis)
+    said = [*_sentences(found.points), _told(found)]
+    for one in said[:-1]:
+        st.markdown(as_text(one))
+    saved_figure(figure, table, name=f"strategies-{campaign.id}")
+    st.caption(as_text(said[-1]))
+    report = HtmlReport("What strategies save", [campaign.name])
+    report.figure(figure)
+    for one in said:
+        report.text(one)
+    if rows := _summary(found.points, axis):
+        summary = comparison_charts.summary_table(rows, axis)
+        st.dataframe(summary, hide_index=True, height="content", placeholder="–")
+        report.table(summary)
+    report.heading("The points")
+    report.table(table)
+    report_download(lambda: report, name=f"strategies-{campaign.id}")
+
+
+def _sentences(points: Sequence[RoundPoint]) -> list[str]:
+    """Say of each strategy how many sentences and hours it needs for the best that random sentences gave."""
+    by_axis: Mapping[str, dict[str, Summary]] = {
+        axis: {row.strategy: row for row in _summary(points, axis)} for axis in ("sentences", "seconds")
+    }
+    said = []
+    for name, row in by_axis["sentences"].items():
+        if name == BASELINE:
+            continue
+        goal = f"F1 {100 * row.f1:.1f}, the best of random sentences"
+        if row.needs is None or row.saved is None:
+            said.append(f"{name}: never reached {goal}.")
+            continue
+        timed = by_axis["seconds"].get(name)
+        hours = "" if timed is None or timed.saved is None else f" and {timed.saved / 3600:.1f} annotator hours"
+        said.append(f"{name}: {row.needs:.0f} sentences for {goal}; {row.saved:.0f} sentences{hours} saved.")
+    return said
+
+
+def _summary(points: Sequence[RoundPoint], axis: str) -> tuple[Summary, ...]:
+    try:
+        return summarise(points, axis)
+    except BadInput:  # no harm: while the first campaigns are played there is nothing to compare yet
+        return ()
+
+
+def _told(found: SimulationsView) -> str:
+    prices = found.annotator
+    return (
+        f"Mean over {len(found.seeds)} seeds ({', '.join(map(str, found.seeds))}), band: one standard deviation. Gold "
+        f"{found.snapshot} answered for the annotators; {recipe_name(found.recipe)}. An entity takes "
+        f"{prices.seconds_added:.1f} s, a suggested one that is kept {prices.seconds_kept:.1f} s."
+    )
+
+
+def _ask(actor: Actor, campaign: CampaignView, *, busy: bool) -> None:
+    now = turns.turn_settings(shell.store(), actor, campaign.id)
+    with st.expander("Play strategies on this gold"):
+        text = st.text_area(
+            "Strategies, one a line",
+            now.strategy or _USUAL,
+            help="As under Rules. Random sentences are always played beside them.",
+            key=f"saved:strategies:{campaign.id}",
+        )
+        seeds = st.number_input("Seeds", 1, 10, 3, key=f"saved:seeds:{campaign.id}")
+        shown = st.checkbox(
+            "Annotators see the newest model's suggestions",
+            key=f"saved:suggestions:{campaign.id}",
+            help="Those of the strategies; the random ones begin from scratch, always.",
+        )
+        st.caption(
+            "Each strategy is played once for each seed, with four trainings. The worker does it in the background."
+        )
+        if st.button("Play", type="primary", disabled=busy, key="saved:play"):
+            wanted = [line.strip() for line in text.splitlines() if line.strip()]
+            simulations.start_simulations(
+                shell.store(), actor, campaign.id, wanted, seeds=simulations.drawn_seeds(int(seeds)), suggestions=shown
+            )
+            shell.note("The worker will play them; what it finds appears here.")
+            st.rerun()

@@ -1,0 +1,184 @@
+"""Simulated campaigns on a campaign's own gold: from the button to what a strategy saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotAllowed
+from crossner_core.schema import LabelledSentence
+from crossner_core.simulation.annotators import AnnotatorOptions
+from crossner_core.simulation.costs import Observed
+from db.engine import Store
+from tests.screens import open_screen
+from tests.test_adaptation import in_music
+from tests.test_turns import small
+from tests.training_builders import own_sentences
+from tests.training_store import person, work
+from workbench import adaptation, annotator_costs, campaigns, cli, jobs, simulations, turns
+from workbench.actors import Actor
+from workbench.settings import Settings, open_store
+
+
+def campaign(store: Store, admin: Actor, folder: Path, *, pool: int = 30, test: int = 5) -> int:
+    from crossner_core.domains import load_domain
+
+    found = campaigns.create_campaign(store, admin, name=f"Played {pool} {test}", domain=load_domain("music"))
+    parts: tuple[tuple[str, int, int], ...] = (("pool", pool, 0), ("dev", 4, 100), ("test", test, 200))
+    for split, count, offset in parts:
+        items: list[LabelledSentence] = in_music(own_sentences(count, offset=offset))
+        if items:
+            campaigns.add_sentences(store, admin, found, items, split=split)
+    turns.change_turns(store, admin, found, strategy="token_entropy", recipe=small(folder))
+    return found
+
+
+def test_strategies_are_played_on_a_campaigns_gold(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin, tmp_path)
+    assert simulations.newest_simulations(store, admin, campaign_id) is None
+    simulations.start_simulations(store, admin, campaign_id, ["token_entropy + bert_km"], seeds=(1, 2))
+    with pytest.raises(Conflict, match="under way"):
+        simulations.start_simulations(store, admin, campaign_id, ["longest"])
+    work(store, tmp_path / "home")
+    found = simulations.newest_simulations(store, admin, campaign_id)
+    assert found is not None and (found.done, found.total, found.seeds, found.job.state) == (4, 4, (1, 2), "done")
+    assert {(one.strategy, one.seed) for one in found.points} == {
+        (name, seed) for name in ("random", "token_entropy + bert_km") for seed in (1, 2)
+    }
+    assert sorted({one.sentences for one in found.points}) == [6, 12, 18, 24]
+    assert found.snapshot == adaptation.list_snapshots(store, admin, campaign_id)[0].name
+    assert found.recipe["max_epochs"] == 2 and not list((tmp_path / "home" / "checkpoints").glob("simulation-*"))
+
+
+def test_played_campaigns_go_on_where_they_were_stopped(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from workbench.lease import Lease
+
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin, tmp_path)
+    job_id = simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
+    with monkeypatch.context() as patched:
+        patched.setattr(Lease, "should_stop", lambda self: "longest" in self.message)
+        work(store, tmp_path / "home")
+    found = simulations.newest_simulations(store, admin, campaign_id)
+    assert found is not None and found.done == 1
+    first = found.points
+    with store.write() as session:
+        from db import job_rows
+
+        job = job_rows.get(session, job_id)
+        assert job is not None
+        job.state = "queued"
+    work(store, tmp_path / "home")
+    found = simulations.newest_simulations(store, admin, campaign_id)
+    assert found is not None and found.done == 2 and found.points[: len(first)] == first
+
+
+def test_simulation_of_too_little_gold_is_refused(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    few = campaign(store, admin, tmp_path, pool=24)
+    with pytest.raises(BadInput, match="24 sentences of the pool are gold; 25"):
+        simulations.start_simulations(store, admin, few, ["longest"])
+    with pytest.raises(InvalidConfig, match="0 strategies beside random"):
+        simulations.start_simulations(store, admin, few, ["random"])
+    with pytest.raises(InvalidConfig, match="Unknown acquisition function"):
+        simulations.start_simulations(store, admin, few, ["wisdom"])
+    assert jobs.list_jobs(store, admin, few) == ()
+
+
+def test_simulation_without_test_gold_is_refused(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    with pytest.raises(BadInput, match="no test gold"):
+        simulations.start_simulations(store, admin, campaign(store, admin, tmp_path, test=0), ["longest"])
+
+
+def test_simulations_are_for_those_who_keep_campaigns(store: Store, tmp_path: Path) -> None:
+    admin, expert = person(store, "admin"), person(store, "expert")
+    campaign_id = campaign(store, admin, tmp_path)
+    campaigns.add_members(store, admin, campaign_id, [expert.id])
+    assert simulations.newest_simulations(store, expert, campaign_id) is None
+    with pytest.raises(NotAllowed):
+        simulations.start_simulations(store, expert, campaign_id, ["longest"])
+    annotator = person(store, "annotator")
+    campaigns.add_members(store, admin, campaign_id, [annotator.id])
+    with pytest.raises(NotAllowed):
+        simulations.newest_simulations(store, annotator, campaign_id)
+    with pytest.raises(NotAllowed):
+        annotator_costs.saved_by_suggestions(store, annotator, campaign_id)
+
+
+def test_queue_screen_plays_strategies_and_says_what_they_saved(
+    monkeypatch: pytest.MonkeyPatch, store: Store, tmp_path: Path
+) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin, tmp_path)
+    test = open_screen(monkeypatch, store, "queue", admin, campaign=campaign_id)
+    test.segmented_control[0].set_value("Saved").run()
+    assert not test.exception, test.exception
+    said = " ".join(one.value for kind in ("caption", "info") for one in getattr(test, kind))
+    assert "0 sentences have active time" in said and "No strategy has been played" in said
+    assert test.text_area[0].value == "token_entropy"
+    test.text_area[0].set_value("longest\ntoken_entropy + bert_km").run()
+    test.number_input[0].set_value(1).run()
+    next(one for one in test.button if one.label == "Play").click().run()
+    assert not test.exception and "0 of 3 campaigns played" in " ".join(one.value for one in test.caption)
+    work(store, tmp_path / "home")
+    test = open_screen(monkeypatch, store, "queue", admin, campaign=campaign_id)
+    test.segmented_control[0].set_value("Saved").run()
+    assert not test.exception, test.exception
+    lines = [one.value for one in test.markdown if "the best of random" in one.value]
+    assert len(lines) == 2 and lines[0].startswith(("longest", "token"))
+    table = next(one.value for one in test.dataframe if "area" in one.value.columns)
+    assert set(table["curve"]) == {"random", "longest", "token_entropy + bert_km"}
+    assert any("555" in one.value and "An entity takes 7" in one.value for one in test.caption)
+
+
+def test_commands_set_rules_play_strategies_and_print_what_they_saved(
+    store_template: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "workbench.sqlite3").write_bytes(store_template.read_bytes())
+    settings = Settings(home=tmp_path, database_url=f"sqlite:///{tmp_path / 'workbench.sqlite3'}", worker_threads=1)
+    for name in ("CROSSNER_AS", "CROSSNER_DATABASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CROSSNER_HOME", str(tmp_path))
+    monkeypatch.setenv("CROSSNER_WORKER_THREADS", "1")
+    store = open_store(settings)
+    name = campaigns.get_campaign(store, admin := person(store, "admin"), campaign(store, admin, tmp_path)).name
+
+    def call(*arguments: str) -> tuple[int, str]:
+        capfd.readouterr()
+        code = cli.main(["turn", arguments[0], "-c", name, *arguments[1:]])
+        return code, capfd.readouterr().out
+
+    code, said = call("rules", "--strategy", "longest + bert_km", "--retrain-every", "10")
+    assert code == 0 and "longest + bert_km" in said and "retrain every  10" in said
+    assert call("saved")[0] == 2
+    code, said = call("simulate", "longest", "--seeds", "1")
+    assert code == 0 and "No worker is alive" in said
+    code, said = call("saved")
+    assert code == 2 and "0 of 2 campaigns played, queued" in said
+    jobs.cancel_job(store, admin, 1)
+    code, said = call("simulate", "longest", "--seeds", "1", "--wait")
+    assert code == 0 and "2 of 2 campaigns played, done" in said and "hours saved" in said
+    assert [line.split()[0] for line in said.splitlines()[2:]].count("random") == 1
+    store.close()
+
+
+def test_hours_saved_are_those_of_the_entities_that_were_suggested() -> None:
+    prices = AnnotatorOptions(seconds_token=0.5, seconds_added=8, seconds_kept=2, seconds_changed=4, seconds_deleted=1)
+    rng = np.random.default_rng(0)
+    observed = []
+    for _ in range(60):
+        tokens, kept, changed, added, deleted = (int(n) for n in (rng.integers(5, 40), *rng.integers(0, 5, 4)))
+        took = prices.seconds(tokens=tokens, kept=kept, changed=changed, added=added, deleted=deleted)
+        observed.append(Observed(tokens, kept, changed, added, deleted, took))
+    found = annotator_costs.saved(observed)
+    spared = sum(6 * one.kept + 4 * one.changed - one.deleted for one in observed)
+    assert found.hours == pytest.approx(spared / 3600, rel=0.02)
+    assert found.spent == pytest.approx(found.with_them, rel=0.01) and found.sentences == 60
+    with pytest.raises(BadInput, match="0 sentences"):
+        annotator_costs.saved([])

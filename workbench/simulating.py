@@ -1,0 +1,82 @@
+"""Play simulated campaigns on a campaign's gold. The worker does it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from crossner_core.evaluation.learning_curves import RoundPoint
+from crossner_core.schema import Sentence, Span
+from crossner_core.simulation.config import Simulation
+from db import simulation_rows
+from db.engine import Session
+from workbench import layers
+from workbench.access import enter
+from workbench.actors import SYSTEM
+from workbench.proposing import proposed_without_model
+from workbench.training_data import for_simulation
+
+if TYPE_CHECKING:
+    from crossner_core.training.data import TrainingData
+    from workbench.lease import Lease
+    from workbench.running import Workplace
+
+_Proposed = Callable[[Sequence[Sentence]], Sequence[Sequence[Span]]]
+
+
+def play_simulations(place: Workplace, lease: Lease) -> str:
+    """Play those of the job's campaigns that have no result yet; return what became of them.
+
+    One that was stopped goes on with the round it was in.
+    """
+    from crossner_core.simulation.campaign import play
+
+    with place.store.read() as session:
+        rows = [(row.id, row.points is not None) for row in simulation_rows.of_job(session, lease.job.id)]
+    for number, (row_id, is_done) in enumerate(rows):
+        if is_done:
+            continue
+        simulation, data, proposed = _told(place, lease.job.id, row_id)
+        folder = _folder(place, row_id)
+        points: list[RoundPoint] = []
+        is_through = False
+        for one in play(
+            simulation, data, place.encoder(simulation.recipe.encoder), folder, proposed=proposed,
+            source_cache=place.checkpoints / "source", should_stop=lease.should_stop,
+        ):  # fmt: skip
+            points += [one.point] if one.point is not None else []
+            share = len(points) / len(simulation.options.at)
+            lease.progress, lease.message = (number + share) / len(rows), f"{simulation.options}: {one.message}"
+            is_through = one.done
+        if not is_through:
+            return "Stopped; what was played until then is kept."
+        with place.store.write() as session:
+            simulation_rows.save_points(session, row_id, [asdict(point) for point in points])
+        shutil.rmtree(folder, ignore_errors=True)
+    return f"{len(rows)} simulated campaigns played."
+
+
+def _told(place: Workplace, job_id: int, row_id: int) -> tuple[Simulation, TrainingData, _Proposed | None]:
+    with place.store.read() as session:
+        row = next(one for one in simulation_rows.of_job(session, job_id) if one.id == row_id)
+        simulation = Simulation.from_dict(row.settings)
+        data = for_simulation(session, row.snapshot_id, simulation.models_recipe)
+        return simulation, data, _proposed(session, row.snapshot.campaign_id)
+
+
+def _proposed(session: Session, campaign_id: int) -> _Proposed | None:
+    """Return what tells the proposals of gazetteer and links in gold sentences; None where nobody was asked."""
+    _, campaign = enter(session, SYSTEM, campaign_id, SYSTEM.role)
+    gold = layers.gold(session, campaign_id)
+    found = proposed_without_model(session, campaign, [one.sentence_id for one in gold])
+    if found is None:
+        return None
+    by_hash = {one.labelled.sentence.content_hash: spans for one, spans in zip(gold, found, strict=True)}
+    return lambda sentences: [by_hash.get(one.content_hash, ()) for one in sentences]
+
+
+def _folder(place: Workplace, row_id: int) -> Path:
+    return place.checkpoints / f"simulation-{row_id}"

@@ -1,0 +1,140 @@
+"""Which strategy to trust, and what it saves: simulated campaigns on a campaign's own gold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from crossner_core.acquisition.selecting import strategy
+from crossner_core.adaptation.transfer import needs_source
+from crossner_core.errors import BadInput, Conflict, InvalidConfig
+from crossner_core.evaluation.learning_curves import BASELINE, RoundPoint
+from crossner_core.simulation.annotators import AnnotatorOptions
+from crossner_core.simulation.config import Simulation, SimulationOptions
+from crossner_core.training.recipe import Recipe
+from db import job_rows, simulation_rows
+from db.engine import Session, Store
+from db.tables import Campaign
+from workbench import jobs
+from workbench.access import KEEPERS, OVERSEERS, enter, refuse_archived
+from workbench.actors import Actor, require
+from workbench.annotator_costs import costs_in
+from workbench.jobs import JobView
+from workbench.snapshots import freeze_gold
+from workbench.training_data import require_source
+
+FIRST_SEED, SEEDS_APART = 555, 111
+# After turns, before studies: somebody waits for it, but not the annotators.
+PRIORITY = 25
+STEPS = 5
+LEAST_POOL = 5 * STEPS
+MOST_CAMPAIGNS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationsView:
+    """The newest simulated campaigns on a campaign's gold: the job, what was measured, and what they were told.
+
+    `done` of `total` are through; `snapshot` names the gold; `annotator` holds the seconds of the steps.
+    """
+
+    job: JobView
+    snapshot: str
+    done: int
+    total: int
+    points: tuple[RoundPoint, ...]
+    seeds: tuple[int, ...]
+    recipe: Mapping[str, Any]
+    annotator: AnnotatorOptions
+
+
+def drawn_seeds(count: int) -> tuple[int, ...]:
+    """Return so many seeds: 555, 666, 777 and on."""
+    return tuple(FIRST_SEED + SEEDS_APART * at for at in range(count))
+
+
+def start_simulations(
+    store: Store,
+    actor: Actor,
+    campaign_id: int,
+    strategies: Sequence[str],
+    *,
+    seeds: Sequence[int] = (),
+    suggestions: bool = False,
+) -> int:
+    """Freeze the gold and queue simulated campaigns on it, random ones beside each strategy; return the job's id.
+
+    Models are trained at four sizes, up to four fifths of the gold, with the recipe of the campaign's turns; steps cost
+    what they cost this campaign's annotators, as published where there are too few sentences to tell. With
+    `suggestions` the annotators of the strategies see the model's. Without `seeds` there are three.
+    Raises BadInput where the gold is too small or has no test sentences, Conflict while others are under way.
+    """
+    require(actor, *KEEPERS)
+    wanted = tuple(dict.fromkeys((BASELINE, *(strategy(one).text for one in strategies))))
+    drawn = tuple(dict.fromkeys(seeds)) or drawn_seeds(3)
+    if len(wanted) < 2 or len(wanted) * len(drawn) > MOST_CAMPAIGNS:
+        raise InvalidConfig(
+            f"{len(wanted) - 1} strategies beside random × {len(drawn)} seeds; choose one at least, and "
+            f"{MOST_CAMPAIGNS} campaigns in all at most."
+        )
+    with store.write() as session:
+        current, campaign = enter(session, actor, campaign_id, *KEEPERS)
+        refuse_archived(campaign)
+        under_way = simulation_rows.newest_job(session, campaign_id)
+        if under_way is not None and under_way.state in ("queued", "running"):
+            raise Conflict(f"Simulated campaigns are under way (job {under_way.id}); wait until they are through.")
+        snapshot = freeze_gold(session, actor, campaign)
+        recipe, annotator = _recipe(session, campaign), costs_in(session, campaign_id)
+        options = SimulationOptions(at=_sizes(snapshot.counts), dev_sentences=snapshot.counts["dev"])
+        job_id = job_rows.add(
+            session, kind=simulation_rows.KIND, payload={}, campaign_id=campaign_id, created_by=current.id or None,
+            priority=PRIORITY,
+        )  # fmt: skip
+        for seed in drawn:
+            for chosen in wanted:
+                told = replace(options, strategy=chosen, seed=seed, suggestions=suggestions and chosen != BASELINE)
+                one = Simulation(campaign.domain_name, told, recipe, annotator)
+                simulation_rows.add(session, job_id=job_id, snapshot_id=snapshot.id, settings=one.to_dict())
+        return job_id
+
+
+def newest_simulations(store: Store, actor: Actor, campaign_id: int) -> SimulationsView | None:
+    """Return the newest simulated campaigns on a campaign's gold; None before there were any."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        job = simulation_rows.newest_job(session, campaign_id)
+        if job is None:
+            return None
+        rows = simulation_rows.of_job(session, job.id)
+        told = [Simulation.from_dict(row.settings) for row in rows]
+        return SimulationsView(
+            jobs.view(job),
+            rows[0].snapshot.hash[:12],
+            sum(row.points is not None for row in rows),
+            len(rows),
+            tuple(RoundPoint(**point) for row in rows for point in row.points or ()),
+            tuple(dict.fromkeys(one.options.seed for one in told)),
+            told[0].recipe.to_dict(),
+            told[0].annotator,
+        )
+
+
+def _recipe(session: Session, campaign: Campaign) -> Recipe:
+    recipe = Recipe.from_dict(campaign.turn_recipe)
+    if needs_source(recipe.setting):
+        require_source(session, recipe)
+    return recipe
+
+
+def _sizes(counts: Mapping[str, int]) -> tuple[int, ...]:
+    if not counts["test"]:
+        raise BadInput(
+            "There is no test gold, so nothing to measure a simulated campaign on; "
+            "put some sentences into the test split and have them annotated."
+        )
+    pool = counts["pool"]
+    if pool < LEAST_POOL:
+        raise BadInput(f"{pool} sentences of the pool are gold; {LEAST_POOL} are needed to play a strategy on them.")
+    return tuple(pool * step // STEPS for step in range(1, STEPS))
