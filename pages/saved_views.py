@@ -78,6 +78,9 @@ def _results(campaign: CampaignView, found: SimulationsView) -> None:
     by_strategy: dict[str, list[RoundPoint]] = {}
     for point in found.points:
         by_strategy.setdefault(point.strategy, []).append(point)
+    said = [*_sentences(found.points), _told(found)]
+    for one in said[:-1]:
+        st.markdown(as_text(one))
     axis = st.segmented_control(
         "Over", AXES, default=AXES[0], format_func=str.capitalize, key="saved-axis", required=True
     )
@@ -85,9 +88,6 @@ def _results(campaign: CampaignView, found: SimulationsView) -> None:
     lines = {name: mean_curve(line, axis) for name, line in by_strategy.items()}
     figure = comparison_charts.learning_figure(lines, axis, what="entity F1 on test, %")
     table = comparison_charts.learning_table(lines, axis)
-    said = [*_sentences(found.points), _told(found)]
-    for one in said[:-1]:
-        st.markdown(as_text(one))
     saved_figure(figure, table, name=f"strategies-{campaign.id}")
     st.caption(as_text(said[-1]))
     report = HtmlReport("What strategies save", [campaign.name])

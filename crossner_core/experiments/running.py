@@ -119,4 +119,5 @@ def _encoders(config: StudyConfig, results: Mapping[Cell, CellResult]) -> tuple[
 def _machine(values: Mapping[str, Any]) -> str:
     threads = f"{values['threads']} thread{'s' if values['threads'] != 1 else ''}"
     device = "" if str(values["device"]).startswith("CPU") else f", {values['device']}"
-    return f"{values['cpu']}, {values['cores']} cores, {threads} a cell{device}"
+    precision = f", {values['precision']}" if "precision" in values else ""
+    return f"{values['cpu']}, {values['cores']} cores, {threads} a cell{device}{precision}"

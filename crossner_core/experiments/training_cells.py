@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from crossner_core.encoders import Encoder
     from crossner_core.training.data import TrainingData
     from crossner_core.training.events import RunResult, TrainEvent
+    from crossner_core.training.recipe import Recipe
 
 _SECONDS_BETWEEN_LOOKS = 0.5
 _PACKAGES = ("torch", "transformers", "numpy", "seqeval")
@@ -161,7 +162,7 @@ def _cell_result(cell: Cell, result: RunResult, wall: float, device: str) -> Cel
         wall_seconds=wall,
         tokens_per_second=result.tokens_per_second,
         peak_memory_mb=result.peak_memory_mb,
-        machine=machine(device),
+        machine=machine(device, cell.recipe),
         versions={
             "python": platform.python_version(),
             **{name: importlib.metadata.version(name) for name in _PACKAGES},
@@ -171,15 +172,18 @@ def _cell_result(cell: Cell, result: RunResult, wall: float, device: str) -> Cel
     )
 
 
-def machine(device: str) -> dict[str, Any]:
-    """Return what a cell was computed on."""
+def machine(device: str, recipe: Recipe) -> dict[str, Any]:
+    """Return what a cell was computed on, and in which number format."""
     import torch
+
+    from crossner_core.training.precision import pick_device, use_bf16
 
     return {
         "cpu": torch.cpu.get_capabilities().get("cpu_name", "") or platform.processor() or platform.machine(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "device": device,
+        "precision": "bf16" if use_bf16(recipe.precision, pick_device(recipe.device)) else "fp32",
     }
 
 
