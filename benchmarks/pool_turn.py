@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crossner_core.acquisition.selecting import strategy
+from crossner_core.acquisition.selecting import RECOMMENDED, strategy
 from crossner_core.acquisition.turn import Scorer, Turn
 from crossner_core.encoders import load_encoder
 from crossner_core.experiments.corpora import read_corpus
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--pool", type=int, default=10_000)
     parser.add_argument("--gold", type=int, default=110)
     parser.add_argument("--dev", type=int, default=50)
-    parser.add_argument("--strategy", default="token_entropy + k_centre")
+    parser.add_argument("--strategy", default=RECOMMENDED)
     given = parser.parse_args(arguments)
     print(f"On {prepare()}.")
     sentences = pool_of(given.data, given.pool + 100)

@@ -26,10 +26,11 @@ from typing import Any
 
 from PIL import Image
 
+from crossner_core.acquisition.selecting import RECOMMENDED
 from db.engine import Store
 from db.migrate import migrate
 from tests.serving import ROOT, browser_page, browser_sign_in, serve
-from workbench import accounts, adaptation, campaigns, encoders, second_look, turns
+from workbench import accounts, adaptation, campaigns, encoders, second_look, simulations, turns
 from workbench.demo import seed, wiki
 from workbench.passwords import random_password
 from workbench.settings import Settings, open_store
@@ -79,6 +80,7 @@ SHOTS = (
     Shot("queue", "rosa", "/queue", height=760),
     Shot("queue_turns", "rosa", "/queue", height=480, view="Turns"),
     Shot("queue_rules", "rosa", "/queue", height=560, view="Rules"),
+    Shot("queue_saved", "rosa", "/queue", height=1240, view="Saved", wait=_PLOT),
     Shot("data", "rosa", "/data"),
     Shot("domains", "rosa", "/domains"),
     Shot("corpus", "rosa", "/corpus", wait=".rows summary"),
@@ -89,6 +91,7 @@ SHOTS = (
     Shot("adaptation", "rosa", "/adaptation", height=800, wait=_PLOT),
     Shot("adaptation_types", "rosa", "/adaptation", height=1500, view="By type"),
     Shot("adaptation_growth", "rosa", "/adaptation", height=1560, view="As gold grows"),
+    Shot("adaptation_trust", "rosa", "/adaptation", height=960, view="Trust"),
     Shot("adaptation_train", "rosa", "/adaptation", height=900, view="Train"),
     Shot(
         "adaptation_recipe",
@@ -130,6 +133,7 @@ def take(home: Path, shots: Sequence[Shot], *, runs: int, seconds: float, data: 
         _wait_for_runs(store, campaign, runs, seconds)
         _wait_for_turn(store, campaign, seconds)
         _look_again(store, campaign, seconds)
+        _play(store, campaign, seconds)
         for shot in shots:
             picture = _picture(base, shot, passwords.get(shot.person, ""), campaign)
             target = FOLDER / f"{shot.name}.png"
@@ -142,7 +146,7 @@ def _wait_for_turn(store: Store, campaign: int, seconds: float) -> None:
     """Let a strategy order the campaign's queue once, with the model of its first runs."""
     admin = accounts.operator(store)
     if not turns.list_turns(store, admin, campaign):
-        turns.change_turns(store, admin, campaign, strategy="token_entropy + k_centre", retrain_every=25)
+        turns.change_turns(store, admin, campaign, strategy=RECOMMENDED, retrain_every=25)
         turns.order_now(store, admin, campaign)
     end = time.monotonic() + seconds
     while (newest := turns.list_turns(store, admin, campaign)[0]).state in ("queued", "running"):
@@ -165,6 +169,18 @@ def _look_again(store: Store, campaign: int, seconds: float) -> None:
         time.sleep(1)
     if job is None or job.state != "done":
         raise AssertionError(f"The second look {job and job.state}: {job and job.error}")
+
+
+def _play(store: Store, campaign: int, seconds: float) -> None:
+    """Let the worker play a strategy on the campaign's gold, once."""
+    admin = accounts.operator(store)
+    if simulations.newest_simulations(store, admin, campaign) is None:
+        simulations.start_simulations(store, admin, campaign, [RECOMMENDED], seeds=simulations.drawn_seeds(2))
+    end = time.monotonic() + seconds
+    while (found := simulations.newest_simulations(store, admin, campaign)) and found.done < found.total:
+        assert found.job.state in ("queued", "running"), f"{found.job.state}: {found.job.error}"
+        assert time.monotonic() < end, f"{found.done} of {found.total} campaigns were played after {seconds:.0f} s."
+        time.sleep(1)
 
 
 @contextmanager

@@ -6,6 +6,7 @@ from typing import Any
 
 import streamlit as st
 
+from crossner_core.acquisition.selecting import RECOMMENDED
 from pages import shell
 from pages.components.marked_text import as_text
 from pages.recipe_form import recipe_inputs
@@ -17,6 +18,7 @@ from workbench.views import CampaignView
 _STATES = {"queued": "waiting", "running": "under way", "done": "done", "failed": "failed", "cancelled": "cancelled"}
 _OWN = "own mixture"
 _NONE = "none: the order of import"
+_WORDS = {RECOMMENDED: f"recommended: {RECOMMENDED}"}
 
 
 def state_line(actor: Actor, campaign: CampaignView) -> None:
@@ -128,13 +130,13 @@ def rules_view(actor: Actor, campaign: CampaignView) -> None:
 
 def _strategy(place: Any, now: TurnSettings, may: bool) -> str:
     known = {one.id: one for one in turns.functions()}
-    names = [_NONE, *known, _OWN]
-    usual = _NONE if not now.strategy else now.strategy if now.strategy in known else _OWN
+    names = [_NONE, RECOMMENDED, *known, _OWN]
+    usual = _NONE if not now.strategy else now.strategy if now.strategy in names else _OWN
     chosen = place.selectbox(
         "Strategy",
         names,
         index=names.index(usual),
-        format_func=lambda id: known[id].title if id in known else id,
+        format_func=lambda id: known[id].title if id in known else _WORDS.get(id, id),
         disabled=not may,
         key="queue:strategy",
     )
@@ -143,7 +145,7 @@ def _strategy(place: Any, now: TurnSettings, may: bool) -> str:
             place.text_input(
                 "Functions, joined by +",
                 now.strategy,
-                placeholder="2*token_entropy + rare_types + k_centre",
+                placeholder="2*token_entropy + rare_types + bert_km",
                 help=f"Of {', '.join(known)}.",
                 disabled=not may,
                 key="queue:mixture",
@@ -152,7 +154,7 @@ def _strategy(place: Any, now: TurnSettings, may: bool) -> str:
     if chosen in known:
         one = known[chosen]
         place.caption(as_text(f"{one.reference}{'; needs a model' if one.needs_model else '; needs no model'}."))
-    return chosen if chosen in known else ""
+    return "" if chosen == _NONE else chosen
 
 
 def _recipe(actor: Actor, campaign: CampaignView, now: dict[str, Any]) -> dict[str, Any]:

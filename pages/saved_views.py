@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
+from crossner_core.acquisition.selecting import RECOMMENDED
 from crossner_core.errors import BadInput
 from crossner_core.evaluation.learning_curves import AXES, BASELINE, RoundPoint, Summary, mean_curve, summarise
 from pages import shell
@@ -19,7 +20,6 @@ from workbench.recipe_names import recipe_name
 from workbench.simulations import SimulationsView
 from workbench.views import CampaignView
 
-_USUAL = "token_entropy + bert_km"
 _SECONDS_BETWEEN_LOOKS = 5
 
 
@@ -143,7 +143,7 @@ def _ask(actor: Actor, campaign: CampaignView, *, busy: bool) -> None:
     with st.expander("Play strategies on this gold"):
         text = st.text_area(
             "Strategies, one a line",
-            now.strategy or _USUAL,
+            now.strategy or RECOMMENDED,
             help="As under Rules. Random sentences are always played beside them.",
             key=f"saved:strategies:{campaign.id}",
         )

@@ -14,6 +14,8 @@ from crossner_core.acquisition.base import Acquisition, Order, Pool, acquisition
 from crossner_core.acquisition.vectors import places, without_look_alikes
 from crossner_core.errors import InvalidConfig
 
+# What is recommended: the best on music of those that were played (docs/results.md).
+RECOMMENDED = "token_entropy + bert_km"
 # What orders the queue before there is a model: what of it can be used. Clusters, because the farthest sentences, which
 # k-centre takes, are odd ones that teach a first model little (docs/results.md).
 COLD_START = "gazetteer_entities + bert_km"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from crossner_core.acquisition.selecting import RECOMMENDED
 from crossner_core.errors import InvalidConfig
 from crossner_core.evaluation.learning_curves import BASELINE, RoundPoint
 from crossner_core.experiments.published import DOMAINS
@@ -26,7 +27,7 @@ class StrategiesConfig(StudyConfig):
 
     seeds: tuple[int, ...] = option((555, 666, 777, 888, 999), "Seeds; each strategy is played once for each.")
     strategies: tuple[str, ...] = option(
-        ("token_entropy",), f"Strategies, such as '2*token_entropy + k_centre' or 'rare_types {SELF_TRAINING}'."
+        (RECOMMENDED,), f"Strategies, such as '2*token_entropy + k_centre' or 'rare_types {SELF_TRAINING}'."
     )
     at: tuple[int, ...] = option((20, 40, 60, 85, 110), "Sizes at which a strategy's model is measured.", min=1)
     baseline_at: tuple[int, ...] = option((20, 60, 100, 200), "The same for random sentences.", min=1)
