@@ -18,6 +18,7 @@ from crossner_core.simulation.campaign import Round, play, split_pool
 from crossner_core.simulation.config import Simulation, SimulationOptions
 from crossner_core.simulation.tables import strategies_figure, strategies_table
 from crossner_core.tags import tags_from_spans
+from crossner_core.training.checkpoint import read_json
 from crossner_core.training.data import TrainingData
 from tests.training_builders import TYPES, labelled, own_sentences, save_encoder, tiny_encoder, tiny_recipe
 
@@ -124,6 +125,19 @@ def test_campaign_with_self_training_learns_from_the_rest_of_the_pool(tmp_path: 
     other = replace(chosen, recipe=tiny_recipe(setting="joint"))
     with pytest.raises(InvalidConfig, match="not with 'joint'"):
         _ = other.models_recipe
+
+
+def test_campaign_with_warm_start_goes_on_from_the_round_before(tmp_path: Path) -> None:
+    chosen = simulation(warm_epochs=1, at=(4, 8))
+    assert chosen.key("d", "e") != simulation(at=(4, 8)).key("d", "e")
+    seen = rounds(tmp_path, chosen)
+    result = read_json(tmp_path / "model-1" / "result.json")
+    assert "Went on from an earlier tagger for 1 epochs." in result["notes"] and result["epochs"] == 1
+    cold = [one.point for one in rounds(tmp_path / "cold", simulation(at=(4, 8))) if one.point is not None]
+    warm = [one.point for one in seen if one.point is not None]
+    assert warm[0].f1 == cold[0].f1 and warm[1].sentences == cold[1].sentences
+    with pytest.raises(InvalidConfig, match="teacher of its own"):
+        rounds(tmp_path / "st", simulation(warm_epochs=1, self_training=True, at=(4, 8)))
 
 
 def test_campaign_of_a_pool_that_is_too_small_is_refused(tmp_path: Path) -> None:

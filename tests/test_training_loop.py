@@ -13,7 +13,7 @@ from crossner_core.training import loop
 from crossner_core.training.checkpoint import read_folder
 from crossner_core.training.data import TrainingData
 from crossner_core.training.events import RunResult, TrainEvent
-from crossner_core.training.loop import train
+from crossner_core.training.loop import TAGGER, WarmStart, train
 from crossner_core.training.predictor import load_tagger
 from crossner_core.training.recipe import Recipe
 from tests.training_builders import TYPES, labelled, own_sentences, tiny_data, tiny_encoder, tiny_recipe
@@ -302,3 +302,18 @@ def test_training_patience_counts_epochs_and_not_dev_scores(tmp_path: Path) -> N
     result = result_of(run_all(tiny_recipe(max_epochs=60, dev_every=4, patience=4), tiny_data(), tmp_path))
     assert result.outcome == "early_stop" and result.best_epoch is not None
     assert result.epochs - result.best_epoch == 4
+
+
+@pytest.mark.parametrize("setting", ["direct", "pretrain_finetune"])
+def test_training_goes_on_from_an_earlier_tagger(tmp_path: Path, setting: str) -> None:
+    data = tiny_data(source=setting != "direct")
+    run_all(tiny_recipe(setting=setting, max_epochs=6), data, tmp_path / "first")
+    warm = WarmStart(tmp_path / "first" / TAGGER, 1)
+    events = run_all(tiny_recipe(setting=setting, max_epochs=6), data, tmp_path / "warm", warm_start=warm)
+    result = result_of(events)
+    assert result.epochs == 1 and {event.phase for event in events} == {"target"}
+    first = [event.loss for event in run_all(tiny_recipe(setting=setting), data, tmp_path / "cold") if event.loss]
+    assert next(event.loss for event in events if event.loss) < first[0]
+    other = tiny_encoder(seed=4)
+    with pytest.raises(CheckpointError, match="began from another encoder"):
+        run_all(tiny_recipe(), data, tmp_path / "other", warm_start=warm, encoder=other)

@@ -21,7 +21,7 @@ from crossner_core.simulation.config import Simulation
 from crossner_core.training.checkpoint import read_json, write_json
 from crossner_core.training.data import TrainingData
 from crossner_core.training.events import RunResult
-from crossner_core.training.loop import TAGGER, train
+from crossner_core.training.loop import TAGGER, WarmStart, train
 from crossner_core.training.predictor import Predictor, load_tagger
 
 STATE = "state.json"
@@ -194,11 +194,13 @@ class _Campaign:
         if needs_unlabelled(self.recipe.setting):
             bare = tuple(self.pool[at].sentence for at in self._rest())
         data = replace(self.data, train=tuple(self._gold()), dev=self.dev, unlabelled=bare)
-        folder = self._folder(number)
+        folder, warm = self._folder(number), None
+        if number and self.options.warm_epochs:
+            warm = WarmStart(self._folder(number - 1) / TAGGER, self.options.warm_epochs)
         result = None
         for event in train(
             self.recipe, data, checkpoint_dir=folder, encoder=self.encoder, should_stop=should_stop,
-            source_cache=self.source_cache,
+            source_cache=self.source_cache, warm_start=warm,
         ):  # fmt: skip
             result = event.result
             yield None, event.message

@@ -33,12 +33,16 @@ class SimulationOptions(Checked):
     dev_sentences: int = option(50, "Sentences kept out of the pool for early stopping.", min=0, max=100_000)
     suggestions: bool = option(False, "Annotators see the newest model's suggestions.")
     suggestions_from: float = option(0.0, "Suggestions with a lower score are not shown.", min=0.0, max=1.0)
+    warm_epochs: int = option(
+        0, "Models go on from the round before for so many epochs; 0: each starts from the encoder.", min=0, max=1000
+    )
     seed: int = option(555, "Seed of the dev sentences, of chance in the strategy, and of the models.", min=0)
 
     @property
     def label(self) -> str:
         """What curves and tables call it."""
         trained = ", self-training" if self.self_training else ""
+        trained += f", warm start of {self.warm_epochs} epochs" if self.warm_epochs else ""
         return f"{self.strategy}{trained}{', suggestions' if self.suggestions else ''}"
 
     def __post_init__(self) -> None:
@@ -72,7 +76,9 @@ class Simulation:
     def key(self, data_hash: str, encoder_hash: str) -> str:
         """Return a hash of everything that decides the numbers."""
         recipe = {name: value for name, value in effective(self.models_recipe.to_dict()).items() if name != "encoder"}
-        parts = [self.corpus, asdict(self.options), asdict(self.annotator), recipe, data_hash, encoder_hash]
+        # What came later counts where it is used, so that the results from before it keep their keys.
+        options = {name: value for name, value in asdict(self.options).items() if value or name != "warm_epochs"}
+        parts = [self.corpus, options, asdict(self.annotator), recipe, data_hash, encoder_hash]
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
     def to_dict(self) -> dict[str, Any]:

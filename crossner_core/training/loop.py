@@ -33,6 +33,14 @@ SECONDS_BETWEEN_SAVES = 30.0
 STEPS_BETWEEN_EVENTS = 10
 
 
+@dataclass(frozen=True)
+class WarmStart:
+    """An earlier tagger, in its folder, from whose weights a run goes on for so many epochs."""
+
+    tagger: Path
+    epochs: int
+
+
 def train(
     recipe: Recipe,
     data: TrainingData,
@@ -43,16 +51,18 @@ def train(
     source_cache: Path | None = None,
     encoder: Encoder | None = None,
     name: str = "",
+    warm_start: WarmStart | None = None,
 ) -> Iterator[TrainEvent]:
     """Yield events until the run ends; the last one carries the `result`.
 
     `checkpoint_dir` gets the resumable state, then the tagger and `result.json`. With `resume`, a run goes on from
     there, and a finished one yields its result at once; without, it starts afresh. `should_stop` is asked after each
     step: on True the state is saved and the result's outcome is "stopped". `source_cache` keeps source checkpoints
-    for other runs. `encoder` spares loading it again and is not changed; `name` signs the tagger's suggestions.
+    for other runs. `encoder` spares loading it again and is not changed; `name` signs the tagger's suggestions. With
+    `warm_start` the target stage alone is trained, from that tagger's encoder and the rows of its types.
     Raises EncoderUnavailable, CheckpointError, StorageError, InvalidConfig.
     """
-    run = _Run(recipe, data, Path(checkpoint_dir), source_cache, name)
+    run = _Run(recipe, data, Path(checkpoint_dir), source_cache, name, warm_start)
     if not resume:
         run.forget()
     done = run.finished()
@@ -76,9 +86,18 @@ class _Before:
 class _Run:
     """One run: its stages in order, its folder, its clock."""
 
-    def __init__(self, recipe: Recipe, data: TrainingData, folder: Path, cache: Path | None, name: str) -> None:
-        self.recipe, self.data, self.folder, self.cache, self.name = recipe, data, folder, cache, name
-        self.stages = setting(recipe.setting).plan(recipe, data)
+    def __init__(
+        self,
+        recipe: Recipe,
+        data: TrainingData,
+        folder: Path,
+        cache: Path | None,
+        name: str,
+        warm: WarmStart | None,
+    ) -> None:
+        self.recipe, self.data, self.folder, self.cache, self.name, self.warm = recipe, data, folder, cache, name, warm
+        planned = setting(recipe.setting).plan(recipe, data)
+        self.stages = planned if warm is None else (_warm_stage(recipe, planned[-1], warm),)
         self.device = pick_device(recipe.device)
         self.memory = PeakMemory(self.device)
         self.data_hash = data.fingerprint
@@ -120,6 +139,9 @@ class _Run:
         first = self._saved_stage()
         encoder = self._copied(pretrained)
         former: TokenTagger | None = None
+        if self.warm is not None:
+            former = self._earlier(self.warm, encoder)
+            encoder = replace(encoder, model=former.encoder)
         for number in range(first, len(self.stages)):
             stage, last = self.stages[number], number + 1 == len(self.stages)
             cache = cached_source(self.cache, self.recipe, self.data, encoder) if stage.cached else None
@@ -145,6 +167,17 @@ class _Run:
                 save_tagger(cache, run.predictor, stage.types)
             former = run.model
             self._carry(run)
+
+    def _earlier(self, warm: WarmStart, encoder: Encoder) -> TokenTagger:
+        """Load the tagger to go on from; raise CheckpointMismatch where its encoder is of another kind."""
+        found = load_tagger(warm.tagger, device=self.recipe.device, precision=self.recipe.precision)
+        there, here = found.meta["encoder_hash"], encoder.fingerprint
+        if there != here:
+            raise CheckpointMismatch(
+                f"The tagger in {warm.tagger} began from another encoder ({there[:12]}, not {here[:12]}); "
+                "train it with this recipe's encoder, or start without it."
+            )
+        return found.model
 
     def _copied(self, encoder: Encoder) -> Encoder:
         """Return the encoder with a body of its own on the run's device."""
@@ -252,3 +285,15 @@ class _Run:
                     f"The checkpoint in {self.folder} was made with another {what} ({there[:12]}, not {here[:12]}); "
                     "give another folder or start without resuming."
                 )
+
+
+def _warm_stage(recipe: Recipe, stage: Stage, warm: WarmStart) -> Stage:
+    """Return the target stage as it goes on from an earlier tagger: shorter, and the head needs no start of its own."""
+    if stage.objective is not None:
+        raise InvalidConfig(
+            f"Setting {recipe.setting!r} has a teacher of its own and cannot go on from another tagger."
+        )
+    note = f"Went on from an earlier tagger for {warm.epochs} epochs."
+    return replace(
+        stage, epochs=warm.epochs, head_first_epochs=0, measure_first=True, fresh=False, notes=(*stage.notes, note)
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from crossner_core.simulation.running import kept, run_all
 from crossner_core.simulation.tables import TITLE, strategies_figure, strategies_table
 
 SELF_TRAINING = "with self-training"
+_WARM = re.compile(r" with warm start of (\d+) epochs?$")
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,9 @@ class StrategiesConfig(StudyConfig):
 
     seeds: tuple[int, ...] = option((555, 666, 777, 888, 999), "Seeds; each strategy is played once for each.")
     strategies: tuple[str, ...] = option(
-        (RECOMMENDED,), f"Strategies, such as '2*token_entropy + k_centre' or 'rare_types {SELF_TRAINING}'."
+        (RECOMMENDED,),
+        f"Strategies, such as '2*token_entropy + k_centre', 'rare_types {SELF_TRAINING}' or "
+        "'longest with warm start of 8 epochs'.",
     )
     at: tuple[int, ...] = option((20, 40, 60, 85, 110), "Sizes at which a strategy's model is measured.", min=1)
     baseline_at: tuple[int, ...] = option((20, 60, 100, 200), "The same for random sentences.", min=1)
@@ -60,9 +64,12 @@ def simulations(config: StrategiesConfig) -> list[Simulation]:
 
 
 def _options(config: StrategiesConfig, text: str, seed: int) -> SimulationOptions:
+    warm = _WARM.search(text)
+    bare = _WARM.sub("", text)
     return SimulationOptions(
-        strategy=text.removesuffix(SELF_TRAINING).strip(),
-        self_training=text.endswith(SELF_TRAINING),
+        strategy=bare.removesuffix(SELF_TRAINING).strip(),
+        self_training=bare.endswith(SELF_TRAINING),
+        warm_epochs=int(warm[1]) if warm else 0,
         at=config.baseline_at if text == BASELINE else config.at,
         dev_sentences=config.dev_sentences,
         suggestions=config.suggestions and text != BASELINE,
