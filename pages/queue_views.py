@@ -154,6 +154,10 @@ def _strategy(place: Any, now: TurnSettings, may: bool) -> str:
     if chosen in known:
         one = known[chosen]
         place.caption(as_text(f"{one.reference}{'; needs a model' if one.needs_model else '; needs no model'}."))
+    if chosen == RECOMMENDED:
+        place.caption(
+            "Uncertain sentences, of each cluster of alike ones the most typical. Under Saved it can be tried out."
+        )
     return "" if chosen == _NONE else chosen
 
 
