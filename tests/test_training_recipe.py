@@ -78,7 +78,7 @@ def test_setting_registry_names_the_known_ones() -> None:
 
 def test_source_checkpoint_serves_whatever_history_the_target_learns_with() -> None:
     paper = Recipe(architecture="label_aware", setting="pretrain_finetune")
-    ours = replace(paper, label_embedding_dropout=0.3, label_history="mixed", label_noise=0.1)
+    ours = replace(paper, label_embedding_dropout=0.3, label_history="mixed", label_noise=0.1, constrained=False)
     assert source_options(ours) == source_options(paper) and ours.hash != paper.hash
     assert source_options(replace(paper, label_context=False)) != source_options(paper)
     assert source_recipe(ours).label_embedding_dropout == 0.0

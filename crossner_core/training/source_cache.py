@@ -30,8 +30,9 @@ _TARGET = (
     "upsample",
     "seed",
 )
-# Against the gap between gold history and a model's own, which few sentences make wide: the target stage's alone.
-_OF_TARGET = ("label_history", "label_own_share", "label_noise", "label_embedding_dropout")
+# The target stage's alone: what stands against the gap between gold history and a model's own, which few sentences make
+# wide, and how tags are decoded, which no loss sees.
+_OF_TARGET = ("label_history", "label_own_share", "label_noise", "label_embedding_dropout", "constrained")
 # What begins so is told to students, who come after the target stage.
 _STUDENT = "self_training_"
 
