@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.experiments.__main__ import main
 from crossner_core.experiments.study import study
-from crossner_core.schema import Span
+from crossner_core.schema import Sentence, Span, Suggestion
 from crossner_core.simulation.annotators import AnnotatorOptions, annotate
 from crossner_core.simulation.campaign import Round, play, split_pool
 from crossner_core.simulation.config import Simulation, SimulationOptions
@@ -153,12 +154,39 @@ def test_campaign_without_gazetteer_leaves_its_function_out(tmp_path: Path) -> N
 def test_campaign_asks_the_gazetteer_once(tmp_path: Path) -> None:
     asked: list[int] = []
 
-    def proposed(sentences: object) -> list[tuple[Span, ...]]:
+    def suggested(sentences: object) -> list[tuple[Suggestion, ...]]:
         asked.append(len(sentences))  # type: ignore[arg-type]
-        return [(Span(0, 1, "person"),) if at == 3 else () for at in range(asked[-1])]
+        said = Suggestion(0, 1, "person", "names", 0.9)
+        return [(said,) if at == 3 else () for at in range(asked[-1])]
 
-    found = rounds(tmp_path, simulation(strategy="gazetteer_entities", at=(1,)), proposed=proposed)
+    found = rounds(tmp_path, simulation(strategy="gazetteer_entities", at=(1,)), suggested=suggested)
     assert found[-1].done and len(asked) == 1
+    state = read_json(tmp_path / "state.json")["labelled"]
+    assert state["chosen"] == [3] and state["heard"] == [[]]  # chosen by its names; annotated from scratch
+
+
+def test_annotators_see_gazetteer_and_model_and_gold_says_what_they_are_worth(tmp_path: Path) -> None:
+    gold = {item.sentence.content_hash: item.spans for item in (*data().train, *data().dev)}
+
+    def suggested(sentences: Sequence[Sentence]) -> list[tuple[Suggestion, ...]]:
+        right = [
+            [Suggestion(s.start, s.end, s.type, "names", 0.6) for s in gold[one.content_hash]] for one in sentences
+        ]
+        return [
+            (*some, Suggestion(len(one.tokens) - 1, len(one.tokens), "band", "noise", 0.5))
+            for some, one in zip(right, sentences, strict=True)
+        ]
+
+    chosen = simulation(at=(6, 12), suggestions=True, suggestions_from=0.55)
+    rounds(tmp_path / "a", chosen, suggested=suggested)
+    state = read_json(tmp_path / "a" / "state.json")["labelled"]
+    assert {one["source"].split(":")[0] for one in state["heard"][0]} == {"names", "noise"}
+    assert state["added"] == state["changed"] == 0 and state["kept"] == sum(map(len, state["spans"]))
+    assert state["deleted"] == 0  # what is less sure is a hint
+    from_scratch = rounds(tmp_path / "b", simulation(at=(6, 12)), suggested=suggested)[-1].point
+    assert from_scratch is not None and state["seconds"] == from_scratch.seconds / 2  # 3.5 s instead of 7
+    assert chosen.key("d", "e", "names") != chosen.key("d", "e") and chosen.asks_gazetteer
+    assert (bare := simulation(strategy="random")).key("d", "e", "names") == bare.key("d", "e")
 
 
 def test_simulation_options_are_checked() -> None:

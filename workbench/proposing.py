@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from crossner_core.calibration.proposals import Proposal, learn, propose
@@ -24,6 +24,7 @@ __all__ = [
     "relearn",
     "source_weights",
     "weights_of",
+    "without_models",
 ]
 
 RELEARN_EVERY, RELEARN_SHARE = 5, 20
@@ -57,19 +58,23 @@ def _json(one: Proposal, hint_below: float) -> dict[str, Any]:
     }
 
 
+def without_models(rows: Mapping[int, Iterable[SuggestionRow]]) -> dict[int, tuple[Suggestion, ...]]:
+    """Return what gazetteer and links suggest, of the sentences in which they suggest anything."""
+    found = {
+        id_: tuple(suggestion_of(row) for row in some if not row.source.startswith(suggestion_rows.MODEL))
+        for id_, some in rows.items()
+    }
+    return {id_: some for id_, some in found.items() if some}
+
+
 def proposed_without_model(
     session: Session, campaign: Campaign, sentence_ids: Sequence[int]
 ) -> tuple[tuple[Span, ...], ...] | None:
     """Return what gazetteer and links propose in each of these sentences; None where nobody was asked."""
-    rows = layer_rows.suggestions(session, campaign.id)
-    found = [
-        [row for row in rows.get(id_, ()) if not row.source.startswith(suggestion_rows.MODEL)] for id_ in sentence_ids
-    ]
-    if not any(found):
+    rows, weights = without_models(layer_rows.suggestions(session, campaign.id)), weights_of(campaign)
+    if not any(id_ in rows for id_ in sentence_ids):
         return None
-    weights = weights_of(campaign)
-    best = (best_suggestions((suggestion_of(row) for row in some), weights) for some in found)
-    return tuple(tuple(one.span for one in some) for some in best)
+    return tuple(tuple(one.span for one in best_suggestions(rows.get(id_, ()), weights)) for id_ in sentence_ids)
 
 
 def source_weights(store: Store, actor: Actor, campaign_id: int) -> SourceWeights:

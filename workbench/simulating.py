@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crossner_core.evaluation.learning_curves import RoundPoint
-from crossner_core.schema import Sentence, Span
 from crossner_core.simulation.config import Simulation
-from db import simulation_rows
+from db import layer_rows, simulation_rows
 from db.engine import Session
 from workbench import layers
-from workbench.access import enter
-from workbench.actors import SYSTEM
-from workbench.proposing import proposed_without_model
+from workbench.proposing import without_models
 from workbench.training_data import for_simulation
 
 if TYPE_CHECKING:
+    from crossner_core.simulation.campaign import Suggested
     from crossner_core.training.data import TrainingData
     from workbench.lease import Lease
     from workbench.running import Workplace
-
-_Proposed = Callable[[Sequence[Sentence]], Sequence[Sequence[Span]]]
 
 
 def play_simulations(place: Workplace, lease: Lease) -> str:
@@ -39,12 +34,12 @@ def play_simulations(place: Workplace, lease: Lease) -> str:
     for number, (row_id, is_done) in enumerate(rows):
         if is_done:
             continue
-        simulation, data, proposed = _told(place, lease.job.id, row_id)
+        simulation, data, suggested = _told(place, lease.job.id, row_id)
         folder = _folder(place, row_id)
         points: list[RoundPoint] = []
         is_through = False
         for one in play(
-            simulation, data, place.encoder(simulation.recipe.encoder), folder, proposed=proposed,
+            simulation, data, place.encoder(simulation.recipe.encoder), folder, suggested=suggested,
             source_cache=place.checkpoints / "source", should_stop=lease.should_stop,
         ):  # fmt: skip
             points += [one.point] if one.point is not None else []
@@ -59,22 +54,22 @@ def play_simulations(place: Workplace, lease: Lease) -> str:
     return f"{len(rows)} simulated campaigns played."
 
 
-def _told(place: Workplace, job_id: int, row_id: int) -> tuple[Simulation, TrainingData, _Proposed | None]:
+def _told(place: Workplace, job_id: int, row_id: int) -> tuple[Simulation, TrainingData, Suggested | None]:
     with place.store.read() as session:
         row = next(one for one in simulation_rows.of_job(session, job_id) if one.id == row_id)
         simulation = Simulation.from_dict(row.settings)
         data = for_simulation(session, row.snapshot_id, simulation.models_recipe)
-        return simulation, data, _proposed(session, row.snapshot.campaign_id)
+        return simulation, data, _suggested(session, row.snapshot.campaign_id)
 
 
-def _proposed(session: Session, campaign_id: int) -> _Proposed | None:
-    """Return what tells the proposals of gazetteer and links in gold sentences; None where nobody was asked."""
-    _, campaign = enter(session, SYSTEM, campaign_id, SYSTEM.role)
-    gold = layers.gold(session, campaign_id)
-    found = proposed_without_model(session, campaign, [one.sentence_id for one in gold])
-    if found is None:
+def _suggested(session: Session, campaign_id: int) -> Suggested | None:
+    """Return what tells the suggestions of gazetteer and links in gold sentences; None where nobody was asked."""
+    found = without_models(layer_rows.suggestions(session, campaign_id))
+    if not found:
         return None
-    by_hash = {one.labelled.sentence.content_hash: spans for one, spans in zip(gold, found, strict=True)}
+    by_hash = {
+        one.labelled.sentence.content_hash: found.get(one.sentence_id, ()) for one in layers.gold(session, campaign_id)
+    }
     return lambda sentences: [by_hash.get(one.content_hash, ()) for one in sentences]
 
 

@@ -93,7 +93,11 @@ def start_simulations(
         )  # fmt: skip
         for seed in drawn:
             for chosen in wanted:
-                told = replace(options, strategy=chosen, seed=seed, suggestions=suggestions and chosen != BASELINE)
+                shown = suggestions and chosen != BASELINE
+                told = replace(
+                    options, strategy=chosen, seed=seed, suggestions=shown,
+                    suggestions_from=campaign.hint_below if shown else 0.0,
+                )  # fmt: skip
                 one = Simulation(campaign.domain_name, told, recipe, annotator)
                 simulation_rows.add(session, job_id=job_id, snapshot_id=snapshot.id, settings=one.to_dict())
         return job_id

@@ -12,10 +12,12 @@ import numpy as np
 from crossner_core.acquisition.selecting import strategy
 from crossner_core.acquisition.turn import Scorer, Turn
 from crossner_core.adaptation.transfer import needs_unlabelled
+from crossner_core.calibration.proposals import best_of, learn, propose
+from crossner_core.calibration.sources import SourceWeights
 from crossner_core.encoders import Encoder
 from crossner_core.errors import BadInput
 from crossner_core.evaluation.learning_curves import RoundPoint
-from crossner_core.schema import LabelledSentence, Sentence, Span
+from crossner_core.schema import LabelledSentence, Sentence, Span, Suggestion
 from crossner_core.simulation.annotators import Work, annotate
 from crossner_core.simulation.config import Simulation
 from crossner_core.training.checkpoint import read_json, write_json
@@ -27,6 +29,9 @@ from crossner_core.training.predictor import Predictor, load_tagger
 STATE = "state.json"
 # What the seed is joined with to draw dev sentences, to choose, and to annotate.
 _DEV, _CHOOSE, _ANNOTATE = 1, 2, 3
+
+Suggested = Callable[[Sequence[Sentence]], Sequence[Sequence[Suggestion]]]
+"""What gazetteer and links suggest in each of some sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,9 +45,10 @@ class Round:
 
 @dataclass
 class _Labelled:
-    """What has been annotated so far: pool indices in order, the annotators' spans, and what it took."""
+    """What has been annotated so far: pool indices in order, what was suggested there, the spans, what it took."""
 
     chosen: list[int]
+    heard: list[tuple[Suggestion, ...]]
     spans: list[tuple[Span, ...]]
     seconds: float = 0.0
     kept: int = 0
@@ -50,8 +56,9 @@ class _Labelled:
     added: int = 0
     deleted: int = 0
 
-    def add(self, at: int, work: Work) -> None:
+    def add(self, at: int, heard: tuple[Suggestion, ...], work: Work) -> None:
         self.chosen.append(at)
+        self.heard.append(heard)
         self.spans.append(work.spans)
         self.seconds += work.seconds
         for name in ("kept", "changed", "added", "deleted"):
@@ -82,18 +89,18 @@ def play(
     encoder: Encoder,
     folder: Path,
     *,
-    proposed: Callable[[Sequence[Sentence]], Sequence[Sequence[Span]]] | None = None,
+    suggested: Suggested | None = None,
     source_cache: Path | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Round]:
     """Play a campaign through and yield each round; the corpus's gold answers for the annotators.
 
-    `data` brings train, dev and test, and the source where the recipe reads one. `proposed` asks a gazetteer;
+    `data` brings train, dev and test, and the source where the recipe reads one. `suggested` asks a gazetteer;
     `source_cache` keeps source checkpoints for other campaigns. What has been annotated and measured is kept in
     `folder`, and the campaign goes on from there; the folder can go when it is done. Raises BadInput where the pool is
     smaller than the largest number in `at`.
     """
-    yield from _Campaign(simulation, data, encoder, Path(folder), proposed, source_cache).play(should_stop)
+    yield from _Campaign(simulation, data, encoder, Path(folder), suggested, source_cache).play(should_stop)
 
 
 class _Campaign:
@@ -103,7 +110,7 @@ class _Campaign:
         data: TrainingData,
         encoder: Encoder,
         folder: Path,
-        proposed: Callable[[Sequence[Sentence]], Sequence[Sequence[Span]]] | None,
+        suggested: Suggested | None,
         source_cache: Path | None,
     ) -> None:
         self.simulation, self.data, self.encoder, self.folder = simulation, data, encoder, folder
@@ -117,8 +124,8 @@ class _Campaign:
                 "take a smaller number in at."
             )
         self.recipe = simulation.models_recipe
-        self.proposed = proposed([item.sentence for item in self.pool]) if proposed is not None else None
-        self.labelled = _Labelled([], [])
+        self.asked = suggested([item.sentence for item in self.pool]) if suggested is not None else None
+        self.labelled = _Labelled([], [], [])
         self.points: list[RoundPoint] = []
         self.predictor: Predictor | None = None
         self.keys: list[str] = []
@@ -154,11 +161,12 @@ class _Campaign:
         wanted = size - len(self.labelled.chosen)
         order, notes = self._choose(rest, wanted, number)
         chosen = [rest[at] for at in order]
-        shown = self._suggest([self.pool[at].sentence for at in chosen])
+        heard, weights = self._suggestions(chosen), self._weights()
         rng = np.random.default_rng([self.options.seed, _ANNOTATE, number])
-        for at, suggestions in zip(chosen, shown, strict=True):
-            work = annotate(self.pool[at], suggestions, self.data.types, self.simulation.annotator, rng)
-            self.labelled.add(at, work)
+        for at, suggestions in zip(chosen, heard, strict=True):
+            shown = self._shown(suggestions, weights)
+            work = annotate(self.pool[at], shown, self.data.types, self.simulation.annotator, rng)
+            self.labelled.add(at, suggestions, work)
         self._save()
         return " ".join([f"Round {number + 1}: {len(chosen)} more sentences.", *notes])
 
@@ -166,18 +174,33 @@ class _Campaign:
         rng = np.random.default_rng([self.options.seed, _CHOOSE, number])
         scorer = Scorer(self.predictor, self.keys[-1] if self.keys else "", tuple(self.keys[:-1]), self.encoder)
         turn = Turn(self.folder / "signals", scorer, self.data.types)
-        asked = [self.proposed[at] for at in rest] if self.proposed is not None else None
+        asked, weights = None, self._weights()
+        if self.asked is not None:
+            asked = [[one.span for one in best_of(propose(self.asked[at], weights))] for at in rest]
         sentences = [self.pool[at].sentence for at in rest]
         found = turn.order(sentences, wanted, self.strategy, rng, gold=self._gold(), proposed=asked)
         return found.order.tolist(), found.notes
 
-    def _suggest(self, sentences: Sequence[Sentence]) -> list[tuple[Span, ...]]:
-        """Return what annotators are shown: the newest model's suggestions, or none."""
-        if not self.options.suggestions or self.predictor is None:
-            return [()] * len(sentences)
-        least = self.options.suggestions_from
-        answers = self.predictor.predict(sentences)
-        return [tuple(one.span for one in spans if one.score >= least) for spans in answers]
+    def _suggestions(self, chosen: Sequence[int]) -> list[tuple[Suggestion, ...]]:
+        """Return what gazetteer and newest model say of some sentences; nothing where annotators begin from scratch."""
+        if not self.options.suggestions:
+            return [()] * len(chosen)
+        found = [tuple(self.asked[at]) if self.asked is not None else () for at in chosen]
+        if self.predictor is None:
+            return found
+        said = self.predictor.predict([self.pool[at].sentence for at in chosen])
+        return [(*names, *model) for names, model in zip(found, said, strict=True)]
+
+    def _shown(self, suggestions: Sequence[Suggestion], weights: SourceWeights) -> tuple[Span, ...]:
+        """Return the proposals that an annotator is shown; what is less sure is a hint, which costs nothing."""
+        found = best_of(propose(suggestions, weights))
+        return tuple(one.span for one in found if one.score >= self.options.suggestions_from)
+
+    def _weights(self) -> SourceWeights:
+        """Return what the gold so far says of the sources, as in a live campaign."""
+        if not any(self.labelled.heard):
+            return SourceWeights()
+        return learn(zip(self.labelled.heard, map(frozenset, self.labelled.spans), strict=True))
 
     def _rest(self) -> list[int]:
         """Return the indices of the pool's sentences that nobody has annotated."""
@@ -242,6 +265,7 @@ class _Campaign:
             {
                 "labelled": {
                     **asdict(self.labelled),
+                    "heard": [[asdict(one) for one in heard] for heard in self.labelled.heard],
                     "spans": [[[s.start, s.end, s.type] for s in spans] for spans in self.labelled.spans],
                 },
                 "points": [asdict(point) for point in self.points],
@@ -253,6 +277,7 @@ class _Campaign:
             return
         values = read_json(self.folder / STATE)
         labelled = dict(values["labelled"])
+        labelled["heard"] = [tuple(Suggestion(**one) for one in heard) for heard in labelled["heard"]]
         labelled["spans"] = [tuple(Span(*span) for span in spans) for spans in labelled["spans"]]
         self.labelled = _Labelled(**labelled)
         self.points = [RoundPoint(**point) for point in values["points"]]

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from crossner_core.acquisition.selecting import strategy
+from crossner_core.acquisition.signals import PROPOSED
 from crossner_core.errors import InvalidConfig
 from crossner_core.options.base import Checked, option
 from crossner_core.simulation.annotators import AnnotatorOptions
@@ -31,8 +32,10 @@ class SimulationOptions(Checked):
         (20, 40, 60, 80, 100), "Numbers of labelled sentences at which a model is trained and measured.", min=1
     )
     dev_sentences: int = option(50, "Sentences kept out of the pool for early stopping.", min=0, max=100_000)
-    suggestions: bool = option(False, "Annotators see the newest model's suggestions.")
-    suggestions_from: float = option(0.0, "Suggestions with a lower score are not shown.", min=0.0, max=1.0)
+    suggestions: bool = option(
+        False, "Annotators see what the newest model suggests, and a gazetteer where one is given."
+    )
+    suggestions_from: float = option(0.0, "Proposals with a lower score are hints, not suggestions.", min=0.0, max=1.0)
     warm_epochs: int = option(
         0, "Models go on from the round before for so many epochs; 0: each starts from the encoder.", min=0, max=1000
     )
@@ -73,12 +76,19 @@ class Simulation:
             )
         return replace(recipe, setting=_SELF_TRAINING[recipe.setting])
 
-    def key(self, data_hash: str, encoder_hash: str) -> str:
+    @property
+    def asks_gazetteer(self) -> bool:
+        """Whether a gazetteer that is given would be asked: for its suggestions, by a strategy, or before any model."""
+        chosen = strategy(self.options.strategy)
+        return self.options.suggestions or chosen.model or PROPOSED in chosen.needs
+
+    def key(self, data_hash: str, encoder_hash: str, gazetteer_hash: str = "") -> str:
         """Return a hash of everything that decides the numbers."""
         recipe = {name: value for name, value in effective(self.models_recipe.to_dict()).items() if name != "encoder"}
         # What came later counts where it is used, so that the results from before it keep their keys.
         options = {name: value for name, value in asdict(self.options).items() if value or name != "warm_epochs"}
         parts = [self.corpus, options, asdict(self.annotator), recipe, data_hash, encoder_hash]
+        parts += [gazetteer_hash] if gazetteer_hash and self.asks_gazetteer else []
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
     def to_dict(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from crossner_core.processes import begin_worker, ray_session
 from crossner_core.simulation.config import Simulation
 
 if TYPE_CHECKING:
+    from crossner_core.simulation.campaign import Suggested
     from crossner_core.training.data import TrainingData
 
 FOLDER = "simulations"
@@ -40,6 +41,7 @@ class _Task:
     data: Path
     out: Path
     threads: int
+    gazetteer: Path | None = None
 
 
 def run_all(
@@ -47,16 +49,19 @@ def run_all(
     data: Path,
     out: Path,
     *,
+    gazetteer: Path | None = None,
     workers: int = 1,
     ray: str = "",
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Played]:
     """Play campaigns that have no result yet, and yield all as they end; `workers` at a time, or on a Ray cluster.
 
+    `gazetteer` is the folder of a built one, asked where a campaign has a use for it.
+
     A campaign that was interrupted goes on with the round it was in. Once `should_stop` says so, no other one begins;
     here, in this process, the one under way is stopped too.
     """
-    tasks = [_Task(one, Path(data), Path(out), 1 if workers > 1 else 0) for one in simulations]
+    tasks = [_Task(one, Path(data), Path(out), 1 if workers > 1 else 0, gazetteer) for one in simulations]
     if ray:
         yield from _on_ray(tasks, ray, workers)
     elif workers > 1 and len(tasks) > 1:
@@ -85,20 +90,20 @@ def _on_ray(tasks: Sequence[_Task], address: str, workers: int) -> Iterator[Play
             yield ray.get(done[0])
 
 
-def kept(simulations: Iterable[Simulation], data: Path, out: Path) -> dict[str, Played]:
+def kept(simulations: Iterable[Simulation], data: Path, out: Path, gazetteer: Path | None = None) -> dict[str, Played]:
     """Return those of the campaigns that have been played, by key."""
     from crossner_core.encoders import load_encoder
 
     encoders: dict[str, str] = {}
     corpora: dict[tuple[str, bool], str] = {}
-    found = {}
+    found, names = {}, _gazetteer_hash(gazetteer)
     for one in simulations:
         name, read = one.recipe.encoder, (one.corpus, reads_source(one))
         if name not in encoders:
             encoders[name] = load_encoder(name).fingerprint
         if read not in corpora:
             corpora[read] = simulation_data(one, data).fingerprint
-        path = Path(out) / FOLDER / f"{one.key(corpora[read], encoders[name])}.json"
+        path = Path(out) / FOLDER / f"{one.key(corpora[read], encoders[name], names)}.json"
         if path.exists():
             found[path.stem] = _read(path)
     return found
@@ -133,18 +138,40 @@ def _played(task: _Task, should_stop: Callable[[], bool]) -> Played:
     simulation = task.simulation
     data = simulation_data(simulation, task.data)
     encoder = load_encoder(simulation.recipe.encoder)
-    key = simulation.key(data.fingerprint, encoder.fingerprint)
+    key = simulation.key(data.fingerprint, encoder.fingerprint, _gazetteer_hash(task.gazetteer))
     path = task.out / FOLDER / f"{key}.json"
     if path.exists():
         return replace(_read(path), was_there=True)
     folder = task.out / FOLDER / key
-    rounds = list(play(simulation, data, encoder, folder, source_cache=task.out / "source", should_stop=should_stop))
+    asked = _suggested(task.gazetteer, simulation) if task.gazetteer and simulation.asks_gazetteer else None
+    rounds = list(
+        play(
+            simulation, data, encoder, folder, suggested=asked, source_cache=task.out / "source",
+            should_stop=should_stop,
+        )
+    )  # fmt: skip
     if not rounds[-1].done:
         return Played(simulation, error="It was stopped; what was annotated is kept.")
     points = tuple(one.point for one in rounds if one.point is not None)
     _write(path, Played(simulation, points))
     shutil.rmtree(folder, ignore_errors=True)
     return Played(simulation, points)
+
+
+def _gazetteer_hash(folder: Path | None) -> str:
+    from crossner_core.gazetteer.manifest import read_manifest
+
+    return read_manifest(folder).hash if folder is not None else ""
+
+
+def _suggested(folder: Path, simulation: Simulation) -> Suggested:
+    """Return what asks a built gazetteer for the types of the corpus's domain."""
+    from crossner_core.domains import load_domain
+    from crossner_core.gazetteer import Preannotator
+    from crossner_core.gazetteer.compiled import CompiledGazetteer
+
+    machine = Preannotator([CompiledGazetteer.open(folder)], load_domain(simulation.corpus))
+    return machine.suggest
 
 
 def _write(path: Path, played: Played) -> None:

@@ -37,7 +37,9 @@ class StrategiesConfig(StudyConfig):
     baseline_at: tuple[int, ...] = option((20, 60, 100, 200), "The same for random sentences.", min=1)
     goals: tuple[int, ...] = option((100, 200), "Numbers of random sentences whose F1 is to be reached.", min=1)
     dev_sentences: int = option(50, "Sentences kept out of the pool for early stopping.", min=0, max=100_000)
-    suggestions: bool = option(False, "Annotators of strategies see the newest model's suggestions.")
+    suggestions: bool = option(False, "Annotators of strategies see suggestions: the newest model's, a gazetteer's.")
+    suggestions_from: float = option(0.4, "Proposals with a lower score are hints, which cost nothing.", min=0, max=1)
+    gazetteer: str = option("", "Folder of a built gazetteer, for suggestions and strategies; none without.")
     annotator: Mapping[str, Any] = option({}, "What annotators are like: error rates and seconds, by name.")
 
     def __post_init__(self) -> None:
@@ -73,6 +75,7 @@ def _options(config: StrategiesConfig, text: str, seed: int) -> SimulationOption
         at=config.baseline_at if text == BASELINE else config.at,
         dev_sentences=config.dev_sentences,
         suggestions=config.suggestions and text != BASELINE,
+        suggestions_from=config.suggestions_from if config.suggestions and text != BASELINE else 0.0,
         seed=seed,
     )
 
@@ -83,7 +86,8 @@ def play(
     """Play every campaign that has no result yet."""
     plans = simulations(config)
     done, missing = 0, tuple[str, ...]()
-    for one in run_all(plans, data, out, workers=workers, ray=ray, should_stop=should_stop):
+    names = Path(config.gazetteer) if config.gazetteer else None
+    for one in run_all(plans, data, out, gazetteer=names, workers=workers, ray=ray, should_stop=should_stop):
         if one.error:
             missing += (f"{one.simulation}: {one.error}",)
         done += not one.error
@@ -95,7 +99,8 @@ def play(
 
 def build(config: StrategiesConfig, inputs: Inputs) -> Made:
     """Make the table of all strategies and corpora, and the first corpus's curves."""
-    found = kept(simulations(config), inputs.data, inputs.out)
+    names = Path(config.gazetteer) if config.gazetteer else None
+    found = kept(simulations(config), inputs.data, inputs.out, names)
     by_corpus: dict[str, dict[str, list[RoundPoint]]] = {}
     for one in found.values():
         runs = by_corpus.setdefault(one.simulation.corpus, {})
