@@ -106,8 +106,8 @@ def build(config: DifferencesConfig, inputs: Inputs) -> Made:
     lines = [_line(config, claim, inputs) for claim in claims(config)]
     note = (
         "Differences of test F1 on the same encoder, averaged over the corpora seed by seed: mean ± sample deviation "
-        "over the seeds; in square brackets the published difference, of BERT-base. Models are held to IOB2 in decoding "
-        "unless a line says otherwise; the papers' are not. Everything was chosen on dev."
+        "over the seeds; in square brackets the published difference, of BERT-base. Decoding is held to IOB2 unless a "
+        "line says otherwise; the papers' is not. Everything was chosen on dev."
     )
     left_out = [claim.label for claim in CLAIMS if claim not in claims(config)]
     notes = (f"Not tried: {', '.join(left_out)}.",) if left_out else ()
