@@ -16,8 +16,9 @@ from crossner_core.errors import InvalidConfig
 
 # What is recommended: the best on music of those that were played (docs/results.md).
 RECOMMENDED = "token_entropy + bert_km"
-# What orders the queue before there is a model: what of it can be used. Clusters, because the farthest sentences, which
-# k-centre takes, are odd ones that teach a first model little (docs/results.md).
+# What orders the queue before there is a model: what of it can be used. The gazetteer leaves out the half of the pool
+# that names least. Clusters, because the farthest sentences, which k-centre takes, are odd ones: a first model learns
+# little of them (docs/results.md).
 COLD_START = "gazetteer_entities + bert_km"
 # A function that chooses sets sees so many times the sentences wanted, the best by the other functions.
 CANDIDATES = 5
@@ -80,7 +81,7 @@ def select(pool: Pool, count: int, chosen: Strategy, rng: np.random.Generator) -
     Functions that lack what they read are left out, and the notes say so. COLD_START takes the strategy's place if that
     leaves none, or none of those that need a model.
     """
-    members, notes = _usable(pool, chosen)
+    members, notes, is_cold = _usable(pool, chosen)
     count = min(count, len(pool))
     if not count:
         return Selection(np.zeros(0, dtype=np.int64), (*notes, "The pool is empty."))
@@ -88,7 +89,8 @@ def select(pool: Pool, count: int, chosen: Strategy, rng: np.random.Generator) -
     sets = [one for one in members if one.function.choose is not None]
     ranked = _ranked(pool, by_score, rng) if by_score else rng.permutation(len(pool))
     if sets:
-        ranked = _as_set(pool, ranked[: max(CANDIDATES * count, 50) if by_score else MOST], count, sets[0], rng)
+        among = max(CANDIDATES * count, 50, len(pool) // 2 if is_cold else 0) if by_score else MOST
+        ranked = _as_set(pool, ranked[: min(among, MOST)], count, sets[0], rng)
     if len(members) == 1 and members[0].function.id == "random":
         return Selection(ranked[:count], notes)
     if (vectors := pool.signals.get(signals.EMBEDDING)) is not None:
@@ -122,18 +124,19 @@ def _options(text: str, function: Acquisition) -> Mapping[str, float]:
     return values
 
 
-def _usable(pool: Pool, chosen: Strategy) -> tuple[tuple[Member, ...], tuple[str, ...]]:
+def _usable(pool: Pool, chosen: Strategy) -> tuple[tuple[Member, ...], tuple[str, ...], bool]:
+    """Return the functions to use, what has to be said of them, and whether they are those of a cold start."""
     usable = tuple(one for one in chosen.members if _can(one.function, pool))
     left_out = [one.function.id for one in chosen.members if one not in usable]
     if not left_out:
-        return usable, ()
+        return usable, (), False
     why = f"Left out for want of what they read: {', '.join(left_out)}."
     if usable and (not chosen.model or any(one.function.model for one in usable)):
-        return usable, (why,)
+        return usable, (why,), False
     cold = tuple(one for one in strategy(COLD_START).members if _can(one.function, pool))
     if not cold:
-        return strategy("random").members, (why, "The order is random.")
-    return cold, (why, f"Until there is a model: {' and '.join(one.function.id for one in cold)}.")
+        return strategy("random").members, (why, "The order is random."), True
+    return cold, (why, f"Until there is a model: {' and '.join(one.function.id for one in cold)}."), True
 
 
 def _can(function: Acquisition, pool: Pool) -> bool:

@@ -277,6 +277,8 @@ class _Campaign:
             return
         values = read_json(self.folder / STATE)
         labelled = dict(values["labelled"])
+        if "heard" not in labelled:  # an earlier version's, which did not keep what annotators were shown
+            return
         labelled["heard"] = [tuple(Suggestion(**one) for one in heard) for heard in labelled["heard"]]
         labelled["spans"] = [tuple(Span(*span) for span in spans) for spans in labelled["spans"]]
         self.labelled = _Labelled(**labelled)
