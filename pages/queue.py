@@ -14,8 +14,8 @@ on meanwhile.
 
 A strategy is one **acquisition function** or several, joined by `+`, each with a weight before it if you like:
 `2*token_entropy + rare_types + bert_km`. Their scores are turned into places and added; a function that chooses sets
-(`k_centre`, `bert_km`, `badge`) chooses among the best of the others. Before there is a model the gazetteer and
-clusters of sentences decide.
+(`k_centre`, `bert_km`, `badge`) chooses among the best of the others. Before there is a model clusters of
+sentences decide.
 
 A share of the queue is filled by **chance**: those sentences are a fair sample of the pool, whatever the strategy
 likes, and keep estimates on them honest.

@@ -115,16 +115,16 @@ def test_mixture_with_a_set_chooses_among_the_best() -> None:
     assert found != order(pool, "token_entropy", 2)
 
 
-def test_cold_start_orders_by_gazetteer_and_diversity_and_says_so() -> None:
+def test_cold_start_orders_by_clusters_else_by_gazetteer_else_by_chance_and_says_so() -> None:
     pool = some_pool(model=False)
     found = select(pool, 5, strategy("token_entropy"), np.random.default_rng(0))
     assert len(found.order) == 5
-    assert "token_entropy" in found.notes[0] and "gazetteer_entities and bert_km" in found.notes[1]
+    assert "token_entropy" in found.notes[0] and found.notes[1] == "Until there is a model: bert_km."
     mixed = select(pool, 5, strategy("token_entropy + longest"), np.random.default_rng(0))
-    assert "gazetteer_entities and bert_km" in mixed.notes[1]  # a first batch is not left to a strategy's rest
-    bare = replace(pool, proposed=None, signals={})
-    found = select(bare, 5, strategy("token_entropy"), np.random.default_rng(0))
-    assert len(found.order) == 5 and found.notes[1] == "The order is random."
+    assert mixed.notes[1] == "Until there is a model: bert_km."  # a first batch is not left to a strategy's rest
+    for without, chosen in (({"signals": {}}, "gazetteer_entities"), ({"signals": {}, "proposed": None}, "random")):
+        found = select(replace(pool, **without), 5, strategy("token_entropy"), np.random.default_rng(0))
+        assert len(found.order) == 5 and found.notes[1] == f"Until there is a model: {chosen}."
 
 
 @pytest.mark.parametrize(

@@ -16,10 +16,9 @@ from crossner_core.errors import InvalidConfig
 
 # What is recommended: the best on music of those that were played (docs/results.md).
 RECOMMENDED = "token_entropy + bert_km"
-# What orders the queue before there is a model: what of it can be used. The gazetteer leaves out the half of the pool
-# that names least. Clusters, because the farthest sentences, which k-centre takes, are odd ones: a first model learns
-# little of them (docs/results.md).
-COLD_START = "gazetteer_entities + bert_km"
+# What orders the queue before there is a model: the first of them that can be used. Clusters first: on music twenty
+# sentences so chosen taught a first model most, those with most names or farthest apart (k-centre) least.
+COLD_START = ("bert_km", "gazetteer_entities", "random")
 # A function that chooses sets sees so many times the sentences wanted, the best by the other functions.
 CANDIDATES = 5
 # A set is chosen among so many sentences at most; of a larger pool, by chance.
@@ -78,10 +77,10 @@ def strategy(text: str) -> Strategy:
 def select(pool: Pool, count: int, chosen: Strategy, rng: np.random.Generator) -> Selection:
     """Order the pool's best `count` sentences by a strategy; all of it where the pool is smaller.
 
-    Functions that lack what they read are left out, and the notes say so. COLD_START takes the strategy's place if that
-    leaves none, or none of those that need a model.
+    Functions that lack what they read are left out, and the notes say so. One of COLD_START takes the strategy's place
+    if that leaves none, or none of those that need a model.
     """
-    members, notes, is_cold = _usable(pool, chosen)
+    members, notes = _usable(pool, chosen)
     count = min(count, len(pool))
     if not count:
         return Selection(np.zeros(0, dtype=np.int64), (*notes, "The pool is empty."))
@@ -89,8 +88,7 @@ def select(pool: Pool, count: int, chosen: Strategy, rng: np.random.Generator) -
     sets = [one for one in members if one.function.choose is not None]
     ranked = _ranked(pool, by_score, rng) if by_score else rng.permutation(len(pool))
     if sets:
-        among = max(CANDIDATES * count, 50, len(pool) // 2 if is_cold else 0) if by_score else MOST
-        ranked = _as_set(pool, ranked[: min(among, MOST)], count, sets[0], rng)
+        ranked = _as_set(pool, ranked[: max(CANDIDATES * count, 50) if by_score else MOST], count, sets[0], rng)
     if len(members) == 1 and members[0].function.id == "random":
         return Selection(ranked[:count], notes)
     if (vectors := pool.signals.get(signals.EMBEDDING)) is not None:
@@ -124,19 +122,16 @@ def _options(text: str, function: Acquisition) -> Mapping[str, float]:
     return values
 
 
-def _usable(pool: Pool, chosen: Strategy) -> tuple[tuple[Member, ...], tuple[str, ...], bool]:
-    """Return the functions to use, what has to be said of them, and whether they are those of a cold start."""
+def _usable(pool: Pool, chosen: Strategy) -> tuple[tuple[Member, ...], tuple[str, ...]]:
     usable = tuple(one for one in chosen.members if _can(one.function, pool))
     left_out = [one.function.id for one in chosen.members if one not in usable]
     if not left_out:
-        return usable, (), False
+        return usable, ()
     why = f"Left out for want of what they read: {', '.join(left_out)}."
     if usable and (not chosen.model or any(one.function.model for one in usable)):
-        return usable, (why,), False
-    cold = tuple(one for one in strategy(COLD_START).members if _can(one.function, pool))
-    if not cold:
-        return strategy("random").members, (why, "The order is random."), True
-    return cold, (why, f"Until there is a model: {' and '.join(one.function.id for one in cold)}."), True
+        return usable, (why,)
+    cold = next(one for name in COLD_START for one in strategy(name).members if _can(one.function, pool))
+    return (cold,), (why, f"Until there is a model: {cold.function.id}.")
 
 
 def _can(function: Acquisition, pool: Pool) -> bool:
