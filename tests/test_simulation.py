@@ -238,6 +238,8 @@ def test_strategies_study_plays_once_and_writes_tables(tmp_path: Path, capsys: p
     assert "seeds 1, 2" in (tmp_path / "page.md").read_text().lower()
     written = {path: path.stat().st_mtime_ns for path in folder.glob("*.json")}
     assert main([*words, "--workers", "2"]) == 0
+    assert main([*words, "--tables"]) == 0 and "| own | random |" in capsys.readouterr().out
+    assert main([*words, "--tables", "--seeds", "1", "2", "3"]) == 1  # nothing is played
     assert written == {path: path.stat().st_mtime_ns for path in folder.glob("*.json")}
 
 

@@ -44,7 +44,7 @@ def _run(chosen: Study, options: argparse.Namespace, words: list[str]) -> int:
     result: StudyResult | None = None
     for event in run_study(
         chosen.id, config, data=options.data, out=options.out, workers=options.workers, ray=options.ray,
-        keep=options.keep,
+        keep=options.keep, should_stop=lambda: options.tables,
     ):  # fmt: skip
         if event.message:
             print(f"[{event.done}/{event.total}] {event.message}", flush=True)
@@ -99,6 +99,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="Cells trained side by side.")
     parser.add_argument("--ray", default="", metavar="ADDRESS", help="Train on this Ray cluster; local begins one.")
     parser.add_argument("--keep", action="store_true", help="Keep the taggers of the cells.")
+    parser.add_argument("--tables", action="store_true", help="Train nothing: make the tables of what is there.")
     parser.add_argument("--html", action="store_true", help="Write the figure as a page too.")
     parser.add_argument("--report", type=Path, metavar="PAGE", help="Put the study's section into this page.")
 

@@ -59,7 +59,7 @@ def run_all(
     `gazetteer` is the folder of a built one, asked where a campaign has a use for it.
 
     A campaign that was interrupted goes on with the round it was in. Once `should_stop` says so, no other one begins;
-    here, in this process, the one under way is stopped too.
+    here, in this process, the one under way is stopped too. What is there is yielded whatever it says.
     """
     tasks = [_Task(one, Path(data), Path(out), 1 if workers > 1 else 0, gazetteer) for one in simulations]
     if ray:
@@ -76,8 +76,6 @@ def run_all(
                     yield future.result()
     else:
         for task in tasks:
-            if should_stop():
-                return
             yield _play(task, should_stop)
 
 
@@ -142,6 +140,8 @@ def _played(task: _Task, should_stop: Callable[[], bool]) -> Played:
     path = task.out / FOLDER / f"{key}.json"
     if path.exists():
         return replace(_read(path), was_there=True)
+    if should_stop():
+        return Played(simulation, error="It was stopped before it began.")
     folder = task.out / FOLDER / key
     asked = _suggested(task.gazetteer, simulation) if task.gazetteer and simulation.asks_gazetteer else None
     rounds = list(
