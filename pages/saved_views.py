@@ -149,7 +149,7 @@ def _ask(actor: Actor, campaign: CampaignView, *, busy: bool) -> None:
         )
         seeds = st.number_input("Seeds", 1, 10, 3, key=f"saved:seeds:{campaign.id}")
         shown = st.checkbox(
-            "Annotators see the newest model's suggestions",
+            "Annotators see suggestions: of gazetteer, links and newest model",
             key=f"saved:suggestions:{campaign.id}",
             help="Those of the strategies; the random ones begin from scratch, always.",
         )

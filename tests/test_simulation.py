@@ -239,7 +239,7 @@ def test_strategies_study_plays_once_and_writes_tables(tmp_path: Path, capsys: p
     written = {path: path.stat().st_mtime_ns for path in folder.glob("*.json")}
     assert main([*words, "--workers", "2"]) == 0
     assert main([*words, "--tables"]) == 0 and "| own | random |" in capsys.readouterr().out
-    assert main([*words, "--tables", "--seeds", "1", "2", "3"]) == 1  # nothing is played
+    assert main([*words, "--tables", "--workers", "2", "--seeds", "1", "2", "3"]) == 1  # nothing is played
     assert written == {path: path.stat().st_mtime_ns for path in folder.glob("*.json")}
 
 

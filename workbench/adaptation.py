@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from crossner_core.adaptation.transfer import needs_source
 from crossner_core.errors import Conflict, InvalidConfig, NotFound
 from crossner_core.training.recipe import Recipe
 from db import dataset_rows, job_rows, run_rows, snapshot_rows
@@ -21,7 +20,7 @@ from workbench.curves import CurvePoint, Series, curve
 from workbench.jobs import WorkerStatus, worker_status
 from workbench.run_views import EventView, RunDetail, RunView, event_view, reasons, run_view
 from workbench.snapshots import MAY_CHANGE, MAY_LOOK, SnapshotView, find_snapshot, freeze, freeze_gold, list_snapshots
-from workbench.training_data import require_source
+from workbench.training_data import check_source
 
 __all__ = [
     "CurvePoint",
@@ -82,8 +81,7 @@ def start_run(
     chosen = _recipe(recipe)
     with store.write() as session:
         target = _target(session, actor, campaign_id, snapshot_id, dataset_id, allowed)
-        if needs_source(chosen.setting):
-            require_source(session, chosen)
+        check_source(session, chosen)
         if size is not None and not 1 <= size <= target.sentences:
             raise InvalidConfig(f"size is {size}; there are {target.sentences} training sentences, choose 1 to that.")
         return _add(session, actor, target, chosen, size=size, group_id=None, priority=RUN_PRIORITY)
@@ -95,8 +93,7 @@ def start_run_on_gold(session: Session, actor: Actor, campaign: Campaign, recipe
     Who may, the caller has asked. Raises BadInput without gold, NotFound for a source corpus that is not here.
     """
     snapshot = freeze_gold(session, actor, campaign)
-    if needs_source(recipe.setting):
-        require_source(session, recipe)
+    check_source(session, recipe)
     target = _Target(campaign.id, snapshot.id, None, int(snapshot.counts["pool"]))
     return _add(session, actor, target, recipe, size=None, group_id=None, priority=RUN_PRIORITY)
 
@@ -120,8 +117,7 @@ def start_few_shot(
     chosen, seeds = _recipe(recipe), tuple(dict.fromkeys(seeds))
     with store.write() as session:
         target = _target(session, actor, campaign_id, snapshot_id, dataset_id, MAY_CHANGE)
-        if needs_source(chosen.setting):
-            require_source(session, chosen)
+        check_source(session, chosen)
         capped = _sizes(sizes, target.sentences)
         if not seeds or len(capped) * len(seeds) > MOST_CELLS:
             raise InvalidConfig(

@@ -11,7 +11,7 @@ from crossner_core.errors import BadInput, Conflict, NotFound
 from crossner_core.options.second_look import SecondLookOptions
 from crossner_core.schema import Sentence, Span
 from crossner_core.second_look.base import Finding, check, check_ids, touching
-from db import annotation_rows, job_rows, second_look_rows, task_rows
+from db import annotation_rows, campaign_rows, job_rows, second_look_rows, task_rows
 from db.engine import Session, Store
 from db.second_look_tables import FindingRow
 from db.tables import SentenceRow
@@ -86,6 +86,7 @@ def look_again(
     require(actor, *OVERSEERS)
     wanted = [check(id).id for id in (checks or check_ids())]
     with store.write() as session:
+        campaign_rows.hold(session, campaign_id)
         current, campaign = enter(session, actor, campaign_id, *OVERSEERS)
         refuse_archived(campaign)
         if not layers.gold(session, campaign_id):

@@ -7,22 +7,19 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from crossner_core.acquisition.selecting import strategy
-from crossner_core.adaptation.transfer import needs_source
 from crossner_core.errors import BadInput, Conflict, InvalidConfig
 from crossner_core.evaluation.learning_curves import BASELINE, RoundPoint
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.simulation.config import Simulation, SimulationOptions
 from crossner_core.training.recipe import Recipe
-from db import job_rows, simulation_rows
-from db.engine import Session, Store
-from db.tables import Campaign
-from workbench import jobs
+from db import campaign_rows, job_rows, simulation_rows
+from db.engine import Store
+from workbench import jobs, snapshots
 from workbench.access import KEEPERS, OVERSEERS, enter, refuse_archived
 from workbench.actors import Actor, require
 from workbench.annotator_costs import costs_in
 from workbench.jobs import JobView
-from workbench.snapshots import freeze_gold
-from workbench.training_data import require_source
+from workbench.training_data import check_source
 
 FIRST_SEED, SEEDS_APART = 555, 111
 # After turns, before studies: somebody waits for it, but not the annotators.
@@ -67,8 +64,9 @@ def start_simulations(
 
     Models are trained at four sizes, up to four fifths of the gold, with the recipe of the campaign's turns; steps cost
     what they cost this campaign's annotators, as published where there are too few sentences to tell. With
-    `suggestions` the annotators of the strategies see the model's. Without `seeds` there are three.
-    Raises BadInput where the gold is too small or has no test sentences, Conflict while others are under way.
+    `suggestions` the annotators of the strategies see what gazetteer, links and newest model suggest. Without `seeds`
+    there are three. Raises BadInput where the gold is too small or has no test sentences, Conflict while others are
+    under way.
     """
     require(actor, *KEEPERS)
     wanted = tuple(dict.fromkeys((BASELINE, *(strategy(one).text for one in strategies))))
@@ -79,13 +77,15 @@ def start_simulations(
             f"{MOST_CAMPAIGNS} campaigns in all at most."
         )
     with store.write() as session:
+        campaign_rows.hold(session, campaign_id)
         current, campaign = enter(session, actor, campaign_id, *KEEPERS)
         refuse_archived(campaign)
         under_way = simulation_rows.newest_job(session, campaign_id)
         if under_way is not None and under_way.state in ("queued", "running"):
             raise Conflict(f"Simulated campaigns are under way (job {under_way.id}); wait until they are through.")
-        snapshot = freeze_gold(session, actor, campaign)
-        recipe, annotator = _recipe(session, campaign), costs_in(session, campaign_id)
+        snapshot = snapshots.freeze_gold(session, actor, campaign)
+        recipe, annotator = Recipe.from_dict(campaign.turn_recipe), costs_in(session, campaign_id)
+        check_source(session, recipe)
         options = SimulationOptions(at=_sizes(snapshot.counts), dev_sentences=snapshot.counts["dev"])
         job_id = job_rows.add(
             session, kind=simulation_rows.KIND, payload={}, campaign_id=campaign_id, created_by=current.id or None,
@@ -115,7 +115,7 @@ def newest_simulations(store: Store, actor: Actor, campaign_id: int) -> Simulati
         told = [Simulation.from_dict(row.settings) for row in rows]
         return SimulationsView(
             jobs.view(job),
-            rows[0].snapshot.hash[:12],
+            snapshots.view(rows[0].snapshot).name,
             sum(row.points is not None for row in rows),
             len(rows),
             tuple(RoundPoint(**point) for row in rows for point in row.points or ()),
@@ -123,13 +123,6 @@ def newest_simulations(store: Store, actor: Actor, campaign_id: int) -> Simulati
             told[0].recipe.to_dict(),
             told[0].annotator,
         )
-
-
-def _recipe(session: Session, campaign: Campaign) -> Recipe:
-    recipe = Recipe.from_dict(campaign.turn_recipe)
-    if needs_source(recipe.setting):
-        require_source(session, recipe)
-    return recipe
 
 
 def _sizes(counts: Mapping[str, int]) -> tuple[int, ...]:

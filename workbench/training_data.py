@@ -114,6 +114,12 @@ def source_parts(session: Session, recipe: Recipe) -> Parts:
     return dataset_parts(session, require_source(session, recipe))
 
 
+def check_source(session: Session, recipe: Recipe) -> None:
+    """Raise NotFound where a recipe needs a source corpus that is no data set here."""
+    if needs_source(recipe.setting):
+        require_source(session, recipe)
+
+
 def require_source(session: Session, recipe: Recipe) -> Dataset:
     """Return the data set that is the recipe's source corpus; raise NotFound naming those there are."""
     found = dataset_rows.find(session, recipe.source)

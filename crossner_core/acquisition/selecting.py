@@ -14,7 +14,7 @@ from crossner_core.acquisition.base import Acquisition, Order, Pool, acquisition
 from crossner_core.acquisition.vectors import places, without_look_alikes
 from crossner_core.errors import InvalidConfig
 
-# What is recommended: the best on music of those that were played (docs/results.md).
+# What is recommended: ahead of random sentences on music at every size that both were measured at (docs/results.md).
 RECOMMENDED = "token_entropy + bert_km"
 # What orders the queue before there is a model: the first of them that can be used. Clusters first: on music twenty
 # sentences so chosen taught a first model most, those with most names or farthest apart (k-centre) least.

@@ -41,10 +41,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(chosen: Study, options: argparse.Namespace, words: list[str]) -> int:
     config = chosen.config.from_dict(_given(chosen.config, options))
+    # Stopped before it begins, here: other processes would begin all the same.
+    workers, ray = (1, "") if options.tables else (options.workers, options.ray)
     result: StudyResult | None = None
     for event in run_study(
-        chosen.id, config, data=options.data, out=options.out, workers=options.workers, ray=options.ray,
-        keep=options.keep, should_stop=lambda: options.tables,
+        chosen.id, config, data=options.data, out=options.out, workers=workers, ray=ray, keep=options.keep,
+        should_stop=lambda: options.tables,
     ):  # fmt: skip
         if event.message:
             print(f"[{event.done}/{event.total}] {event.message}", flush=True)

@@ -157,11 +157,11 @@ class _Campaign:
 
     def _annotate_up_to(self, size: int, number: int) -> str:
         """Choose and annotate the next sentences; return what there is to say."""
-        rest = self._rest()
+        rest, weights = self._rest(), self._weights()
         wanted = size - len(self.labelled.chosen)
-        order, notes = self._choose(rest, wanted, number)
+        order, notes = self._choose(rest, wanted, number, weights)
         chosen = [rest[at] for at in order]
-        heard, weights = self._suggestions(chosen), self._weights()
+        heard = self._suggestions(chosen)
         rng = np.random.default_rng([self.options.seed, _ANNOTATE, number])
         for at, suggestions in zip(chosen, heard, strict=True):
             shown = self._shown(suggestions, weights)
@@ -170,11 +170,13 @@ class _Campaign:
         self._save()
         return " ".join([f"Round {number + 1}: {len(chosen)} more sentences.", *notes])
 
-    def _choose(self, rest: Sequence[int], wanted: int, number: int) -> tuple[list[int], tuple[str, ...]]:
+    def _choose(
+        self, rest: Sequence[int], wanted: int, number: int, weights: SourceWeights
+    ) -> tuple[list[int], tuple[str, ...]]:
         rng = np.random.default_rng([self.options.seed, _CHOOSE, number])
         scorer = Scorer(self.predictor, self.keys[-1] if self.keys else "", tuple(self.keys[:-1]), self.encoder)
         turn = Turn(self.folder / "signals", scorer, self.data.types)
-        asked, weights = None, self._weights()
+        asked = None
         if self.asked is not None:
             asked = [[one.span for one in best_of(propose(self.asked[at], weights))] for at in rest]
         sentences = [self.pool[at].sentence for at in rest]

@@ -127,7 +127,10 @@ def simulate(
     strategies: Annotated[list[str], typer.Argument(help="Strategies to play beside random sentences.")],
     seeds: Annotated[int, typer.Option(help="So many seeds, from 555 in steps of 111.", min=1, max=10)] = 3,
     suggestions: Annotated[
-        bool, typer.Option("--suggestions", help="Annotators of the strategies see the newest model's suggestions.")
+        bool,
+        typer.Option(
+            "--suggestions", help="Annotators of the strategies see suggestions: gazetteer's, links', model's."
+        ),
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Play in this process, else queue it for a worker.")] = False,
 ) -> int:

@@ -42,6 +42,11 @@ class StrategiesConfig(StudyConfig):
     gazetteer: str = option("", "Folder of a built gazetteer, for suggestions and strategies; none without.")
     annotator: Mapping[str, Any] = option({}, "What annotators are like: error rates and seconds, by name.")
 
+    @property
+    def names(self) -> Path | None:
+        """The folder of the gazetteer, if there is one."""
+        return Path(self.gazetteer) if self.gazetteer else None
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if any(not isinstance(value, int | float) for value in self.annotator.values()):
@@ -86,8 +91,7 @@ def play(
     """Play every campaign that has no result yet."""
     plans = simulations(config)
     done, missing = 0, tuple[str, ...]()
-    names = Path(config.gazetteer) if config.gazetteer else None
-    for one in run_all(plans, data, out, gazetteer=names, workers=workers, ray=ray, should_stop=should_stop):
+    for one in run_all(plans, data, out, gazetteer=config.names, workers=workers, ray=ray, should_stop=should_stop):
         if one.error:
             missing += (f"{one.simulation}: {one.error}",)
         done += not one.error
@@ -99,8 +103,7 @@ def play(
 
 def build(config: StrategiesConfig, inputs: Inputs) -> Made:
     """Make the table of all strategies and corpora, and the first corpus's curves."""
-    names = Path(config.gazetteer) if config.gazetteer else None
-    found = kept(simulations(config), inputs.data, inputs.out, names)
+    found = kept(simulations(config), inputs.data, inputs.out, config.names)
     by_corpus: dict[str, dict[str, list[RoundPoint]]] = {}
     for one in found.values():
         runs = by_corpus.setdefault(one.simulation.corpus, {})
