@@ -62,16 +62,29 @@ def _played(actor: Actor, campaign: CampaignView) -> None:
         if found is None:
             st.info("No strategy has been played on this campaign's gold yet.")
             return
-        _state(found)
+        _state(actor, campaign, found)
         if found.points:
             _results(campaign, found)
 
 
-def _state(found: SimulationsView) -> None:
+def _state(actor: Actor, campaign: CampaignView, found: SimulationsView) -> None:
     if found.job.state in ("queued", "running"):
         st.caption(as_text(f"{found.done} of {found.total} campaigns played. {found.job.message}"))
+        asked = found.job.cancel_requested
+        if actor.role in turns.MAY_CHANGE and st.button(
+            "Cancelling …" if asked else "Cancel these campaigns",
+            disabled=asked,
+            key="saved:cancel",
+            help="Those that are through are kept.",
+        ):
+            simulations.cancel_simulations(shell.store(), actor, campaign.id)
+            st.rerun()
     elif found.done < found.total:
-        st.warning(as_text(f"{found.done} of {found.total} were played. {found.job.error or found.job.message}"))
+        st.warning(as_text(f"{found.done} of {found.total} were played. {_why_not(found)}"))
+
+
+def _why_not(found: SimulationsView) -> str:
+    return found.job.error or found.job.message or f"The job was {found.job.state}."
 
 
 def _results(campaign: CampaignView, found: SimulationsView) -> None:

@@ -78,6 +78,34 @@ def test_played_campaigns_go_on_where_they_were_stopped(
     assert found is not None and found.done == 2 and found.points[: len(first)] == first
 
 
+def test_cancelled_simulations_keep_what_was_played_and_no_folder(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from workbench.lease import Lease
+
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin, tmp_path)
+    with pytest.raises(Conflict, match="No simulated campaigns are under way"):
+        simulations.cancel_simulations(store, admin, campaign_id)
+    simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
+
+    def should_stop(lease: Lease) -> bool:
+        if "longest" in lease.message and not lease.cancelled.is_set():
+            assert simulations.cancel_simulations(store, admin, campaign_id) == "running"
+            lease.cancelled.set()  # what the next heartbeat does
+        return lease.cancelled.is_set()
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Lease, "should_stop", should_stop)
+        work(store, tmp_path / "home")
+    found = simulations.newest_simulations(store, admin, campaign_id)
+    assert found is not None and (found.done, found.job.state) == (1, "cancelled")
+    assert {one.strategy for one in found.points} == {"random"}
+    assert not list((tmp_path / "home" / "checkpoints").glob("simulation-*"))
+    simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
+    assert simulations.cancel_simulations(store, admin, campaign_id) == "cancelled"
+
+
 def test_simulation_of_too_little_gold_is_refused(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     few = campaign(store, admin, tmp_path, pool=24)
@@ -103,6 +131,8 @@ def test_simulations_are_for_those_who_keep_campaigns(store: Store, tmp_path: Pa
     assert simulations.newest_simulations(store, expert, campaign_id) is None
     with pytest.raises(NotAllowed):
         simulations.start_simulations(store, expert, campaign_id, ["longest"])
+    with pytest.raises(NotAllowed):
+        simulations.cancel_simulations(store, expert, campaign_id)
     annotator = person(store, "annotator")
     campaigns.add_members(store, admin, campaign_id, [annotator.id])
     with pytest.raises(NotAllowed):
@@ -124,6 +154,10 @@ def test_queue_screen_plays_strategies_and_says_what_they_saved(
     assert test.text_area[0].value == "token_entropy"
     test.text_area[0].set_value("longest\ntoken_entropy + bert_km").run()
     test.number_input[0].set_value(1).run()
+    next(one for one in test.button if one.label == "Play").click().run()
+    assert not test.exception and "0 of 3 campaigns played" in " ".join(one.value for one in test.caption)
+    next(one for one in test.button if one.label == "Cancel these campaigns").click().run()
+    assert not test.exception and "0 of 3 were played" in " ".join(one.value for one in test.warning)
     next(one for one in test.button if one.label == "Play").click().run()
     assert not test.exception and "0 of 3 campaigns played" in " ".join(one.value for one in test.caption)
     work(store, tmp_path / "home")
@@ -161,7 +195,7 @@ def test_commands_set_rules_play_strategies_and_print_what_they_saved(
     assert code == 0 and "No worker is alive" in said
     code, said = call("saved")
     assert code == 2 and "0 of 2 campaigns played, queued" in said
-    jobs.cancel_job(store, admin, 1)
+    assert call("cancel-simulations") == (0, "Cancelled.\n") and call("cancel-simulations")[0] == 2
     code, said = call("simulate", "longest", "--seeds", "1", "--wait")
     assert code == 0 and "2 of 2 campaigns played, done" in said and "hours saved" in said
     assert [line.split()[0] for line in said.splitlines()[2:]].count("random") == 1

@@ -47,6 +47,8 @@ def play_simulations(place: Workplace, lease: Lease) -> str:
             lease.progress, lease.message = (number + share) / len(rows), f"{simulation.options}: {one.message}"
             is_through = one.done
         if not is_through:
+            if lease.cancelled.is_set():  # nobody goes on with its rounds; a job that was only stopped does
+                shutil.rmtree(folder, ignore_errors=True)
             return "Stopped; what was played until then is kept."
         with place.store.write() as session:
             simulation_rows.save_points(session, row_id, [asdict(point) for point in points])

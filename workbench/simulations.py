@@ -13,7 +13,8 @@ from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.simulation.config import Simulation, SimulationOptions
 from crossner_core.training.recipe import Recipe
 from db import campaign_rows, job_rows, simulation_rows
-from db.engine import Store
+from db.engine import Session, Store
+from db.training_tables import Job
 from workbench import jobs, snapshots
 from workbench.access import KEEPERS, OVERSEERS, enter, refuse_archived
 from workbench.actors import Actor, require
@@ -80,9 +81,8 @@ def start_simulations(
         campaign_rows.hold(session, campaign_id)
         current, campaign = enter(session, actor, campaign_id, *KEEPERS)
         refuse_archived(campaign)
-        under_way = simulation_rows.newest_job(session, campaign_id)
-        if under_way is not None and under_way.state in ("queued", "running"):
-            raise Conflict(f"Simulated campaigns are under way (job {under_way.id}); wait until they are through.")
+        if (under_way := _under_way(session, campaign_id)) is not None:
+            raise Conflict(f"Simulated campaigns are under way (job {under_way.id}); wait for them, or cancel them.")
         snapshot = snapshots.freeze_gold(session, actor, campaign)
         recipe, annotator = Recipe.from_dict(campaign.turn_recipe), costs_in(session, campaign_id)
         check_source(session, recipe)
@@ -101,6 +101,20 @@ def start_simulations(
                 one = Simulation(campaign.domain_name, told, recipe, annotator)
                 simulation_rows.add(session, job_id=job_id, snapshot_id=snapshot.id, settings=one.to_dict())
         return job_id
+
+
+def cancel_simulations(store: Store, actor: Actor, campaign_id: int) -> str:
+    """Cancel the simulated campaigns under way, return the job's state; those that are through keep their points.
+
+    Raises Conflict where none are under way.
+    """
+    require(actor, *KEEPERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *KEEPERS)
+        under_way = _under_way(session, campaign_id)
+    if under_way is None:
+        raise Conflict("No simulated campaigns are under way on this campaign's gold; there is nothing to cancel.")
+    return jobs.cancel_job(store, actor, under_way.id)
 
 
 def newest_simulations(store: Store, actor: Actor, campaign_id: int) -> SimulationsView | None:
@@ -123,6 +137,11 @@ def newest_simulations(store: Store, actor: Actor, campaign_id: int) -> Simulati
             told[0].recipe.to_dict(),
             told[0].annotator,
         )
+
+
+def _under_way(session: Session, campaign_id: int) -> Job | None:
+    job = simulation_rows.newest_job(session, campaign_id)
+    return job if job is not None and job.state in ("queued", "running") else None
 
 
 def _sizes(counts: Mapping[str, int]) -> tuple[int, ...]:

@@ -150,6 +150,16 @@ def simulate(
     return _print_saved(campaign_id)
 
 
+@app.command("cancel-simulations")
+def cancel_simulations(campaign: CampaignName) -> None:
+    """Cancel the simulated campaigns under way; those that are through are kept."""
+    from workbench import simulations
+
+    store, actor = common.PLACE.store, common.PLACE.actor
+    state = simulations.cancel_simulations(store, actor, common.find_campaign(campaign).id)
+    typer.echo("Cancelled." if state == "cancelled" else "The worker was asked to stop.")
+
+
 @app.command()
 def saved(campaign: CampaignName) -> int:
     """Print what strategies saved in the newest simulated campaigns on this campaign's gold."""
