@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from crossner_core.encoders import load_encoder
-from crossner_core.errors import BadInput, CheckpointError, InvalidConfig, UnknownType
+from crossner_core.errors import BadInput, CheckpointError, CheckpointMismatch, InvalidConfig, UnknownType
 from crossner_core.training import loop
 from crossner_core.training.checkpoint import read_folder
 from crossner_core.training.data import TrainingData
@@ -314,6 +314,8 @@ def test_training_goes_on_from_an_earlier_tagger(tmp_path: Path, setting: str) -
     assert result.epochs == 1 and {event.phase for event in events} == {"target"}
     first = [event.loss for event in run_all(tiny_recipe(setting=setting), data, tmp_path / "cold") if event.loss]
     assert next(event.loss for event in events if event.loss) < first[0]
+    with pytest.raises(CheckpointMismatch, match=r"with another recipe .* from another tagger, 1 epochs"):
+        run_all(tiny_recipe(setting=setting, max_epochs=6), data, tmp_path / "first", warm_start=warm)
     other = tiny_encoder(seed=4)
     with pytest.raises(CheckpointError, match="began from another encoder"):
         run_all(tiny_recipe(), data, tmp_path / "other", warm_start=warm, encoder=other)

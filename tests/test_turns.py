@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from crossner_core.errors import Conflict, InvalidConfig, NotAllowed
+from crossner_core.errors import Conflict, InvalidConfig, NotAllowed, NotFound
 from crossner_core.schema import LabelledSentence
 from db import turn_rows
 from db.engine import Session, Store
@@ -204,6 +204,24 @@ def test_turn_whose_recipe_cannot_be_begun_says_why_and_the_worker_goes_on(store
     assert work(store, tmp_path / "home") == 0
     turn = newest(store, admin, campaign_id)
     assert turn.state == "failed" and "nowhere" in turn.notes[0]
+    assert turns.tick(store) == 0 and len(turns.list_turns(store, admin, campaign_id)) == 1
+
+
+def test_turn_that_two_workers_cannot_begin_fails_once(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    recipe = {"setting": "pretrain_finetune", "source": "nowhere"}
+    turns.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=recipe)
+    alone = turns._tick_one
+
+    def while_another_does(store: Store, campaign_id: int) -> bool:
+        monkeypatch.setattr(turns, "_tick_one", alone)
+        assert turns.tick(store) == 1
+        raise NotFound("There is no data set 'nowhere'.")
+
+    monkeypatch.setattr(turns, "_tick_one", while_another_does)
     assert turns.tick(store) == 0 and len(turns.list_turns(store, admin, campaign_id)) == 1
 
 

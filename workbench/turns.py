@@ -215,7 +215,10 @@ def _tick_safely(store: Store, campaign_id: int) -> bool:
     except WorkbenchError as error:
         log.error("Campaign %s: %s", campaign_id, error)
         with store.write() as session:
+            campaign_rows.hold(session, campaign_id)
             _, campaign = enter(session, SYSTEM, campaign_id, SYSTEM.role)
+            if not _is_due(session, campaign):  # another worker has met with the same and said so
+                return False
             gold = turn_rows.gold_in_pool(session, campaign_id)
             turn_rows.add(
                 session, campaign_id=campaign_id, strategy=campaign.strategy, automatic=True, gold=gold,

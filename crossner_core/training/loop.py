@@ -101,6 +101,7 @@ class _Run:
         self.device = pick_device(recipe.device)
         self.memory = PeakMemory(self.device)
         self.data_hash = data.fingerprint
+        self.recipe_hash = recipe.hash if warm is None else f"{recipe.hash} from another tagger, {warm.epochs} epochs"
         self.saved_at = time.monotonic()
         self.before = _Before(notes=[note for stage in self.stages for note in stage.notes])
         if not data.dev:
@@ -252,7 +253,7 @@ class _Run:
         peak = max(self.before.peak_memory_mb, self.memory.megabytes())
         result = replace(
             result,
-            recipe_hash=self.recipe.hash,
+            recipe_hash=self.recipe_hash,
             data_hash=self.data_hash,
             steps=self.before.steps,
             seconds=self.before.seconds,
@@ -272,19 +273,24 @@ class _Run:
     def _identity(self) -> dict[str, object]:
         return {
             "recipe": self.recipe.to_dict(),
-            "recipe_hash": self.recipe.hash,
+            "recipe_hash": self.recipe_hash,
             "data_hash": self.data_hash,
             "snapshot": self.data.snapshot,
             "types": list(self.data.types),
         }
 
     def _check_same(self, recipe_hash: str, data_hash: str) -> None:
-        for what, there, here in (("recipe", recipe_hash, self.recipe.hash), ("data", data_hash, self.data_hash)):
+        for what, there, here in (("recipe", recipe_hash, self.recipe_hash), ("data", data_hash, self.data_hash)):
             if there != here:
                 raise CheckpointMismatch(
-                    f"The checkpoint in {self.folder} was made with another {what} ({there[:12]}, not {here[:12]}); "
-                    "give another folder or start without resuming."
+                    f"The checkpoint in {self.folder} was made with another {what} ({_short(there)}, not "
+                    f"{_short(here)}); give another folder or start without resuming."
                 )
+
+
+def _short(fingerprint: str) -> str:
+    first, *more = fingerprint.split(" ", 1)
+    return " ".join((first[:12], *more))
 
 
 def _warm_stage(recipe: Recipe, stage: Stage, warm: WarmStart) -> Stage:
