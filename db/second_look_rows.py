@@ -63,6 +63,11 @@ def decide(row: FindingRow, *, state: str, user_id: int) -> None:
     row.state, row.decided_by, row.decided_at = state, user_id, now()
 
 
+def reopen(row: FindingRow) -> None:
+    """Make a decided finding an open one again."""
+    row.state, row.decided_by, row.decided_at = "open", None, None
+
+
 def decided(session: Session, campaign_id: int) -> list[tuple[FindingRow, User]]:
     """Return the decided findings with who decided, the newest first."""
     query = (

@@ -11,6 +11,7 @@ Checks go through all gold and name places they doubt, the most doubtful first. 
 - **Change** (`2`): what is proposed becomes gold, as if you had adjudicated it so. The version before is kept.
 - **Reopen** (`3`): neither is right. The sentence goes back to you under Adjudicate, and is no gold until then.
 - **Later** (`4`): go on without deciding; it comes again at the end.
+- **Undo** (`0`): your last *Keep* or *Change* is taken back, the gold with it.
 
 Every decision is kept with who and when. Snapshots stay as they were: freeze anew for what you changed. *Likely label
 errors* asks models that did not learn from the sentence; they are often wrong themselves, so read the sentence.

@@ -20,6 +20,7 @@ from workbench.second_look import FindingView, QueueView
 from workbench.views import CampaignView
 
 _LATER = "second-look-later"
+_LAST = "second-look-last"
 _ASKED = ("judge", "encoder", "folds", "repeats", "epochs", "learning_rate", "share", "alike")
 _KINDS = {
     "type": "another type",
@@ -67,9 +68,10 @@ def _work_off(actor: Actor, campaign: CampaignView, found: Sequence[QueueView]) 
     head = second_look.findings(shell.store(), actor, campaign.id, queue.id, later=later, limit=1)
     if not head:
         st.info("Nothing is waiting here." if queue.decided else "This check doubts nothing.")
-        return
-    _shown(head[0], parse_domain(campaign.domain_toml, origin=campaign.name))
-    _decisions(actor, head[0])
+    else:
+        _shown(head[0], parse_domain(campaign.domain_toml, origin=campaign.name))
+        _decisions(actor, head[0])
+    _take_back(actor)
 
 
 def _shown(one: FindingView, domain: Domain) -> None:
@@ -122,6 +124,24 @@ def _decisions(actor: Actor, one: FindingView) -> None:
         second_look.decide(shell.store(), actor, one.id, decision)
         if decision == "reopen":
             shell.note("The sentence waits for you under Adjudicate.")
+        can_take_back = decision != "reopen"
+        said = f"{second_look.DECISIONS[decision]}: {_words(one.sentence, one.there)}"
+        st.session_state[_LAST] = (one.id, said) if can_take_back else None
+        st.rerun()
+
+
+def _take_back(actor: Actor) -> None:
+    """Offer to take back the last decision of this session."""
+    last = st.session_state.get(_LAST)
+    if last is None:
+        return
+    id, words = last
+    with st.container(horizontal=True, vertical_alignment="center"):
+        wanted = st.button("Undo", shortcut="0", key=f"undo-{id}", type="tertiary", help="The doubt is open again.")
+        st.caption(as_text(f"Last {words}"))
+    if wanted:
+        st.session_state[_LAST] = None
+        second_look.take_back(shell.store(), actor, id)
         st.rerun()
 
 

@@ -71,6 +71,19 @@ def test_page_shows_one_doubt_and_changes_gold(
     assert any("Decided · 1" in one.label for one in again.expander)
 
 
+def test_page_takes_the_last_decision_back(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
+) -> None:
+    before = gold_of(store, doubted)
+    screen = page(monkeypatch, store, people["eva"], doubted)
+    assert not [one for one in screen.button if one.label == "Undo"]
+    press(screen, "Change")
+    assert "Last changed" in words(screen) and gold_of(store, doubted) != before
+    press(screen, "Undo")
+    assert gold_of(store, doubted) == before and "Mara Vell” is musicalartist" in words(screen)
+    assert not [one for one in screen.button if one.label == "Undo"]
+
+
 def test_page_puts_off_without_deciding(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
 ) -> None:

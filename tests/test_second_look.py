@@ -176,11 +176,57 @@ def test_decide_twice_is_refused(store: Store, people: dict[str, Actor], golden:
         second_look.decide(store, people["eva"], one.id, "change")
 
 
+@pytest.mark.parametrize("decision", ["keep", "change"])
+def test_decision_taken_back_is_open_again_with_the_gold_of_before(
+    store: Store, people: dict[str, Actor], golden: int, decision: str
+) -> None:
+    look(store, golden)
+    before, one = gold_of(store, golden), one_of(store, people["eva"], golden)
+    second_look.decide(store, people["eva"], one.id, decision)
+    second_look.take_back(store, people["eva"], one.id)
+    assert gold_of(store, golden) == before and second_look.decided(store, people["eva"], golden) == ()
+    assert one_of(store, people["eva"], golden).id == one.id
+    with pytest.raises(Conflict, match="no decision to take back"):
+        second_look.take_back(store, people["eva"], one.id)
+    second_look.decide(store, people["eva"], one.id, "change")
+    assert gold_of(store, golden) != before
+
+
+def test_decision_is_taken_back_by_who_made_it_and_only_while_the_gold_is_that(
+    store: Store, people: dict[str, Actor], golden: int
+) -> None:
+    look(store, golden)
+    one = one_of(store, people["eva"], golden)
+    second_look.decide(store, people["eva"], one.id, "change")
+    other = builders.make_person(store, "ewa", "expert")
+    campaigns.add_members(store, people["adm"], golden, [other.id])
+    with pytest.raises(NotAllowed, match="Somebody else decided"):
+        second_look.take_back(store, other, one.id)
+    with store.read() as session:
+        task = task_rows.of_sentence(session, one.sentence_id)["adjudicate"].id
+    from workbench.steps import reopen
+
+    reopen(store, people["eva"], task)
+    with pytest.raises(Conflict, match="another here by now"):
+        second_look.take_back(store, people["eva"], one.id)
+    assert [found.state for found in second_look.decided(store, people["eva"], golden)] == ["changed"]
+
+
+def test_reopening_is_not_taken_back(store: Store, people: dict[str, Actor], golden: int) -> None:
+    look(store, golden)
+    one = one_of(store, people["eva"], golden)
+    second_look.decide(store, people["eva"], one.id, "reopen")
+    with pytest.raises(Conflict, match="waits under Adjudicate already"):
+        second_look.take_back(store, people["eva"], one.id)
+
+
 @pytest.mark.parametrize("name", ["ann1", "res", "adm"])
 def test_decide_is_for_experts(store: Store, people: dict[str, Actor], golden: int, name: str) -> None:
     look(store, golden)
     with pytest.raises(NotAllowed):
         second_look.decide(store, people[name], one_of(store, people["eva"], golden).id, "keep")
+    with pytest.raises(NotAllowed):
+        second_look.take_back(store, people[name], one_of(store, people["eva"], golden).id)
 
 
 def test_strangers_see_no_queue(store: Store, people: dict[str, Actor], golden: int) -> None:
@@ -191,6 +237,7 @@ def test_strangers_see_no_queue(store: Store, people: dict[str, Actor], golden: 
         lambda: second_look.queues(store, stranger, golden),
         lambda: second_look.findings(store, stranger, golden, "near_duplicates"),
         lambda: second_look.decide(store, stranger, finding, "keep"),
+        lambda: second_look.take_back(store, stranger, finding),
         lambda: second_look.look_again(store, stranger, golden),
     ):
         with pytest.raises(NotFound):

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from crossner_core.errors import BadInput, Conflict, NotFound
+from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound
 from crossner_core.options.second_look import SecondLookOptions
 from crossner_core.schema import Sentence, Span
 from crossner_core.second_look.base import Finding, check, check_ids, touching
@@ -167,9 +167,7 @@ def decide(store: Store, actor: Actor, finding_id: int, decision: str) -> None:
         raise BadInput(f"There is no decision {decision!r}; choose one of {', '.join(DECISIONS)}.")
     with store.write() as session:
         fresh(session, actor, "expert")
-        row = second_look_rows.find(session, finding_id)
-        if row is None:
-            raise NotFound(f"There is no finding {finding_id}; look again, it may be past.")
+        row = _found(session, finding_id)
         current, campaign = enter(session, actor, row.campaign_id, "expert")
         refuse_archived(campaign)
         if row.state != "open":
@@ -190,12 +188,49 @@ def decide(store: Store, actor: Actor, finding_id: int, decision: str) -> None:
         second_look_rows.decide(row, state=DECISIONS[decision], user_id=current.id)
 
 
+def take_back(store: Store, actor: Actor, finding_id: int) -> None:
+    """Take one's own decision back: the doubt is open again, and gold that was changed is as it was before.
+
+    Raises Conflict where nothing was decided, where the sentence was reopened, or where the gold is another by now;
+    NotAllowed where somebody else decided.
+    """
+    require(actor, "expert")
+    with store.write() as session:
+        fresh(session, actor, "expert")
+        row = _found(session, finding_id)
+        current, campaign = enter(session, actor, row.campaign_id, "expert")
+        refuse_archived(campaign)
+        if row.state == "open":
+            raise Conflict("This doubt is open; there is no decision to take back.")
+        if row.decided_by != current.id:
+            raise NotAllowed("Somebody else decided this; reopen the sentence under Corpus if it should be another.")
+        if row.state == "reopened":
+            raise Conflict("The sentence waits under Adjudicate already; give it the labels that it should have there.")
+        there, proposed = _spans(row.there), _spans(row.proposed)
+        mine = _gold(session, [row]).get(row.sentence_id)
+        if mine is None or touching(mine, row.start, row.end) != (proposed if row.state == "changed" else there):
+            raise Conflict(
+                "The gold is another here by now, so the decision stands; look again to see what is in doubt."
+            )
+        if row.state == "changed":
+            task = task_rows.of_sentence(session, row.sentence_id)["adjudicate"]
+            change_gold(session, campaign, current, task, [*(span for span in mine if span not in proposed), *there])
+        second_look_rows.reopen(row)
+
+
 def keep_findings(
     session: Session, campaign_id: int, check_id: str, found: Iterable[Finding], sentence_ids: Sequence[int]
 ) -> tuple[int, int]:
     """Put a check's findings in place of its open ones; return how many stand and how many were decided before."""
     rows = [_values(one, sentence_ids) for one in found]
     return second_look_rows.replace_open(session, campaign_id=campaign_id, found_by=check_id, rows=rows)
+
+
+def _found(session: Session, finding_id: int) -> FindingRow:
+    row = second_look_rows.find(session, finding_id)
+    if row is None:
+        raise NotFound(f"There is no finding {finding_id}; look again, it may be past.")
+    return row
 
 
 def _values(one: Finding, sentence_ids: Sequence[int]) -> dict[str, Any]:
