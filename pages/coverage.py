@@ -47,4 +47,5 @@ with shell.shown_errors():
     elif view is not None:
         for problem in view.problems:
             st.warning(as_text(problem))
-        coverage_views.draw(view)
+        named = st.session_state["coverage:set"] if way == _SET or campaign is None else campaign.name
+        coverage_views.draw(view, about=[named, way])

@@ -11,6 +11,7 @@ from crossner_core.evaluation.coverage import Coverage
 from db.engine import Store
 from pages import shell
 from pages.components.charts import coverage_figure
+from pages.components.html_report import HtmlReport, report_download
 from pages.components.saved_figure import saved_figure
 from workbench import covering, domains, gazetteers
 from workbench.actors import Actor
@@ -65,28 +66,44 @@ def _looked_through(
     return covering.dataset_coverage(_store, _actor, name, split, gazetteer, domain=domain)
 
 
-def draw(view: CoverageView) -> None:
-    """Draw the overall figures in words, the bars by type, and the tables."""
+def draw(view: CoverageView, *, about: Sequence[str]) -> None:
+    """Draw the overall figures in words, the bars by type, and the tables; `about` says in the report of what."""
     table, overall = view.table, view.table.overall
+    report = HtmlReport("Coverage", about)
     if table.sentences < view.total:
-        st.caption(f"The first {table.sentences:,} of {view.total:,} gold sentences were looked through.")
-    st.markdown(
-        f"**{_percent(overall.found, overall.gold)}** of gold found · **{_percent(overall.right, overall.gold)}** with "
-        f"the right type · precision **{_percent(overall.right, overall.suggested)}**"
+        words = f"The first {table.sentences:,} of {view.total:,} gold sentences were looked through."
+        st.caption(words)
+        report.text(words, caption=True)
+    shares = (
+        (_percent(overall.found, overall.gold), "of gold found"),
+        (_percent(overall.right, overall.gold), "with the right type"),
+        (_percent(overall.right, overall.suggested), "precision"),
     )
-    st.caption(
+    st.markdown(" · ".join(f"**{share}** {words}" for share, words in shares))
+    report.text(" · ".join(f"{share} {words}" for share, words in shares))
+    counted = (
         f"{overall.gold:,} gold entities in {table.sentences:,} sentences, {overall.suggested:,} suggestions. CrossNER "
         "reports 63.64 % found over its five domains. In the figure, full colour is found with the right type, faint "
         "with another; in brackets stands the number of gold entities."
     )
+    st.caption(counted)
+    report.text(counted, caption=True)
     if not overall.gold and not overall.suggested:
         return
     colours = {one.name: one.color for one in view.domain.types}
-    saved_figure(coverage_figure(table.per_type, colours), coverage_table(table.per_type, "type"), name="coverage")
-    _table(coverage_table(table.per_type, "type"))
+    figure, by_type = coverage_figure(table.per_type, colours), coverage_table(table.per_type, "type")
+    saved_figure(figure, by_type, name="coverage")
+    _table(by_type)
+    report.figure(figure)
+    report.table(by_type)
     if len(table.per_source) > 1:
-        st.caption("By what suggested it; found and right are shares of all gold entities.")
-        _table(coverage_table(table.per_source, "source"))
+        words = "By what suggested it; found and right are shares of all gold entities."
+        by_source = coverage_table(table.per_source, "source")
+        st.caption(words)
+        _table(by_source)
+        report.text(words)
+        report.table(by_source)
+    report_download(lambda: report, name="coverage")
 
 
 def _table(rows: pd.DataFrame) -> None:

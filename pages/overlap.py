@@ -9,6 +9,8 @@ from crossner_core.wikipedia.vocabulary import TOP, Vocabulary, overlap
 from db.engine import Store
 from pages import shell
 from pages.components.charts import overlap_figure
+from pages.components.html_report import HtmlReport, report_download
+from pages.components.marked_text import as_text
 from pages.components.saved_figure import saved_figure
 from workbench import overlaps
 from workbench.actors import Actor
@@ -48,10 +50,20 @@ with shell.shown_errors():
     with st.spinner("Counting words …", show_time=True):
         shared = overlap([_vocabulary(shell.store(), actor, found[title]) for title in chosen])
     table = pd.DataFrame(shared.matrix, index=list(shared.names), columns=list(shared.names)).round(2)
-    saved_figure(overlap_figure(shared.names, shared.matrix), table, name="vocabulary-overlap", index=True)
+    figure = overlap_figure(shared.names, shared.matrix)
+    saved_figure(figure, table, name="vocabulary-overlap", index=True)
+    report = HtmlReport("Overlap of vocabularies")
+    report.text(f"How many of their {TOP:,} most frequent words two sources share, in percent; without stop words.")
+    report.figure(figure)
+    report.table(table, index=True)
     counted = [f"{name} {size:,}" for name, size in zip(shared.names, shared.sizes, strict=True) if size < TOP]
+    notes = []
     if counted:
-        st.caption(f"Fewer than {TOP:,} words: {', '.join(counted)}. Short texts share less than long ones would.")
+        notes.append(f"Fewer than {TOP:,} words: {', '.join(counted)}. Short texts share less than long ones would.")
     cut = [one.title for title in chosen if (one := found[title]).sentences > overlaps.MOST]
     if cut:
-        st.caption(f"Of {', '.join(cut)} the first {overlaps.MOST:,} sentences were read.")
+        notes.append(f"Of {', '.join(cut)} the first {overlaps.MOST:,} sentences were read.")
+    for words in notes:
+        st.caption(as_text(words))
+        report.text(words, caption=True)
+    report_download(lambda: report, name="vocabulary-overlap")

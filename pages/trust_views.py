@@ -8,6 +8,7 @@ import streamlit as st
 from crossner_core.calibration.model_scores import CalibrationReport
 from crossner_core.calibration.sources import SourceWeights, Weight, log_odds, share_of
 from pages import shell
+from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text
 from pages.components.reliability_chart import reliability_figure, reliability_table
 from pages.components.saved_figure import saved_figure
@@ -27,12 +28,15 @@ _SHARE = st.column_config.NumberColumn(format="%.0f %%")
 
 def trust_view(actor: Actor, campaign: CampaignView) -> None:
     """Draw a run's reliability, and below it the weights of the sources of suggestions."""
-    _run_part(actor, campaign)
+    report = HtmlReport("How far suggestions can be believed", [campaign.name])
+    _run_part(actor, campaign, report)
     st.markdown("**What gold says of each source**")
-    _sources_part(proposing.source_weights(shell.store(), actor, campaign.id), campaign)
+    report.heading("What gold says of each source")
+    _sources_part(proposing.source_weights(shell.store(), actor, campaign.id), campaign, report)
+    report_download(lambda: report, name=f"trust-{campaign.id}")
 
 
-def _run_part(actor: Actor, campaign: CampaignView) -> None:
+def _run_part(actor: Actor, campaign: CampaignView, page: HtmlReport) -> None:
     run = pick_run(actor, campaign, "Run", "trust-run")
     if run is None:
         return
@@ -44,38 +48,52 @@ def _run_part(actor: Actor, campaign: CampaignView) -> None:
         )
         return
     report = CalibrationReport.from_dict(result["calibration"])
-    st.markdown("**How sure the model is, and how often it is right**")
-    saved_figure(reliability_figure(report), reliability_table(report), name=f"reliability-run-{run.id}")
+    title = "How sure the model is, and how often it is right"
+    figure, table = reliability_figure(report), reliability_table(report)
+    st.markdown(f"**{title}**")
+    saved_figure(figure, table, name=f"reliability-run-{run.id}")
     raw, now = report.raw, report.calibrated
-    st.caption(
+    said = (
         f"{now.spans} spans of {report.measured_on}; right means start, end and type. Expected calibration error, ten "
-        f"bins of equal mass: {100 * raw.error:.1f} % raw, **{100 * now.error:.1f} %** calibrated (equal width: "
+        f"bins of equal mass: {100 * raw.error:.1f} % raw, {100 * now.error:.1f} % calibrated (equal width: "
         f"{100 * raw.error_equal_width:.1f} and {100 * now.error_equal_width:.1f} %). Calibrated on {report.dev_spans} "
         f"dev spans: temperature {report.calibration.temperature:.2f}, {_MAPS[report.calibration.spans.method]}."
     )
-    if report.note:
-        st.caption(as_text(report.note))
+    page.heading(title)
+    page.text(run.title)
+    page.figure(figure)
+    for words in (said, report.note):
+        if words:
+            st.caption(as_text(words))
+            page.text(words, caption=True)
+    page.table(table)
 
 
-def _sources_part(weights: SourceWeights, campaign: CampaignView) -> None:
+def _sources_part(weights: SourceWeights, campaign: CampaignView, page: HtmlReport) -> None:
     if not weights.sentences:
-        st.info("No sentence with suggestions is gold yet: every source counts as much as its own scores say.")
+        words = "No sentence with suggestions is gold yet: every source counts as much as its own scores say."
+        st.info(words)
+        page.text(words)
         return
+    table = _table(weights)
+    page.table(table.round(1))
     st.caption(
         f"{weights.sentences} gold sentences had suggestions. *Said* is how sure the source was on average, *right* "
         "how often gold agrees with start, end and type, *now* what it is believed: near to what it said while there "
         f"is little gold. A proposal below {campaign.hint_below:.2f} is shown as a hint."
     )
     st.dataframe(
-        _table(weights),
+        table,
         hide_index=True,
         height="content",
         column_config=dict.fromkeys(("said", "right", "now"), _SHARE),
     )
+    groups = sorted(weights.groups.items(), key=lambda row: -row[1].said)
+    together = pd.DataFrame([{"proposed by": name, **_row(weight, 0.0)} for name, weight in groups])
+    page.table(together.round(1))
     with st.expander("Who agrees, who contradicts"):
-        groups = sorted(weights.groups.items(), key=lambda row: -row[1].said)
         st.dataframe(
-            pd.DataFrame([{"proposed by": name, **_row(weight, 0.0)} for name, weight in groups]),
+            together,
             hide_index=True,
             height="content",
             column_config=dict.fromkeys(("said", "right", "now"), _SHARE),

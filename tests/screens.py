@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import secrets
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from db import account_rows
 from db.engine import Store
 from db.types import now
 from pages import shell
+from pages.components.html_report import HtmlReport
 from workbench.actors import Actor
 from workbench.sign_in import token_hash
 
@@ -55,3 +57,15 @@ def open_screen(
     for name, value in (query or {}).items():
         test.query_params[name] = value
     return test.run()
+
+
+def made_reports(monkeypatch: pytest.MonkeyPatch, *modules: str) -> dict[str, str]:
+    """Return what fills with the reports that pages offer, as HTML by name; `modules` are those that offer them."""
+    made: dict[str, str] = {}
+
+    def keep(make: Callable[[], HtmlReport], *, name: str) -> None:
+        made[name] = make().data().decode()
+
+    for module in modules:
+        monkeypatch.setattr(f"{module}.report_download", keep)
+    return made

@@ -14,7 +14,7 @@ from db.engine import Store
 from pages.components.marked_text import marked_sentence
 from tests import builders
 from tests.app_corpora import make_corpus
-from tests.screens import open_screen
+from tests.screens import made_reports, open_screen
 from tests.test_gazetteers_app import CONLL, make_gazetteer
 from workbench import browsing, campaigns, datasets
 from workbench.actors import Actor
@@ -189,20 +189,26 @@ def test_coverage_compares_with_gold(screen: Open, store: Store, people: People,
     assert table.loc["band", "right, %"] == 100.0 and table.loc["song", "gold"] == 0
 
 
-def test_coverage_of_a_data_set(screen: Open, store: Store, people: People, home: Path) -> None:
+def test_coverage_of_a_data_set(
+    screen: Open, store: Store, people: People, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reports = made_reports(monkeypatch, "pages.coverage_views")
     make_gazetteer(home)
     datasets.import_dataset(store, people["res"], name="small", splits={"test": ("t.conll", CONLL)}, domain="music")
     test = switch(screen("coverage", "res"), "coverage:way", "A data set")
     test.selectbox(key="coverage:gazetteer").set_value("tiny")
     assert "**100.0 %** of gold found" in words(healthy(test.run()))
+    assert "small · A data set" in reports["coverage"] and "100.0 % of gold found" in reports["coverage"]
     test.selectbox(key="coverage:domain:small").set_value("politics")
     assert "choose one that has the types" in words(healthy(test.run()))
 
 
-def test_overlap_draws_two_or_more(screen: Open, home: Path) -> None:
+def test_overlap_draws_two_or_more(screen: Open, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reports = made_reports(monkeypatch, "pages.components.html_report")
     make_corpus(home)
     test = screen("overlap", "eva")
     assert "Fewer than 5,000 words" in words(test) and test.get("plotly_chart")
+    assert "Fewer than 5,000 words" in reports["vocabulary-overlap"] and "newPlot(" in reports["vocabulary-overlap"]
     test.multiselect(key="overlap:which").set_value(["tiny (corpus)"])
     assert "Choose two or more" in words(healthy(test.run()))
 

@@ -10,7 +10,7 @@ import pytest
 from crossner_core.schema import Suggestion
 from db.engine import Store
 from tests.builders import make_campaign, make_gold, make_people
-from tests.screens import open_screen
+from tests.screens import made_reports, open_screen
 from tests.test_adaptation import campaign_with_gold
 from tests.training_store import person, recipe_here, work
 from workbench import adaptation, handout, preannotating
@@ -72,6 +72,18 @@ def test_adaptation_screen_shows_every_view_of_finished_runs(
     _show(test, "model-view", "Runs")
     assert list(test.dataframe[0].value["state"]) == ["done"] * 4
     assert "No worker is alive" in _said(test)
+
+
+def test_report_of_trust_holds_what_the_page_shows(
+    monkeypatch: pytest.MonkeyPatch, store: Store, trained: tuple[Actor, int]
+) -> None:
+    made = made_reports(monkeypatch, "pages.trust_views")
+    admin, campaign_id = trained
+    test = open_screen(monkeypatch, store, "adaptation", admin, campaign=campaign_id)
+    _show(test, "model-view", "Trust")
+    (said,) = made.values()
+    assert "spans of test; right means start, end and type" in said and said.count("Plotly.newPlot(") >= 1
+    assert "No sentence with suggestions is gold yet" in said
 
 
 def test_adaptation_screen_shows_what_gold_says_of_the_sources(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
