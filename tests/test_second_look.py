@@ -13,7 +13,8 @@ from crossner_core.second_look.base import Finding
 from db import annotation_rows, task_rows
 from db.engine import Store
 from tests import builders
-from workbench import adaptation, campaigns, layers, looking, second_look
+from tests.test_exchange import change, contents, zipped
+from workbench import adaptation, archive, campaigns, layers, looking, second_look
 from workbench.actors import Actor
 
 WORDS = "Mara Vell left The Tin Gulls for Low Tide last spring ."
@@ -218,6 +219,65 @@ def test_reopening_is_not_taken_back(store: Store, people: dict[str, Actor], gol
     second_look.decide(store, people["eva"], one.id, "reopen")
     with pytest.raises(Conflict, match="waits under Adjudicate already"):
         second_look.take_back(store, people["eva"], one.id)
+
+
+@pytest.fixture
+def decided_twice(store: Store, people: dict[str, Actor], golden: int) -> int:
+    """The campaign with two decisions, one of them about a pair of sentences."""
+    text = "A great crowd sang with Mara Vell in the rain until all the lamps of Oslo went out"
+    rows = [said(f"{text} .", (5, 7, "musicalartist"), id="in-3"), said(f"{text} !", (5, 7, "band"), id="in-4")]
+    campaigns.add_sentences(store, people["res"], golden, rows)
+    look(store, golden)
+    second_look.decide(store, people["eva"], one_of(store, people["eva"], golden, "near_duplicates").id, "keep")
+    second_look.decide(store, people["eva"], one_of(store, people["eva"], golden).id, "change")
+    return golden
+
+
+def test_archive_carries_decisions(store: Store, people: dict[str, Actor], decided_twice: int) -> None:
+    data = archive.export_campaign(store, people["adm"], decided_twice)
+    copy = archive.import_campaign(store, people["adm"], data, name="Copy")
+    before, after = (second_look.decided(store, people["adm"], id) for id in (decided_twice, copy))
+
+    def same(one: second_look.FindingView) -> tuple[object, ...]:
+        where = (one.sentence.content_hash, one.check, one.kind, one.start, one.end, one.there, one.proposed, one.why)
+        return (*where, one.score, one.state, one.decided_by, one.decided_at)
+
+    assert len(before) == 2 and list(map(same, before)) == list(map(same, after))
+    look(store, copy)  # what was kept does not come back there, either
+    eva = people["eva"]
+    campaigns.add_members(store, people["adm"], copy, [eva.id])
+    found = [len(second_look.findings(store, eva, id, "near_duplicates")) for id in (decided_twice, copy)]
+    look(store, decided_twice)
+    assert found[1] == len(second_look.findings(store, eva, decided_twice, "near_duplicates"))
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (b'"state": "kept"', b'"state": "open"', "is 'open'; one of kept, changed, reopened"),
+        (b'"decided_by": "eva"', b'"decided_by": "nobody"', "nobody took a second look"),
+        (b'"found_by": "near_duplicates", "kind": "conflict", "start": 5', b'"start": 99', "outside its 19 tokens"),
+        (b'"other": "', b'"other": "0', "sentences that are not there"),
+        (b'"decided_at": "', b'"decided_at": "never', "damaged"),
+    ],
+)
+def test_archive_with_damaged_decisions_is_refused(
+    store: Store, people: dict[str, Actor], decided_twice: int, old: bytes, new: bytes, said: str
+) -> None:
+    files = contents(archive.export_campaign(store, people["adm"], decided_twice))
+    assert old in files["sentences.jsonl"]
+    with pytest.raises(BadInput, match=said):
+        archive.import_campaign(store, people["adm"], change(files, "sentences.jsonl", old, new), name="Copy")
+
+
+def test_archive_of_before_there_were_decisions_is_read(store: Store, people: dict[str, Actor], golden: int) -> None:
+    files = contents(archive.export_campaign(store, people["adm"], golden))
+    older = files["sentences.jsonl"].replace(b', "second_look": []', b"")
+    assert older != files["sentences.jsonl"]
+    data = zipped({**files, "sentences.jsonl": older})
+    assert (
+        second_look.decided(store, people["adm"], archive.import_campaign(store, people["adm"], data, name="C")) == ()
+    )
 
 
 @pytest.mark.parametrize("name", ["ann1", "res", "adm"])

@@ -10,7 +10,7 @@ from typing import Any
 
 from crossner_core.formats import write
 from crossner_core.schema import LabelledSentence
-from db import archive_rows, people_rows, run_rows, snapshot_rows
+from db import archive_rows, people_rows, run_rows, second_look_rows, snapshot_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from db.types import now
@@ -71,6 +71,7 @@ def _people(session: Session, campaign_id: int, lines: list[dict[str, Any]]) -> 
     """Return who worked here and the members: names and roles, never a password."""
     mentioned = {user.name for user in people_rows.members(session, campaign_id)}
     for line in lines:
+        mentioned |= {one["decided_by"] for one in line["second_look"]}
         for task in line["tasks"]:
             mentioned |= {one for one in (task["done_by"], *(work["user"] for work in task["annotations"])) if one}
             for question in task["questions"]:
@@ -82,14 +83,29 @@ def _people(session: Session, campaign_id: int, lines: list[dict[str, Any]]) -> 
 def _sentence_lines(session: Session, campaign_id: int, names: dict[int, str]) -> list[dict[str, Any]]:
     versions = archive_rows.versions(session, campaign_id)
     questions = archive_rows.questions(session, campaign_id)
+    decided = _decided(session, campaign_id)
     lines = []
     for row, tasks in archive_rows.sentences(session, campaign_id):
         line = _plain(archive_rows.values(row, SENTENCE))
         for part in ("links", "suggestions"):
             line[part] = [archive_rows.values(one, PARTS[part]) for one in getattr(row, part)]
         line["tasks"] = [_task(task, names, versions, questions) for task in tasks]
+        line["second_look"] = decided.get(row.id, [])
         lines.append(line)
     return lines
+
+
+def _decided(session: Session, campaign_id: int) -> dict[int, list[dict[str, Any]]]:
+    """Return what was decided at a second look, by sentence id; the sentence compared with goes by its content hash."""
+    rows = second_look_rows.decided(session, campaign_id)
+    others = second_look_rows.sentences(session, [row.other_id for row, _ in rows if row.other_id is not None])
+    hashes = {one.id: one.content_hash for one in others}
+    found: dict[int, list[dict[str, Any]]] = {}
+    for row, user in reversed(rows):
+        values = _plain(archive_rows.values(row, PARTS["second_look"]))
+        values |= {"decided_by": user.name, "other": hashes.get(row.other_id or 0)}
+        found.setdefault(row.sentence_id, []).append(values)
+    return found
 
 
 def _task(task: Any, names: dict[int, str], versions: dict[int, Any], questions: dict[int, Any]) -> dict[str, Any]:

@@ -27,7 +27,10 @@ PARTS: dict[str, tuple[str, ...]] = {
     "rejected": ("start", "end", "type", "source"),
     "decisions": ("unit", "kind", "choice", "first", "second"),
     "versions": ("revision", "work", "submitted_at"),
-}
+    "second_look": (
+        "found_by", "kind", "start", "end", "there", "proposed", "score", "why", "other_there", "state", "decided_at",
+    ),
+}  # fmt: skip
 MOMENTS = (
     "created_at",
     "updated_at",
@@ -37,6 +40,7 @@ MOMENTS = (
     "asked_at",
     "closed_at",
     "answered_at",
+    "decided_at",
 )
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from crossner_core.domains import Domain, parse_domain
 from crossner_core.errors import BadInput, InvalidSpan, UnknownType, WorkbenchError
 from crossner_core.schema import Link, Sentence, Span, Token, check_spans
+from db.second_look_tables import FINDING_STATES
 from workbench import frozen
 from workbench.archive_columns import FORMAT, VERSION
 
@@ -128,6 +129,7 @@ def _is_person(value: Any) -> bool:
 
 def _sentences(text: str, domain: Domain, people: set[str]) -> Iterable[tuple[Sentence, Mapping[str, Any]]]:
     hashes: set[str] = set()
+    compared: set[str] = set()
     for number, line in enumerate(text.split("\n"), 1):
         if not line:
             continue
@@ -139,12 +141,17 @@ def _sentences(text: str, domain: Domain, people: set[str]) -> Iterable[tuple[Se
             hashes.add(sentence.content_hash)
             for task in values["tasks"]:
                 _check_task(task, sentence, domain, people)
+            for doubt in values.setdefault("second_look", []):  # older archives have none
+                _check_doubt(doubt, sentence, people)
         except WorkbenchError as error:
             raise BadInput(f"sentences.jsonl:{number}: {error}") from error
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             raise BadInput(f"sentences.jsonl:{number}: {what}.") from error
+        compared |= {one["other"] for one in values["second_look"] if one["other"] is not None}
         yield sentence, values
+    if unknown := compared - hashes:
+        raise BadInput(f"sentences.jsonl: a second look compares with {len(unknown)} sentences that are not there.")
 
 
 def _sentence(values: Mapping[str, Any]) -> Sentence:
@@ -177,6 +184,18 @@ def _check_task(task: Mapping[str, Any], sentence: Sentence, domain: Domain, peo
         for one in work["spans"]:
             if sentence.surface(one["start"], one["end"]) != one["surface"]:
                 raise InvalidSpan(f"[{one['start']}, {one['end']}) does not cover {one['surface']!r} in the text.")
+
+
+def _check_doubt(doubt: Mapping[str, Any], sentence: Sentence, people: set[str]) -> None:
+    _check_range(doubt, sentence)
+    if doubt["decided_by"] not in people:
+        raise BadInput(f"{doubt['decided_by']} took a second look at it but is not in people.json.")
+    if doubt["state"] not in FINDING_STATES[1:] or not doubt["decided_at"]:
+        raise BadInput(f"a decision of a second look is {doubt['state']!r}; one of {', '.join(FINDING_STATES[1:])} is.")
+    for spans in (doubt["there"], doubt["proposed"]):
+        check_spans(sentence, [Span(_whole(start), _whole(end), _string(type)) for start, end, type in spans])
+    for start, end, type in doubt["other_there"] or ():
+        Span(_whole(start), _whole(end), _string(type))
 
 
 def _check_range(values: Mapping[str, Any], sentence: Sentence) -> None:

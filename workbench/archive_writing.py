@@ -9,6 +9,7 @@ from crossner_core.errors import BadInput, Conflict
 from crossner_core.schema import Sentence
 from db import account_rows, archive_rows, campaign_rows, snapshot_rows
 from db.engine import Session, Store
+from db.second_look_tables import FindingRow
 from db.tables import (
     Annotation,
     AnnotationVersion,
@@ -57,8 +58,13 @@ def insert_campaign(store: Store, actor: Actor, archive: Archive, *, name: str |
         members = archive.settings.get("members", [])
         campaign_rows.add_members(session, campaign.id, [ids[one] for one in members if one in ids])
         try:
+            rows = {
+                sentence.content_hash: _insert(session, campaign.id, sentence, values, ids)
+                for sentence, values in archive.sentences
+            }
             for sentence, values in archive.sentences:
-                _insert(session, campaign.id, sentence, values, ids)
+                for doubt in values["second_look"]:
+                    archive_rows.add(session, _decided(doubt, rows[sentence.content_hash], rows, ids))
             for listed, content in archive.snapshots:
                 _insert_snapshot(session, campaign.id, listed, content)
             archive_rows.flush(session)
@@ -85,8 +91,9 @@ def _people(session: Session, archive: Archive) -> dict[str, int]:
 
 def _insert(
     session: Session, campaign_id: int, sentence: Sentence, values: Mapping[str, Any], ids: Mapping[str, int]
-) -> None:
-    row = archive_rows.columns_of(SentenceRow, with_moments(dict(values)), SENTENCE)
+) -> SentenceRow:
+    """Write a sentence with its work; return its row."""
+    row: SentenceRow = archive_rows.columns_of(SentenceRow, with_moments(dict(values)), SENTENCE)
     row.campaign_id, row.content_hash = campaign_id, sentence.content_hash
     row.links, row.suggestions = _parts("links", values), _parts("suggestions", values)
     archive_rows.add(session, row)
@@ -102,6 +109,16 @@ def _insert(
                 archive_rows.add(session, kept)
         for question in given["questions"]:
             archive_rows.add(session, _question(question, task.id, ids))
+    return row
+
+
+def _decided(
+    given: Mapping[str, Any], sentence: SentenceRow, rows: Mapping[str, SentenceRow], ids: Mapping[str, int]
+) -> FindingRow:
+    row: FindingRow = archive_rows.columns_of(FindingRow, with_moments(dict(given)), PARTS["second_look"])
+    row.campaign_id, row.sentence_id, row.decided_by = sentence.campaign_id, sentence.id, ids[given["decided_by"]]
+    row.other_id = None if given["other"] is None else rows[given["other"]].id
+    return row
 
 
 def _annotation(given: Mapping[str, Any], ids: Mapping[str, int]) -> Annotation:
