@@ -12,7 +12,7 @@ import pytest
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.experiments.__main__ import main
-from crossner_core.experiments.study import study
+from crossner_core.experiments.study import read_study, study
 from crossner_core.schema import Sentence, Span, Suggestion
 from crossner_core.simulation.annotators import AnnotatorOptions, annotate
 from crossner_core.simulation.campaign import Round, play, split_pool
@@ -21,6 +21,7 @@ from crossner_core.simulation.tables import strategies_figure, strategies_table
 from crossner_core.tags import tags_from_spans
 from crossner_core.training.checkpoint import read_json
 from crossner_core.training.data import TrainingData
+from tests.on_ray import needs_ray, run_study_on_ray
 from tests.training_builders import TYPES, labelled, own_sentences, save_encoder, tiny_encoder, tiny_recipe
 
 ITEM = labelled(
@@ -241,6 +242,16 @@ def test_strategies_study_plays_once_and_writes_tables(tmp_path: Path, capsys: p
     assert main([*words, "--tables"]) == 0 and "| own | random |" in capsys.readouterr().out
     assert main([*words, "--tables", "--workers", "2", "--seeds", "1", "2", "3"]) == 1  # nothing is played
     assert written == {path: path.stat().st_mtime_ns for path in folder.glob("*.json")}
+
+
+@needs_ray
+@pytest.mark.slow
+def test_strategies_as_ray_tasks_give_the_same_tables(tmp_path: Path) -> None:
+    words = [*words_for(tmp_path), "--strategies", "token_entropy"]
+    assert main(words) == 0
+    run_study_on_ray([*words, "--out", str(tmp_path / "ray")])
+    here, there = (read_study(tmp_path / name / "studies" / "strategies").tables for name in ("out", "ray"))
+    assert here == there
 
 
 def test_strategies_study_says_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,8 +7,6 @@ import os
 import re
 import signal
 import statistics
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -38,9 +36,8 @@ from crossner_core.tags import tags_from_spans
 from crossner_core.training import processes
 from crossner_core.training.events import TrainEvent
 from crossner_core.training.recipe import Recipe
+from tests.on_ray import needs_ray, run_study_on_ray
 from tests.training_builders import own_sentences, save_encoder, tiny_recipe
-
-ROOT = Path(__file__).parents[1]
 
 
 def _write(path: Path, items: Iterable[LabelledSentence]) -> None:
@@ -354,19 +351,14 @@ def test_command_runs_a_study_and_writes_its_section(
         assert error.startswith("error: ") and said in error and error.count("\n") == 1
 
 
-@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="Ray is not installed (requirements-ray.txt)")
+@needs_ray
 @pytest.mark.slow
 def test_study_as_ray_tasks_gives_the_same_tables(config: StudyConfig, data: Path, tmp_path: Path) -> None:
     alone = replace(config, corpora=("north",), seeds=(1,))
     here = _run(alone, data, tmp_path / "here")[-1].result
     recipe = json.dumps(dict(config.recipe))
     words = ["transfer", "--data", str(data), "--out", str(tmp_path / "ray"), "--corpora", "north", "--seeds", "1"]
-    done = subprocess.run(  # a process of its own: Ray's warnings and threads are not ours
-        [sys.executable, "-m", "crossner_core.experiments", *words, "--recipe", recipe, "--ray", "local"],
-        capture_output=True, text=True, cwd=ROOT, check=False,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    run_study_on_ray([*words, "--recipe", recipe])
     assert here is not None and read_study(tmp_path / "ray" / "studies" / "transfer").tables == here.tables
 
 
