@@ -206,7 +206,7 @@ def take_back(store: Store, actor: Actor, finding_id: int) -> None:
             raise NotAllowed("Somebody else decided this; reopen the sentence under Corpus if it should be another.")
         if row.state == "reopened":
             raise Conflict("The sentence waits under Adjudicate already; give it the labels that it should have there.")
-        there, proposed = _spans(row.there), _spans(row.proposed)
+        there, proposed = (tuple(sorted(_spans(spans))) for spans in (row.there, row.proposed))
         mine = _gold(session, [row]).get(row.sentence_id)
         if mine is None or touching(mine, row.start, row.end) != (proposed if row.state == "changed" else there):
             raise Conflict(
