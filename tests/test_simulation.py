@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import plotly.graph_objects as go
 import pytest
 
 from crossner_core.errors import BadInput, InvalidConfig
@@ -280,7 +281,13 @@ def test_strategies_table_counts_sentences_to_the_f1_of_random_ones() -> None:
     assert rows["longest"]["sentences to F1 of 100 random"] == 60
     assert rows["longest"]["seconds to F1 of 100 random"] == 420
     assert rows["worse"]["sentences to F1 of 100 random"] is None
-    assert strategies_figure("own", runs)["data"]
+    figure = go.Figure(strategies_figure({"own": runs, "other": {"random": runs["random"]}}))
+    panels = {(trace.xaxis, trace.name): trace for trace in figure.data if trace.name}
+    assert list(panels["x", "longest"].x) == [50, 70] and list(panels["x3", "longest"].x) == [350, 490]
+    assert list(panels["x2", "random"].x) == [50, 100] and not list(panels["x2", "longest"].x or ())
+    assert panels["x", "longest"].line.color == panels["x3", "longest"].line.color
+    assert [one.text for one in figure.layout.annotations] == ["own", "other"]
+    assert [panels[at, "random"].showlegend for at in ("x", "x2", "x3", "x4")] == [True, False, False, False]
 
 
 def test_strategies_study_counts_its_campaigns() -> None:

@@ -17,6 +17,10 @@ _PUBLISHED = {"symbol": "diamond-open", "size": 10, "line": {"width": 2}}
 _PLOTLY = "https://cdn.plot.ly/plotly-3.1.0.min.js"
 
 
+Lines = Mapping[str, Sequence[tuple[float, Measured]]]
+"""Points (x, F1) by the name of their line."""
+
+
 def bars(title: str, table: Table, *, unit: str = "test F1 (%)") -> dict[str, Any]:
     """Draw a table of Measured values: bars by row within each column, or, with many rows, its last column alone.
 
@@ -47,7 +51,7 @@ def bars(title: str, table: Table, *, unit: str = "test F1 (%)") -> dict[str, An
     return {"data": data, "layout": _layout(title) | layout}
 
 
-def curves(title: str, axis: str, points: Mapping[str, Sequence[tuple[float, Measured]]]) -> dict[str, Any]:
+def curves(title: str, axis: str, points: Lines) -> dict[str, Any]:
     """Draw lines with a band of one sample deviation; dashed lines with diamonds are what was published."""
     data: list[dict[str, Any]] = []
     for number, (name, line) in enumerate(points.items()):
@@ -70,6 +74,27 @@ def curves(title: str, axis: str, points: Mapping[str, Sequence[tuple[float, Mea
             x, y = [x for x, _ in known], [value for _, value in known]
             data.append({"type": "scatter", "x": x, "y": y, "name": f"{name}, published", "marker": marker, **dashed})
     return {"data": data, "layout": _layout(title) | {"xaxis": _axis(axis), "yaxis": _axis("test F1 (%)")}}
+
+
+def panels(title: str, rows: Mapping[str, Mapping[str, Lines]]) -> dict[str, Any]:
+    """Draw curves in a grid: a row an axis, a column a group of lines; a line's name has one colour in all of them."""
+    data: list[dict[str, Any]] = []
+    columns = list(dict.fromkeys(column for groups in rows.values() for column in groups))
+    layout = _layout(title) | {"grid": {"rows": len(rows), "columns": len(columns), "pattern": "independent"}}
+    layout |= {"height": 80 + 360 * len(rows), "margin": {"t": 80, "r": 20}, "annotations": []}
+    places = [(axis, column) for axis in rows for column in columns]
+    for number, (axis, column) in enumerate(places, start=1):
+        own = str(number) if number > 1 else ""
+        for trace in curves("", axis, rows[axis].get(column, {}))["data"]:
+            shown = trace.get("showlegend", True) and number == 1
+            data.append({**trace, "xaxis": f"x{own}", "yaxis": f"y{own}", "showlegend": shown})
+        is_first, is_top = (number - 1) % len(columns) == 0, number <= len(columns)
+        layout[f"xaxis{own}"] = _axis(axis)
+        layout[f"yaxis{own}"] = _axis("test F1 (%)" if is_first else "") | ({"matches": "y"} if own else {})
+        if is_top:
+            above = {"xref": f"x{own} domain", "yref": f"y{own} domain", "x": 0.5, "y": 1.02, "yanchor": "bottom"}
+            layout["annotations"].append({"text": escape(column), "showarrow": False, **above})
+    return {"data": data, "layout": layout}
 
 
 def to_html(figure: Mapping[str, Any]) -> str:

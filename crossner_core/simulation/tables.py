@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from crossner_core.evaluation.learning_curves import BASELINE, RoundPoint, mean_curve, reaches
-from crossner_core.experiments.plots import curves
+from crossner_core.experiments.plots import panels
 from crossner_core.experiments.tables import Measured, Table, Value, summary
 
 TITLE = "Strategies in simulated campaigns"
@@ -34,14 +34,19 @@ def strategies_table(by_corpus: Mapping[str, Runs], goals: Sequence[int] = (100,
     return Table(TITLE, columns, tuple(rows), NOTE)
 
 
-def strategies_figure(corpus: str, runs: Runs, axis: str = "sentences") -> dict[str, Any]:
-    """Return the curves of one corpus over sentences, tokens, entities or seconds."""
-    lines = {
-        name: [(one.x, Measured(100 * one.mean, None if one.sd is None else 100 * one.sd, one.n)) for one in curve]
-        for name, found in runs.items()
-        if (curve := mean_curve(found, axis))
+def strategies_figure(by_corpus: Mapping[str, Runs], axes: Sequence[str] = ("sentences", "seconds")) -> dict[str, Any]:
+    """Return the curves of all strategies, a column a corpus and a row an axis of learning curves."""
+    names = list(dict.fromkeys(name for runs in by_corpus.values() for name in runs))
+    rows = {
+        axis: {corpus: {name: _line(runs.get(name, ()), axis) for name in names} for corpus, runs in by_corpus.items()}
+        for axis in axes
     }
-    return curves(f"{corpus}: strategies", axis, lines)
+    return panels(TITLE, rows)
+
+
+def _line(points: Sequence[RoundPoint], axis: str) -> list[tuple[float, Measured]]:
+    curve = mean_curve(points, axis)
+    return [(one.x, Measured(100 * one.mean, None if one.sd is None else 100 * one.sd, one.n)) for one in curve]
 
 
 def _by_size(points: Iterable[RoundPoint]) -> dict[int, Measured]:

@@ -102,19 +102,18 @@ def play(
 
 
 def build(config: StrategiesConfig, inputs: Inputs) -> Made:
-    """Make the table of all strategies and corpora, and the first corpus's curves."""
+    """Make the table of all strategies and corpora, and their curves."""
     found = kept(simulations(config), inputs.data, inputs.out, config.names)
     by_corpus: dict[str, dict[str, list[RoundPoint]]] = {}
     for one in found.values():
         runs = by_corpus.setdefault(one.simulation.corpus, {})
         runs.setdefault(one.simulation.options.label, []).extend(one.points)
-    first = next(iter(by_corpus))
     notes = (
         f"The pool is the corpus's train and dev sentences but {config.dev_sentences}, which serve for early stopping; "
         "test is only measured on.",
     )
     table = strategies_table(by_corpus, config.goals)
-    return Made((table,), strategies_figure(first, by_corpus[first]), notes, tuple(found))
+    return Made((table,), strategies_figure(by_corpus), notes, tuple(found))
 
 
 register(
