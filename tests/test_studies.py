@@ -337,6 +337,11 @@ def test_command_runs_a_study_and_writes_its_section(
     assert "Seeds 1" in text and "tiny (" in text and "| pretrain_finetune |" in text
     assert "Plotly" in (out / "studies" / "transfer" / "figure.html").read_text()
     assert "[3/3]" in capsys.readouterr().out
+    assert command.main([*words, "--recipe", recipe, "--report", str(page), "--tables", "--section", "again"]) == 0
+    assert page.read_text().startswith(text.rstrip()) and "<!-- begin study-transfer-again -->" in page.read_text()
+    with pytest.raises(SystemExit):
+        command.main([*words, "--section", "a b"])
+    assert "no section's name" in capsys.readouterr().err
 
     for wrong, said in (
         ([*words[:5], "--corpora", "west"], f"no corpus west in {data}; those there are north, press, south"),

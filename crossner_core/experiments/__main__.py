@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -68,7 +69,8 @@ def _show(result: StudyResult, options: argparse.Namespace, words: list[str]) ->
         (folder / "figure.html").write_text(to_html(result.figure), encoding="utf-8")
     print(f"\nTables and figure are in {folder}.")
     if options.report is not None:
-        put_section(options.report, f"study-{result.id}", study_section(result, words))
+        name = f"study-{result.id}" + (f"-{options.section}" if options.section else "")
+        put_section(options.report, name, study_section(result, words, options.section))
 
 
 def _given(config: type[StudyConfig], options: argparse.Namespace) -> dict[str, Any]:
@@ -104,6 +106,16 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tables", action="store_true", help="Train nothing: make the tables of what is there.")
     parser.add_argument("--html", action="store_true", help="Write the figure as a page too.")
     parser.add_argument("--report", type=Path, metavar="PAGE", help="Put the study's section into this page.")
+    parser.add_argument(
+        "--section", type=_section, default="", metavar="NAME",
+        help="With --report: what tells this section from others of the same study, such as pretrain_finetune.",
+    )  # fmt: skip
+
+
+def _section(text: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-]*", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no section's name; letters, digits, _ and - make one")
+    return text
 
 
 def _add_field(parser: argparse.ArgumentParser, name: str, type_name: Any, metadata: Mapping[str, Any]) -> None:
