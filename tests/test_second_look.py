@@ -258,6 +258,7 @@ def test_archive_carries_decisions(store: Store, people: dict[str, Actor], decid
         (b'"decided_by": "eva"', b'"decided_by": "nobody"', "nobody took a second look"),
         (b'"found_by": "near_duplicates", "kind": "conflict", "start": 5', b'"start": 99', "outside its 19 tokens"),
         (b'"other": "', b'"other": "0', "sentences that are not there"),
+        (b'"other": "', b'"another": "', "other' is missing"),
         (b'"decided_at": "', b'"decided_at": "never', "damaged"),
     ],
 )

@@ -143,12 +143,12 @@ def _sentences(text: str, domain: Domain, people: set[str]) -> Iterable[tuple[Se
                 _check_task(task, sentence, domain, people)
             for doubt in values.setdefault("second_look", []):  # older archives have none
                 _check_doubt(doubt, sentence, people)
+                compared |= {_string(doubt["other"])} if doubt["other"] is not None else set()
         except WorkbenchError as error:
             raise BadInput(f"sentences.jsonl:{number}: {error}") from error
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
             raise BadInput(f"sentences.jsonl:{number}: {what}.") from error
-        compared |= {one["other"] for one in values["second_look"] if one["other"] is not None}
         yield sentence, values
     if unknown := compared - hashes:
         raise BadInput(f"sentences.jsonl: a second look compares with {len(unknown)} sentences that are not there.")
