@@ -24,9 +24,15 @@ def of_job(session: Session, job_id: int) -> list[SimulationRow]:
     return list(session.scalars(query.order_by(SimulationRow.id)))
 
 
-def newest_job(session: Session, campaign_id: int) -> Job | None:
-    """Return the newest job that plays, or played, simulated campaigns on a campaign's gold."""
+def newest_job(session: Session, campaign_id: int, *, with_points: bool = False) -> Job | None:
+    """Return the newest job that plays, or played, simulated campaigns on a campaign's gold.
+
+    `with_points` asks for the newest of which one campaign is through at least.
+    """
     query = sa.select(Job).where(Job.kind == KIND, Job.campaign_id == campaign_id)
+    if with_points:
+        through = sa.select(SimulationRow.job_id).where(SimulationRow.points.is_not(None))
+        query = query.where(Job.id.in_(through))
     return session.scalars(query.order_by(Job.id.desc()).limit(1)).first()
 
 

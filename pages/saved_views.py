@@ -63,8 +63,12 @@ def _played(actor: Actor, campaign: CampaignView) -> None:
             st.info("No strategy has been played on this campaign's gold yet.")
             return
         _state(actor, campaign, found)
-        if found.points:
-            _results(campaign, found)
+        shown = simulations.newest_simulations(shell.store(), actor, campaign.id, with_points=True)
+        if shown is None:
+            return
+        if shown.job.id != found.job.id:
+            st.caption(f"Those before, of {shown.job.created_at:%d %B %Y, %H:%M} UTC:")
+        _results(campaign, shown)
 
 
 def _state(actor: Actor, campaign: CampaignView, found: SimulationsView) -> None:

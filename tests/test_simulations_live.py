@@ -103,7 +103,10 @@ def test_cancelled_simulations_keep_what_was_played_and_no_folder(
     assert {one.strategy for one in found.points} == {"random"}
     assert not list((tmp_path / "home" / "checkpoints").glob("simulation-*"))
     simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
+    before = simulations.newest_simulations(store, admin, campaign_id, with_points=True)
+    assert before is not None and before.points == found.points
     assert simulations.cancel_simulations(store, admin, campaign_id) == "cancelled"
+    assert simulations.newest_simulations(store, admin, campaign_id, with_points=True) == before
 
 
 def test_simulation_of_too_little_gold_is_refused(store: Store, tmp_path: Path) -> None:
@@ -164,6 +167,9 @@ def test_queue_screen_plays_strategies_and_says_what_they_saved(
     test = open_screen(monkeypatch, store, "queue", admin, campaign=campaign_id)
     test.segmented_control[0].set_value("Saved").run()
     assert not test.exception, test.exception
+    next(one for one in test.button if one.label == "Play").click().run()
+    said = " ".join(one.value for one in test.caption)
+    assert "0 of 6 campaigns played" in said and "Those before, of" in said  # and what was found before stays
     lines = [one.value for one in test.markdown if "the best of random" in one.value]
     assert len(lines) == 2 and lines[0].startswith(("longest", "token"))
     table = next(one.value for one in test.dataframe if "area" in one.value.columns)
@@ -199,6 +205,10 @@ def test_commands_set_rules_play_strategies_and_print_what_they_saved(
     code, said = call("simulate", "longest", "--seeds", "1", "--wait")
     assert code == 0 and "2 of 2 campaigns played, done" in said and "hours saved" in said
     assert [line.split()[0] for line in said.splitlines()[2:]].count("random") == 1
+    assert call("simulate", "longest", "--seeds", "1")[0] == 0
+    code, again = call("saved")
+    assert code == 0 and "0 of 2 campaigns played, queued" in again and "Those before, of" in again
+    assert again.splitlines()[-2:] == said.splitlines()[-2:]
     store.close()
 
 

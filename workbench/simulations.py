@@ -117,12 +117,17 @@ def cancel_simulations(store: Store, actor: Actor, campaign_id: int) -> str:
     return jobs.cancel_job(store, actor, under_way.id)
 
 
-def newest_simulations(store: Store, actor: Actor, campaign_id: int) -> SimulationsView | None:
-    """Return the newest simulated campaigns on a campaign's gold; None before there were any."""
+def newest_simulations(
+    store: Store, actor: Actor, campaign_id: int, *, with_points: bool = False
+) -> SimulationsView | None:
+    """Return the newest simulated campaigns on a campaign's gold; None before there were any.
+
+    `with_points` asks for the newest of which one is through at least: new ones do not hide what was found before.
+    """
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
-        job = simulation_rows.newest_job(session, campaign_id)
+        job = simulation_rows.newest_job(session, campaign_id, with_points=with_points)
         if job is None:
             return None
         rows = simulation_rows.of_job(session, job.id)

@@ -177,7 +177,11 @@ def _print_saved(campaign_id: int) -> int:
     typer.echo(f"Gold {found.snapshot}: {found.done} of {found.total} campaigns played, {found.job.state}.")
     if found.done < found.total:
         typer.echo(found.job.error or found.job.message)
-        return 2
+        before = simulations.newest_simulations(common.PLACE.store, common.PLACE.actor, campaign_id, with_points=True)
+        if before is None or before.done < before.total:
+            return 2
+        typer.echo(f"Those before, of {before.job.created_at:%d %B %Y, %H:%M} UTC:")
+        found = before
     hours = {one.strategy: one.saved for one in summarise(found.points, "seconds")}
     rows = [
         (
