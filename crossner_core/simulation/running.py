@@ -141,7 +141,7 @@ def _played(task: _Task, should_stop: Callable[[], bool]) -> Played:
     if path.exists():
         return replace(_read(path), was_there=True)
     if should_stop():
-        return Played(simulation, error="It was stopped before it began.")
+        return Played(simulation, error="not played yet")
     folder = task.out / FOLDER / key
     asked = _suggested(task.gazetteer, simulation) if task.gazetteer and simulation.asks_gazetteer else None
     rounds = list(
