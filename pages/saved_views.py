@@ -63,10 +63,12 @@ def _played(actor: Actor, campaign: CampaignView) -> None:
             st.info("No strategy has been played on this campaign's gold yet.")
             return
         _state(actor, campaign, found)
-        shown = simulations.newest_simulations(shell.store(), actor, campaign.id, with_points=True)
+        shown: SimulationsView | None = found
+        if not found.points:
+            shown = simulations.newest_simulations(shell.store(), actor, campaign.id, with_points=True)
         if shown is None:
             return
-        if shown.job.id != found.job.id:
+        if shown is not found:
             st.caption(f"Those before, of {shown.job.created_at:%d %B %Y, %H:%M} UTC:")
         _results(campaign, shown)
 

@@ -70,8 +70,8 @@ def _work_off(actor: Actor, campaign: CampaignView, found: Sequence[QueueView]) 
         st.info("Nothing is waiting here." if queue.decided else "This check doubts nothing.")
     else:
         _shown(head[0], parse_domain(campaign.domain_toml, origin=campaign.name))
-        _decisions(actor, head[0])
-    _take_back(actor)
+        _decisions(actor, campaign, head[0])
+    _take_back(actor, campaign)
 
 
 def _shown(one: FindingView, domain: Domain) -> None:
@@ -102,7 +102,7 @@ def _side(sentence: Sentence, spans: Sequence[Span], domain: Domain) -> str:
     return " · ".join(parts) or "no entity"
 
 
-def _decisions(actor: Actor, one: FindingView) -> None:
+def _decisions(actor: Actor, campaign: CampaignView, one: FindingView) -> None:
     with st.container(horizontal=True):
         keep = st.button("Keep", shortcut="1", key=f"keep-{one.id}", help="The gold is right.")
         change = st.button(
@@ -124,15 +124,14 @@ def _decisions(actor: Actor, one: FindingView) -> None:
         second_look.decide(shell.store(), actor, one.id, decision)
         if decision == "reopen":
             shell.note("The sentence waits for you under Adjudicate.")
-        can_take_back = decision != "reopen"
         said = f"{second_look.DECISIONS[decision]}: {_words(one.sentence, one.there)}"
-        st.session_state[_LAST] = (one.id, said) if can_take_back else None
+        st.session_state[f"{_LAST}-{campaign.id}"] = (one.id, said) if decision != "reopen" else None
         st.rerun()
 
 
-def _take_back(actor: Actor) -> None:
-    """Offer to take back the last decision of this session."""
-    last = st.session_state.get(_LAST)
+def _take_back(actor: Actor, campaign: CampaignView) -> None:
+    """Offer to take back the last decision of this session in this campaign."""
+    last = st.session_state.get(key := f"{_LAST}-{campaign.id}")
     if last is None:
         return
     id, words = last
@@ -140,7 +139,7 @@ def _take_back(actor: Actor) -> None:
         wanted = st.button("Undo", shortcut="0", key=f"undo-{id}", type="tertiary", help="The doubt is open again.")
         st.caption(as_text(f"Last {words}"))
     if wanted:
-        st.session_state[_LAST] = None
+        st.session_state[key] = None
         second_look.take_back(shell.store(), actor, id)
         st.rerun()
 

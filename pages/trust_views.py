@@ -76,12 +76,14 @@ def _sources_part(weights: SourceWeights, campaign: CampaignView, page: HtmlRepo
         page.text(words)
         return
     table = _table(weights)
-    page.table(table.round(1))
-    st.caption(
+    said = (
         f"{weights.sentences} gold sentences had suggestions. *Said* is how sure the source was on average, *right* "
         "how often gold agrees with start, end and type, *now* what it is believed: near to what it said while there "
         f"is little gold. A proposal below {campaign.hint_below:.2f} is shown as a hint."
     )
+    st.caption(said)
+    page.text(said.replace("*", ""), caption=True)
+    page.table(table.round(1))
     st.dataframe(
         table,
         hide_index=True,

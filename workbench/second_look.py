@@ -14,7 +14,7 @@ from crossner_core.second_look.base import Finding, check, check_ids, touching
 from db import annotation_rows, campaign_rows, job_rows, second_look_rows, task_rows
 from db.engine import Session, Store
 from db.second_look_tables import FindingRow
-from db.tables import SentenceRow
+from db.tables import Campaign, SentenceRow
 from workbench import layers
 from workbench.access import OVERSEERS, enter, refuse_archived
 from workbench.actors import Actor, fresh, require
@@ -166,10 +166,7 @@ def decide(store: Store, actor: Actor, finding_id: int, decision: str) -> None:
     if decision not in DECISIONS:
         raise BadInput(f"There is no decision {decision!r}; choose one of {', '.join(DECISIONS)}.")
     with store.write() as session:
-        fresh(session, actor, "expert")
-        row = _found(session, finding_id)
-        current, campaign = enter(session, actor, row.campaign_id, "expert")
-        refuse_archived(campaign)
+        row, current, campaign = _for_decision(session, actor, finding_id)
         if row.state != "open":
             raise Conflict(f"This was decided before ({row.state}); go on to the next.")
         views = _current(session, [row])
@@ -196,14 +193,11 @@ def take_back(store: Store, actor: Actor, finding_id: int) -> None:
     """
     require(actor, "expert")
     with store.write() as session:
-        fresh(session, actor, "expert")
-        row = _found(session, finding_id)
-        current, campaign = enter(session, actor, row.campaign_id, "expert")
-        refuse_archived(campaign)
+        row, current, campaign = _for_decision(session, actor, finding_id)
         if row.state == "open":
             raise Conflict("This doubt is open; there is no decision to take back.")
         if row.decided_by != current.id:
-            raise NotAllowed("Somebody else decided this; reopen the sentence under Corpus if it should be another.")
+            raise NotAllowed("Somebody else decided this; only they can take it back.")
         if row.state == "reopened":
             raise Conflict("The sentence waits under Adjudicate already; give it the labels that it should have there.")
         there, proposed = (tuple(sorted(_spans(spans))) for spans in (row.there, row.proposed))
@@ -226,11 +220,15 @@ def keep_findings(
     return second_look_rows.replace_open(session, campaign_id=campaign_id, found_by=check_id, rows=rows)
 
 
-def _found(session: Session, finding_id: int) -> FindingRow:
+def _for_decision(session: Session, actor: Actor, finding_id: int) -> tuple[FindingRow, Actor, Campaign]:
+    """Return a finding, locked, with the expert as they are now and the campaign, which must not be archived."""
+    fresh(session, actor, "expert")
     row = second_look_rows.find(session, finding_id)
     if row is None:
         raise NotFound(f"There is no finding {finding_id}; look again, it may be past.")
-    return row
+    current, campaign = enter(session, actor, row.campaign_id, "expert")
+    refuse_archived(campaign)
+    return row, current, campaign
 
 
 def _values(one: Finding, sentence_ids: Sequence[int]) -> dict[str, Any]:
