@@ -245,6 +245,23 @@ def test_line_lets_one_cell_train_the_source_for_the_others(config: StudyConfig,
     assert line.take() is not None and line.take() is not None and not line.waiting
 
 
+def test_cell_in_full_tells_it_from_the_others_of_a_study() -> None:
+    plain = Recipe(architecture="label_aware", setting="pretrain_finetune", seed=666)
+    cells = [
+        Cell("north", plain),
+        Cell("north", replace(plain, constrained=False)),
+        Cell("north", replace(plain, constrained=False, label_context=False, source="south")),
+        # Neither architecture nor setting reads this one.
+        Cell("north", replace(plain, pdaln_rounds=0)),
+    ]
+    name = "north pretrain_finetune label_aware minilm seed 666"
+    assert [str(cell) for cell in cells] == 4 * [name]
+    assert cells[0].in_full == cells[3].in_full == name
+    assert cells[1].in_full == f"{name} (constrained False)"
+    told = cells[2].in_full.removeprefix(f"{name} (").removesuffix(")").split(", ")
+    assert sorted(told) == ["constrained False", "label_context False", "source south"]
+
+
 def test_cell_key_counts_what_decides_the_numbers(data: Path, encoder: str, tmp_path: Path) -> None:
     binder, recipe = Binder(data), tiny_recipe(encoder=encoder, source="press")
     key = binder.bind(Cell("north", recipe)).key

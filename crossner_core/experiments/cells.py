@@ -51,6 +51,15 @@ class Cell:
         encoder = Path(recipe.encoder).name
         return f"{self.corpus}{size} {recipe.setting} {recipe.architecture} {encoder} seed {recipe.seed}"
 
+    @property
+    def in_full(self) -> str:
+        """The cell with all that its recipe changes: what tells it from others of a study."""
+        one = self.recipe
+        plain = Recipe(encoder=one.encoder, architecture=one.architecture, setting=one.setting, seed=one.seed)
+        usual = effective(plain.to_dict())
+        own = [f"{name} {value}" for name, value in effective(one.to_dict()).items() if usual.get(name) != value]
+        return f"{self} ({', '.join(own)})" if own else str(self)
+
 
 @dataclass(frozen=True)
 class CellResult:

@@ -55,7 +55,7 @@ def run(
     if planned and not results:
         raise NothingMeasured(next(iter(errors.values()), "The study was stopped before its first cell was done."))
     absent = tuple(
-        f"{cell}: {errors.get(key, 'not trained yet')}" for key, cell in by_key.items() if not store.get(key)
+        f"{cell.in_full}: {errors.get(key, 'not trained yet')}" for key, cell in by_key.items() if not store.get(key)
     )
     if chosen.play is not None:
         for one in chosen.play(config, data, out, workers=workers, ray=ray, should_stop=should_stop):
