@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import importlib.util
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +11,7 @@ import torch
 
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.evaluation.scores import Score
-from crossner_core.experiments.analysis import tsne
+from crossner_core.experiments.analysis import representations
 from crossner_core.experiments.analysis.categories import (
     MACRO,
     MICRO,
@@ -128,25 +130,25 @@ def test_vocabulary_corpora_table_counts() -> None:
 # --- representations
 
 
-def clusters(distance: float, count: int = 30) -> tsne.EntityVectors:
+def clusters(distance: float, count: int = 30) -> representations.EntityVectors:
     rng = np.random.default_rng(1)
     types = tuple("band" if at % 3 else "song" for at in range(count))
     centres = np.asarray([[distance if name == "band" else 0.0] * 4 for name in types])
-    return tsne.EntityVectors(centres + rng.normal(size=(count, 4)), types, ("x",) * count)
+    return representations.EntityVectors(centres + rng.normal(size=(count, 4)), types, ("x",) * count)
 
 
-def test_tsne_entities_are_picked_by_seed_in_order() -> None:
+def test_representations_entities_are_picked_by_seed_in_order() -> None:
     items = own_sentences(12)
-    every = tsne.pick_entities(items, 1000, np.random.default_rng(0))
+    every = representations.pick_entities(items, 1000, np.random.default_rng(0))
     assert len(every) == sum(len(item.spans) for item in items)
-    few = tsne.pick_entities(items, 7, np.random.default_rng(0))
-    assert few == tsne.pick_entities(items, 7, np.random.default_rng(0))
-    assert few != tsne.pick_entities(items, 7, np.random.default_rng(1))
+    few = representations.pick_entities(items, 7, np.random.default_rng(0))
+    assert few == representations.pick_entities(items, 7, np.random.default_rng(0))
+    assert few != representations.pick_entities(items, 7, np.random.default_rng(1))
     places = [every.index(one) for one in few]
     assert places == sorted(set(places)) and len(places) == 7
 
 
-def test_tsne_vectors_are_those_of_each_entitys_first_token() -> None:
+def test_representations_vectors_are_those_of_each_entitys_first_token() -> None:
     encoder = tiny_encoder(positions=32)
     words = ["toured"] * 70 + ["Quiet", "Harbour", "left", "unable"]
     # A sentence of three windows, one whose entity begins with two subwords, and one more to pad.
@@ -155,8 +157,8 @@ def test_tsne_vectors_are_those_of_each_entitys_first_token() -> None:
         labelled(["sang", "unable", "Ines"], [(1, 3, "song")]),
         labelled(["Ines"], [(0, 1, "person")]),
     )
-    chosen = tsne.pick_entities(items, 100, np.random.default_rng(0))
-    found = tsne.entity_vectors(chosen, encoder, batch_size=2, device="cpu")
+    chosen = representations.pick_entities(items, 100, np.random.default_rng(0))
+    found = representations.entity_vectors(chosen, encoder, batch_size=2, device="cpu")
     assert found.types == ("x", "band", "song", "person")
     assert found.surfaces == ("toured", "Quiet Harbour", "unable Ines", "Ines")
     for row, text, at in ((2, "sang unable ines", 2), (3, "ines", 1)):
@@ -168,56 +170,77 @@ def test_tsne_vectors_are_those_of_each_entitys_first_token() -> None:
     assert np.abs(found.vectors).sum(axis=1).min() > 0  # no entity of a later window is left out
 
 
-def test_tsne_separation_tells_apart_from_mixed() -> None:
-    apart, mixed = tsne.separation(clusters(50.0)), tsne.separation(clusters(0.0))
+def test_representations_separation_tells_apart_from_mixed() -> None:
+    apart, mixed = representations.separation(clusters(50.0)), representations.separation(clusters(0.0))
     assert apart.accuracy == 1.0 and apart.silhouette > 0.9 and apart.per_type == {"band": 1.0, "song": 1.0}
     assert apart.chance == pytest.approx(20 / 30)
     assert mixed.silhouette < 0.2 and mixed.accuracy < 0.9
 
 
-def test_tsne_neighbours_leave_the_entity_itself_out() -> None:
+def test_representations_neighbours_leave_the_entity_itself_out() -> None:
     # Three bands in a row of songs: the middle one has two bands beside it and, next, three songs. Counting itself
     # it would be right.
     line = np.arange(24, dtype=np.float32)[:, None] * [1.0, 0.0]
     types = ("song",) * 10 + ("band",) * 3 + ("song",) * 11
-    assert tsne.separation(tsne.EntityVectors(line, types, ("x",) * 24)).per_type["band"] == 0.0
+    assert representations.separation(representations.EntityVectors(line, types, ("x",) * 24)).per_type["band"] == 0.0
 
 
 @pytest.mark.parametrize(("count", "types"), [(10, 2), (30, 1)])
-def test_tsne_separation_refuses_too_little(count: int, types: int) -> None:
+def test_representations_separation_refuses_too_little(count: int, types: int) -> None:
     entities = clusters(1.0, count)
     if types == 1:
-        entities = tsne.EntityVectors(entities.vectors, ("band",) * count, entities.surfaces)
+        entities = representations.EntityVectors(entities.vectors, ("band",) * count, entities.surfaces)
     with pytest.raises(BadInput, match=f"{count} entities of {types} types: it takes 18 of two types"):
-        tsne.separation(entities)
+        representations.separation(entities)
 
 
-def test_tsne_places_come_by_seed_and_fit_few_points() -> None:
+def test_representations_places_come_by_seed_and_fit_few_points() -> None:
     vectors = clusters(20.0, 18).vectors
-    found = tsne.places(vectors, 3)
+    found = representations.places(vectors, 3)
     assert found.shape == (18, 2) and np.isfinite(found).all()
-    assert np.array_equal(found, tsne.places(vectors, 3))
+    assert np.array_equal(found, representations.places(vectors, 3))
 
 
-def picture(corpus: str, encoder: str, types: int) -> tsne.Picture:
+@pytest.mark.skipif(importlib.util.find_spec("umap") is None, reason="UMAP is not installed (requirements-umap.txt)")
+def test_representations_places_by_umap_keep_clusters_together() -> None:
+    entities, by_umap = clusters(20.0), representations.Projection("umap", neighbours=5)
+    found = representations.places(entities.vectors, 3, by_umap)
+    assert np.array_equal(found, representations.places(entities.vectors, 3, by_umap))
+    flat = representations.EntityVectors(found, entities.types, entities.surfaces)
+    assert representations.separation(flat).accuracy == 1.0
+    assert representations.places(entities.vectors[:4], 3, by_umap).shape == (4, 2)
+
+
+def test_representations_say_what_umap_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(representations, "version", missing)
+    with pytest.raises(InvalidConfig, match=r"requirements-umap\.txt, or take the method tsne"):
+        _ = representations.Projection("umap").described
+
+
+def picture(corpus: str, encoder: str, types: int) -> representations.Picture:
     rng = np.random.default_rng(0)
     names = tuple(f"t{at % types:02d}" for at in range(60))
-    entities = tsne.EntityVectors(rng.normal(size=(60, 3)), names, names)
-    return tsne.Picture(corpus, encoder, rng.normal(size=(60, 2)), entities, tsne.separation(entities))
+    entities = representations.EntityVectors(rng.normal(size=(60, 3)), names, names)
+    return representations.Picture(
+        corpus, encoder, rng.normal(size=(60, 2)), entities, representations.separation(entities)
+    )
 
 
-def test_tsne_figure_has_a_plot_a_picture_and_one_look_a_type() -> None:
+def test_representations_figure_has_a_plot_a_picture_and_one_look_a_type() -> None:
     pictures = [picture("ai", "a", 11), picture("ai", "b", 11), picture("music", "a", 3), picture("music", "b", 3)]
-    figure = go.Figure(tsne.pictures_figure("t", pictures, 2))
+    figure = go.Figure(representations.pictures_figure("t", pictures, 2))
     assert {trace.xaxis for trace in figure.data} == {"x", "x2", "x3", "x4"}
     assert len(figure.layout.annotations) == 4 and figure.layout.grid.rows == 2
     assert sorted(trace.name for trace in figure.data if trace.showlegend) == [f"t{at:02d}" for at in range(11)]
     looks = {(trace.name, trace.marker.color, trace.marker.symbol) for trace in figure.data}
     assert len(looks) == len({look[1:] for look in looks}) == 11
     assert sum(len(trace.x) for trace in figure.data) == 240
-    table = tsne.separation_table("t", pictures)
+    table = representations.separation_table("t", pictures)
     assert [row[:4] for row in table.rows][1] == ("ai", "b", 60, 11)
-    assert len(tsne.per_type_table("t", pictures[:2]).rows) == 11
+    assert len(representations.per_type_table("t", pictures[:2]).rows) == 11
 
 
 # --- as studies

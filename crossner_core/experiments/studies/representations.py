@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 
 import numpy as np
 
-from crossner_core.experiments.analysis.tsne import (
+from crossner_core.experiments.analysis.representations import (
     Picture,
+    Projection,
     entity_vectors,
     per_type_table,
     pick_entities,
@@ -23,15 +23,22 @@ from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, re
 from crossner_core.experiments.tables import Table
 from crossner_core.options.base import option
 
-TITLE = "Entity representations by t-SNE"
+TITLE = "Entity representations"
 
 
 @dataclass(frozen=True)
 class RepresentationsConfig(StudyConfig):
-    """How many entities are drawn, and how; the first of the seeds chooses them and starts t-SNE."""
+    """How many entities are drawn, and how; the first of the seeds chooses them and starts the picture."""
 
     most: int = option(1000, "Most entities of a corpus; of more so many are taken by chance.", min=20, max=20_000)
+    method: str = option("tsne", "What draws the picture; umap is an extra package.", choices=("tsne", "umap"))
     perplexity: float = option(30.0, "Perplexity of t-SNE: about how many neighbours count.", min=2.0, max=200.0)
+    neighbours: int = option(15, "Neighbours of UMAP: fewer show the detail, more the whole.", min=2, max=200)
+
+    @property
+    def projection(self) -> Projection:
+        """How the pictures are made."""
+        return Projection(self.method, self.perplexity, self.neighbours)
 
 
 def build(config: RepresentationsConfig, inputs: Inputs) -> Made:
@@ -42,16 +49,17 @@ def build(config: RepresentationsConfig, inputs: Inputs) -> Made:
     named = config.labelled_encoders or {config.recipe_of().encoder: config.recipe_of().encoder}
     pictures: list[Picture] = []
     notes: list[str] = []
+    how = _how(config)
     for corpus in config.corpora:
         test = read_corpus(corpus, inputs.data).test
         chosen = pick_entities(test, config.most, np.random.default_rng(config.seeds[0]))
         for label, name in named.items():
             encoder = load_encoder(name.replace("{corpus}", corpus))
             entities = entity_vectors(chosen, encoder, device=config.recipe_of().device)
-            place = places(entities.vectors, config.seeds[0], perplexity=config.perplexity)
+            place = places(entities.vectors, config.seeds[0], config.projection)
             pictures.append(Picture(corpus, label, place, entities, separation(entities)))
             notes.append(f"{corpus}, {label}: weights {encoder.fingerprint[:12]}.")
-    return Made(_tables(config, pictures), pictures_figure(TITLE, pictures, len(named)), (*notes, _how(config)))
+    return Made(_tables(config, pictures), pictures_figure(TITLE, pictures, len(named)), (*notes, how))
 
 
 def _tables(config: RepresentationsConfig, pictures: Sequence[Picture]) -> tuple[Table, ...]:
@@ -64,9 +72,8 @@ def _tables(config: RepresentationsConfig, pictures: Sequence[Picture]) -> tuple
 
 def _how(config: RepresentationsConfig) -> str:
     return (
-        f"t-SNE of scikit-learn {version('scikit-learn')}: perplexity {config.perplexity:g}, start by PCA, seed "
-        f"{config.seeds[0]}; at most {config.most:,} entities a corpus. Distances in the picture are not to be read: "
-        "the table measures in the whole space."
+        f"{config.projection.described}, seed {config.seeds[0]}; at most {config.most:,} entities a corpus. "
+        "Distances in the picture are not to be read: the table measures in the whole space."
     )
 
 

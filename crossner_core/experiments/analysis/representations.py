@@ -1,8 +1,8 @@
 """How far an encoder tells entity types apart before any training: vectors of entities, drawn and measured.
 
 Source: Liu et al. 2021 (NER-BERT), figure 3: vectors of the first token of each gold entity of a test set, by t-SNE.
-The figures beside the picture are not in the paper: they are computed in the whole space, where t-SNE has not yet
-pulled anything apart.
+UMAP is not in the paper, and neither are the figures beside the picture: they are computed in the whole space, where
+nothing has been pulled apart yet.
 """
 
 from __future__ import annotations
@@ -10,11 +10,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from crossner_core.errors import BadInput
+from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.experiments.plots import COLOURS
 from crossner_core.experiments.tables import Table, Value
 from crossner_core.schema import LabelledSentence
@@ -54,7 +55,7 @@ class Separation:
 
 @dataclass(frozen=True)
 class Picture:
-    """One encoder's entities of one corpus: places (N, 2) by t-SNE, and the figures of the whole space."""
+    """One encoder's entities of one corpus: places (N, 2), and the figures of the whole space."""
 
     corpus: str
     encoder: str
@@ -125,12 +126,40 @@ def separation(entities: EntityVectors) -> Separation:
     )
 
 
-def places(vectors: np.ndarray, seed: int, *, perplexity: float = 30.0) -> np.ndarray:
-    """Return t-SNE's places (N, 2); the perplexity is at most a third of what N allows."""
-    from sklearn.manifold import TSNE
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """How a picture is made: `method` is tsne, with its perplexity, or umap, with its number of neighbours."""
 
-    fitting = min(perplexity, (len(vectors) - 1) / 3)
-    return np.asarray(TSNE(perplexity=fitting, init="pca", random_state=seed, n_jobs=1).fit_transform(vectors))
+    method: str = "tsne"
+    perplexity: float = 30.0
+    neighbours: int = 15
+
+    @property
+    def described(self) -> str:
+        """Method and settings in words; raises InvalidConfig where UMAP is wanted and not installed."""
+        if self.method == "tsne":
+            return f"t-SNE of scikit-learn {version('scikit-learn')}: perplexity {self.perplexity:g}, start by PCA"
+        try:
+            return f"UMAP of umap-learn {version('umap-learn')}: {self.neighbours} neighbours"
+        except PackageNotFoundError as error:
+            raise InvalidConfig(
+                "UMAP is not installed: pip install -r requirements-umap.txt, or take the method tsne."
+            ) from error
+
+
+def places(vectors: np.ndarray, seed: int, projection: Projection = Projection()) -> np.ndarray:
+    """Return places (N, 2) in the plane; perplexity and neighbours are no more than N vectors allow."""
+    count = len(vectors)
+    if projection.method == "tsne":
+        from sklearn.manifold import TSNE
+
+        tsne = TSNE(perplexity=min(projection.perplexity, (count - 1) / 3), init="pca", random_state=seed, n_jobs=1)
+        return np.asarray(tsne.fit_transform(vectors))
+    from umap import UMAP
+
+    return np.asarray(
+        UMAP(n_neighbors=min(projection.neighbours, count - 1), random_state=seed, n_jobs=1).fit_transform(vectors)
+    )
 
 
 def separation_table(title: str, pictures: Iterable[Picture]) -> Table:
