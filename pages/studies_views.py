@@ -75,7 +75,7 @@ def studies_table(found: Sequence[StudyView]) -> pd.DataFrame:
             {
                 "study": one.title,
                 "state": _state(one),
-                "cells": f"{one.done} of {one.total}" if one.result else None,
+                "cells": f"{one.done} of {one.total}" if one.result and one.total else None,
                 "made": pd.Timestamp(one.result.made_at) if one.result else None,
                 "question": one.question,
             }

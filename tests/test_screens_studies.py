@@ -50,6 +50,15 @@ def _press(test: Any, label: str) -> None:
     assert not test.exception, test.exception
 
 
+def test_studies_screen_counts_no_cells_where_nothing_is_trained(
+    monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
+) -> None:
+    made_result(experiments, id="vocabulary", cells=(), missing=(), made_at="2026-11-21T10:30:00+00:00")
+    made_result(experiments)
+    listed = _open(monkeypatch, store, "expert").dataframe[0].value
+    assert list(listed["cells"])[:2] == [None, "3 of 4"] and listed["state"][0] == "complete"
+
+
 def test_studies_screen_says_what_every_number_was_trained_on(
     monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
 ) -> None:
