@@ -14,6 +14,7 @@ from crossner_core.experiments.studies.pdaln_ablation import FIVE_SEEDS, NO_TERM
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
 from crossner_core.experiments.tables import Table, Value, summary
 from crossner_core.options.base import option
+from crossner_core.training.recipe import Recipe
 
 TITLE = "The papers' differences"
 # Chosen on dev (music, ai, politics): after the source stage, fewer and larger steps do better than the default's.
@@ -24,7 +25,7 @@ _DIRECT = {"setting": "direct", "max_epochs": 28}
 _FREE = {"constrained": False}
 _FREE_TUNED = {**_TUNED, **_FREE}
 # Of what keeps a model from trusting the labels before a token too much, this was the best on music's dev.
-_LANER = {**_TUNED, "architecture": "label_aware", "label_embedding_dropout": 0.3}
+_LANER: dict[str, Any] = {**_TUNED, "architecture": "label_aware", "label_embedding_dropout": 0.3}
 _CRF = {**_TUNED, "architecture": "crf"}
 _NO_CONTEXT = {**_LANER, **_FREE, "label_context": False}
 _NO_BACKGROUND = {**_LANER, **_FREE, "label_background": False}
@@ -111,14 +112,21 @@ def build(config: DifferencesConfig, inputs: Inputs) -> Made:
     note = (
         "Differences of test F1 on the same encoder, averaged over the corpora seed by seed: mean ± sample deviation "
         "over the seeds; in square brackets the published difference, of BERT-base. Decoding is held to IOB2 unless a "
-        "line says otherwise; the papers' is not. Everything was chosen on dev: after a source stage 8 passes of the "
-        "head alone, then 20 in batches of 16; direct 28 in batches of 8; LANER with 30 % of the labels before a token "
-        "left out."
+        f"line says otherwise; the papers' is not. Everything was chosen on dev: {_chosen(config.recipe_of())}."
     )
     left_out = [claim.label for claim in CLAIMS if claim not in claims(config)]
     notes = (f"Not tried: {', '.join(left_out)}.",) if left_out else ()
     columns = ("", "difference", "reached", "by corpus", "n", "source")
     return Made((Table(TITLE, columns, tuple(lines), note),), None, notes)
+
+
+def _chosen(usual: Recipe) -> str:
+    """Say how the recipes differ from the usual one, in words."""
+    return (
+        f"after a source stage {usual.head_first_epochs} passes of the head alone, then {_TUNED['max_epochs']} in "
+        f"batches of {_TUNED['batch_size']}; direct {_DIRECT['max_epochs']} in batches of {usual.batch_size}; LANER "
+        f"with {100 * _LANER['label_embedding_dropout']:.0f} % of the labels before a token left out"
+    )
 
 
 def _line(config: DifferencesConfig, claim: Claim, inputs: Inputs) -> tuple[Value, ...]:
