@@ -9,6 +9,7 @@ import plotly.graph_objects as go
 import pytest
 import torch
 
+from crossner_core.colours import MARKS
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.evaluation.scores import Score
 from crossner_core.experiments.analysis import representations
@@ -238,6 +239,10 @@ def test_representations_figure_has_a_plot_a_picture_and_one_look_a_type() -> No
     looks = {(trace.name, trace.marker.color, trace.marker.symbol) for trace in figure.data}
     assert len(looks) == len({look[1:] for look in looks}) == 11
     assert sum(len(trace.x) for trace in figure.data) == 240
+    known = go.Figure(representations.pictures_figure("t", pictures, 2, {"t03": 5, "t04": 5, "elsewhere": 0}))
+    marks = {trace.name: trace.marker for trace in known.data}
+    assert marks["t03"].color == marks["t04"].color == MARKS[5] and marks["t03"].symbol != marks["t04"].symbol
+    assert {MARKS[0], MARKS[5]}.isdisjoint(mark.color for name, mark in marks.items() if name not in ("t03", "t04"))
     table = representations.separation_table("t", pictures)
     assert [row[:4] for row in table.rows][1] == ("ai", "b", 60, 11)
     assert len(representations.per_type_table("t", pictures[:2]).rows) == 11

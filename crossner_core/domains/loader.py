@@ -14,10 +14,11 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any
 
+from crossner_core.colours import MARKS
 from crossner_core.errors import InvalidDomain, NotFound, UnknownType
 
 KEYS = string.ascii_lowercase + "123456789"  # every other key is a command of the span editor
-COLORS = 20
+COLORS = len(MARKS)
 _NAME = re.compile(r"[a-z0-9]+")
 _ONTOLOGY = re.compile(r"(?:https?://dbpedia\.org/ontology/|dbo:)")
 _HERE = Path(__file__).parent

@@ -7,10 +7,9 @@ from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
+from crossner_core.colours import MARKS
 from crossner_core.experiments.tables import Measured, Table
 
-# Okabe and Ito's colours, which the colour-blind can tell apart.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C6D31", "#7F7F7F")
 MOST_GROUPED_ROWS = 6
 _BAND_OPACITY = "33"
 _PUBLISHED = {"symbol": "diamond-open", "size": 10, "line": {"width": 2}}
@@ -32,7 +31,7 @@ def bars(title: str, table: Table, *, unit: str = "test F1 (%)") -> dict[str, An
     data: list[dict[str, Any]] = []
     names = [table.columns[at] for at in places]
     for number, row in enumerate(table.rows):
-        values, colour = [_measured(row[at]) for at in places], COLOURS[number % len(COLOURS)]
+        values, colour = [_measured(row[at]) for at in places], MARKS[number % len(MARKS)]
         shared = {"x": names, "offsetgroup": str(number), "name": str(row[0]), "legendgroup": str(number)}
         means, deviations = [one.mean for one in values], [one.sd or 0.0 for one in values]
         errors = {"type": "data", "array": deviations, "visible": any(deviations)}
@@ -55,7 +54,7 @@ def curves(title: str, axis: str, points: Lines) -> dict[str, Any]:
     """Draw lines with a band of one sample deviation; dashed lines with diamonds are what was published."""
     data: list[dict[str, Any]] = []
     for number, (name, line) in enumerate(points.items()):
-        colour = COLOURS[number % len(COLOURS)]
+        colour = MARKS[number % len(MARKS)]
         there = sorted((x, one) for x, one in line if one.mean is not None) if line else []
         xs, means = [x for x, _ in there], [one.mean or 0.0 for _, one in there]
         deviations = [one.sd or 0.0 for _, one in there]
@@ -121,7 +120,7 @@ def _lying(title: str, table: Table, places: Sequence[int], unit: str) -> dict[s
     errors = {"type": "data", "array": deviations, "visible": any(deviations)}
     column = "".join(table.columns[at] for at in places)
     bar = {"type": "bar", "orientation": "h", "y": names, "x": [one.mean for one in values], "error_x": errors}
-    data: list[dict[str, Any]] = [{**bar, "name": column, "marker": {"color": COLOURS[0]}}]
+    data: list[dict[str, Any]] = [{**bar, "name": column, "marker": {"color": MARKS[0]}}]
     if any(one.published is not None for one in values):
         marker = {**_PUBLISHED, "color": "#444444"}
         x = [one.published for one in values]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from crossner_core.colours import MARKS
+
 
 @dataclass(frozen=True, slots=True)
 class EntityColour:
@@ -20,30 +22,30 @@ class EntityColour:
     dark_text: str
 
 
-# Ten strong hues, then ten muted ones between them; neighbours in the list lie far apart on the colour circle. Made in
-# OKLCH with equal lightness a column, so that no type shouts.
-PALETTE: tuple[EntityColour, ...] = (
-    EntityColour("#0d83de", "#d8eafe", "#054980", "#16324d", "#a2cfff"),
-    EntityColour("#d24e3e", "#fde0db", "#7f2117", "#4a241e", "#feb6a9"),
-    EntityColour("#0d9a47", "#d4f1d8", "#005725", "#17391f", "#95dfa4"),
-    EntityColour("#9f5dcb", "#f0e1fd", "#5d2e7b", "#3a2747", "#e0b7ff"),
-    EntityColour("#a67709", "#f8e5c7", "#5f4202", "#402c05", "#f0c374"),
-    EntityColour("#009298", "#c6f2f4", "#065256", "#01383b", "#65e0e7"),
-    EntityColour("#cc4a7c", "#fedee7", "#7b1f45", "#48222f", "#feb1c8"),
-    EntityColour("#6c8e03", "#e1eecd", "#3c5004", "#293510", "#bad787"),
-    EntityColour("#6f6fe2", "#e3e6fe", "#3d3b8b", "#2b2c4e", "#c0c6fd"),
-    EntityColour("#c06408", "#ffe1cf", "#6e3602", "#47270f", "#ffb98a"),
-    EntityColour("#526aa0", "#d8e2f6", "#35476e", "#2f384a", "#c1d4fd"),
-    EntityColour("#975a3e", "#f3dcd1", "#673b26", "#483229", "#f7c9b4"),
-    EntityColour("#2e7c5f", "#d0e8dc", "#1a533e", "#263e33", "#b0e1ca"),
-    EntityColour("#865988", "#ecdbed", "#5b3a5c", "#413242", "#e9c7ea"),
-    EntityColour("#7c6b26", "#e7e2cb", "#544714", "#3e3823", "#e0d5a8"),
-    EntityColour("#10798c", "#cce7ee", "#02515f", "#213d43", "#a7dfed"),
-    EntityColour("#99555b", "#f5dadb", "#68373b", "#483132", "#f9c5c8"),
-    EntityColour("#4f7945", "#d7e7d4", "#32512c", "#2e3d2b", "#c0dfb9"),
-    EntityColour("#70619a", "#e2def4", "#4a4069", "#393448", "#d6cdf8"),
-    EntityColour("#8d622b", "#efdecc", "#604018", "#443524", "#eeceaa"),
+# Background and text of each of MARKS, light and dark; made in OKLCH with equal lightness a column.
+_PAIRS = (
+    ("#d8eafe", "#054980", "#16324d", "#a2cfff"),
+    ("#fde0db", "#7f2117", "#4a241e", "#feb6a9"),
+    ("#d4f1d8", "#005725", "#17391f", "#95dfa4"),
+    ("#f0e1fd", "#5d2e7b", "#3a2747", "#e0b7ff"),
+    ("#f8e5c7", "#5f4202", "#402c05", "#f0c374"),
+    ("#c6f2f4", "#065256", "#01383b", "#65e0e7"),
+    ("#fedee7", "#7b1f45", "#48222f", "#feb1c8"),
+    ("#e1eecd", "#3c5004", "#293510", "#bad787"),
+    ("#e3e6fe", "#3d3b8b", "#2b2c4e", "#c0c6fd"),
+    ("#ffe1cf", "#6e3602", "#47270f", "#ffb98a"),
+    ("#d8e2f6", "#35476e", "#2f384a", "#c1d4fd"),
+    ("#f3dcd1", "#673b26", "#483229", "#f7c9b4"),
+    ("#d0e8dc", "#1a533e", "#263e33", "#b0e1ca"),
+    ("#ecdbed", "#5b3a5c", "#413242", "#e9c7ea"),
+    ("#e7e2cb", "#544714", "#3e3823", "#e0d5a8"),
+    ("#cce7ee", "#02515f", "#213d43", "#a7dfed"),
+    ("#f5dadb", "#68373b", "#483132", "#f9c5c8"),
+    ("#d7e7d4", "#32512c", "#2e3d2b", "#c0dfb9"),
+    ("#e2def4", "#4a4069", "#393448", "#d6cdf8"),
+    ("#efdecc", "#604018", "#443524", "#eeceaa"),
 )
+PALETTE = tuple(EntityColour(mark, *pairs) for mark, pairs in zip(MARKS, _PAIRS, strict=True))
 
 
 def entity_colour(index: int) -> EntityColour:

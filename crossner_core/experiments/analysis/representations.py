@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crossner_core.colours import MARKS
 from crossner_core.errors import BadInput, InvalidConfig
-from crossner_core.experiments.plots import COLOURS
 from crossner_core.experiments.tables import Table, Value
 from crossner_core.schema import LabelledSentence
 
@@ -196,8 +196,13 @@ def per_type_table(title: str, pictures: Sequence[Picture]) -> Table:
     return Table(title, columns, tuple(rows), "5-NN accuracy in percent.")
 
 
-def pictures_figure(title: str, pictures: Sequence[Picture], columns: int) -> dict[str, Any]:
-    """Draw each picture in a plot of its own, `columns` side by side; a type has one colour and symbol in all."""
+def pictures_figure(
+    title: str, pictures: Sequence[Picture], columns: int, colours: Mapping[str, int] | None = None
+) -> dict[str, Any]:
+    """Draw each picture in a plot of its own, `columns` side by side; a type has one colour and symbol in all.
+
+    `colours` are indices into MARKS by type, as domains have them; types without take the others in turn.
+    """
     types = list(dict.fromkeys(name for one in pictures for name in sorted(set(one.entities.types))))
     lines = -(-len(pictures) // columns)
     data: list[dict[str, Any]] = []
@@ -207,24 +212,33 @@ def pictures_figure(title: str, pictures: Sequence[Picture], columns: int) -> di
         "height": 120 + 460 * lines,
         "annotations": [],
     }
+    looks = _looks(types, colours or {})
     shown: set[str] = set()
     for number, one in enumerate(pictures):
         suffix = str(number + 1) if number else ""
         for name in sorted(set(one.entities.types), key=types.index):
-            data.append(_points(one, name, types.index(name), suffix, name not in shown))
+            data.append(_points(one, name, looks[name], suffix, name not in shown))
             shown.add(name)
         layout[f"xaxis{suffix}"] = layout[f"yaxis{suffix}"] = {"visible": False}
         layout["annotations"].append(_caption(one, suffix))
     return {"data": data, "layout": layout}
 
 
-def _points(one: Picture, name: str, number: int, suffix: str, in_legend: bool) -> dict[str, Any]:
+def _looks(types: Sequence[str], colours: Mapping[str, int]) -> dict[str, dict[str, str]]:
+    """Return colour and symbol by type; where a colour comes again, it has another symbol."""
+    free = [index for index in range(len(MARKS)) if index not in colours.values()] or list(range(len(MARKS)))
+    unknown = [name for name in types if name not in colours]
+    indices = {name: free[at % len(free)] for at, name in enumerate(unknown)} | dict(colours)
+    used, looks = Counter[int](), dict[str, dict[str, str]]()
+    for name in types:
+        index = indices[name] % len(MARKS)
+        looks[name] = {"color": MARKS[index], "symbol": _SYMBOLS[used[index] % len(_SYMBOLS)]}
+        used[index] += 1
+    return looks
+
+
+def _points(one: Picture, name: str, look: Mapping[str, str], suffix: str, in_legend: bool) -> dict[str, Any]:
     rows = [row for row, type_name in enumerate(one.entities.types) if type_name == name]
-    marker = {
-        "size": 5,
-        "color": COLOURS[number % len(COLOURS)],
-        "symbol": _SYMBOLS[number // len(COLOURS) % len(_SYMBOLS)],
-    }
     return {
         "type": "scatter",
         "mode": "markers",
@@ -235,7 +249,7 @@ def _points(one: Picture, name: str, number: int, suffix: str, in_legend: bool) 
         "y": [round(float(one.places[row, 1]), 2) for row in rows],
         "text": [one.entities.surfaces[row] for row in rows],
         "hovertemplate": "%{text}<extra>" + name + "</extra>",
-        "marker": marker,
+        "marker": {"size": 5, **look},
         "xaxis": f"x{suffix}",
         "yaxis": f"y{suffix}",
     }

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from crossner_core.domains import builtin_domains, load_domain
 from crossner_core.experiments.analysis.representations import (
     Picture,
     Projection,
@@ -59,7 +60,14 @@ def build(config: RepresentationsConfig, inputs: Inputs) -> Made:
             place = places(entities.vectors, config.seeds[0], config.projection)
             pictures.append(Picture(corpus, label, place, entities, separation(entities)))
             notes.append(f"{corpus}, {label}: weights {encoder.fingerprint[:12]}.")
-    return Made(_tables(config, pictures), pictures_figure(TITLE, pictures, len(named)), (*notes, how))
+    figure = pictures_figure(TITLE, pictures, len(named), _colours(config.corpora))
+    return Made(_tables(config, pictures), figure, (*notes, how))
+
+
+def _colours(corpora: Sequence[str]) -> dict[str, int]:
+    """Return the colours that types have in annotation, where corpora are domains of the workbench."""
+    domains = [load_domain(name) for name in corpora if name in builtin_domains()]
+    return {one.name: one.color for domain in reversed(domains) for one in domain.types}
 
 
 def _tables(config: RepresentationsConfig, pictures: Sequence[Picture]) -> tuple[Table, ...]:

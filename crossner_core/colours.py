@@ -1,0 +1,28 @@
+"""The colours in which figures draw lines, bars and points."""
+
+from __future__ import annotations
+
+# Ten strong hues, then ten muted ones between them; neighbours in the list lie far apart on the colour circle. Made in
+# OKLCH with equal lightness, so that none shouts; each has a contrast of 3:1 at least on a light and on a dark screen.
+MARKS = (
+    "#0d83de",
+    "#d24e3e",
+    "#0d9a47",
+    "#9f5dcb",
+    "#a67709",
+    "#009298",
+    "#cc4a7c",
+    "#6c8e03",
+    "#6f6fe2",
+    "#c06408",
+    "#526aa0",
+    "#975a3e",
+    "#2e7c5f",
+    "#865988",
+    "#7c6b26",
+    "#10798c",
+    "#99555b",
+    "#4f7945",
+    "#70619a",
+    "#8d622b",
+)
