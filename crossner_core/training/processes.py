@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from crossner_core.errors import InvalidConfig
 
@@ -113,7 +113,7 @@ def present() -> Processes:
 def run_together(command: Callable[[], int]) -> int:
     """Run a command in the first process while the others help with what it trains; return its exit code.
 
-    Without a launcher this is the command alone.
+    Without a launcher this is the command alone. With one, each process ends here, the first with the command's code.
     """
     if "RANK" not in os.environ and {"MASTER_ADDR", "ACCELERATE_USE_CPU"} <= set(os.environ):
         print(
@@ -130,17 +130,23 @@ def run_together(command: Callable[[], int]) -> int:
             from crossner_core.training.helping import help_out
 
             help_out(here)
-            # To take the group down while the first process still works may end in an abort of its C++ threads; a
-            # helper has nothing to put away.
-            sys.stdout.flush()
-            sys.stderr.flush()
-            os._exit(0)
-        try:
-            return command()
-        finally:
-            here.send(None)
-    finally:
+            code = 0
+        else:
+            try:
+                code = command()
+            finally:
+                here.send(None)
+    except BaseException:
         _leave(here)
+        raise
+    _end(code)
+
+
+def _end(code: int) -> NoReturn:
+    """End this process at once, with everything written: taking a group down may abort in its C++ threads."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _join() -> Processes:
