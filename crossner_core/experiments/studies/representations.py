@@ -66,8 +66,8 @@ def build(config: RepresentationsConfig, inputs: Inputs) -> Made:
 
 def _colours(corpora: Sequence[str]) -> dict[str, int]:
     """Return the colours that types have in annotation, where corpora are domains of the workbench."""
-    domains = [load_domain(name) for name in corpora if name in builtin_domains()]
-    return {one.name: one.color for domain in reversed(domains) for one in domain.types}
+    domains = (load_domain(name) for name in corpora if name in builtin_domains())
+    return {one.name: one.color for domain in domains for one in domain.types}
 
 
 def _tables(config: RepresentationsConfig, pictures: Sequence[Picture]) -> tuple[Table, ...]:
