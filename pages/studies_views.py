@@ -137,7 +137,7 @@ def results_view(actor: Actor, one: StudyView) -> None:
     if result.missing:
         st.warning(f"{len(result.missing)} of {one.total} trainings have no result; the tables leave them out.")
         with st.expander("Which are missing"):
-            st.code("\n".join(result.missing[:_MOST_MISSING]), language=None, wrap_lines=True)
+            st.code("\n".join(result.missing_rows[:_MOST_MISSING]), language=None, wrap_lines=True)
     for table in result.tables:
         st.markdown(f"**{as_text(table.title)}**")
         st.html(rows_html([study_table(table, len(result.seeds))]))

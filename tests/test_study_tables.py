@@ -24,6 +24,7 @@ from crossner_core.experiments.study import (
     study_ids,
 )
 from crossner_core.experiments.tables import Measured, Table, summary
+from tests.study_builders import made_result
 
 ROOT = Path(__file__).parents[1]
 
@@ -152,6 +153,23 @@ def test_results_are_read_without_torch_and_damage_is_told(tmp_path: Path) -> No
     check = f"{code}; assert 'torch' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_what_is_missing_stands_in_one_line_for_all_seeds(tmp_path: Path) -> None:
+    absent = (
+        "music direct seed 1: not trained yet",
+        "music joint seed 1 (upsample 2): not trained yet",
+        "music direct seed 22: not trained yet",
+        "music joint seed 22 (upsample 2): The loss is nan.",
+        "3 campaigns: not played yet",
+        "3 campaigns: not played yet",
+    )
+    assert made_result(tmp_path, missing=absent).missing_rows == (
+        "music direct seeds 1, 22: not trained yet",
+        "music joint seed 1 (upsample 2): not trained yet",
+        "music joint seed 22 (upsample 2): The loss is nan.",
+        "3 campaigns: not played yet",
+    )
 
 
 def test_differences_average_over_corpora_and_say_what_is_reached() -> None:

@@ -55,7 +55,7 @@ def study_section(result: StudyResult, command: Sequence[str], name: str = "") -
     lines += ["", *(f"- {note}" for note in result.notes)]
     if result.missing:
         lines += ["", f"**Incomplete**: {len(result.missing)} cells have no result.", ""]
-        lines += [f"- {one}" for one in result.missing]
+        lines += [f"- {one}" for one in result.missing_rows]
     return "\n".join(lines)
 
 

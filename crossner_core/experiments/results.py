@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from crossner_core.errors import BadInput, NotFound, StorageError
 from crossner_core.experiments.tables import Table
 
 STUDY, FIGURE = "study.json", "figure.json"
+_SEED = re.compile(r"(.*? seed) (\d+)\b(.*)", re.DOTALL)
 _AS_TEXT = {
     "table.md": lambda table: f"**{table.title}**\n\n{table.to_markdown()}\n\n{table.note}".strip(),
     "table.tex": lambda table: table.to_latex(),
@@ -47,11 +49,24 @@ class StudyResult:
         """Say whether every cell has its result."""
         return not self.missing
 
+    @property
+    def missing_rows(self) -> tuple[str, ...]:
+        """What is missing, and why; entries that differ by their seed alone in one line."""
+        rows: dict[tuple[str, str], list[str]] = {}
+        for one in self.missing:
+            before, seed, after = found.groups() if (found := _SEED.fullmatch(one)) else (one, "", "")
+            rows.setdefault((before, after), []).extend([seed] * bool(seed))
+        return tuple(_row(before, seeds, after) for (before, after), seeds in rows.items())
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values without the figure, which has a file of its own."""
         values = {spec.name: getattr(self, spec.name) for spec in fields(self) if spec.name != "figure"}
         values["tables"] = [table.to_dict() for table in self.tables]
         return values | {"complete": self.complete}
+
+
+def _row(before: str, seeds: Sequence[str], after: str) -> str:
+    return f"{before}{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}{after}" if seeds else before + after
 
 
 def study_folder(out: Path, id: str) -> Path:
