@@ -3,8 +3,8 @@
     python -m benchmarks.pool_turn --data FOLDER [--pool 10000] [--gold 110] [--strategy TEXT]
 
 `--data` holds `music` and `wikineural`, whose sentences are the pool (again and again where it is larger). The model
-is trained by the default recipe on the first sentences of music. Embeddings are made once; each model reads the pool
-once; a pool that grows by a hundred sentences costs those.
+is trained by the default recipe on the first sentences of music, and on the pool where the strategy says so.
+Embeddings are made once; each model reads the pool once; a pool that grows by a hundred sentences costs those.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ import numpy as np
 
 from crossner_core.acquisition.selecting import RECOMMENDED, strategy
 from crossner_core.acquisition.turn import Scorer, Turn
+from crossner_core.adaptation.self_training.plan import with_students
 from crossner_core.encoders import load_encoder
 from crossner_core.experiments.corpora import read_corpus
 from crossner_core.schema import Sentence, sentence_from_words
@@ -51,14 +52,17 @@ def run(given: argparse.Namespace, sentences: Sequence[Sentence], folder: Path) 
     """Train, order, order again, order with a hundred more."""
     music = read_corpus("music", given.data).data(size=None, seed=0, order="file", source=None)
     both = (*music.train, *music.dev)
+    chosen, recipe = strategy(given.strategy), Recipe()
     data = TrainingData(both[: given.gold], music.types, both[given.gold : given.gold + given.dev])
+    if chosen.self_training:
+        data, recipe = replace(data, unlabelled=tuple(sentences[: given.pool])), with_students(recipe)
     began = time.perf_counter()
     encoder = load_encoder("minilm")
-    *_, last = train(Recipe(), replace(data, unlabelled=()), checkpoint_dir=folder / "run", encoder=encoder)
+    *_, last = train(recipe, data, checkpoint_dir=folder / "run", encoder=encoder)
     assert last.result is not None
-    said(f"run on {given.gold} sentences ({last.result.tokens_per_second:.0f} tokens/s)", began)
+    said(f"run on {given.gold} sentences, {recipe.setting} ({last.result.tokens_per_second:.0f} tokens/s)", began)
     predictor = load_tagger(folder / "run")
-    chosen, memory = strategy(given.strategy), PeakMemory(next(predictor.model.parameters()).device)
+    memory = PeakMemory(next(predictor.model.parameters()).device)
     for name, key, pool in (
         ("first turn: model and embeddings read all", "run-1", sentences[: given.pool]),
         ("turn of another model: it reads all", "run-2", sentences[: given.pool]),

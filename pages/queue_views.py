@@ -6,7 +6,8 @@ from typing import Any
 
 import streamlit as st
 
-from crossner_core.acquisition.selecting import RECOMMENDED
+from crossner_core.acquisition.selecting import RECOMMENDED, SELF_TRAINING
+from crossner_core.acquisition.selecting import strategy as read_strategy
 from pages import shell
 from pages.components.marked_text import as_text
 from pages.recipe_form import recipe_inputs
@@ -18,7 +19,8 @@ from workbench.views import CampaignView
 _STATES = {"queued": "waiting", "running": "under way", "done": "done", "failed": "failed", "cancelled": "cancelled"}
 _OWN = "own mixture"
 _NONE = "none: the order of import"
-_WORDS = {RECOMMENDED: f"recommended: {RECOMMENDED}"}
+_USUAL = read_strategy(RECOMMENDED)
+_WORDS = {_USUAL.functions: f"recommended: {_USUAL.functions}"}
 
 
 def state_line(actor: Actor, campaign: CampaignView) -> None:
@@ -129,9 +131,25 @@ def rules_view(actor: Actor, campaign: CampaignView) -> None:
 
 
 def _strategy(place: Any, now: TurnSettings, may: bool) -> str:
+    before = read_strategy(now.strategy) if now.strategy else None
+    functions = _functions(place, before.functions if before is not None else "", may)
+    if not functions:
+        return ""
+    learns = place.checkbox(
+        "Models learn from the rest of the pool, too (self-training)",
+        (before or _USUAL).self_training,
+        help="A model's word on the sentences that nobody has annotated yet teaches the next one. A run takes longer.",
+        disabled=not may,
+        key="queue:students",
+    )
+    says_so = functions.strip().endswith(SELF_TRAINING)
+    return f"{functions} {SELF_TRAINING}" if learns and not says_so else functions
+
+
+def _functions(place: Any, before: str, may: bool) -> str:
     known = {one.id: one for one in turns.functions()}
-    names = [_NONE, RECOMMENDED, *known, _OWN]
-    usual = _NONE if not now.strategy else now.strategy if now.strategy in names else _OWN
+    names = [_NONE, _USUAL.functions, *known, _OWN]
+    usual = _NONE if not before else before if before in names else _OWN
     chosen = place.selectbox(
         "Strategy",
         names,
@@ -144,7 +162,7 @@ def _strategy(place: Any, now: TurnSettings, may: bool) -> str:
         return str(
             place.text_input(
                 "Functions, joined by +",
-                now.strategy,
+                before,
                 placeholder="2*token_entropy + rare_types + bert_km",
                 help=f"Of {', '.join(known)}.",
                 disabled=not may,
@@ -154,7 +172,7 @@ def _strategy(place: Any, now: TurnSettings, may: bool) -> str:
     if chosen in known:
         one = known[chosen]
         place.caption(as_text(f"{one.reference}{'; needs a model' if one.needs_model else '; needs no model'}."))
-    if chosen == RECOMMENDED:
+    if chosen == _USUAL.functions:
         place.caption(
             "Uncertain sentences, of each cluster of alike ones the most typical. Under Saved it can be tried out."
         )

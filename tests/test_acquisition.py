@@ -138,11 +138,20 @@ def test_cold_start_orders_by_clusters_else_by_gazetteer_else_by_chance_and_says
         ("k_centre + badge", "at most one"),
         ("a b", "cannot be read"),
         ("", "cannot be read"),
+        ("with self-training", "cannot be read"),
+        ("longest with self-training + random", "cannot be read"),
     ],
 )
 def test_strategy_that_cannot_be_read_is_refused_with_a_reason(text: str, says: str) -> None:
     with pytest.raises(InvalidConfig, match=says):
         strategy(text)
+
+
+def test_strategy_may_have_its_models_learn_from_the_pool() -> None:
+    found = strategy(" 2*longest+ bert_km  with self-training")
+    assert found.self_training and found.functions == "2*longest + bert_km"
+    assert found.text == "2*longest + bert_km with self-training" and strategy(found.text) == found
+    assert not strategy("longest").self_training
 
 
 def test_queue_has_its_share_of_chance_and_every_sentence_once() -> None:

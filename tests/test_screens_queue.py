@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from crossner_core.acquisition.selecting import RECOMMENDED
+from crossner_core.acquisition.selecting import strategy as read_strategy
 from db.engine import Store
 from tests.screens import open_screen
 from tests.test_turns import campaign
@@ -75,10 +76,18 @@ def test_queue_screen_changes_rules_for_researchers_alone(monkeypatch: pytest.Mo
     next(one for one in test.button if one.label == "Save the rules").click().run()
     assert not test.exception
     found = turns.turn_settings(store, admin, campaign_id)
-    assert (found.strategy, found.retrain_every, found.recipe) == ("2*longest + k_centre", 15, None)
-    test.selectbox(key="queue:strategy").set_value(RECOMMENDED).run()
-    next(one for one in test.button if one.label == "Save the rules").click().run()
-    assert not test.exception and turns.turn_settings(store, admin, campaign_id).strategy == RECOMMENDED
+    assert (read_strategy(found.strategy).functions, found.retrain_every, found.recipe) == (
+        "2*longest + k_centre",
+        15,
+        None,
+    )
+    usual = read_strategy(RECOMMENDED)
+    test.selectbox(key="queue:strategy").set_value(usual.functions).run()
+    for learns, text in ((False, usual.functions), (True, f"{usual.functions} with self-training")):
+        test.checkbox(key="queue:students").set_value(learns).run()
+        next(one for one in test.button if one.label == "Save the rules").click().run()
+        assert not test.exception and turns.turn_settings(store, admin, campaign_id).strategy == text
     test = _open(monkeypatch, store, "expert", campaign_id, "Rules")
-    assert test.selectbox(key="queue:strategy").value == RECOMMENDED
+    assert test.selectbox(key="queue:strategy").value == usual.functions
+    assert test.checkbox(key="queue:students").value is True
     assert "Researchers and admins change these" in _said(test) and not test.button

@@ -125,9 +125,10 @@ def test_campaign_with_self_training_learns_from_the_rest_of_the_pool(tmp_path: 
     chosen = simulation(self_training=True, at=(6,))
     assert chosen.models_recipe.setting == "self_training"
     assert [one.point.sentences for one in rounds(tmp_path, chosen) if one.point is not None] == [6]
-    other = replace(chosen, recipe=tiny_recipe(setting="joint"))
     with pytest.raises(InvalidConfig, match="not with 'joint'"):
-        _ = other.models_recipe
+        replace(chosen, recipe=tiny_recipe(setting="joint"))
+    with pytest.raises(InvalidConfig, match="set self_training"):
+        replace(chosen.options, strategy="longest with self-training")
 
 
 def test_campaign_with_warm_start_goes_on_from_the_round_before(tmp_path: Path) -> None:

@@ -53,6 +53,15 @@ def test_strategies_are_played_on_a_campaigns_gold(store: Store, tmp_path: Path)
     assert found.recipe["max_epochs"] == 2 and not list((tmp_path / "home" / "checkpoints").glob("simulation-*"))
 
 
+def test_strategy_with_self_training_is_played_beside_random_sentences_without(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin, tmp_path)
+    simulations.start_simulations(store, admin, campaign_id, ["longest with self-training"], seeds=(1,))
+    work(store, tmp_path / "home")
+    found = simulations.newest_simulations(store, admin, campaign_id)
+    assert found is not None and {one.strategy for one in found.points} == {"random", "longest, self-training"}
+
+
 def test_played_campaigns_go_on_where_they_were_stopped(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

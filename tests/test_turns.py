@@ -145,6 +145,21 @@ def test_turns_go_by_themselves_from_gold_to_run_to_queue_to_suggestions(store: 
     assert work(store, tmp_path / "home") == 3
 
 
+def test_runs_of_a_strategy_with_self_training_learn_from_the_pool(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id, text = campaign(store, admin), "longest with self-training"
+    recipe = {**small(tmp_path), "self_training_epochs": 2}
+    with pytest.raises(InvalidConfig, match="not with 'joint'"):
+        turns.change_turns(store, admin, campaign_id, strategy=text, recipe={**recipe, "setting": "joint"})
+    turns.change_turns(store, admin, campaign_id, strategy=text, retrain_every=10, recipe=recipe)
+    assert work(store, tmp_path / "home") == 3
+    assert newest(store, admin, campaign_id).strategy == text
+    found = adaptation.get_run(store, admin, adaptation.list_runs(store, admin, campaign_id)[0].id)
+    assert found.run.recipe["setting"] == "self_training"
+    assert any("Students learn from 12 of 12 bare sentences" in reason for reason in found.reasons)
+    assert {why for *_, why in queue(store, campaign_id)} <= {"longest", "chance"}
+
+
 def test_two_workers_that_both_see_a_run_due_start_one(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -70,7 +70,8 @@ def start_simulations(
     under way.
     """
     require(actor, *KEEPERS)
-    wanted = tuple(dict.fromkeys((BASELINE, *(strategy(one).text for one in strategies))))
+    texts = dict.fromkeys((BASELINE, *(strategy(one).text for one in strategies)))
+    wanted = tuple(map(strategy, texts))
     drawn = tuple(dict.fromkeys(seeds)) or drawn_seeds(3)
     if len(wanted) < 2 or len(wanted) * len(drawn) > MOST_CAMPAIGNS:
         raise InvalidConfig(
@@ -93,10 +94,10 @@ def start_simulations(
         )  # fmt: skip
         for seed in drawn:
             for chosen in wanted:
-                shown = suggestions and chosen != BASELINE
+                shown = suggestions and chosen.text != BASELINE
                 told = replace(
-                    options, strategy=chosen, seed=seed, suggestions=shown,
-                    suggestions_from=campaign.hint_below if shown else 0.0,
+                    options, strategy=chosen.functions, self_training=chosen.self_training, seed=seed,
+                    suggestions=shown, suggestions_from=campaign.hint_below if shown else 0.0,
                 )  # fmt: skip
                 one = Simulation(campaign.domain_name, told, recipe, annotator)
                 simulation_rows.add(session, job_id=job_id, snapshot_id=snapshot.id, settings=one.to_dict())

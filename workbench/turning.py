@@ -75,16 +75,15 @@ def order_queue(place: Workplace, lease: Lease) -> str:
         on_progress=heard,
     )
     rng = np.random.default_rng([plan.seed, turn_id])
+    chosen = strategy(plan.strategy)
     try:
-        found = ordering.order(
-            plan.sentences, AHEAD, strategy(plan.strategy), rng, gold=plan.gold, proposed=plan.proposed
-        )
+        found = ordering.order(plan.sentences, AHEAD, chosen, rng, gold=plan.gold, proposed=plan.proposed)
     except CheckpointError:
         if lease.should_stop():  # what was scored is kept, and need not be scored again
             return "Stopped before all of the pool was scored."
         raise
     places = with_random_share(found.order.tolist(), len(plan.ids), plan.share, rng)
-    order = [(plan.ids[one.index], CHANCE if one.by_chance else plan.strategy) for one in places]
+    order = [(plan.ids[one.index], CHANCE if one.by_chance else chosen.functions) for one in places]
     notes = (*plan.notes, *notes, *more, *found.notes)
     return _write(place.store, plan, turn_id, order, ordering.scored, time.monotonic() - began, notes)
 

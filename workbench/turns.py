@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from crossner_core.acquisition.selecting import strategy
+from crossner_core.adaptation.self_training.plan import with_students
 from crossner_core.errors import Conflict, InvalidConfig, NotFound, StorageError, WorkbenchError
 from crossner_core.training.recipe import Recipe
 from db import campaign_rows, job_rows, run_rows, turn_rows
@@ -240,7 +242,7 @@ def _tick_one(store: Store, campaign_id: int) -> bool:
         if (busy := turn_rows.under_way(session, campaign_id)) is not None:
             _go_on(session, busy)
         elif _wants_run(session, campaign):
-            recipe = Recipe.from_dict(campaign.turn_recipe)
+            recipe = _recipe(campaign.strategy, campaign.turn_recipe)
             _add(session, campaign, by=SYSTEM, run_id=adaptation.start_run_on_gold(session, SYSTEM, campaign, recipe))
         else:
             _add(session, campaign, by=SYSTEM)
@@ -327,16 +329,20 @@ def _settings(campaign: Campaign) -> TurnSettings:
 
 
 def _checked(text: str, random_share: float, retrain_every: int, recipe: Mapping[str, Any] | None) -> TurnSettings:
-    from crossner_core.acquisition.selecting import strategy
-
     if not 0 <= random_share <= 1:
         raise InvalidConfig(f"The random share is {random_share!r}; it must lie in [0, 1].")
     if type(retrain_every) is not int or not 0 <= retrain_every <= 100_000:
         raise InvalidConfig(f"retrain_every is {retrain_every!r}; it must be a whole number from 0 to 100,000.")
-    Recipe.from_dict(recipe or {})
+    _recipe(text, recipe or {})
     return TurnSettings(
         strategy(text).text if text.strip() else "", float(random_share), retrain_every, dict(recipe or {}) or None
     )
+
+
+def _recipe(text: str, changes: Mapping[str, Any]) -> Recipe:
+    """Return the recipe of a campaign's runs: where its strategy says so, models learn from the pool's bare text."""
+    recipe = Recipe.from_dict(changes)
+    return with_students(recipe) if text.strip() and strategy(text).self_training else recipe
 
 
 def _view(turn: Turn, run: Any) -> TurnView:

@@ -16,6 +16,8 @@ from crossner_core.errors import InvalidConfig
 
 # What is recommended: ahead of random sentences on music at every size that both were measured at (docs/results.md).
 RECOMMENDED = "token_entropy + bert_km"
+SELF_TRAINING = "with self-training"
+"""What stands behind the functions of a strategy whose models learn from the rest of the pool, too."""
 # What orders the queue before there is a model: the first of them that can be used. Clusters first: on music twenty
 # sentences so chosen taught a first model most, those with most names or farthest apart (k-centre) least.
 COLD_START = ("bert_km", "gazetteer_entities", "random")
@@ -39,10 +41,19 @@ class Member:
 
 @dataclass(frozen=True)
 class Strategy:
-    """Functions with weights: scores are turned into places in [0, 1] and added; at most one chooses sets."""
+    """Functions with weights: scores are turned into places in [0, 1] and added; at most one chooses sets.
 
-    text: str
+    With `self_training` the models learn from the rest of the pool as bare text, too.
+    """
+
+    functions: str
     members: tuple[Member, ...]
+    self_training: bool = False
+
+    @property
+    def text(self) -> str:
+        """The strategy as `strategy` reads it."""
+        return f"{self.functions} {SELF_TRAINING}" if self.self_training else self.functions
 
     @property
     def needs(self) -> frozenset[str]:
@@ -66,12 +77,14 @@ class Selection:
 def strategy(text: str) -> Strategy:
     """Read a strategy such as `2*token_entropy + rare_types(power=1) + k_centre`; raise InvalidConfig.
 
-    A weight stands before `*` (1 without), a function's own options in brackets.
+    A weight stands before `*` (1 without), a function's own options in brackets; SELF_TRAINING may end it.
     """
-    members = tuple(_member(part, text) for part in text.split("+"))
+    bare = text.strip().removesuffix(SELF_TRAINING)
+    parts = bare.split("+")
+    members = tuple(_member(part, text) for part in parts)
     if sum(one.function.choose is not None for one in members) > 1:
         raise InvalidConfig(f"The strategy {text!r} has two functions that choose sets; at most one can.")
-    return Strategy(" + ".join(part.strip() for part in text.split("+")), members)
+    return Strategy(" + ".join(part.strip() for part in parts), members, bare != text.strip())
 
 
 def select(pool: Pool, count: int, chosen: Strategy, rng: np.random.Generator) -> Selection:

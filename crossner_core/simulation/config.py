@@ -10,12 +10,11 @@ from typing import Any
 
 from crossner_core.acquisition.selecting import strategy
 from crossner_core.acquisition.signals import PROPOSED
+from crossner_core.adaptation.self_training.plan import with_students
 from crossner_core.errors import InvalidConfig
 from crossner_core.options.base import Checked, option
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.training.recipe import Recipe, effective
-
-_SELF_TRAINING = {"direct": "self_training", "pretrain_finetune": "transfer_self_training"}
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,8 @@ class SimulationOptions(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        strategy(self.strategy)
+        if strategy(self.strategy).self_training:
+            raise InvalidConfig(f"strategy is {self.strategy!r}; give the functions alone, and set self_training.")
         if not self.at or list(self.at) != sorted(set(self.at)):
             raise InvalidConfig(f"at is {list(self.at)}; give at least one number, each larger than the one before.")
 
@@ -64,17 +64,15 @@ class Simulation:
     recipe: Recipe
     annotator: AnnotatorOptions = field(default_factory=AnnotatorOptions)
 
+    def __post_init__(self) -> None:
+        if self.options.self_training:
+            with_students(self.recipe)
+
     @property
     def models_recipe(self) -> Recipe:
         """The recipe of its models with the campaign's seed: with self-training, the setting that adds students."""
         recipe = replace(self.recipe, seed=self.options.seed)
-        if not self.options.self_training:
-            return recipe
-        if recipe.setting not in _SELF_TRAINING:
-            raise InvalidConfig(
-                f"self_training goes with the settings {' and '.join(_SELF_TRAINING)}, not with {recipe.setting!r}."
-            )
-        return replace(recipe, setting=_SELF_TRAINING[recipe.setting])
+        return with_students(recipe) if self.options.self_training else recipe
 
     @property
     def asks_gazetteer(self) -> bool:

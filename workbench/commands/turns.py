@@ -19,7 +19,10 @@ def rules(
     campaign: CampaignName,
     strategy: Annotated[
         str | None,
-        typer.Option(help="Functions joined by + (see workbench turn functions); '' for none."),
+        typer.Option(
+            help="Functions joined by + (see workbench turn functions); 'with self-training' behind them has models "
+            "learn from the rest of the pool, too; '' for none."
+        ),
     ] = None,
     random_share: Annotated[float | None, typer.Option(help="Share of the queue that chance fills, 0 to 1.")] = None,
     retrain_every: Annotated[

@@ -12,6 +12,7 @@ from crossner_core.adaptation.transfer import (
     pretrain_finetune,
     register_setting,
 )
+from crossner_core.errors import InvalidConfig
 
 if TYPE_CHECKING:
     from crossner_core.models.base import TokenTagger
@@ -21,10 +22,24 @@ if TYPE_CHECKING:
     from crossner_core.training.predictor import Predictor
     from crossner_core.training.recipe import Recipe
 
+# The settings that train a teacher, and what adds students to it.
+_ADDS = {"direct": "self_training", "pretrain_finetune": "transfer_self_training"}
 # Students have seeds so far apart, so that each draws its own order and dropout.
 _SEEDS_APART = 100_019
 # What the seed is joined with to draw bare sentences.
 _DRAW = 5
+
+
+def with_students(recipe: Recipe) -> Recipe:
+    """Return the recipe with students after its teacher; raise InvalidConfig for a setting that has none with them."""
+    if recipe.setting in _ADDS.values():
+        return recipe
+    if recipe.setting not in _ADDS:
+        raise InvalidConfig(
+            f"Self-training goes with the settings {' and '.join(_ADDS)}, not with {recipe.setting!r}; choose one of "
+            "them, or leave self-training out."
+        )
+    return replace(recipe, setting=_ADDS[recipe.setting])
 
 
 @register_setting("self_training", "Self-training: the target, then its bare text too", unlabelled=True, source=False)

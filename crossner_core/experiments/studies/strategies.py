@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crossner_core.acquisition.selecting import RECOMMENDED
+from crossner_core.acquisition.selecting import RECOMMENDED, SELF_TRAINING, strategy
 from crossner_core.errors import InvalidConfig
 from crossner_core.evaluation.learning_curves import BASELINE, RoundPoint
 from crossner_core.experiments.published import DOMAINS
@@ -19,7 +19,6 @@ from crossner_core.simulation.config import Simulation, SimulationOptions
 from crossner_core.simulation.running import kept, run_all
 from crossner_core.simulation.tables import TITLE, strategies_figure, strategies_table
 
-SELF_TRAINING = "with self-training"
 _WARM = re.compile(r" with warm start of (\d+) epochs?$")
 
 
@@ -72,10 +71,10 @@ def simulations(config: StrategiesConfig) -> list[Simulation]:
 
 def _options(config: StrategiesConfig, text: str, seed: int) -> SimulationOptions:
     warm = _WARM.search(text)
-    bare = _WARM.sub("", text)
+    chosen = strategy(_WARM.sub("", text))
     return SimulationOptions(
-        strategy=bare.removesuffix(SELF_TRAINING).strip(),
-        self_training=bare.endswith(SELF_TRAINING),
+        strategy=chosen.functions,
+        self_training=chosen.self_training,
         warm_epochs=int(warm[1]) if warm else 0,
         at=config.baseline_at if text == BASELINE else config.at,
         dev_sentences=config.dev_sentences,
