@@ -71,7 +71,7 @@ def run(given: argparse.Namespace, sentences: Sequence[Sentence], folder: Path) 
     ):
         began = time.perf_counter()
         turn = Turn(folder / "signals", Scorer(predictor, key, (), encoder), predictor.types)
-        found = turn.order(pool, 1000, chosen, np.random.default_rng(0), gold=both[: given.gold])
+        found = turn.order(pool, 1000, chosen, np.random.default_rng(0), gold=both[: given.gold], batch=10)
         said(f"{name}: {turn.scored:,} of {len(pool):,} scored, {len(found.order):,} ordered", began)
     print(f"peak memory of the turns {memory.megabytes():.0f} MB ({memory.of})")
 

@@ -115,6 +115,23 @@ def test_mixture_with_a_set_chooses_among_the_best() -> None:
     assert found != order(pool, "token_entropy", 2)
 
 
+@pytest.mark.parametrize("text", ["token_entropy + bert_km", "token_entropy + k_centre", "bert_km"])
+def test_what_comes_until_the_next_turn_is_a_set_of_its_own(text: str) -> None:
+    vectors = np.random.default_rng(5).normal(size=(400, 32)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    own = {signals.ENTROPY: np.arange(400.0), signals.EMBEDDING: vectors}
+    pool = replace(some_pool(400), signals=own, gold=(), gold_embeddings=vectors[:0])
+    alone = select(pool, 6, strategy(text), np.random.default_rng(0)).order.tolist()
+    whole = select(pool, 300, strategy(text), np.random.default_rng(0), batch=6).order.tolist()
+    assert whole[:6] == alone and len(set(whole)) == 300
+    if "token_entropy" in text:
+        assert min(alone) >= 350  # of the fifty of which the model is least sure
+    as_one = select(pool, 300, strategy(text), np.random.default_rng(0)).order.tolist()
+    assert as_one[:6] != alone
+    every = select(pool, 6, strategy(text), np.random.default_rng(0), batch=60).order.tolist()
+    assert every == alone
+
+
 def test_cold_start_orders_by_clusters_else_by_gazetteer_else_by_chance_and_says_so() -> None:
     pool = some_pool(model=False)
     found = select(pool, 5, strategy("token_entropy"), np.random.default_rng(0))

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 # So many sentences are chosen by the strategy; the rest of the queue is left to chance until the next turn.
 AHEAD = 1000
+# What is taken to be annotated until the next turn, in a campaign that does not say after how much gold to retrain.
+BATCH = 25
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,7 @@ class _Plan:
     campaign_id: int
     strategy: str
     share: float
+    batch: int
     seed: int
     types: tuple[str, ...]
     ids: tuple[int, ...]
@@ -77,7 +80,9 @@ def order_queue(place: Workplace, lease: Lease) -> str:
     rng = np.random.default_rng([plan.seed, turn_id])
     chosen = strategy(plan.strategy)
     try:
-        found = ordering.order(plan.sentences, AHEAD, chosen, rng, gold=plan.gold, proposed=plan.proposed)
+        found = ordering.order(
+            plan.sentences, AHEAD, chosen, rng, gold=plan.gold, proposed=plan.proposed, batch=plan.batch
+        )
     except CheckpointError:
         if lease.should_stop():  # what was scored is kept, and need not be scored again
             return "Stopped before all of the pool was scored."
@@ -102,6 +107,7 @@ def _begin(place: Workplace, turn_id: int) -> _Plan:
             campaign.id,
             turn.strategy or "random",
             campaign.random_share,
+            campaign.retrain_every or BATCH,
             campaign.seed,
             domain_of(campaign).type_names,
             tuple(row.id for row in rows),

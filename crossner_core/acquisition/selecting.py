@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -87,11 +87,14 @@ def strategy(text: str) -> Strategy:
     return Strategy(" + ".join(part.strip() for part in parts), members, bare != text.strip())
 
 
-def select(pool: Pool, count: int, chosen: Strategy, rng: np.random.Generator) -> Selection:
+def select(
+    pool: Pool, count: int, chosen: Strategy, rng: np.random.Generator, *, batch: int | None = None
+) -> Selection:
     """Order the pool's best `count` sentences by a strategy; all of it where the pool is smaller.
 
-    Functions that lack what they read are left out, and the notes say so. One of COLD_START takes the strategy's place
-    if that leaves none, or none of those that need a model.
+    A function that chooses sets chooses the first `batch` as one of its own: what is annotated until the next turn
+    should not be some part of a much larger set. Functions that lack what they read are left out, and the notes say
+    so. One of COLD_START takes the strategy's place if that leaves none, or none of those that need a model.
     """
     members, notes = _usable(pool, chosen)
     count = min(count, len(pool))
@@ -101,7 +104,8 @@ def select(pool: Pool, count: int, chosen: Strategy, rng: np.random.Generator) -
     sets = [one for one in members if one.function.choose is not None]
     ranked = _ranked(pool, by_score, rng) if by_score else rng.permutation(len(pool))
     if sets:
-        ranked = _as_set(pool, ranked[: max(CANDIDATES * count, 50) if by_score else MOST], count, sets[0], rng)
+        sizes = (count,) if batch is None or batch >= count else (batch, count - batch)
+        ranked = _in_sets(pool, ranked, sizes, bool(by_score), sets[0], rng)
     if len(members) == 1 and members[0].function.id == "random":
         return Selection(ranked[:count], notes)
     if (vectors := pool.signals.get(signals.EMBEDDING)) is not None:
@@ -161,15 +165,30 @@ def _ranked(pool: Pool, members: list[Member], rng: np.random.Generator) -> Orde
     return np.lexsort((rng.random(len(pool)), -total))
 
 
-def _as_set(pool: Pool, among: Order, count: int, member: Member, rng: np.random.Generator) -> Order:
+def _in_sets(
+    pool: Pool, ranked: Order, sizes: Sequence[int], is_scored: bool, member: Member, rng: np.random.Generator
+) -> Order:
+    """Let a function choose a set of each size, one after the other, each among the best that are left."""
+    order, end = np.zeros(0, dtype=np.int64), 0
+    for size in sizes:
+        done = order[:end]
+        among = ranked[~np.isin(ranked, done)][: max(CANDIDATES * size, 50) if is_scored else MOST]
+        order, end = np.concatenate([done, _as_set(pool, done, among, size, member, rng)]), end + size
+    return order
+
+
+def _as_set(pool: Pool, before: Order, among: Order, count: int, member: Member, rng: np.random.Generator) -> Order:
     """Let a function choose among some sentences of the pool; what it leaves out follows in the former order."""
     assert member.function.choose is not None
+    known = pool.gold_embeddings
+    if known is not None and len(before):
+        known = np.concatenate([known, pool.signals[signals.EMBEDDING][before]])
     part = Pool(
         [pool.sentences[at] for at in among],
         pool.types,
         {name: values[among] for name, values in pool.signals.items()},
         pool.gold,
-        pool.gold_embeddings,
+        known,
     )
     chosen = among[member.function.choose(part, count, member.config, rng)]
     taken = set(chosen.tolist())

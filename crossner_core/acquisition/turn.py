@@ -62,14 +62,15 @@ class Turn:
         *,
         gold: Sequence[LabelledSentence] = (),
         proposed: Sequence[Sequence[Span]] | None = None,
+        batch: int | None = None,
     ) -> Selection:
         """Return the best `count` sentences of the pool in order; indices are into `sentences`.
 
-        `proposed` are a gazetteer's spans. Raises CheckpointError where it was stopped before all were scored; what
-        was scored is kept.
+        The first `batch` are what will be annotated until the next turn (all, if not said). `proposed` are a
+        gazetteer's spans. Raises CheckpointError where it was stopped before all were scored; what was scored is kept.
         """
         pool = self.pool(sentences, strategy, gold=gold, proposed=proposed)
-        return select(pool, count, strategy, rng)
+        return select(pool, count, strategy, rng, batch=batch)
 
     def pool(
         self,
