@@ -205,3 +205,11 @@ def test_differences_give_both_sides_the_same_passes_over_the_target() -> None:
     )
     assert (direct.setting, tuned.setting) == ("direct", "pretrain_finetune")
     assert direct.max_epochs == tuned.max_epochs + tuned.head_first_epochs
+
+
+def test_pdaln_ablation_says_what_all_target_labels_would_give() -> None:
+    chosen = study("pdaln_ablation")
+    config = chosen.config(corpora=("wikigold",), seeds=(1,))
+    whole = [cell for cell in chosen.cells(config) if cell.size is None]
+    assert len(whole) == 1 and whole[0].recipe.setting == "pdaln" and whole[0].recipe.pdaln_rounds == 0
+    assert {cell.size for cell in chosen.cells(config)} == {100, None}
