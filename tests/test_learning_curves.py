@@ -93,6 +93,7 @@ def test_reaches_is_on_the_straight_line_between_rounds() -> None:
     assert reaches(curve, 0.3) == pytest.approx(15)
     assert reaches(curve, 0.6) == pytest.approx(40) and reaches(curve, 0.61) is None
     assert reaches(curve, 0.1) == 10 and reaches((), 0.1) is None
+    assert reaches(curve, 0.6 + 1e-15) == pytest.approx(40)  # the same mean, added up in another order
 
 
 def test_summary_says_what_a_strategy_saves_at_the_same_f1() -> None:

@@ -282,6 +282,9 @@ def test_strategies_table_counts_sentences_to_the_f1_of_random_ones() -> None:
     assert rows["longest"]["sentences to F1 of 100 random"] == 60
     assert rows["longest"]["seconds to F1 of 100 random"] == 420
     assert rows["worse"]["sentences to F1 of 100 random"] is None
+    slow = [replace(point, seconds=11.0 * point.sentences) for point in runs["random"] if point.seed == 2]
+    uneven = strategies_table({"own": {"random": [*line("random", 1, (50, 0.4), (100, 0.5)), *slow]}}, goals=(100,))
+    assert uneven.rows[0][-2:] == (100, 900)  # seeds that took unequally long have no curve over seconds to its end
     figure = go.Figure(strategies_figure({"own": runs, "other": {"random": runs["random"]}}))
     panels = {(trace.xaxis, trace.name): trace for trace in figure.data if trace.name}
     assert list(panels["x", "longest"].x) == [50, 70] and list(panels["x3", "longest"].x) == [350, 490]

@@ -14,6 +14,8 @@ from crossner_core.errors import BadInput
 
 AXES = ("sentences", "tokens", "entities", "seconds")
 BASELINE = "random"
+# F1 that are nearer than this differ by the order in which they were added up.
+_SAME = 1e-9
 
 _Key = TypeVar("_Key", int, str)
 Line = tuple[NDArray[np.float64], NDArray[np.float64]]
@@ -114,10 +116,10 @@ def reaches(curve: Sequence[MeanPoint], f1: float) -> float | None:
     """
     if not curve:
         return None
-    if curve[0].mean >= f1:
+    if curve[0].mean >= f1 - _SAME:
         return curve[0].x
     for before, after in pairwise(curve):
-        if after.mean >= f1:
+        if after.mean >= f1 - _SAME:
             return before.x + (after.x - before.x) * (f1 - before.mean) / (after.mean - before.mean)
     return None
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from statistics import mean
 from typing import Any
 
 from crossner_core.evaluation.learning_curves import BASELINE, RoundPoint, mean_curve, reaches
@@ -29,7 +31,8 @@ def strategies_table(by_corpus: Mapping[str, Runs], goals: Sequence[int] = (100,
         usual = _by_size(runs.get(BASELINE, ()))
         for name in sorted(runs, key=lambda one: one != BASELINE):
             found = _by_size(runs[name])
-            needs = [_needs(runs[name], usual, goal, axis) for goal in goals for axis in ("sentences", "seconds")]
+            needed = _spent if name == BASELINE else partial(_needs, usual=usual)
+            needs = [needed(runs[name], goal=goal, axis=axis) for goal in goals for axis in ("sentences", "seconds")]
             rows.append((corpus, name, *(found.get(size) for size in sizes), *needs))
     return Table(TITLE, columns, tuple(rows), NOTE)
 
@@ -54,6 +57,12 @@ def _by_size(points: Iterable[RoundPoint]) -> dict[int, Measured]:
     for point in points:
         values.setdefault(point.sentences, []).append(100 * point.f1)
     return {size: summary(found) for size, found in values.items()}
+
+
+def _spent(points: Sequence[RoundPoint], goal: int, axis: str) -> Value:
+    """Return what so many random sentences took in the mean."""
+    there = [float(getattr(point, axis)) for point in points if point.sentences == goal]
+    return round(mean(there)) if there else None
 
 
 def _needs(points: Sequence[RoundPoint], usual: Mapping[int, Measured], goal: int, axis: str) -> Value:
