@@ -79,7 +79,7 @@ SHOTS = (
     Shot("campaign_effort", "eva", "/campaign", height=520, view="Effort"),
     Shot("queue", "rosa", "/queue", height=760),
     Shot("queue_turns", "rosa", "/queue", height=480, view="Turns"),
-    Shot("queue_rules", "rosa", "/queue", height=560, view="Rules"),
+    Shot("queue_rules", "rosa", "/queue", height=580, view="Rules"),
     Shot("queue_saved", "rosa", "/queue", height=1240, view="Saved", wait=_PLOT),
     Shot("data", "rosa", "/data"),
     Shot("domains", "rosa", "/domains"),
