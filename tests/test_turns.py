@@ -6,9 +6,11 @@ import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from crossner_core.acquisition.selecting import Selection
 from crossner_core.errors import Conflict, InvalidConfig, NotAllowed, NotFound
 from crossner_core.schema import LabelledSentence
 from db import turn_rows
@@ -17,7 +19,7 @@ from db.tables import Campaign, SentenceRow, Task
 from tests.test_adaptation import campaign_with_gold, in_music
 from tests.training_builders import own_sentences
 from tests.training_store import person, recipe_here, work
-from workbench import adaptation, campaigns, handout, jobs, turns
+from workbench import adaptation, campaigns, handout, jobs, turning, turns
 from workbench.actors import Actor
 from workbench.turns import TurnView
 
@@ -158,6 +160,25 @@ def test_runs_of_a_strategy_with_self_training_learn_from_the_pool(store: Store,
     assert found.run.recipe["setting"] == "self_training"
     assert any("Students learn from 12 of 12 bare sentences" in reason for reason in found.reasons)
     assert {why for *_, why in queue(store, campaign_id)} <= {"longest", "chance"}
+
+
+@pytest.mark.parametrize(("every", "batch"), [(0, 25), (7, 7)])
+def test_turn_asks_for_what_is_annotated_until_the_next_one(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int, batch: int
+) -> None:
+    asked, order = [], turning.Ordering.order
+
+    def heard(self: turning.Ordering, *given: Any, **more: Any) -> Selection:
+        asked.append(more["batch"])
+        return order(self, *given, **more)
+
+    monkeypatch.setattr(turning.Ordering, "order", heard)
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin, gold=False)
+    turns.change_turns(store, admin, campaign_id, strategy="bert_km", retrain_every=every)
+    turns.order_now(store, admin, campaign_id)
+    work(store, tmp_path / "home")
+    assert asked == [batch]
 
 
 def test_two_workers_that_both_see_a_run_due_start_one(

@@ -333,16 +333,15 @@ def _checked(text: str, random_share: float, retrain_every: int, recipe: Mapping
         raise InvalidConfig(f"The random share is {random_share!r}; it must lie in [0, 1].")
     if type(retrain_every) is not int or not 0 <= retrain_every <= 100_000:
         raise InvalidConfig(f"retrain_every is {retrain_every!r}; it must be a whole number from 0 to 100,000.")
-    _recipe(text, recipe or {})
-    return TurnSettings(
-        strategy(text).text if text.strip() else "", float(random_share), retrain_every, dict(recipe or {}) or None
-    )
+    kept = strategy(text).text if text.strip() else ""
+    _recipe(kept, recipe or {})
+    return TurnSettings(kept, float(random_share), retrain_every, dict(recipe or {}) or None)
 
 
 def _recipe(text: str, changes: Mapping[str, Any]) -> Recipe:
     """Return the recipe of a campaign's runs: where its strategy says so, models learn from the pool's bare text."""
     recipe = Recipe.from_dict(changes)
-    return with_students(recipe) if text.strip() and strategy(text).self_training else recipe
+    return with_students(recipe) if text and strategy(text).self_training else recipe
 
 
 def _view(turn: Turn, run: Any) -> TurnView:
