@@ -102,7 +102,7 @@ def rules_view(actor: Actor, campaign: CampaignView) -> None:
     now = turns.turn_settings(shell.store(), actor, campaign.id)
     may = actor.role in turns.MAY_CHANGE and not campaign.archived
     left, right = st.columns([2, 1])
-    strategy = _strategy(left, now, may)
+    strategy = _strategy(left, campaign, now, may)
     share = right.number_input(
         "By chance, %", 0, 100, round(100 * now.random_share), disabled=not may, key=f"queue:share:{campaign.id}"
     )
@@ -130,9 +130,9 @@ def rules_view(actor: Actor, campaign: CampaignView) -> None:
         st.caption("Researchers and admins change these.")
 
 
-def _strategy(place: Any, now: TurnSettings, may: bool) -> str:
+def _strategy(place: Any, campaign: CampaignView, now: TurnSettings, may: bool) -> str:
     before = read_strategy(now.strategy) if now.strategy else None
-    functions = _functions(place, before.functions if before is not None else "", may)
+    functions = _functions(place, campaign, before.functions if before is not None else "", may)
     if not functions:
         return ""
     learns = place.checkbox(
@@ -140,13 +140,13 @@ def _strategy(place: Any, now: TurnSettings, may: bool) -> str:
         (before or _USUAL).self_training,
         help="A model's word on the sentences that nobody has annotated yet teaches the next one. A run takes longer.",
         disabled=not may,
-        key="queue:students",
+        key=f"queue:students:{campaign.id}",
     )
     says_so = functions.strip().endswith(SELF_TRAINING)
     return f"{functions} {SELF_TRAINING}" if learns and not says_so else functions
 
 
-def _functions(place: Any, before: str, may: bool) -> str:
+def _functions(place: Any, campaign: CampaignView, before: str, may: bool) -> str:
     known = {one.id: one for one in turns.functions()}
     names = [_NONE, _USUAL.functions, *known, _OWN]
     usual = _NONE if not before else before if before in names else _OWN
@@ -156,7 +156,7 @@ def _functions(place: Any, before: str, may: bool) -> str:
         index=names.index(usual),
         format_func=lambda id: known[id].title if id in known else _WORDS.get(id, id),
         disabled=not may,
-        key="queue:strategy",
+        key=f"queue:strategy:{campaign.id}",
     )
     if chosen == _OWN:
         return str(
@@ -166,7 +166,7 @@ def _functions(place: Any, before: str, may: bool) -> str:
                 placeholder="2*token_entropy + rare_types + bert_km",
                 help=f"Of {', '.join(known)}.",
                 disabled=not may,
-                key="queue:mixture",
+                key=f"queue:mixture:{campaign.id}",
             )
         )
     if chosen in known:

@@ -67,11 +67,11 @@ def test_queue_screen_changes_rules_for_researchers_alone(monkeypatch: pytest.Mo
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
     test = _open(monkeypatch, store, "researcher", campaign_id, "Rules")
-    test.selectbox(key="queue:strategy").set_value("own mixture").run()
-    test.text_input(key="queue:mixture").set_value("wisdom").run()
+    test.selectbox(key=f"queue:strategy:{campaign_id}").set_value("own mixture").run()
+    test.text_input(key=f"queue:mixture:{campaign_id}").set_value("wisdom").run()
     next(one for one in test.button if one.label == "Save the rules").click().run()
     assert "Unknown acquisition function" in _said(test)
-    test.text_input(key="queue:mixture").set_value("2*longest + k_centre").run()
+    test.text_input(key=f"queue:mixture:{campaign_id}").set_value("2*longest + k_centre").run()
     test.number_input(key=f"queue:every:{campaign_id}").set_value(15).run()
     next(one for one in test.button if one.label == "Save the rules").click().run()
     assert not test.exception
@@ -79,12 +79,28 @@ def test_queue_screen_changes_rules_for_researchers_alone(monkeypatch: pytest.Mo
     mixture = "2*longest + k_centre with self-training"  # as recommended, where nothing was chosen before
     assert (found.strategy, found.retrain_every, found.recipe) == (mixture, 15, None)
     usual = read_strategy(RECOMMENDED)
-    test.selectbox(key="queue:strategy").set_value(usual.functions).run()
+    test.selectbox(key=f"queue:strategy:{campaign_id}").set_value(usual.functions).run()
     for learns, text in ((False, usual.functions), (True, f"{usual.functions} with self-training")):
-        test.checkbox(key="queue:students").set_value(learns).run()
+        test.checkbox(key=f"queue:students:{campaign_id}").set_value(learns).run()
         next(one for one in test.button if one.label == "Save the rules").click().run()
         assert not test.exception and turns.turn_settings(store, admin, campaign_id).strategy == text
     test = _open(monkeypatch, store, "expert", campaign_id, "Rules")
-    assert test.selectbox(key="queue:strategy").value == usual.functions
-    assert test.checkbox(key="queue:students").value is True
+    assert test.selectbox(key=f"queue:strategy:{campaign_id}").value == usual.functions
+    assert test.checkbox(key=f"queue:students:{campaign_id}").value is True
     assert "Researchers and admins change these" in _said(test) and not test.button
+
+
+def test_queue_screen_shows_each_campaigns_own_rules(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    admin = person(store, "admin")
+    one, other = campaign(store, admin), campaign(store, admin, gold=False)
+    turns.change_turns(store, admin, one, strategy="longest with self-training")
+    turns.change_turns(store, admin, other, strategy="2*longest + k_centre")
+    test = _open(monkeypatch, store, "researcher", one, "Rules")
+    assert (test.selectbox[0].value, test.checkbox[0].value) == ("longest", True)
+    test.selectbox[0].set_value("random").run()  # looked at, not saved
+    test.session_state["campaign"] = other
+    test.run()
+    assert not test.exception and (test.selectbox[0].value, test.checkbox[0].value) == ("own mixture", False)
+    assert test.text_input[0].value == "2*longest + k_centre"
+    next(each for each in test.button if each.label == "Save the rules").click().run()
+    assert turns.turn_settings(store, admin, other).strategy == "2*longest + k_centre"

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from crossner_core.acquisition.base import acquisition, acquisition_ids
 from crossner_core.acquisition.selecting import strategy
 from crossner_core.adaptation.self_training.plan import with_students
 from crossner_core.errors import Conflict, InvalidConfig, NotFound, StorageError, WorkbenchError
@@ -94,8 +95,6 @@ class FunctionView:
 
 def functions() -> tuple[FunctionView, ...]:
     """Return every acquisition function, random first."""
-    from crossner_core.acquisition.base import acquisition, acquisition_ids
-
     found = [acquisition(id) for id in acquisition_ids()]
     return tuple(FunctionView(one.id, one.title, one.reference, one.model) for one in found)
 
