@@ -156,6 +156,7 @@ def test_cold_start_orders_by_clusters_else_by_gazetteer_else_by_chance_and_says
         ("a b", "cannot be read"),
         ("", "cannot be read"),
         ("with self-training", "cannot be read"),
+        ("longestwith self-training", "cannot be read"),
         ("longest with self-training + random", "cannot be read"),
     ],
 )

@@ -28,6 +28,7 @@ CANDIDATES = 5
 MOST = 20_000
 # Sentences whose embeddings have a larger cosine say nearly the same.
 ALIKE = 0.95
+_STUDENTS = re.compile(rf"(?<![a-z_]){SELF_TRAINING}$")
 _PART = re.compile(r"\s*(?:(?P<weight>\d+(?:\.\d+)?)\s*\*)?\s*(?P<id>[a-z_]+)\s*(?:\((?P<options>[^()]*)\))?\s*")
 
 
@@ -80,7 +81,7 @@ def strategy(text: str) -> Strategy:
 
     A weight stands before `*` (1 without), a function's own options in brackets; SELF_TRAINING may end it.
     """
-    bare = text.strip().removesuffix(SELF_TRAINING)
+    bare = _STUDENTS.sub("", text.strip())
     parts = bare.split("+")
     members = tuple(_member(part, text) for part in parts)
     if sum(one.function.choose is not None for one in members) > 1:
