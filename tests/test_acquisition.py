@@ -186,6 +186,17 @@ def test_queue_has_its_share_of_chance_and_every_sentence_once() -> None:
         with_random_share(chosen, 100, 1.5, np.random.default_rng(3))
 
 
+@pytest.mark.parametrize("share", [0.1, 0.2, 0.3, 0.5])
+@pytest.mark.parametrize("count", [1, 4, 10])
+def test_the_first_places_of_many_turns_have_their_share_of_chance(share: float, count: int) -> None:
+    found = []
+    for seed in range(400):
+        places = with_random_share(list(range(60)), 80, share, np.random.default_rng(seed))
+        found.append(sum(place.by_chance for place in places[:count]))
+    assert set(found) <= {int(share * count + 1e-9), int(share * count + 1e-9) + 1}
+    assert np.mean(found) == pytest.approx(share * count, abs=0.07)
+
+
 def test_signal_store_scores_only_what_is_new(tmp_path: Path) -> None:
     sentences = some_pool(5).sentences
     store = SignalStore(tmp_path / "run-1")

@@ -10,6 +10,10 @@ import numpy as np
 from crossner_core.errors import InvalidConfig
 
 
+# Ten times a tenth, added up, is a little less than one.
+_ROUNDING = 1e-9
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """A place in the queue: the index of its sentence in the pool, and whether chance alone put it there."""
@@ -21,8 +25,9 @@ class Place:
 def with_random_share(chosen: Sequence[int], total: int, share: float, rng: np.random.Generator) -> tuple[Place, ...]:
     """Order all of 0 … total − 1: the chosen in their order, then the rest by chance, every so many places by chance.
 
-    Of any stretch of n places about share × n are drawn from all that is left, so that they are a fair sample of the
-    pool whatever the strategy prefers. Raises InvalidConfig for a share outside [0, 1].
+    Of any n places that follow each other share × n, rounded up or down, are drawn from all that is left, so that they
+    are a fair sample of the pool whatever the strategy prefers; which they are, is chance too: over many turns the
+    share holds even where a turn hands out a place or two. Raises InvalidConfig for a share outside [0, 1].
     """
     if not 0 <= share <= 1:
         raise InvalidConfig(f"The random share is {share!r}; it must lie in [0, 1].")
@@ -31,16 +36,17 @@ def with_random_share(chosen: Sequence[int], total: int, share: float, rng: np.r
     shuffled = rng.permutation(total).tolist()
     found: list[Place] = []
     next_chosen, next_random = iter(ahead), iter(shuffled)
-    left, owed = len(ahead), 0.0
+    left, owed = len(ahead), float(rng.random())
     while len(found) < total:
         owed += share
-        by_chance = owed >= 1.0 or left <= 0
+        due = owed >= 1.0 - _ROUNDING
+        by_chance = due or left <= 0
         source = next_random if by_chance else next_chosen
         at = next((one for one in source if one not in taken), None)
         if at is None:  # the strategy's own are used up
             left = 0
             continue
-        owed -= 1.0 if owed >= 1.0 else 0.0
+        owed -= 1.0 if due else 0.0
         taken.add(at)
         found.append(Place(at, by_chance))
     return tuple(found)
