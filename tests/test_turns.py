@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from crossner_core.acquisition.selecting import Selection
 from crossner_core.errors import Conflict, InvalidConfig, NotAllowed, NotFound
@@ -16,6 +17,8 @@ from crossner_core.schema import LabelledSentence
 from db import turn_rows
 from db.engine import Session, Store
 from db.tables import Campaign, SentenceRow, Task
+from db.training_tables import Run
+from db.types import now
 from tests.test_adaptation import campaign_with_gold, in_music
 from tests.training_builders import own_sentences
 from tests.training_store import person, recipe_here, work
@@ -162,23 +165,78 @@ def test_runs_of_a_strategy_with_self_training_learn_from_the_pool(store: Store,
     assert {why for *_, why in queue(store, campaign_id)} <= {"longest", "chance"}
 
 
+def overheard(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Return the list to which each order of a queue adds what it was asked with."""
+    asked, order = [], turning.Ordering.order
+
+    def heard(self: turning.Ordering, *given: Any, **more: Any) -> Selection:
+        asked.append(more)
+        return order(self, *given, **more)
+
+    monkeypatch.setattr(turning.Ordering, "order", heard)
+    return asked
+
+
+def test_turn_learns_from_the_gold_of_the_pool_and_never_from_that_of_dev_or_test(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, admin = overheard(monkeypatch), person(store, "admin")
+    campaign_id = campaign(store, admin)
+    turns.change_turns(store, admin, campaign_id, strategy="longest")
+    turns.order_now(store, admin, campaign_id)
+    work(store, tmp_path / "home")
+    pool = {item.sentence.content_hash for item in in_music(own_sentences(20))}
+    assert {item.sentence.content_hash for item in asked[0]["gold"]} == pool
+
+
+def test_people_can_save_while_a_turn_reads_its_pool(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, gold = person(store, "admin"), turning.layers.gold
+    saved: list[Actor] = []
+    while_reading: list[int] = []
+    campaign_id = campaign(store, admin)
+
+    def while_somebody_saves(session: Session, campaign_id: int) -> object:
+        added = threading.Thread(target=lambda: saved.append(person(store, "annotator")))
+        added.start()
+        added.join(timeout=5)
+        while_reading.append(len(saved))
+        return gold(session, campaign_id)
+
+    monkeypatch.setattr(turning.layers, "gold", while_somebody_saves)
+    turns.change_turns(store, admin, campaign_id, strategy="longest")
+    turns.order_now(store, admin, campaign_id)
+    work(store, tmp_path / "home")
+    assert while_reading == [1]
+
+
+def test_scores_of_another_model_with_the_same_number_are_not_taken_for_its_own(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    turns.change_turns(store, admin, campaign_id, strategy="token_entropy", retrain_every=10, recipe=small(tmp_path))
+    work(store, tmp_path / "home")
+    turns.order_now(store, admin, campaign_id)
+    work(store, tmp_path / "home")
+    assert [one.scored for one in turns.list_turns(store, admin, campaign_id)] == [0, 12]
+    with store.write() as session:  # as in a store that was emptied or restored, and gives its numbers out again
+        session.execute(sa.update(Run).values(created_at=now()))
+    turns.order_now(store, admin, campaign_id)
+    work(store, tmp_path / "home")
+    assert newest(store, admin, campaign_id).scored == 12
+    assert len(list((tmp_path / "home" / "signals" / f"campaign-{campaign_id}").glob("model-*"))) == 1
+
+
 @pytest.mark.parametrize(("every", "batch"), [(0, 25), (7, 7)])
 def test_turn_asks_for_what_is_annotated_until_the_next_one(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int, batch: int
 ) -> None:
-    asked, order = [], turning.Ordering.order
-
-    def heard(self: turning.Ordering, *given: Any, **more: Any) -> Selection:
-        asked.append(more["batch"])
-        return order(self, *given, **more)
-
-    monkeypatch.setattr(turning.Ordering, "order", heard)
-    admin = person(store, "admin")
+    asked, admin = overheard(monkeypatch), person(store, "admin")
     campaign_id = campaign(store, admin, gold=False)
     turns.change_turns(store, admin, campaign_id, strategy="bert_km", retrain_every=every)
     turns.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
-    assert asked == [batch]
+    assert [one["batch"] for one in asked] == [batch]
 
 
 def test_two_workers_that_both_see_a_run_due_start_one(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from crossner_core.acquisition import signals
 from crossner_core.acquisition.queue import with_random_share
 from crossner_core.acquisition.selecting import strategy
 from crossner_core.acquisition.turn import Scorer
@@ -18,6 +19,7 @@ from crossner_core.errors import CheckpointError, NotFound, WorkbenchError
 from crossner_core.schema import LabelledSentence, Sentence, Span
 from db import run_rows, turn_rows
 from db.engine import Session, Store
+from db.training_tables import Run
 from db.types import now
 from workbench import jobs, layers
 from workbench.access import enter
@@ -52,9 +54,9 @@ class _Plan:
     ids: tuple[int, ...]
     sentences: tuple[Sentence, ...]
     gold: tuple[LabelledSentence, ...]
-    proposed: tuple[tuple[Span, ...], ...] | None
     run_id: int | None
     folder: Path | None
+    key: str
     earlier: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -65,7 +67,7 @@ def order_queue(place: Workplace, lease: Lease) -> str:
     plan = _begin(place, turn_id)
     predictor, notes = _predictor(plan)
     encoder, more = _encoder(place)
-    scorer = Scorer(predictor, f"run-{plan.run_id}", plan.earlier, encoder)
+    scorer = Scorer(predictor, plan.key, plan.earlier, encoder)
 
     def heard(share: float) -> None:
         lease.progress, lease.message = share, f"{share:.0%} of {len(plan.sentences)} sentences scored"
@@ -79,10 +81,10 @@ def order_queue(place: Workplace, lease: Lease) -> str:
     )
     rng = np.random.default_rng([plan.seed, turn_id])
     chosen = strategy(plan.strategy)
+    reads = signals.PROPOSED in chosen.needs or predictor is None
+    proposed = _proposed(place.store, plan) if reads else None
     try:
-        found = ordering.order(
-            plan.sentences, AHEAD, chosen, rng, gold=plan.gold, proposed=plan.proposed, batch=plan.batch
-        )
+        found = ordering.order(plan.sentences, AHEAD, chosen, rng, gold=plan.gold, proposed=proposed, batch=plan.batch)
     except CheckpointError:
         if lease.should_stop():  # what was scored is kept, and need not be scored again
             return "Stopped before all of the pool was scored."
@@ -99,26 +101,46 @@ def _begin(place: Workplace, turn_id: int) -> _Plan:
         if turn is None:
             raise NotFound(f"There is no turn {turn_id}.")
         turn.state = "running"
-        _, campaign = enter(session, SYSTEM, turn.campaign_id, "system")
-        rows = turn_rows.movable(session, campaign.id)
-        before = [one.run_id for one in reversed(turn_rows.listed(session, campaign.id)) if one.run_id]
-        folder, notes = _folder(place, session, turn.run_id)
-        return _Plan(
-            campaign.id,
-            turn.strategy or "random",
-            campaign.random_share,
-            campaign.retrain_every or BATCH,
-            campaign.seed,
-            domain_of(campaign).type_names,
-            tuple(row.id for row in rows),
-            tuple(sentence_of(row) for row in rows),
-            tuple(one.labelled for one in layers.gold(session, campaign.id)),
-            proposed_without_model(session, campaign, [row.id for row in rows]),
-            turn.run_id,
-            folder,
-            tuple(dict.fromkeys(f"run-{run_id}" for run_id in before if run_id != turn.run_id)),
-            notes,
-        )
+    with place.store.read() as session:  # reading a large pool takes seconds, in which people must be able to save
+        return _plan(place, session, turn_id)
+
+
+def _plan(place: Workplace, session: Session, turn_id: int) -> _Plan:
+    turn = turn_rows.get(session, turn_id)
+    if turn is None:
+        raise NotFound(f"There is no turn {turn_id}.")
+    _, campaign = enter(session, SYSTEM, turn.campaign_id, "system")
+    rows = turn_rows.movable(session, campaign.id)
+    models = dict.fromkeys(one.run_id for one in reversed(turn_rows.listed(session, campaign.id)) if one.run_id)
+    runs = {run.id: _key(run) for run in run_rows.some(session, list(models))}
+    folder, notes = _folder(place, session, turn.run_id)
+    return _Plan(
+        campaign.id,
+        turn.strategy or "random",
+        campaign.random_share,
+        campaign.retrain_every or BATCH,
+        campaign.seed,
+        domain_of(campaign).type_names,
+        tuple(row.id for row in rows),
+        tuple(sentence_of(row) for row in rows),
+        tuple(one.labelled for one in layers.gold(session, campaign.id) if one.split == "pool"),
+        turn.run_id,
+        folder,
+        runs.get(turn.run_id or 0, ""),
+        tuple(runs[run_id] for run_id in models if run_id != turn.run_id and run_id in runs),
+        notes,
+    )
+
+
+def _key(run: Run) -> str:
+    """Return what a run's scores of a pool are kept under: ids come again in a store that was emptied or restored."""
+    return f"run-{run.id}-{run.created_at:%Y%m%d%H%M%S%f}"
+
+
+def _proposed(store: Store, plan: _Plan) -> tuple[tuple[Span, ...], ...] | None:
+    with store.read() as session:
+        _, campaign = enter(session, SYSTEM, plan.campaign_id, "system")
+        return proposed_without_model(session, campaign, plan.ids)
 
 
 def _folder(place: Workplace, session: Session, run_id: int | None) -> tuple[Path | None, tuple[str, ...]]:

@@ -141,8 +141,11 @@ class Turn:
         return found
 
     def _forget(self) -> None:
-        for key in self.scorer.earlier[:-REMEMBERED]:
-            SignalStore(self.folder / f"model-{key}").forget()
+        """Remove what models said that are no longer compared, be they of this campaign or of one before it."""
+        kept = {f"model-{key}" for key in (*self.scorer.earlier[-REMEMBERED:], self.scorer.key)}
+        for folder in self.folder.glob("model-*"):
+            if folder.name not in kept:
+                SignalStore(folder).forget()
 
 
 def _spans(tags: NDArray[np.uint16], names: Sequence[str]) -> tuple[Span, ...]:
