@@ -9,6 +9,7 @@ from typing import Any, cast
 import sqlalchemy as sa
 
 from db.engine import Session, lock_rows
+from db.tables import Member
 from db.training_tables import Job
 from db.types import now
 
@@ -51,12 +52,20 @@ def for_runs(session: Session, run_ids: Sequence[int]) -> dict[int, Job]:
 
 
 def recent(
-    session: Session, *, campaign_id: int | None = None, kinds: Sequence[str] = (), limit: int = 50
+    session: Session,
+    *,
+    campaign_id: int | None = None,
+    member_id: int | None = None,
+    kinds: Sequence[str] = (),
+    limit: int = 50,
 ) -> list[Job]:
-    """Return jobs, newest first."""
+    """Return jobs, newest first; for a member, those of no campaign and of the member's."""
     query = sa.select(Job).order_by(Job.id.desc()).limit(limit)
     if campaign_id is not None:
         query = query.where(Job.campaign_id == campaign_id)
+    if member_id is not None:
+        theirs = sa.exists().where(Member.campaign_id == Job.campaign_id, Member.user_id == member_id)
+        query = query.where(Job.campaign_id.is_(None) | theirs)
     if kinds:
         query = query.where(Job.kind.in_(kinds))
     return list(session.scalars(query))

@@ -9,7 +9,6 @@ import sqlalchemy as sa
 from sqlalchemy.orm import defer, selectinload
 
 from db.engine import Session
-from db.tables import Campaign
 from db.training_tables import Run, RunEvent
 from db.types import UtcTime, now
 
@@ -148,11 +147,6 @@ def events(session: Session, run_id: int, *, after: int = 0, limit: int = 5000) 
 def drop_events_after(session: Session, run_id: int, *, step: int) -> None:
     """Forget the measurements beyond a step, which a run that was taken up again there will make once more."""
     session.execute(sa.delete(RunEvent).where(RunEvent.run_id == run_id, RunEvent.step > step, RunEvent.message == ""))
-
-
-def campaign_exists(session: Session, campaign_id: int) -> bool:
-    """Say whether there is such a campaign."""
-    return session.get(Campaign, campaign_id) is not None
 
 
 def _with_sources() -> tuple[Any, ...]:

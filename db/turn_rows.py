@@ -33,6 +33,12 @@ def listed(session: Session, campaign_id: int, *, limit: int = 100) -> list[Turn
     return list(session.scalars(query))
 
 
+def newest_automatic(session: Session, campaign_id: int) -> Turn | None:
+    """Return the newest turn that nobody asked for, if there is one."""
+    query = sa.select(Turn).where(Turn.campaign_id == campaign_id, Turn.automatic)
+    return session.scalars(query.order_by(Turn.id.desc()).limit(1)).first()
+
+
 def under_way(session: Session, campaign_id: int) -> Turn | None:
     """Return the turn that waits or is being made, if there is one."""
     query = sa.select(Turn).where(Turn.campaign_id == campaign_id, Turn.state.in_(_UNDER_WAY))
@@ -51,9 +57,13 @@ def job_of(session: Session, turn: Turn) -> Job | None:
 
 
 def automatic_campaigns(session: Session) -> list[Campaign]:
-    """Return the campaigns that retrain by themselves, or whose queue a strategy orders."""
-    chosen = sa.or_(Campaign.retrain_every > 0, Campaign.strategy != "")
-    return list(session.scalars(sa.select(Campaign).where(chosen, Campaign.archived.is_(False)).order_by(Campaign.id)))
+    """Return the campaigns that retrain by themselves or whose queue a strategy orders, and those with a turn to end.
+
+    A turn under way goes on where its campaign was archived, or changed its rules, meanwhile.
+    """
+    chosen = sa.and_(sa.or_(Campaign.retrain_every > 0, Campaign.strategy != ""), Campaign.archived.is_(False))
+    begun = sa.exists().where(Turn.campaign_id == Campaign.id, Turn.state.in_(_UNDER_WAY))
+    return list(session.scalars(sa.select(Campaign).where(chosen | begun).order_by(Campaign.id)))
 
 
 def gold_in_pool(session: Session, campaign_id: int) -> int:

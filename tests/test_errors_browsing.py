@@ -6,14 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from crossner_core.calibration.sources import SourceWeights, Weight
 from crossner_core.errors import BadInput, NotAllowed, NotFound
 from crossner_core.schema import Suggestion
+from db import campaign_rows
 from db.engine import Store
 from tests.builders import make_campaign, make_gold, make_people
 from tests.test_adaptation import campaign_with_gold
 from tests.training_store import person, recipe_here, work
-from workbench import adaptation, errors_browsing
+from workbench import adaptation, campaigns, errors_browsing
 from workbench.actors import SYSTEM, Actor
+from workbench.covering import campaign_coverage
 from workbench.errors_browsing import SUGGESTED, Speaker
 from workbench.preannotating import add_model_suggestions
 
@@ -110,6 +113,26 @@ def test_errors_of_a_source_of_suggestions(store: Store) -> None:
         store, people["eva"], campaign_id, Speaker(source=SUGGESTED), split="pool", types=["song"]
     )
     assert whole.lines == found.lines
+
+
+def test_suggestions_as_people_see_them_heed_what_gold_taught_and_leave_hints_out(store: Store) -> None:
+    people, campaign_id = suggested(store)
+
+    def said() -> tuple[int, int]:
+        found = errors_browsing.errors_of(store, people["eva"], campaign_id, Speaker(source=SUGGESTED), split="pool")
+        covered = campaign_coverage(store, people["eva"], campaign_id).table.overall.suggested
+        assert found.score.predicted == covered
+        return found.score.predicted, found.score.correct
+
+    assert said() == (2, 1)
+    campaigns.update_settings(store, people["adm"], campaign_id, hint_below=0.85)
+    assert said() == (1, 1)  # the wrong one is a hint now
+    with store.write() as session:
+        row = campaign_rows.find(session, campaign_id)
+        assert row is not None
+        wrong = {"model": Weight(said=100, right=1, claimed=0.9, offset=-5.0)}
+        row.source_weights = SourceWeights(kinds=wrong, sentences=100).to_dict()
+    assert said() == (0, 0)
 
 
 def test_errors_say_what_cannot_be_shown(store: Store, trained: Trained) -> None:

@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from crossner_core.domains import load_domain
 from crossner_core.errors import NotAllowed, NotFound
 from db import job_rows, worker_rows
 from db.engine import Store
 from db.training_tables import Job, WorkerRow
 from db.types import now
 from tests.training_store import own_dataset, person, recipe_here
-from workbench import jobs
+from workbench import campaigns, jobs
 from workbench.adaptation import get_run, start_run
 
 
@@ -146,3 +147,24 @@ def test_jobs_are_for_those_who_may(store: Store) -> None:
         jobs.cancel_job(store, person(store, "admin"), 999)
     with pytest.raises(NotFound):
         jobs.queue_preannotation(store, person(store, "researcher"), 999)
+
+
+def test_jobs_of_a_campaign_are_for_its_people(store: Store) -> None:
+    admin, ours, stranger = person(store, "admin"), person(store, "expert"), person(store, "expert", "stranger")
+    campaign_id = campaigns.create_campaign(store, admin, name="Ours", domain=load_domain("music"))
+    campaigns.add_members(store, admin, campaign_id, [ours.id])
+    of_nobody, job_id = queue(store), jobs.queue_preannotation(store, ours, campaign_id)
+    assert [one.id for one in jobs.list_jobs(store, ours)] == [job_id, of_nobody]
+    assert [one.id for one in jobs.list_jobs(store, stranger)] == [of_nobody]
+    assert jobs.get_job(store, ours, job_id).id == job_id
+    for refused in (
+        lambda: jobs.queue_preannotation(store, stranger, campaign_id),
+        lambda: jobs.queue_pool_scoring(store, stranger, campaign_id),
+        lambda: jobs.list_jobs(store, stranger, campaign_id),
+        lambda: jobs.get_job(store, stranger, job_id),
+    ):
+        with pytest.raises(NotFound):
+            refused()
+    campaigns.update_settings(store, admin, campaign_id, archived=True)
+    with pytest.raises(NotAllowed, match="archived"):
+        jobs.queue_pool_scoring(store, admin, campaign_id)

@@ -227,6 +227,41 @@ def test_scores_of_another_model_with_the_same_number_are_not_taken_for_its_own(
     assert len(list((tmp_path / "home" / "signals" / f"campaign-{campaign_id}").glob("model-*"))) == 1
 
 
+def test_asking_for_an_order_does_not_put_off_the_next_run(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    turns.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
+    work(store, tmp_path / "home")
+    campaigns.add_sentences(store, admin, campaign_id, bare(9, 200))
+    assert turns.queue_state(store, admin, campaign_id).missing == 1
+    turns.order_now(store, admin, campaign_id)
+    work(store, tmp_path / "home")
+    assert turns.queue_state(store, admin, campaign_id).missing == 1
+    campaigns.add_sentences(store, admin, campaign_id, bare(1, 300))
+    assert turns.tick(store) == 1 and newest(store, admin, campaign_id).run_state == "queued"
+
+
+@pytest.mark.parametrize("archived", [False, True])
+def test_turn_whose_campaign_wants_no_turns_any_more_comes_to_an_end(
+    store: Store, tmp_path: Path, archived: bool
+) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    turns.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
+    assert turns.tick(store) == 1
+    turns.change_turns(store, admin, campaign_id, strategy="", retrain_every=0)
+    if archived:
+        campaigns.update_settings(store, admin, campaign_id, archived=True)
+    before = queue(store, campaign_id)
+    work(store, tmp_path / "home")
+    assert turns.queue_state(store, admin, campaign_id).under_way is None
+    turn = newest(store, admin, campaign_id)
+    assert (turn.state, turn.run_state) == (("cancelled" if archived else "done"), "done")
+    assert queue(store, campaign_id) == before
+    suggested = "score_pool" in [job.kind for job in jobs.list_jobs(store, admin, campaign_id)]
+    assert suggested is not archived
+
+
 @pytest.mark.parametrize(("every", "batch"), [(0, 25), (7, 7)])
 def test_turn_asks_for_what_is_annotated_until_the_next_one(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int, batch: int

@@ -18,7 +18,7 @@ from workbench.actors import Actor, fresh, require
 from workbench.campaign_settings import domain_of
 from workbench.domains import find_domain
 from workbench.gazetteers import open_gazetteer
-from workbench.values import best_suggestions, suggestion_of
+from workbench.proposing import shown_to_people
 
 if TYPE_CHECKING:
     from crossner_core.gazetteer import Source
@@ -45,7 +45,7 @@ def campaign_coverage(store: Store, actor: Actor, campaign_id: int) -> CoverageV
         domain = domain_of(campaign)
         gold = layers.gold(session, campaign_id)
         rows = layer_rows.suggestions(session, campaign_id)
-        said = [best_suggestions(suggestion_of(row) for row in rows.get(one.sentence_id, ())) for one in gold]
+        said = [shown_to_people(rows.get(one.sentence_id, ()), campaign) for one in gold]
     pairs = [(one.labelled.sentence, one.labelled.spans) for one in gold]
     return CoverageView(coverage(pairs, said, domain.type_names), domain, len(gold))
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from crossner_core.calibration.sources import SourceWeights
 from crossner_core.errors import BadInput, NotFound
 from crossner_core.evaluation.errors import KINDS, SpanError, count_errors, find_errors
 from crossner_core.evaluation.scores import Score, score_spans
-from crossner_core.schema import LabelledSentence, Span
+from crossner_core.schema import LabelledSentence, Span, Suggestion
 from db import layer_rows, run_rows
 from db.engine import Session, Store
 from db.suggestion_rows import MODEL
+from db.tables import Campaign, SuggestionRow
 from db.training_tables import Run
 from workbench import layers
 from workbench.access import enter
 from workbench.actors import Actor, require
 from workbench.curves import finished
 from workbench.kept_predictions import answers_of, measured_on
+from workbench.proposing import shown_to_people
 from workbench.snapshots import MAY_LOOK
 from workbench.values import best_suggestions, suggestion_of
 
@@ -116,12 +119,12 @@ def errors_of(
     if unknown:
         raise BadInput(f"There is no kind of error {unknown[0]!r}; there are {', '.join(KINDS)}.")
     with store.read() as session:
-        enter(session, actor, campaign_id, *MAY_LOOK)
+        _, campaign = enter(session, actor, campaign_id, *MAY_LOOK)
         if speaker.run_id is not None:
             answers = answers_of(session, _run_of(session, actor, campaign_id, speaker.run_id), split)
             items, said = answers.items, answers.predicted
         else:
-            items, said = _suggested(session, campaign_id, str(speaker.source), split)
+            items, said = _suggested(session, campaign, str(speaker.source), split)
         rows = {row.content_hash: row.id for row in layer_rows.sentences(session, campaign_id)}
     errors = find_errors([item.spans for item in items], said)
     fitting = [error for error in errors if _fits(error, items, kinds, types, text.strip().casefold())]
@@ -172,15 +175,21 @@ def _sources(session: Session, campaign_id: int) -> list[str]:
 
 
 def _suggested(
-    session: Session, campaign_id: int, source: str, split: str
+    session: Session, campaign: Campaign, source: str, split: str
 ) -> tuple[tuple[LabelledSentence, ...], tuple[tuple[Span, ...], ...]]:
     """Return the gold sentences of a split that have been pre-annotated, and what the source said of each."""
-    rows = layer_rows.suggestions(session, campaign_id)
-    reached = {row.id for row in layer_rows.sentences(session, campaign_id, preannotated=True)}
+    rows = layer_rows.suggestions(session, campaign.id)
+    reached = {row.id for row in layer_rows.sentences(session, campaign.id, preannotated=True)}
     reached |= rows.keys()  # a model may have been the first to say something
-    gold = [one for one in layers.gold(session, campaign_id) if one.split == split and one.sentence_id in reached]
+    gold = [one for one in layers.gold(session, campaign.id) if one.split == split and one.sentence_id in reached]
     said = []
     for one in gold:
-        its = [suggestion_of(row) for row in rows.get(one.sentence_id, ()) if source in (SUGGESTED, row.source)]
-        said.append(tuple(best.span for best in best_suggestions(its)))
+        its = rows.get(one.sentence_id, ())
+        best = shown_to_people(its, campaign) if source == SUGGESTED else _alone(its, source)
+        said.append(tuple(one.span for one in best))
     return tuple(one.labelled for one in gold), tuple(said)
+
+
+def _alone(rows: Iterable[SuggestionRow], source: str) -> tuple[Suggestion, ...]:
+    """Return what one source says, whatever gold has taught about it."""
+    return best_suggestions((suggestion_of(row) for row in rows if row.source == source), SourceWeights())

@@ -13,6 +13,7 @@ from crossner_core.errors import NotFound
 from db import job_rows, run_rows, worker_rows
 from db.engine import Session, Store
 from db.training_tables import Job
+from workbench.access import OVERSEERS, WORKERS, enter, refuse_archived
 from workbench.actors import Actor, fresh, require
 
 # A worker that was silent for so many seconds is taken for dead, and its job for stale.
@@ -86,21 +87,29 @@ def worker_status(store: Store) -> WorkerStatus:
 
 
 def list_jobs(store: Store, actor: Actor, campaign_id: int | None = None, *, limit: int = 50) -> tuple[JobView, ...]:
-    """Return jobs, newest first; those of one campaign if it is named."""
-    require(actor, "researcher", "admin", "expert")
+    """Return jobs, newest first; those of one campaign if it is named. Experts see those of their campaigns."""
+    require(actor, *OVERSEERS)
     with store.read() as session:
-        fresh(session, actor, "researcher", "admin", "expert")
-        return tuple(view(job) for job in job_rows.recent(session, campaign_id=campaign_id, limit=limit))
+        if campaign_id is not None:
+            enter(session, actor, campaign_id, *OVERSEERS)
+            member_id = None
+        else:
+            someone = fresh(session, actor, *OVERSEERS)
+            member_id = someone.id if someone.role in WORKERS else None
+        found = job_rows.recent(session, campaign_id=campaign_id, member_id=member_id, limit=limit)
+        return tuple(view(job) for job in found)
 
 
 def get_job(store: Store, actor: Actor, job_id: int) -> JobView:
-    """Return a job; raise NotFound."""
-    require(actor, "researcher", "admin", "expert")
+    """Return a job; raise NotFound, also to an expert who is no member of its campaign."""
+    require(actor, *OVERSEERS)
     with store.read() as session:
-        fresh(session, actor, "researcher", "admin", "expert")
+        fresh(session, actor, *OVERSEERS)
         job = job_rows.get(session, job_id)
         if job is None:
             raise NotFound(f"There is no job {job_id}.")
+        if job.campaign_id is not None:
+            enter(session, actor, job.campaign_id, *OVERSEERS)
         return view(job)
 
 
@@ -198,12 +207,10 @@ def _take_back(session: Session, job: Job) -> None:
 
 
 def _asked_once(store: Store, actor: Actor, kind: str, campaign_id: int, payload: Mapping[str, Any]) -> int:
-    roles = ("researcher", "admin", "expert")
-    require(actor, *roles)
+    require(actor, *OVERSEERS)
     with store.write() as session:
-        fresh(session, actor, *roles)
-        if not run_rows.campaign_exists(session, campaign_id):
-            raise NotFound(f"There is no campaign {campaign_id}.")
+        _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
+        refuse_archived(campaign)
         return queue_once(session, kind, campaign_id, payload, created_by=actor.id or None)
 
 

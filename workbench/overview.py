@@ -9,13 +9,14 @@ from crossner_core.evaluation.agreement import Layers as AgreementLayers
 from crossner_core.schema import Span
 from db import campaign_rows, layer_rows, people_rows
 from db.engine import Session, Store
-from db.tables import Annotation, SentenceRow
+from db.tables import Annotation, Campaign, SentenceRow
 from workbench.access import OVERSEERS, enter
 from workbench.actors import Actor, require
 from workbench.adjudication import parked_views
 from workbench.effort import Effort, PersonRow, efforts, person_rows
 from workbench.figures import Acceptance, Figure, Material, acceptance, four_figures
-from workbench.values import best_suggestions, spans_of, suggestion_of
+from workbench.proposing import shown_to_people
+from workbench.values import spans_of
 from workbench.views import ParkedView, StageCounts, stage_counts
 
 __all__ = ["Acceptance", "BlindAgreement", "Effort", "Figure", "Overview", "PersonRow", "overview"]
@@ -67,7 +68,7 @@ def overview(store: Store, actor: Actor, campaign_id: int) -> Overview:
         counts = campaign_rows.task_counts(session, [campaign_id])
         splits = campaign_rows.sentence_counts(session, [campaign_id])
         submitted = _submitted(session, campaign_id)
-        material = _material(session, campaign_id, rows, submitted, suggestions_on=campaign.suggestions_on)
+        material = _material(session, campaign, rows, submitted)
         gold = submitted["adjudicate"]
         return Overview(
             sentences=len(rows),
@@ -99,10 +100,10 @@ def _authors(submitted: Submitted) -> set[int]:
 
 
 def _material(
-    session: Session, campaign_id: int, rows: list[SentenceRow], submitted: Submitted, *, suggestions_on: bool
+    session: Session, campaign: Campaign, rows: list[SentenceRow], submitted: Submitted
 ) -> tuple[Material, ...]:
     """Return what the figures are counted from, one for each sentence."""
-    links, suggestions = layer_rows.links(session, campaign_id), layer_rows.suggestions(session, campaign_id)
+    links, suggestions = layer_rows.links(session, campaign.id), layer_rows.suggestions(session, campaign.id)
 
     def spans(stage: str, row: SentenceRow) -> tuple[Span, ...] | None:
         found = submitted[stage].get(row.id)
@@ -111,12 +112,12 @@ def _material(
     made = []
     for row in rows:
         first, second = submitted["annotate"].get(row.id), submitted["check"].get(row.id)
-        best = best_suggestions(suggestion_of(one) for one in suggestions.get(row.id, ()))
+        best = shown_to_people(suggestions.get(row.id, ()), campaign)
         rejected = {(r.start, r.end, r.type) for r in first[1].rejected} if first else set()
         made.append(
             Material(
                 preannotated=row.preannotated_at is not None,
-                shown=suggestions_on and not row.control,
+                shown=campaign.suggestions_on and not row.control,
                 blind=row.blind,
                 links=len(links.get(row.id, ())),
                 suggestions=best,

@@ -22,6 +22,7 @@ __all__ = [
     "proposals_json",
     "proposed_without_model",
     "relearn",
+    "shown_to_people",
     "source_weights",
     "weights_of",
     "without_models",
@@ -43,6 +44,12 @@ def proposals_json(rows: Iterable[SuggestionRow], weights: SourceWeights, hint_b
     """Return a sentence's proposals as the editor's JSON, in the order of the text."""
     found = propose([suggestion_of(row) for row in rows], weights)
     return [_json(one, hint_below) for one in sorted(found, key=lambda one: (one.start, -one.score))]
+
+
+def shown_to_people(rows: Iterable[SuggestionRow], campaign: Campaign) -> tuple[Suggestion, ...]:
+    """Return a sentence's suggestions as people are shown them now, without hints, no two overlapping."""
+    said = (suggestion_of(row) for row in rows)
+    return best_suggestions(said, weights_of(campaign), hint_below=campaign.hint_below)
 
 
 def _json(one: Proposal, hint_below: float) -> dict[str, Any]:

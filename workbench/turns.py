@@ -239,7 +239,7 @@ def _tick_one(store: Store, campaign_id: int) -> bool:
         if not _is_due(session, campaign):
             return False
         if (busy := turn_rows.under_way(session, campaign_id)) is not None:
-            _go_on(session, busy)
+            _go_on(session, campaign, busy)
         elif _wants_run(session, campaign):
             recipe = _recipe(campaign.strategy, campaign.turn_recipe)
             _add(session, campaign, by=SYSTEM, run_id=adaptation.start_run_on_gold(session, SYSTEM, campaign, recipe))
@@ -267,20 +267,29 @@ def _wants_run(session: Session, campaign: Campaign) -> bool:
 
 
 def _learnt(session: Session, campaign_id: int) -> int:
-    """Return how many of the pool's gold sentences the newest run had, or the newest turn tried to learn from."""
-    newest = turn_rows.listed(session, campaign_id, limit=1)
-    tried = (one.gold for one in newest if one.run_id is not None or one.state == "failed")
-    return max(turn_rows.gold_of_newest_run(session, campaign_id), *tried, 0)
+    """Return how many of the pool's gold sentences the newest run had, or a turn last tried to learn from in vain."""
+    newest = turn_rows.newest_automatic(session, campaign_id)
+    tried = newest.gold if newest is not None and _in_vain(session, newest) else 0
+    return max(turn_rows.gold_of_newest_run(session, campaign_id), tried)
 
 
-def _go_on(session: Session, turn: Turn) -> None:
-    """Queue the job of a turn whose run is done; end one whose run or job did not succeed."""
+def _in_vain(session: Session, turn: Turn) -> bool:
+    """Say whether a turn's run broke, or could not even be begun; an order alone learns from nothing."""
+    if turn.run_id is not None:
+        return _state_of_run(session, turn) in _BROKEN
+    return turn.state in _BROKEN and turn_rows.job_of(session, turn) is None
+
+
+def _go_on(session: Session, campaign: Campaign, turn: Turn) -> None:
+    """Queue the job of a turn whose run is done; end one whose run or job did not succeed, or that nobody wants now."""
     job, run = turn_rows.job_of(session, turn), _state_of_run(session, turn)
     if job is not None:
         _end(turn, job.state, job.error or "It was cancelled.")
     elif run in _BROKEN:
         _end(turn, run, f"Its run {turn.run_id or ''} {run}.")
-    elif turn.strategy:
+    elif campaign.archived:
+        _end(turn, "cancelled", "The campaign was archived meanwhile.")
+    elif turn.strategy and campaign.strategy:
         _queue(session, turn)
     else:  # the order stays; the new model suggests
         jobs.queue_once(session, "score_pool", turn.campaign_id, {"run_id": turn.run_id}, priority=PRIORITY)

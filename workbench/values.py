@@ -48,7 +48,12 @@ def checked_spans(sentence: Sentence, rows: Iterable[SpanRow]) -> tuple[Span, ..
     return check_spans(sentence, found)
 
 
-def best_suggestions(suggestions: Iterable[Suggestion], weights: SourceWeights | None = None) -> tuple[Suggestion, ...]:
-    """Return what is shown of suggestions: merged, no two overlapping, each under the best of its sources."""
-    found = best_of(propose(list(suggestions), weights or SourceWeights()))
+def best_suggestions(
+    suggestions: Iterable[Suggestion], weights: SourceWeights, *, hint_below: float = 0.0
+) -> tuple[Suggestion, ...]:
+    """Return what is shown of suggestions: merged, no two overlapping, each under the best of its sources.
+
+    What scores less than `hint_below` is only hinted at, and left out.
+    """
+    found = best_of(one for one in propose(list(suggestions), weights) if one.score >= hint_below)
     return tuple(Suggestion(one.start, one.end, one.type, one.sources[0], one.score, one.entity) for one in found)

@@ -9,7 +9,6 @@ import numpy as np
 
 from crossner_core.errors import InvalidConfig
 
-
 # Ten times a tenth, added up, is a little less than one.
 _ROUNDING = 1e-9
 
