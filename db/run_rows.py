@@ -50,6 +50,11 @@ def listed(
     return list(session.scalars(query))
 
 
+def ids_of_campaign(session: Session, campaign_id: int) -> list[int]:
+    """Return the ids of a campaign's runs."""
+    return list(session.scalars(sa.select(Run.id).where(Run.campaign_id == campaign_id).order_by(Run.id)))
+
+
 def some(session: Session, run_ids: Iterable[int]) -> list[Run]:
     """Return these runs without their results, in the order of their ids."""
     query = sa.select(Run).options(*_with_sources(), defer(Run.result)).where(Run.id.in_(list(run_ids)))

@@ -14,6 +14,7 @@ from pages.components.marked_text import as_text
 from workbench import accounts, campaigns, domains, exchange, gazetteers, jobs
 from workbench.access import WORKERS
 from workbench.actors import Actor
+from workbench.settings import settings_of
 from workbench.views import CampaignView
 
 _JOB_WORDS = {"queued": "waiting", "running": "at work", "done": "done", "failed": "failed", "cancelled": "cancelled"}
@@ -254,13 +255,16 @@ def _end(actor: Actor, one: CampaignView) -> None:
             st.rerun()
         if one.archived:
             with st.form(f"campaigns:delete:{one.id}"):
-                st.text("Deleting takes every sentence, annotation and run with it, for good. Export it first.")
+                st.text(
+                    "Deleting takes every sentence, annotation and run with it, and the runs' weights, for good. "
+                    "Export it first: bring it back from the archive, then Sentences, Export."
+                )
                 typed = st.text_input("Type the campaign's name to delete it")
                 pressed = st.form_submit_button("Delete the campaign")
             if pressed and typed.strip() != one.name:
                 st.info("The name differs; nothing was deleted.")
             elif pressed:
-                campaigns.delete_campaign(shell.store(), actor, one.id)
+                campaigns.delete_campaign(shell.store(), actor, one.id, home=settings_of(shell.store()).home)
                 shell.note(f"The campaign {as_text(one.name)} is deleted.")
                 st.rerun()
 

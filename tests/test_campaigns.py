@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +16,10 @@ from crossner_core.schema import LabelledSentence, Sentence, Span, sentence_from
 from db.engine import Store
 from db.tables import SentenceRow, Task
 from tests.builders import Tab, make_person, make_sentences
+from tests.test_adaptation import campaign_with_gold
+from tests.training_store import person
 from workbench import (
+    adaptation,
     adjudication,
     campaigns,
     handout,
@@ -79,6 +83,23 @@ def test_archived_campaign_is_hidden_and_can_be_deleted(store: Store, people: Pe
     campaigns.delete_campaign(store, people["adm"], campaign)
     with store.read() as session:
         assert session.scalars(sa.select(SentenceRow)).all() == []
+
+
+def test_deleted_campaign_takes_its_files_with_it(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign_with_gold(store, admin)
+    snapshot = adaptation.freeze(store, admin, campaign_id)
+    run_id = adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=adaptation.Recipe())
+    gone = tmp_path / "signals" / f"campaign-{campaign_id}", tmp_path / "checkpoints" / f"run-{run_id}" / "tagger"
+    kept = tmp_path / "signals" / "campaign-99", tmp_path / "checkpoints" / "run-99"
+    for folder in (*gone, *kept):
+        folder.mkdir(parents=True)
+    with pytest.raises(Conflict, match="archive it first"):
+        campaigns.delete_campaign(store, admin, campaign_id, home=tmp_path)
+    assert all(folder.is_dir() for folder in gone)
+    campaigns.update_settings(store, admin, campaign_id, archived=True)
+    campaigns.delete_campaign(store, admin, campaign_id, home=tmp_path)
+    assert not gone[0].exists() and not gone[1].parent.exists() and all(folder.is_dir() for folder in kept)
 
 
 def test_import_leaves_duplicates_out(store: Store, people: People, campaign: int) -> None:

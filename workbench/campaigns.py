@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from crossner_core.domains import Domain, domain_to_toml
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, UnknownType
-from db import campaign_rows, people_rows
+from db import campaign_rows, people_rows, run_rows
 from db.engine import Session, Store
 from db.tables import SPLITS, Campaign, SentenceRow
 from workbench.access import EVERYONE, WORKERS, enter
@@ -120,14 +122,25 @@ def update_domain(store: Store, actor: Actor, campaign_id: int, domain: Domain) 
         return _views(session, [campaign])[0]
 
 
-def delete_campaign(store: Store, actor: Actor, campaign_id: int) -> None:
-    """Delete an archived campaign with everything in it. For admins."""
+def delete_campaign(store: Store, actor: Actor, campaign_id: int, *, home: Path | None = None) -> None:
+    """Delete an archived campaign with everything in it; from a home, its runs' weights and its pool's scores too.
+
+    The files go once the store has let go of the campaign; a folder that cannot be removed stays, and is no longer
+    read by anything. For admins.
+    """
     require(actor, "admin")
     with store.write() as session:
         _, campaign = enter(session, actor, campaign_id, "admin")
         if not campaign.archived:
             raise Conflict(f"The campaign {campaign.name!r} is in use; archive it first, then delete it.")
+        runs = run_rows.ids_of_campaign(session, campaign_id)
         campaign_rows.remove(session, campaign)
+    if home is not None:
+        for folder in (
+            home / "signals" / f"campaign-{campaign_id}",
+            *(home / "checkpoints" / f"run-{id}" for id in runs),
+        ):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def add_members(store: Store, actor: Actor, campaign_id: int, user_ids: Iterable[int]) -> None:
