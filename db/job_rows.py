@@ -119,6 +119,12 @@ def beat(session: Session, *, job_id: int, worker: str, progress: float, message
     return bool(session.scalar(sa.select(Job.cancel_requested).where(Job.id == job_id)))
 
 
+def waits_before(session: Session, priority: int, *, since: dt.datetime) -> bool:
+    """Say whether a job of a smaller priority has waited from this moment or longer."""
+    query = sa.select(Job.id).where(Job.state == "queued", Job.priority < priority, Job.created_at <= since)
+    return session.scalar(query.limit(1)) is not None
+
+
 def holds(session: Session, *, job_id: int, worker: str) -> bool:
     """Say whether the worker still holds the job, and lock the row so that it stays so in this transaction."""
     return session.scalar(sa.select(Job.id).where(_held(job_id, worker)).with_for_update()) is not None

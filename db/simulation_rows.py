@@ -24,6 +24,12 @@ def of_job(session: Session, job_id: int) -> list[SimulationRow]:
     return list(session.scalars(query.order_by(SimulationRow.id)))
 
 
+def open_ids(session: Session) -> list[int]:
+    """Return the ids of the simulated campaigns whose job waits or is at work."""
+    query = sa.select(SimulationRow.id).join(Job, Job.id == SimulationRow.job_id)
+    return list(session.scalars(query.where(Job.state.in_(("queued", "running")))))
+
+
 def newest_job(session: Session, campaign_id: int, *, with_points: bool = False) -> Job | None:
     """Return the newest job that plays, or played, simulated campaigns on a campaign's gold.
 

@@ -22,8 +22,8 @@ the classes of their pages, or any data set. *F1* on held-out sentences says how
 Neither figure is what counts. **Runs with it** sets the test F1 of runs that start from the encoder beside runs of the
 same recipe, seed and sentences that start from the one it was made from.
 
-**Pre-train** queues one for the worker. It can be cancelled, and goes on from its last saved state after a crash. The
-same by command: `workbench encoder dapt`, `workbench encoder entity-tagging`.
+**Pre-train** queues one for the worker. It can be cancelled, and goes on from its last saved state after a crash. Runs,
+turns and suggestions go before it. The same by command: `workbench encoder dapt`, `workbench encoder entity-tagging`.
 """
 
 actor = shell.signed_in("expert", "researcher", "admin")

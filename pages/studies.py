@@ -18,8 +18,8 @@ are from it: published figures come from the paper's encoder, not yours. *What w
 which encoder, seeds and recipe, and on which machine.
 
 **Run** queues the study for the worker. It reads the corpora from the data folder (`CROSSNER_DATA`), a folder for each
-with train, dev and test files. A study keeps a worker busy for its whole length; start a second `workbench worker` if
-runs are not to wait for it. The same by command: `workbench study run STUDY`.
+with train, dev and test files. Turns, runs, suggestions and second looks go before a study, which goes on from where it
+stood; a second `workbench worker` does both at once. The same by command: `workbench study run STUDY`.
 """
 
 actor = shell.signed_in("expert", "researcher", "admin")

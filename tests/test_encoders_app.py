@@ -16,7 +16,7 @@ from db.engine import Store
 from tests import corpus_builders
 from tests.test_worker import QUICK_TO_NOTICE, finish, wait_for
 from tests.training_builders import own_sentences, save_encoder
-from tests.training_store import own_dataset, person, recipe_here, start_worker, work
+from tests.training_store import ended, meanwhile, own_dataset, person, recipe_here, start_worker, work
 from workbench import adaptation, encoders, jobs
 from workbench.actors import Actor
 from workbench.encoder_library import workplace
@@ -196,6 +196,24 @@ def test_encoders_pretraining_stopped_half_way_goes_on_and_ends_the_same(
     assert (one.name, two.name) == ("stopped", "whole")
     assert one.after == two.after and one.steps == two.steps and one.history == two.history
     assert any("Resumed after step" in line.message for line in encoders.encoder_log(store, actor, "stopped"))
+
+
+def test_encoders_pretraining_gives_way_to_what_people_wait_for(
+    store: Store, actor: Actor, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from crossner_core.adaptation import pretraining_job
+
+    monkeypatch.setattr(pretraining_job, "STEPS_BETWEEN_EVENTS", 1)
+    data = own_dataset(store, actor)
+    encoders.start_dapt(store, actor, name="patient", options=options(home), text=own_text(home))
+    meanwhile(
+        monkeypatch,
+        "pretrain",
+        lambda: adaptation.start_run(store, actor, dataset_id=data.id, recipe=recipe_here(home)),
+    )
+    assert work(store, home) == 3
+    assert ended(store) == [("run", "done", 1), ("pretrain", "done", 1)]
+    assert any("Resumed after step" in line.message for line in encoders.encoder_log(store, actor, "patient"))
 
 
 @pytest.mark.slow

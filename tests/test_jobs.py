@@ -168,3 +168,14 @@ def test_jobs_of_a_campaign_are_for_its_people(store: Store) -> None:
     campaigns.update_settings(store, admin, campaign_id, archived=True)
     with pytest.raises(NotAllowed, match="archived"):
         jobs.queue_pool_scoring(store, admin, campaign_id)
+
+
+def test_jobs_that_come_before_another_hold_it_up_once_no_idle_worker_took_them(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queue(store, priority=20)
+    assert not jobs.held_up(store, 25)  # it has just come: an idle worker may take it
+    monkeypatch.setattr(jobs, "TAKEN_SECONDS", 0.0)
+    assert jobs.held_up(store, 25) and not jobs.held_up(store, 20)
+    jobs.claim(store, worker="w")
+    assert not jobs.held_up(store, 25)

@@ -16,10 +16,13 @@ from tests.screens import open_screen
 from tests.test_adaptation import in_music
 from tests.test_turns import small
 from tests.training_builders import own_sentences
-from tests.training_store import person, work
-from workbench import adaptation, annotator_costs, campaigns, cli, jobs, simulations, turns
+from tests.training_store import ended, meanwhile, person, settings_for, work
+from workbench import adaptation, annotator_costs, campaigns, cli, jobs, running, simulations, turns
 from workbench.actors import Actor
+from workbench.lease import Lease
+from workbench.running import Workplace
 from workbench.settings import Settings, open_store
+from workbench.worker import Worker
 
 
 def campaign(store: Store, admin: Actor, folder: Path, *, pool: int = 30, test: int = 5) -> int:
@@ -85,6 +88,67 @@ def test_played_campaigns_go_on_where_they_were_stopped(
     work(store, tmp_path / "home")
     found = simulations.newest_simulations(store, admin, campaign_id)
     assert found is not None and found.done == 2 and found.points[: len(first)] == first
+
+
+def test_played_campaigns_give_way_to_a_turn_that_is_due_and_lose_nothing(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = person(store, "admin")
+    campaign_id, home = campaign(store, admin, tmp_path), tmp_path / "home"
+    simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
+    work(store, home)
+    undisturbed = simulations.newest_simulations(store, admin, campaign_id)
+    turns.change_turns(store, admin, campaign_id, strategy="token_entropy", retrain_every=10, recipe=small(tmp_path))
+    assert work(store, home) == 3  # run, turn, suggestions
+    before = len(ended(store))
+    simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
+    new = in_music(own_sentences(10, offset=300))
+    meanwhile(monkeypatch, "simulation", lambda: campaigns.add_sentences(store, admin, campaign_id, new))
+    assert work(store, home) == 5
+    assert ended(store)[before:] == [
+        ("run", "done", 1), ("turn", "done", 1), ("score_pool", "done", 1), ("simulation", "done", 1),
+    ]  # fmt: skip
+    found = simulations.newest_simulations(store, admin, campaign_id)
+    assert found is not None and undisturbed is not None and found.done == 2
+    assert found.points == undisturbed.points and found.snapshot == undisturbed.snapshot
+
+
+def test_campaigns_that_are_played_by_a_worker_of_their_own_give_no_way(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin, tmp_path)
+    job_id = simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
+    meanwhile(monkeypatch, "simulation", lambda: turns.order_now(store, admin, campaign_id))
+    assert Worker(store, settings_for(store, tmp_path / "home"), job_ids=[job_id]).run(once=True) == 1
+    assert ended(store) == [("simulation", "done", 1)]
+
+
+def test_played_campaign_that_is_cancelled_while_it_waits_leaves_no_folder_for_long(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin = person(store, "admin")
+    campaign_id, home = campaign(store, admin, tmp_path), tmp_path / "home"
+    simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
+
+    def cancel_it(place: Workplace, lease: Lease) -> None:
+        found = simulations.newest_simulations(store, admin, campaign_id)
+        assert found is not None and "Other work goes first" in found.job.message
+        assert simulations.cancel_simulations(store, admin, campaign_id) == "cancelled"
+        order_queue(place, lease)
+
+    order_queue = running._HANDLERS["turn"]
+    turns.order_now(store, admin, campaign_id)
+    work_one = Worker(store, settings_for(store, home), job_ids=[jobs.list_jobs(store, admin, campaign_id)[0].id])
+    work_one.run(once=True)
+    with monkeypatch.context() as patched:
+        meanwhile(patched, "simulation", lambda: turns.order_now(store, admin, campaign_id))
+        patched.setitem(running._HANDLERS, "turn", cancel_it)
+        assert work(store, home) == 2
+    assert len(list((home / "checkpoints").glob("simulation-*"))) == 1
+    simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
+    assert work(store, home) == 1
+    assert not list((home / "checkpoints").glob("simulation-*"))
 
 
 def test_cancelled_simulations_keep_what_was_played_and_no_folder(

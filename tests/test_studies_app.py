@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
+from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, InvalidConfig, NotAllowed, NotFound
 from crossner_core.experiments.results import read_study
 from db import job_rows
 from db.engine import Store
 from tests.study_builders import data_folder, made_result, small_config
 from tests.training_builders import save_encoder
-from tests.training_store import person, work
-from workbench import cli, jobs, studies
+from tests.training_store import ended, meanwhile, person, work
+from workbench import campaigns, cli, jobs, studies
 from workbench.actors import Actor
 from workbench.jobs import Claimed
 from workbench.lease import Lease
@@ -93,6 +94,20 @@ def test_study_that_is_cancelled_keeps_its_cells_and_goes_on(store: Store, actor
     again, is_new = studies.start_study(store, actor, "transfer", config)
     assert is_new and studies.work_through(Lease(_claimed(store, again)), out) == "All 3 cells have their result."
     assert first.items() <= _cells(home).items()
+
+
+@pytest.mark.parametrize("step", [3, 12])
+def test_study_gives_way_to_what_people_wait_for_and_trains_each_cell_once(
+    store: Store, actor: Actor, home: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaigns.create_campaign(store, admin, name="Waits", domain=load_domain("music"))
+    studies.start_study(store, actor, "transfer", small_config("mine"))
+    meanwhile(monkeypatch, "study", lambda: jobs.queue_preannotation(store, admin, campaign_id), step=step)
+    assert work(store, home) == 3
+    assert ended(store) == [("preannotate", "done", 1), ("study", "done", 1)]
+    done = studies.get_study(store, actor, "transfer")
+    assert done.job is not None and "All 3 cells" in done.job.message and (done.done, done.total) == (3, 3)
 
 
 def test_study_stopped_before_its_first_cell_is_no_failure(store: Store, actor: Actor, home: Path) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from db import job_rows, run_rows
 from db.engine import Store
-from tests.training_store import own_dataset, person, recipe_here, start_worker, work
+from tests.training_store import ended, meanwhile, own_dataset, person, recipe_here, start_worker, work
 from workbench import adaptation, jobs
 from workbench.adaptation import get_run, start_run
 
@@ -123,6 +123,24 @@ def test_worker_stops_a_cancelled_run_and_gives_one_back_at_sigterm(store: Store
     assert (tmp_path / "home" / "checkpoints" / f"run-{kept}" / "state").is_dir()
     assert work(store, tmp_path / "home") == 1
     assert get_run(store, actor, kept).run.state == "done"
+
+
+def test_worker_lets_a_run_go_before_the_cells_of_a_curve(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    actor = person(store, "researcher")
+    data, recipe = own_dataset(store, actor), recipe_here(tmp_path)
+    curve = adaptation.start_few_shot(store, actor, dataset_id=data.id, recipe=recipe, sizes=[12], seeds=[1])
+    (cell,) = curve.runs.values()
+    runs: list[int] = []
+    meanwhile(monkeypatch, "run", lambda: runs.append(start_run(store, actor, dataset_id=data.id, recipe=recipe)))
+    assert work(store, tmp_path / "home") == 3
+    first, second = get_run(store, actor, runs[0]), get_run(store, actor, cell)
+    assert (first.run.state, second.run.state) == ("done", "done")
+    assert first.run.finished_at is not None and second.run.finished_at is not None
+    assert first.run.finished_at < second.run.finished_at
+    assert [attempts for *_, attempts in ended(store)] == [1, 1]
+    assert any("Resumed" in event.message for event in second.events)
 
 
 def test_worker_says_why_a_run_failed(store: Store, tmp_path: Path) -> None:

@@ -5,17 +5,22 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from crossner_core.formats import write
 from crossner_core.schema import LabelledSentence
 from crossner_core.training.recipe import Recipe
-from db import account_rows
+from db import account_rows, job_rows
 from db.engine import Store
 from tests.training_builders import own_sentences, save_encoder, tiny_recipe
+from workbench import jobs, lease
 from workbench.actors import Actor
 from workbench.datasets import DatasetView, import_dataset
+from workbench.lease import Lease
 from workbench.settings import Settings
 from workbench.worker import Worker
 
@@ -72,3 +77,26 @@ def start_worker(store: Store, home: Path, *, prelude: str = "", once: bool = Tr
         "OMP_NUM_THREADS": "1",
     }
     return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, kind: str, call: Callable[[], object], *, step: int = 5) -> None:
+    """Have something happen once, while a job of a kind is at its n-th step; who gives way looks after each step."""
+    asked, should_stop = [0], Lease.should_stop
+
+    def heard(self: Lease) -> bool:
+        if self.job.kind == kind:
+            asked[0] += 1
+            if asked[0] == step:
+                call()
+        return should_stop(self)
+
+    monkeypatch.setattr(Lease, "should_stop", heard)
+    monkeypatch.setattr(lease, "SECONDS_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr(jobs, "TAKEN_SECONDS", 0.0)
+
+
+def ended(store: Store) -> list[tuple[str, str, int]]:
+    """Return the kind, state and attempts of all jobs that have ended, in the order in which they did."""
+    with store.read() as session:
+        found = [job for job in job_rows.recent(session) if job.finished_at is not None]
+        return [(job.kind, job.state, job.attempts) for job in sorted(found, key=lambda job: job.finished_at)]

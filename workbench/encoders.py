@@ -46,6 +46,8 @@ from workbench.settings import settings_of
 __all__ = ["DAPT", "OPTIONS", "TAGGING", "EncoderView", "Gain", "LogLine", "PretrainingView", "tagged_corpora"]
 
 KIND = "pretrain"
+# It takes hours: what a person waits for, and the cells of a curve, go before it.
+PRIORITY = 22
 _OPEN = ("queued", "running")
 _MOST_JOBS = 1000
 # A workplace without a job is swept up when it is this old: a younger one may be of an order that is being placed.
@@ -188,7 +190,7 @@ def go_on(store: Store, actor: Actor, job_id: int) -> int:
         newest = {one.payload["key"]: one for one in _newest(session, settings_of(store).encoders)}
         if job.state != "failed" or newest.get(job.payload["key"]) is not job:
             raise Conflict(f"Job {job_id} is {job.state} or was taken up again; only a failed pre-training can go on.")
-        return job_rows.add(session, kind=KIND, payload=job.payload, created_by=actor.id or None)
+        return job_rows.add(session, kind=KIND, payload=job.payload, created_by=actor.id or None, priority=PRIORITY)
 
 
 def remove(store: Store, actor: Actor, name: str) -> None:
@@ -238,7 +240,9 @@ def _start(
             _require_free(session, library, name)
             _require_base(session, library, checked.encoder)
             order = Order(name, kind, checked.to_dict(), source, key, now.display_name)
-            return job_rows.add(session, kind=KIND, payload=order.to_dict(), created_by=actor.id or None)
+            return job_rows.add(
+                session, kind=KIND, payload=order.to_dict(), created_by=actor.id or None, priority=PRIORITY
+            )
     except BaseException:
         remove_workplace(library, key)
         raise

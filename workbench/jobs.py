@@ -13,6 +13,7 @@ from crossner_core.errors import NotFound
 from db import job_rows, run_rows, worker_rows
 from db.engine import Session, Store
 from db.training_tables import Job
+from db.types import now
 from workbench.access import OVERSEERS, WORKERS, enter, refuse_archived
 from workbench.actors import Actor, fresh, require
 
@@ -21,6 +22,8 @@ STALE_SECONDS = 30.0
 # One on this machine whose process is gone is known to be dead much sooner.
 GONE_SECONDS = 4.0
 ALIVE_SECONDS = 15.0
+# A worker that has nothing to do takes a new job sooner than this.
+TAKEN_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +69,7 @@ class Claimed:
 
     id: int
     kind: str
+    priority: int
     payload: Mapping[str, Any]
     run_id: int | None
     campaign_id: int | None
@@ -166,6 +170,12 @@ def claim(
         if job.run_id is not None:
             run_rows.mark_started(session, job.run_id)
         return Claimed(**{name: getattr(job, name) for name in Claimed.__dataclass_fields__})
+
+
+def held_up(store: Store, priority: int) -> bool:
+    """Say whether a job that comes before this priority waits, and no idle worker has taken it."""
+    with store.read() as session:
+        return job_rows.waits_before(session, priority, since=now() - dt.timedelta(seconds=TAKEN_SECONDS))
 
 
 def reclaim_stale(store: Store) -> tuple[int, ...]:

@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 import uuid
+from collections.abc import Callable
 
 from crossner_core.errors import StorageError
 from db import job_rows, worker_rows
@@ -16,21 +17,42 @@ from workbench.jobs import STALE_SECONDS, Claimed
 
 log = logging.getLogger(__name__)
 
+# So often a job that gives way is asked whether others wait.
+SECONDS_BETWEEN_LOOKS = 5.0
+
 
 class Lease:
-    """A job in hand: what to report at the next heartbeat, and why to stop."""
+    """A job in hand: what to report at the next heartbeat, and why to stop.
 
-    def __init__(self, job: Claimed) -> None:
+    `others_first` says whether work waits that must not be held up by this job; it is asked every few seconds.
+    """
+
+    def __init__(self, job: Claimed, others_first: Callable[[], bool] = lambda: False) -> None:
         self.job = job
         self.progress = 0.0
         self.message = ""
         self.cancelled = threading.Event()
         self.lost = threading.Event()
         self.shutdown = threading.Event()
+        self.gave_way = threading.Event()
+        self._others_first, self._looked = others_first, time.monotonic()
 
     def should_stop(self) -> bool:
-        """Say whether to stop at the next step: cancelled, lease lost, or the worker is ending."""
-        return self.cancelled.is_set() or self.lost.is_set() or self.shutdown.is_set()
+        """Say whether to stop at the next step: cancelled, lease lost, the worker is ending, or others go first."""
+        return self.cancelled.is_set() or self.lost.is_set() or self.shutdown.is_set() or self._gives_way()
+
+    def why_back(self) -> str:
+        """Say why a job that stopped and was not cancelled goes back into the queue; empty where it does not."""
+        if self.gave_way.is_set():
+            return "Other work goes first; this goes on after it, from here."
+        return "The worker was stopped; the next one goes on from here." if self.shutdown.is_set() else ""
+
+    def _gives_way(self) -> bool:
+        if not self.gave_way.is_set() and time.monotonic() - self._looked >= SECONDS_BETWEEN_LOOKS:
+            if self._others_first():
+                self.gave_way.set()
+            self._looked = time.monotonic()
+        return self.gave_way.is_set()
 
 
 class Pulse:

@@ -118,8 +118,7 @@ def _settle(place: Workplace, lease: Lease, order: Order, last: PretrainEvent) -
         elif lease.cancelled.is_set():
             kept = job_rows.finish(session, **held, state="cancelled", message="Cancelled.")
         else:
-            message = "The worker was stopped; the next one goes on from here."
-            kept = job_rows.give_back(session, **held, message=message, counted=False)
+            kept = job_rows.give_back(session, **held, message=lease.why_back(), counted=False)
     if not kept:
         raise LeaseLost
     if last.result is not None or lease.cancelled.is_set():

@@ -148,8 +148,7 @@ def _settle(place: Workplace, lease: Lease, run_id: int, result: RunResult) -> N
                 ok = job_rows.finish(session, **held, state="cancelled", message="Cancelled.")
                 run_rows.finish(session, run_id, "cancelled")
             else:
-                message = "The worker was stopped; the next one goes on from here."
-                ok = job_rows.give_back(session, **held, message=message, counted=False)
+                ok = job_rows.give_back(session, **held, message=lease.why_back(), counted=False)
                 run_rows.update(session, run_id, state="queued")
         else:
             ok = job_rows.finish(session, **held, state="done", message=_summary(result))
@@ -242,8 +241,8 @@ def _end(place: Workplace, lease: Lease, message: str) -> None:
     with place.store.write() as session:
         if lease.cancelled.is_set():
             job_rows.finish(session, **held, state="cancelled", message="Cancelled; what was done until then stays.")
-        elif lease.shutdown.is_set():
-            job_rows.give_back(session, **held, message="The worker was stopped; waiting to go on.", counted=False)
+        elif why := lease.why_back():
+            job_rows.give_back(session, **held, message=why, counted=False)
         else:
             job_rows.finish(session, **held, state="done", message=message)
 

@@ -25,10 +25,11 @@ if TYPE_CHECKING:
 def play_simulations(place: Workplace, lease: Lease) -> str:
     """Play those of the job's campaigns that have no result yet; return what became of them.
 
-    One that was stopped goes on with the round it was in.
+    One that was stopped, or gave way to other work, goes on in the round it was in.
     """
     from crossner_core.simulation.campaign import play
 
+    _sweep(place)
     with place.store.read() as session:
         rows = [(row.id, row.points is not None) for row in simulation_rows.of_job(session, lease.job.id)]
     for number, (row_id, is_done) in enumerate(rows):
@@ -73,6 +74,15 @@ def _suggested(session: Session, campaign_id: int) -> Suggested | None:
         one.labelled.sentence.content_hash: found.get(one.sentence_id, ()) for one in layers.gold(session, campaign_id)
     }
     return lambda sentences: [by_hash.get(one.content_hash, ()) for one in sentences]
+
+
+def _sweep(place: Workplace) -> None:
+    """Remove what was kept of campaigns that nobody goes on with: their job failed, or was cancelled as it waited."""
+    with place.store.read() as session:
+        needed = {_folder(place, row_id) for row_id in simulation_rows.open_ids(session)}
+    for folder in place.checkpoints.glob("simulation-*"):
+        if folder not in needed:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _folder(place: Workplace, row_id: int) -> Path:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from types import FrameType
 from typing import Any
 
@@ -81,7 +82,7 @@ class Worker:
             return False
         if claimed is None:
             return False
-        lease = Lease(claimed)
+        lease = Lease(claimed, partial(self._others_first, claimed))
         self.pulse.lease = lease
         if self.stopping.is_set():
             lease.shutdown.set()
@@ -91,6 +92,21 @@ class Worker:
         self.pulse.lease = None
         log.info("Job %s ended after %.1f s.", claimed.id, time.monotonic() - began)
         return True
+
+    def _others_first(self, job: jobs.Claimed) -> bool:
+        """Begin the turns that are due, and say whether a job waits that comes before this one.
+
+        Asked while a long job is at work: what comes after turns (cells, pre-trainings, simulated campaigns, studies)
+        goes on from where it stood. A worker that was started for certain jobs does these alone.
+        """
+        if self.run_ids is not None or self.job_ids is not None or job.priority <= turns.PRIORITY:
+            return False
+        try:
+            turns.tick(self.store)
+            return jobs.held_up(self.store, job.priority)
+        except StorageError as error:
+            log.warning("%s The job in hand goes on.", error)
+            return False
 
     def _sign_off(self) -> None:
         try:

@@ -7,7 +7,7 @@ import multiprocessing
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from crossner_core.processes import begin_worker, ray_session
 from crossner_core.simulation.config import Simulation
 
 if TYPE_CHECKING:
+    from crossner_core.encoders import Encoder
     from crossner_core.simulation.campaign import Suggested
     from crossner_core.training.data import TrainingData
 
@@ -42,6 +43,31 @@ class _Task:
     out: Path
     threads: int
     gazetteer: Path | None = None
+
+
+@dataclass
+class _Loaded:
+    """What campaigns that are played one after the other share: each corpus is read once, an encoder until another."""
+
+    data: dict[tuple[str, ...], TrainingData] = field(default_factory=dict)
+    encoders: dict[str, Encoder] = field(default_factory=dict)
+
+    def data_of(self, task: _Task) -> TrainingData:
+        """Return what a campaign's models learn from."""
+        one = task.simulation
+        name = (one.corpus, one.recipe.source) if reads_source(one) else (one.corpus,)
+        if name not in self.data:
+            self.data[name] = simulation_data(one, task.data)
+        return self.data[name]
+
+    def encoder(self, name: str) -> Encoder:
+        """Return an encoder by name."""
+        from crossner_core.encoders import load_encoder
+
+        if name not in self.encoders:
+            self.encoders.clear()
+            self.encoders[name] = load_encoder(name)
+        return self.encoders[name]
 
 
 def run_all(
@@ -75,8 +101,9 @@ def run_all(
                 if not future.cancelled():
                     yield future.result()
     else:
+        loaded = _Loaded()
         for task in tasks:
-            yield _play(task, should_stop)
+            yield _play(task, should_stop, loaded)
 
 
 def _on_ray(tasks: Sequence[_Task], address: str, workers: int) -> Iterator[Played]:
@@ -119,23 +146,21 @@ def reads_source(simulation: Simulation) -> bool:
     return needs_source(simulation.models_recipe.setting)
 
 
-def _play(task: _Task, should_stop: Callable[[], bool] = lambda: False) -> Played:
+def _play(task: _Task, should_stop: Callable[[], bool] = lambda: False, loaded: _Loaded | None = None) -> Played:
     """Play one campaign, or read it where it is there; what goes wrong with it does not stop the others."""
     try:
-        return _played(task, should_stop)
+        return _played(task, should_stop, loaded or _Loaded())
     except WorkbenchError as error:
         return Played(task.simulation, error=str(error))
 
 
-def _played(task: _Task, should_stop: Callable[[], bool]) -> Played:
-    from crossner_core.encoders import load_encoder
+def _played(task: _Task, should_stop: Callable[[], bool], loaded: _Loaded) -> Played:
     from crossner_core.simulation.campaign import play
     from crossner_core.training.machine import prepare
 
     prepare(task.threads)
     simulation = task.simulation
-    data = simulation_data(simulation, task.data)
-    encoder = load_encoder(simulation.recipe.encoder)
+    data, encoder = loaded.data_of(task), loaded.encoder(simulation.recipe.encoder)
     key = simulation.key(data.fingerprint, encoder.fingerprint, _gazetteer_hash(task.gazetteer))
     path = task.out / FOLDER / f"{key}.json"
     if path.exists():
