@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import streamlit as st
 
 from crossner_core.acquisition.selecting import RECOMMENDED
 from crossner_core.errors import BadInput
-from crossner_core.evaluation.learning_curves import AXES, BASELINE, RoundPoint, Summary, mean_curve, summarise
+from crossner_core.evaluation.learning_curves import (
+    AXES,
+    BASELINE,
+    RoundPoint,
+    Summary,
+    mean_curve,
+    seconds_saved,
+    summarise,
+)
 from pages import shell
 from pages.components import comparison_charts
 from pages.components.html_report import HtmlReport, report_download
@@ -18,6 +26,7 @@ from workbench import annotator_costs, simulations, turns
 from workbench.actors import Actor
 from workbench.recipe_names import recipe_name
 from workbench.simulations import SimulationsView
+from workbench.time_words import time_words
 from workbench.views import CampaignView
 
 _SECONDS_BETWEEN_LOOKS = 5
@@ -45,8 +54,8 @@ def _by_suggestions(actor: Actor, campaign: CampaignView) -> None:
     share = found.hours / found.from_scratch if found.from_scratch else 0.0
     more_or_less = "less" if found.hours >= 0 else "more"
     st.markdown(
-        f"**{abs(found.hours):.1f} hours {more_or_less}** ({abs(share):.0%}) than from scratch, on {found.sentences:,} "
-        f"sentences in {found.spent:.1f} active hours."
+        f"**{time_words(abs(found.hours) * 3600)} {more_or_less}** ({abs(share):.0%}) than from scratch, on "
+        f"{found.sentences:,} sentences in {time_words(found.spent * 3600)} of active time."
     )
     st.caption(
         f"At this campaign's own prices: {prices.seconds_added:.1f} s for an entity that was not suggested, "
@@ -123,22 +132,28 @@ def _results(campaign: CampaignView, found: SimulationsView) -> None:
 
 
 def _sentences(points: Sequence[RoundPoint]) -> list[str]:
-    """Say of each strategy how many sentences and hours it needs for the best that random sentences gave."""
-    by_axis: Mapping[str, dict[str, Summary]] = {
-        axis: {row.strategy: row for row in _summary(points, axis)} for axis in ("sentences", "seconds")
-    }
-    said = []
-    for name, row in by_axis["sentences"].items():
-        if name == BASELINE:
+    """Say of each strategy how many sentences and how much time it needs for the best that random sentences gave."""
+    rows, said = _summary(points, "sentences"), []
+    spared = seconds_saved(points) if rows else {}
+    for row in rows:
+        if row.strategy == BASELINE:
             continue
         goal = f"F1 {100 * row.f1:.1f}, the best of random sentences"
         if row.needs is None or row.saved is None:
-            said.append(f"{name}: never reached {goal}.")
+            said.append(f"{row.strategy}: never reached {goal}.")
             continue
-        timed = by_axis["seconds"].get(name)
-        hours = "" if timed is None or timed.saved is None else f" and {timed.saved / 3600:.1f} annotator hours"
-        said.append(f"{name}: {row.needs:.0f} sentences for {goal}; {row.saved:.0f} sentences{hours} saved.")
+        seconds = spared[row.strategy]
+        less = "" if seconds is None else f", and {_less(seconds)} of annotators' time"
+        said.append(f"{row.strategy}: {row.needs:.0f} sentences for {goal}; {_fewer(round(row.saved))}{less}.")
     return said
+
+
+def _fewer(sentences: int) -> str:
+    return f"{abs(sentences)} {'fewer' if sentences > 0 else 'more'}" if sentences else "as many"
+
+
+def _less(seconds: float) -> str:
+    return f"{time_words(abs(seconds))} {'less' if round(seconds) >= 0 else 'more'}"
 
 
 def _summary(points: Sequence[RoundPoint], axis: str) -> tuple[Summary, ...]:

@@ -12,6 +12,7 @@ from crossner_core.evaluation.learning_curves import (
     mean_curve,
     reaches,
     saved_by_level,
+    seconds_saved,
     summarise,
 )
 
@@ -123,3 +124,31 @@ def test_summary_wants_the_baseline_and_a_range_in_common() -> None:
     apart = line("random", 1, [0.1, 0.2]) + line("entropy", 1, [0.1, 0.2], step=100)
     with pytest.raises(BadInput, match="no range of sentences in common"):
         summarise(apart)
+
+
+def timed(strategy: str, price: float, values: list[float]) -> list[RoundPoint]:
+    """Return rounds of twenty sentences each for two seeds; the second one's annotators need half the time."""
+    return [
+        RoundPoint(strategy, seed, at, 20 * at, f1, seconds=20 * at * price * pace)
+        for seed, pace in ((1, 1.0), (2, 0.5))
+        for at, f1 in enumerate(values, start=1)
+    ]
+
+
+def test_seconds_saved_are_for_the_f1_that_is_asked_over_sentences() -> None:
+    points = timed("random", 10, [0.40, 0.50, 0.58, 0.60]) + timed("longest", 11, [0.47, 0.56, 0.59, 0.62])
+    row = next(one for one in summarise(points) if one.strategy == "longest")
+    assert (row.f1, row.needs) == (pytest.approx(0.6), pytest.approx(200 / 3))
+    found = seconds_saved(points)
+    assert found["longest"] == pytest.approx(80 * 7.5 - 200 / 3 * 8.25) == pytest.approx(50) and found["random"] == 0
+    (of_seconds,) = (one for one in summarise(points, "seconds") if one.strategy == "longest")
+    assert of_seconds.f1 == pytest.approx(0.55)  # the curves over seconds end where the quick seed does
+
+
+def test_seconds_saved_are_below_zero_where_a_strategy_takes_longer_and_none_where_it_never_gets_there() -> None:
+    usual = timed("random", 10, [0.40, 0.60])
+    found = seconds_saved(usual + timed("dear", 20, [0.40, 0.60]) + timed("worse", 1, [0.10, 0.20]))
+    assert found == {"random": 0, "dear": pytest.approx(-300), "worse": None}
+    assert seconds_saved(line("random", 1, [0.2, 0.5]) + line("longest", 1, [0.2, 0.6]))["longest"] is None
+    with pytest.raises(BadInput, match="no strategy 'random'"):
+        seconds_saved(timed("longest", 1, [0.1, 0.2]))

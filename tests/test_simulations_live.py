@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotAllowed
+from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.schema import LabelledSentence
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.simulation.costs import Observed
 from db.engine import Store
+from pages import saved_views
 from tests.screens import open_screen
 from tests.test_adaptation import in_music
 from tests.test_turns import small
@@ -22,6 +24,7 @@ from workbench.actors import Actor
 from workbench.lease import Lease
 from workbench.running import Workplace
 from workbench.settings import Settings, open_store
+from workbench.time_words import time_words
 from workbench.worker import Worker
 
 
@@ -276,7 +279,7 @@ def test_commands_set_rules_play_strategies_and_print_what_they_saved(
     assert code == 2 and "0 of 2 campaigns played, queued" in said
     assert call("cancel-simulations") == (0, "Cancelled.\n") and call("cancel-simulations")[0] == 2
     code, said = call("simulate", "longest", "--seeds", "1", "--wait")
-    assert code == 0 and "2 of 2 campaigns played, done" in said and "hours saved" in said
+    assert code == 0 and "2 of 2 campaigns played, done" in said and "time saved" in said
     assert [line.split()[0] for line in said.splitlines()[2:]].count("random") == 1
     assert call("simulate", "longest", "--seeds", "1")[0] == 0
     code, again = call("saved")
@@ -299,3 +302,37 @@ def test_hours_saved_are_those_of_the_entities_that_were_suggested() -> None:
     assert found.spent == pytest.approx(found.with_them, rel=0.01) and found.sentences == 60
     with pytest.raises(BadInput, match="0 sentences"):
         annotator_costs.saved([])
+
+
+def test_time_that_a_strategy_saves_is_said_of_the_f1_that_the_sentence_names() -> None:
+    def played(strategy: str, price: float, values: list[float]) -> list[RoundPoint]:
+        return [
+            RoundPoint(strategy, seed, at, 20 * at, f1, seconds=20 * at * price * pace)
+            for seed, pace in ((1, 1.0), (2, 0.5))
+            for at, f1 in enumerate(values, start=1)
+        ]
+
+    points = played("random", 10, [0.40, 0.50, 0.58, 0.60])
+    points += played("longest", 11, [0.47, 0.56, 0.59, 0.62]) + played("dear", 60, [0.40, 0.50, 0.55, 0.60])
+    points += played("worse", 1, [0.10, 0.20, 0.30, 0.40]) + played("late", 1, [0.30, 0.40, 0.50, 0.59, 0.61])
+    assert saved_views._sentences(points) == [
+        "longest: 67 sentences for F1 60.0, the best of random sentences; 13 fewer, and 50 seconds less of annotators' "
+        "time.",
+        "dear: 80 sentences for F1 60.0, the best of random sentences; as many, and 50 minutes more of annotators' "
+        "time.",
+        "late: 90 sentences for F1 60.0, the best of random sentences; 10 more, and 9 minutes less of annotators' "
+        "time.",
+        "worse: never reached F1 60.0, the best of random sentences.",
+    ]
+    assert saved_views._sentences(points[:8]) == [] == saved_views._sentences(points[8:])
+
+
+@pytest.mark.parametrize(
+    ("seconds", "says"),
+    [
+        (0.0, "0 seconds"), (-0.2, "0 seconds"), (1, "1 second"), (59.6, "1 minute"), (754, "13 minutes"),
+        (-754, "-13 minutes"), (3599, "1.0 hours"), (5000, "1.4 hours"),
+    ],
+)  # fmt: skip
+def test_length_of_time_is_said_in_words(seconds: float, says: str) -> None:
+    assert time_words(seconds) == says

@@ -170,8 +170,9 @@ def saved(campaign: CampaignName) -> int:
 
 
 def _print_saved(campaign_id: int) -> int:
-    from crossner_core.evaluation.learning_curves import summarise
+    from crossner_core.evaluation.learning_curves import seconds_saved, summarise
     from workbench import simulations
+    from workbench.time_words import time_words
 
     found = simulations.newest_simulations(common.PLACE.store, common.PLACE.actor, campaign_id)
     if found is None:
@@ -185,7 +186,7 @@ def _print_saved(campaign_id: int) -> int:
             return 2
         typer.echo(f"Those before, of {before.job.created_at:%d %B %Y, %H:%M} UTC:")
         found = before
-    hours = {one.strategy: one.saved for one in summarise(found.points, "seconds")}
+    spared = seconds_saved(found.points)
     rows = [
         (
             one.strategy,
@@ -194,9 +195,9 @@ def _print_saved(campaign_id: int) -> int:
             common.percent(one.final),
             "–" if one.needs is None else f"{one.needs:.0f}",
             "–" if one.saved is None else f"{one.saved:.0f}",
-            "–" if (seconds := hours[one.strategy]) is None else f"{seconds / 3600:.2f}",
+            "–" if (seconds := spared[one.strategy]) is None else time_words(seconds),
         )
         for one in summarise(found.points)
     ]
-    common.table(rows, ("strategy", "seeds", "area", "last F1", "sentences", "saved", "hours saved"))
+    common.table(rows, ("strategy", "seeds", "area", "last F1", "sentences", "saved", "time saved"))
     return 0
