@@ -36,7 +36,7 @@ def new_view(actor: Actor) -> None:
         members = st.multiselect(
             "Members", list(people), default=workers, format_func=people.__getitem__, placeholder="Choose people"
         )
-        settings = _rules(actor, "new")
+        settings = _rules(actor, f"new:{turn}")
         seed = st.number_input("Seed", min_value=0, max_value=2**31 - 1, value=0, step=1, help="Draws the shares.")
         pressed = st.form_submit_button("Make the campaign", type="primary")
     if pressed:

@@ -298,11 +298,27 @@ def test_campaigns_make_one_with_its_rules(screen: Open, store: Store, people: d
     test = screen("campaigns", "adm")
     field(test, "Name").set_value("Rails")  # type: ignore[attr-defined]
     next(one for one in test.selectbox if one.label == "Domain").set_value("politics")
-    test.number_input(key="campaigns:blind:new").set_value(25)
+    test.number_input(key="campaigns:blind:new:0").set_value(25)
     press(test, "Make the campaign")
     made = campaigns.list_campaigns(store, people["adm"])[0]
     assert (made.name, made.domain_name, made.blind_share, made.control_share) == ("Rails", "politics", 0.25, 0.1)
     assert {one.name for one in made.members} == {"ann1", "ann2", "ann3", "eva"}
+
+
+def test_campaigns_next_one_begins_with_the_usual_rules(
+    screen: Open, store: Store, people: dict[str, Actor], campaign: int
+) -> None:
+    test = switch(screen("campaigns", "adm"), "campaigns:view", "New")
+    field(test, "Name").set_value("Rails")  # type: ignore[attr-defined]
+    test.number_input(key="campaigns:blind:new:0").set_value(55)
+    field(test, "SPARQL endpoint").set_value("http://localhost:3030/sparql")  # type: ignore[attr-defined]
+    test.checkbox(key="campaigns:on:new:0").set_value(False)
+    press(test, "Make the campaign")
+    field(test, "Name").set_value("Roads")  # type: ignore[attr-defined]
+    press(test, "Make the campaign")
+    made = {one.name: one for one in campaigns.list_campaigns(store, people["adm"])}
+    assert (made["Rails"].blind_share, made["Rails"].suggestions_on) == (0.55, False)
+    assert (made["Roads"].blind_share, made["Roads"].endpoint, made["Roads"].suggestions_on) == (0.1, None, True)
 
 
 def test_campaigns_change_rules_members_and_archive(
