@@ -43,7 +43,7 @@ def _live_curve(actor: Actor, campaign: CampaignView) -> None:
         if not drawn:
             return
         shown = st.multiselect(
-            "Methods", drawn, default=drawn[:4], format_func=lambda line: line.title, key="curve-methods"
+            "Methods", drawn, default=drawn[:4], format_func=lambda line: line.title, key=f"curve-methods-{campaign.id}"
         )
         if not shown:
             st.info("Choose a method.")
@@ -139,7 +139,7 @@ def growth_view(actor: Actor, campaign: CampaignView) -> None:
     drawn = _drawn(actor, campaign)
     if not drawn:
         return
-    line = st.selectbox("Method", drawn, format_func=lambda one: one.title, key="growth-method")
+    line = st.selectbox("Method", drawn, format_func=lambda one: one.title, key=f"growth-method-{campaign.id}")
     points = learning.rounds(shell.store(), actor, [line])[line.title]
     report = HtmlReport("As gold grows", [campaign.name, line.title])
     _types(campaign, points, report)

@@ -54,14 +54,16 @@ def train_view(actor: Actor, campaign: CampaignView) -> None:
     sources = tuple(one.name for one in datasets.list_datasets(shell.store(), actor))
     with st.container(border=True):
         st.markdown("**Recipe**")
-        values = recipe_inputs("recipe", sources, encoders.encoder_names(shell.store(), actor))
+        values = recipe_inputs(f"recipe-{campaign.id}", sources, encoders.encoder_names(shell.store(), actor))
         if "source" in values and not sources:
             st.caption("No data set is here yet to be the source corpus; import one by command:")
             st.code(f"workbench import FOLDER --dataset {values['source']}", language=None)
         st.markdown("**Few-shot curve**")
         left, right = st.columns(2)
-        sizes = left.text_input("Sizes", value=", ".join(map(str, _default_sizes(snapshot))), key="curve-sizes")
-        seeds = right.text_input("Seeds", value=", ".join(map(str, adaptation.SEEDS)), key="curve-seeds")
+        usual = ", ".join(map(str, _default_sizes(snapshot)))
+        sizes = left.text_input("Sizes", value=usual, key=f"curve-sizes-{snapshot.id}")
+        usual = ", ".join(map(str, adaptation.SEEDS))
+        seeds = right.text_input("Seeds", value=usual, key=f"curve-seeds-{campaign.id}")
         with st.container(horizontal=True):
             one = st.button("Start one run", type="primary")
             many = st.button("Start the curve")

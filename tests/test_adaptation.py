@@ -29,10 +29,8 @@ def in_music(items: tuple[LabelledSentence, ...]) -> list[LabelledSentence]:
     return made
 
 
-def campaign_with_gold(store: Store, admin: Actor, *, dev: bool = True, test: bool = True) -> int:
-    campaign_id = campaigns.create_campaign(
-        store, admin, name="Music", domain=load_domain("music"), suggestions_on=False
-    )
+def campaign_with_gold(store: Store, admin: Actor, *, dev: bool = True, test: bool = True, name: str = "Music") -> int:
+    campaign_id = campaigns.create_campaign(store, admin, name=name, domain=load_domain("music"), suggestions_on=False)
     campaigns.add_sentences(store, admin, campaign_id, in_music(own_sentences(20)))
     if dev:
         campaigns.add_sentences(store, admin, campaign_id, in_music(own_sentences(8, offset=20)), split="dev")

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from crossner_core.schema import Suggestion
+from crossner_core.training.recipe import Recipe
 from db.engine import Store
 from tests.builders import make_campaign, make_gold, make_people
 from tests.screens import made_reports, open_screen
-from tests.test_adaptation import campaign_with_gold
+from tests.test_adaptation import campaign_with_gold, in_music
+from tests.training_builders import own_sentences
 from tests.training_store import person, recipe_here, work
-from workbench import adaptation, handout, preannotating
+from workbench import adaptation, campaigns, handout, preannotating
 from workbench.actors import SYSTEM, Actor
 
 ADAPTATION_VIEWS = ("Curve", "As gold grows", "By type", "Trust", "Train", "Runs")
@@ -24,6 +26,10 @@ def _said(test: Any) -> str:
     """All words on the screen that came through text elements."""
     kinds = ("markdown", "caption", "info", "warning", "error", "success", "text")
     return "\n".join(element.value for kind in kinds for element in getattr(test, kind))
+
+
+def _field(test: Any, label: str) -> Any:
+    return next(one for kind in ("text_input", "number_input") for one in getattr(test, kind) if one.label == label)
 
 
 def _show(test: Any, key: str, view: str) -> Any:
@@ -107,7 +113,7 @@ def test_adaptation_screen_starts_a_run_from_its_form(
 ) -> None:
     admin, campaign_id = trained
     test = _show(open_screen(monkeypatch, store, "adaptation", admin, campaign=campaign_id), "model-view", "Train")
-    test.number_input(key="recipe-max_epochs").set_value(3)
+    test.number_input(key=f"recipe-{campaign_id}-max_epochs").set_value(3)
     before = {run.id for run in adaptation.list_runs(store, admin, campaign_id)}
     next(button for button in test.button if button.label == "Start one run").click().run()
     assert not test.exception
@@ -120,11 +126,62 @@ def test_adaptation_screen_refuses_sizes_that_are_no_numbers(
 ) -> None:
     admin, campaign_id = trained
     test = _show(open_screen(monkeypatch, store, "adaptation", admin, campaign=campaign_id), "model-view", "Train")
-    test.text_input(key="curve-sizes").set_value("ten")
+    _field(test, "Sizes").set_value("ten")
     next(button for button in test.button if button.label == "Start the curve").click().run()
     assert not test.exception
     assert any("'ten'" in error.value for error in test.error)
     assert len(adaptation.list_runs(store, admin, campaign_id)) == 4
+
+
+def test_adaptation_screen_asks_sizes_and_recipe_of_each_campaign(
+    monkeypatch: pytest.MonkeyPatch, store: Store
+) -> None:
+    admin = person(store, "admin")
+    one, other = (campaign_with_gold(store, admin, name=name) for name in ("One", "Other"))
+    campaigns.add_sentences(store, admin, other, in_music(own_sentences(8, offset=36)))
+    for campaign_id in (one, other):
+        adaptation.freeze(store, admin, campaign_id)
+    test = _show(open_screen(monkeypatch, store, "adaptation", admin, campaign=one), "model-view", "Train")
+
+    def turn_to(campaign_id: int) -> None:
+        test.session_state["campaign"] = campaign_id
+        test.run()
+        assert not test.exception
+
+    assert _field(test, "Sizes").value == "10, 20"
+    _field(test, "Sizes").set_value("5, 12")
+    _field(test, "Seeds").set_value("9")
+    _field(test, "Max epochs").set_value(3).run()
+    turn_to(other)
+    assert _field(test, "Sizes").value == "10, 25, 28" and _field(test, "Seeds").value != "9"
+    assert _field(test, "Max epochs").value == Recipe().max_epochs
+    turn_to(one)
+    assert _field(test, "Max epochs").value == 3  # what was typed is kept for its own campaign
+    campaigns.add_sentences(store, admin, one, in_music(own_sentences(3, offset=36)))
+    _field(test, "Sizes").set_value("5, 12").run()
+    next(button for button in test.button if button.label.startswith("Freeze the gold now")).click().run()
+    assert _field(test, "Sizes").value == "10, 23"  # the newer snapshot's
+
+
+def test_adaptation_screen_chooses_methods_in_each_campaign(
+    monkeypatch: pytest.MonkeyPatch, store: Store, tmp_path: Path, trained: tuple[Actor, int]
+) -> None:
+    admin, campaign_id = trained
+    other = campaign_with_gold(store, admin, name="Other")
+    adaptation.start_run(
+        store,
+        admin,
+        campaign_id=other,
+        snapshot_id=adaptation.freeze(store, admin, other).id,
+        recipe=recipe_here(tmp_path, max_epochs=1, architecture="crf"),
+    )
+    assert work(store, tmp_path) == 1
+    test = open_screen(monkeypatch, store, "adaptation", admin, campaign=campaign_id)
+    test.multiselect[0].set_value(test.multiselect[0].value).run()
+    test.session_state["campaign"] = other
+    test.run()
+    assert not test.exception and "Choose a method" not in _said(test)
+    assert len(test.multiselect[0].value) == 1 and len(test.get("plotly_chart")) == 1
 
 
 def test_overview_screen_shows_every_view(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
