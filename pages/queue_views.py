@@ -124,6 +124,8 @@ def rules_view(actor: Actor, campaign: CampaignView) -> None:
             shell.store(), actor, campaign.id,
             strategy=strategy, random_share=share / 100, retrain_every=int(every), recipe=recipe,
         )  # fmt: skip
+        # The recipe is asked anew, from what is saved now.
+        st.session_state[f"queue:round:{campaign.id}"] = st.session_state.get(f"queue:round:{campaign.id}", 0) + 1
         shell.note("The rules are saved. The queue itself changes with the next turn.")
         st.rerun()
     if not may:
@@ -180,13 +182,15 @@ def _functions(place: Any, campaign: CampaignView, before: str, may: bool) -> st
 
 
 def _recipe(actor: Actor, campaign: CampaignView, now: dict[str, Any]) -> dict[str, Any]:
-    from crossner_core.training.recipe import Recipe
+    from crossner_core.training.recipe import Recipe, effective
 
     sources = [one.name for one in datasets.list_datasets(shell.store(), actor)]
     names = encoders.encoder_names(shell.store(), actor)
     st.caption(as_text(f"Now: {now or 'the default recipe'}."))
-    if st.checkbox("Change the recipe", key=f"queue:recipe:{campaign.id}"):
-        values = recipe_inputs(f"queue-recipe-{campaign.id}", sources, names)
+    before = Recipe.from_dict(now)
+    form = f"{campaign.id}:{st.session_state.get(f'queue:round:{campaign.id}', 0)}:{before.hash[:12]}"
+    if st.checkbox("Change the recipe", key=f"queue:recipe:{form}"):
+        values = recipe_inputs(f"queue-recipe-{form}", sources, names, start=effective(before.to_dict()))
         usual = Recipe().to_dict()
         return {name: value for name, value in values.items() if usual.get(name) != value}
     return now

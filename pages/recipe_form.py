@@ -36,23 +36,31 @@ _CHOICE_NAMES = {"architecture": architecture_name, "setting": setting_name}
 
 
 def recipe_inputs(
-    key: str, sources: Sequence[str] = (), encoders: Sequence[str] = (), *, without: Sequence[str] = ()
+    key: str,
+    sources: Sequence[str] = (),
+    encoders: Sequence[str] = (),
+    *,
+    without: Sequence[str] = (),
+    start: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Draw the inputs of a recipe; return the values of those that have an effect.
 
     `sources` are the data sets that can be a source corpus, `encoders` those to offer (any other can be typed),
-    `without` the fields that are asked elsewhere.
+    `without` the fields that are asked elsewhere, `start` what fields begin with instead of their defaults.
     """
-    offered: dict[str, Sequence[str]] = {"encoder": dict.fromkeys((Recipe.encoder, *encoders))}  # type: ignore[dict-item]
+    begin = start or {}
+    own_encoder = (begin["encoder"],) if "encoder" in begin else ()
+    offered: dict[str, Sequence[str]] = {"encoder": tuple(dict.fromkeys((Recipe.encoder, *encoders, *own_encoder)))}
     if sources:
-        offered["source"] = sources
+        own_source = (begin["source"],) if "source" in begin else ()
+        offered["source"] = tuple(dict.fromkeys((*sources, *own_source)))
     first = [name for name in _FIRST if name not in without]
-    values = option_inputs(Recipe, key, only=first, choices=offered)
+    values = option_inputs(Recipe, key, only=first, choices=offered, start=begin)
     st.caption(as_text(f"{setting_title(values['setting'])}."))
     rest = [spec for spec in fields(Recipe) if spec.name not in {*first, *without}]
     for title, names in _sections(rest, values).items():
         with st.expander(title, key=f"{key}-section-{title}"):
-            values |= option_inputs(Recipe, key, only=names, given=values)
+            values |= option_inputs(Recipe, key, only=names, given=values, start=begin)
     changed = other_than_default(Recipe, values)
     if changed:
         st.caption(as_text(f"Other than the defaults: {changed}."))
@@ -68,29 +76,34 @@ def option_inputs(
     free: Sequence[str] = ("encoder",),
     given: Mapping[str, Any] | None = None,
     whatever: bool = False,
+    start: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Draw an input for each field that has an effect beside the others' values; return plain values.
 
     `only` names the fields to draw, in this order; `choices` what to offer for some, where those named in `free` take
-    other words too; `given` are values asked elsewhere; `whatever` draws fields without effect too. What a person set
-    is kept while the field is not shown. Raises InvalidConfig for numbers that are none.
+    other words too; `given` are values asked elsewhere; `whatever` draws fields without effect too; `start` says what
+    fields begin with instead of their defaults, of a choice one that is offered. What a person set is kept while the
+    field is not shown. Raises InvalidConfig for numbers that are none.
     """
     specs = {spec.name: spec for spec in fields(config)}
-    standing = _standing(config, key, given or {})
+    begin = {spec.name: spec.default for spec in fields(config)} | dict(start or {})
+    standing = _standing(config, key, given or {}, begin)
     names = specs if only is None else only
     shown = [specs[name] for name in names if whatever or matters(specs[name], standing)]
     asked: dict[str, Any] = {}
     for at in range(0, len(shown), _COLUMNS):  # row by row: the tab key follows the order of drawing
         for column, spec in zip(st.columns(_COLUMNS), shown[at : at + _COLUMNS], strict=False):
             with column:
-                asked[spec.name] = _input(spec, f"{key}-{spec.name}", (choices or {}).get(spec.name), spec.name in free)
+                asked[spec.name] = _input(
+                    spec, begin[spec.name], f"{key}-{spec.name}", (choices or {}).get(spec.name), spec.name in free
+                )
     return asked
 
 
-def _standing(config: type, key: str, given: Mapping[str, Any]) -> dict[str, Any]:
+def _standing(config: type, key: str, given: Mapping[str, Any], begin: Mapping[str, Any]) -> dict[str, Any]:
     """Return what every field says now: what was given or typed before, the default where it has no effect."""
     specs = fields(config)
-    values = {spec.name: st.session_state.get(f"{key}-{spec.name}", spec.default) for spec in specs} | dict(given)
+    values = {name: st.session_state.get(f"{key}-{name}", value) for name, value in begin.items()} | dict(given)
     for spec in specs:
         if not matters(spec, values):
             values[spec.name] = spec.default
@@ -112,31 +125,29 @@ def _sections(rest: Sequence[Field[Any]], values: Mapping[str, Any]) -> dict[str
     return {title: names for title, names in found.items() if names}
 
 
-def _input(spec: Field[Any], key: str, offered: Sequence[str] | None, is_free: bool) -> Any:
+def _input(spec: Field[Any], begin: Any, key: str, offered: Sequence[str] | None, is_free: bool) -> Any:
     """Draw the input of one field; what it holds stays in the session when it is not drawn."""
     label = _label(spec)
     shared: dict[str, Any] = {"help": spec.metadata["help"], "key": key, "persist_state": "session"}
     if isinstance(spec.default, tuple):
-        return _list_input(spec, label, offered, is_free, shared)
+        return _list_input(spec, begin, label, offered, is_free, shared)
     choices = tuple(offered or spec.metadata["choices"] or ())
     if choices:
-        start = choices.index(spec.default) if spec.default in choices else 0
+        start = choices.index(begin) if begin in choices else 0
         named = _CHOICE_NAMES.get(spec.name, field_name if offered is None else str)
         return st.selectbox(
             label, choices, index=start, format_func=named, accept_new_options=bool(offered) and is_free, **shared
         )
     if isinstance(spec.default, bool):
-        return st.selectbox(label, (True, False), index=int(not spec.default), format_func=value_name, **shared)
+        return st.selectbox(label, (True, False), index=int(not begin), format_func=value_name, **shared)
     if isinstance(spec.default, int):
         low, high = int(spec.metadata["min"]), int(spec.metadata["max"])
-        return st.number_input(label, value=spec.default, min_value=low, max_value=high, step=1, **shared)
+        return st.number_input(label, value=begin, min_value=low, max_value=high, step=1, **shared)
     if isinstance(spec.default, float):
         least, most = float(spec.metadata["min"]), float(spec.metadata["max"])
         step = spec.default / 10 or 0.01
-        return st.number_input(
-            label, value=spec.default, min_value=least, max_value=most, step=step, format="%.4g", **shared
-        )
-    return st.text_input(label, value=spec.default, **shared)
+        return st.number_input(label, value=begin, min_value=least, max_value=most, step=step, format="%.4g", **shared)
+    return st.text_input(label, value=begin, **shared)
 
 
 def _label(spec: Field[Any]) -> str:
@@ -147,13 +158,13 @@ def _label(spec: Field[Any]) -> str:
 
 
 def _list_input(
-    spec: Any, label: str, offered: Sequence[str] | None, is_free: bool, shared: Mapping[str, Any]
+    spec: Any, begin: Any, label: str, offered: Sequence[str] | None, is_free: bool, shared: Mapping[str, Any]
 ) -> tuple[Any, ...]:
     if offered is not None:
-        default = spec.default or None  # None lets a page set the value it begins with
+        default = begin or None  # None lets a page set the value it begins with
         chosen = st.multiselect(label, tuple(offered), default=default, accept_new_options=is_free, **shared)
         return tuple(chosen)
-    text = st.text_input(label, value=", ".join(map(value_name, spec.default)), **shared)
+    text = st.text_input(label, value=", ".join(map(value_name, begin)), **shared)
     parts = [part.strip() for part in text.split(",") if part.strip()]
     kind = type(spec.default[0]) if spec.default else str
     try:

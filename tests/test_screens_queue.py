@@ -9,6 +9,7 @@ import pytest
 
 from crossner_core.acquisition.selecting import RECOMMENDED
 from crossner_core.acquisition.selecting import strategy as read_strategy
+from crossner_core.training.recipe import Recipe
 from db.engine import Store
 from tests.screens import open_screen
 from tests.test_turns import campaign
@@ -104,3 +105,49 @@ def test_queue_screen_shows_each_campaigns_own_rules(monkeypatch: pytest.MonkeyP
     assert test.text_input[0].value == "2*longest + k_centre"
     next(each for each in test.button if each.label == "Save the rules").click().run()
     assert turns.turn_settings(store, admin, other).strategy == "2*longest + k_centre"
+
+
+def test_queue_screen_changes_the_recipe_from_what_is_set(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    admin = person(store, "admin")
+    one, other = campaign(store, admin), campaign(store, admin, gold=False)
+    recipe = {"max_epochs": 7, "encoder": "bert-base-cased", "architecture": "crf", "constrained": False}
+    recipe |= {"setting": "joint", "source": "old-news", "upsample": 9, "learning_rate": 1e-4}
+    turns.change_turns(store, admin, one, strategy="longest", retrain_every=5, recipe=recipe)
+    turns.change_turns(store, admin, other, strategy="longest", retrain_every=5)
+
+    def press(label: str) -> None:
+        next(each for each in test.button if each.label == label).click().run()
+        assert not test.exception and not test.error
+
+    def box() -> Any:
+        return next(each for each in test.checkbox if each.label == "Change the recipe")
+
+    def epochs() -> Any:
+        return next(each for each in test.number_input if each.label == "Max epochs")
+
+    test = _open(monkeypatch, store, "researcher", one, "Rules")
+    assert box().value is False
+    box().check().run()
+    assert epochs().value == 7
+    press("Save the rules")
+    assert turns.turn_settings(store, admin, one).recipe == recipe  # nothing was changed
+    assert box().value is False
+    box().check().run()
+    epochs().set_value(5).run()
+    test.session_state["campaign"] = other
+    test.run()
+    assert box().value is False
+    box().check().run()
+    assert epochs().value == Recipe().max_epochs
+    press("Save the rules")
+    assert turns.turn_settings(store, admin, other).recipe is None
+    test.session_state["campaign"] = one
+    test.run()
+    box().check().run()
+    epochs().set_value(6).run()
+    press("Save the rules")
+    assert turns.turn_settings(store, admin, one).recipe == recipe | {"max_epochs": 6}
+    turns.change_turns(store, admin, one, strategy="longest", retrain_every=5, recipe={"max_epochs": 4})
+    test.run()
+    box().check().run()
+    assert epochs().value == 4  # what somebody else saved meanwhile
