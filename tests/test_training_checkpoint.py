@@ -1,6 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -8,7 +12,7 @@ import torch
 
 from crossner_core.errors import CheckpointError, StorageError
 from crossner_core.training import checkpoint
-from crossner_core.training.checkpoint import read_folder, write_folder
+from crossner_core.training.checkpoint import SECONDS_LEFT_ALONE, beside_of, read_folder, write_folder
 from crossner_core.training.loop import train
 from crossner_core.training.predictor import load_tagger
 from tests.training_builders import labelled, own_sentences, tiny_data, tiny_encoder, tiny_recipe
@@ -52,9 +56,47 @@ def test_checkpoint_full_disk_keeps_the_former_one(tmp_path: Path, monkeypatch: 
 def test_checkpoint_crash_between_renames_is_mended(tmp_path: Path) -> None:
     write_folder(tmp_path / "c", {"x": 1}, {"a": torch.zeros(2)})
     (tmp_path / "c").rename(tmp_path / ".c.old")
-    (tmp_path / ".c.1234.new").mkdir()
+    with subprocess.Popen([sys.executable, "-c", ""]) as ended:
+        ended.wait()
+    left = beside_of(tmp_path / "c").name.replace(f"-{os.getpid()}-", f"-{ended.pid}-")
+    (tmp_path / left).mkdir()
     assert read_folder(tmp_path / "c")[0]["x"] == 1
+    assert not (tmp_path / ".c.old").exists()
+    write_folder(tmp_path / "c", {"x": 2}, {"a": torch.zeros(2)})
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+def test_checkpoint_readers_and_other_writers_leave_alone_what_is_being_written(tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+
+    def others(beside: Path) -> None:
+        with pytest.raises(CheckpointError, match="no checkpoint"):
+            read_folder(folder)
+        write_folder(folder, {"x": 1}, {"a": torch.zeros(2)})
+        assert beside.is_dir() and read_folder(folder)[0]["x"] == 1
+
+    write_folder(folder, {"x": 2}, {"a": torch.ones(2)}, others)
+    assert read_folder(folder)[0]["x"] == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
+def test_checkpoint_writer_sweeps_only_what_nobody_writes_any_more(tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    own, other = beside_of(folder), tmp_path / f".c.{'a' * 32}-1-elsewhere.new"
+    old_style, of_another = tmp_path / f".c.{'b' * 32}.new", beside_of(tmp_path / "c.d")
+    for path in (own, other, old_style, of_another):
+        (path / "encoder").mkdir(parents=True)
+        (path / "encoder" / "config.json").write_text("{}")
+    write_folder(folder, {}, {})
+    assert {path.name for path in tmp_path.iterdir()} == {"c", own.name, other.name, old_style.name, of_another.name}
+    long_ago = time.time() - SECONDS_LEFT_ALONE - 60
+    for path in (own, other, old_style, of_another):
+        os.utime(path, (long_ago, long_ago))
+        os.utime(path / "encoder", (long_ago, long_ago))
+    for path in (own, old_style, of_another):  # the other machine still writes
+        os.utime(path / "encoder" / "config.json", (long_ago, long_ago))
+    write_folder(folder, {}, {})
+    assert {path.name for path in tmp_path.iterdir()} == {"c", other.name, of_another.name}
 
 
 def test_checkpoint_missing_and_damaged_are_said(trained: Path, tmp_path: Path) -> None:

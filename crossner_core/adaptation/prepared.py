@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -18,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crossner_core.errors import CheckpointError, StorageError
-from crossner_core.training.checkpoint import META, read_json, recover_folder, write_json
+from crossner_core.training.checkpoint import META, beside_of, read_json, recover_folder, sweep_beside, write_json
 
 FORMAT = 1
 Array = npt.NDArray[Any]
@@ -30,12 +29,13 @@ class ArrayWriter:
     def __init__(self, folder: Path, dtypes: Mapping[str, str]) -> None:
         self.folder, self.dtypes = folder, {name: np.dtype(kind) for name, kind in dtypes.items()}
         self.lengths = dict.fromkeys(dtypes, 0)
-        self._beside = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.new")
+        self._beside = beside_of(folder)
         self._digest = hashlib.sha256()
         self._files: dict[str, BinaryIO] = {}
 
     def __enter__(self) -> Self:
         recover_folder(self.folder)
+        sweep_beside(self.folder)
         try:
             self._beside.mkdir(parents=True)
             self._files = {name: (self._beside / f"{name}.bin").open("wb") for name in self.dtypes}

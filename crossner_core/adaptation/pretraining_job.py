@@ -31,6 +31,7 @@ from crossner_core.training.checkpoint import (
     read_folder,
     read_json,
     recover_folder,
+    sweep_beside,
     write_folder,
     write_json,
 )
@@ -58,6 +59,7 @@ class PretrainJob:
         self.corpus_hash = ""
         self._saved_at, self._pause = time.monotonic(), SECONDS_BETWEEN_SAVES
         recover_folder(self.out)
+        sweep_beside(self.out)
         if self.out.exists() and not (self.out / RESULT).exists() and (self.out.is_file() or any(self.out.iterdir())):
             raise BadInput(f"{self.out} is there already and is no encoder that was pre-trained here; give another.")
 
@@ -90,6 +92,7 @@ class PretrainJob:
         `write(folder, meta)` writes and yields how many subwords there are so far. Stopped half-way, it begins anew.
         """
         recover_folder(self.work / STATE)
+        sweep_beside(self.work / STATE)
         if (self.work / STATE).exists():
             self._check_same(self.work / STATE)
         folder = self.work / PREPARED

@@ -8,7 +8,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
+import socket
+import time
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,11 +27,14 @@ from crossner_core.errors import CheckpointError, StorageError
 FORMAT_VERSION = 1
 META = "meta.json"
 TENSORS = "tensors.safetensors"
+# A half-written folder of a process that cannot be asked (another machine's) is left for so long after its last change.
+SECONDS_LEFT_ALONE = 3600
 
 
 def write_folder(folder: Path, meta: Mapping[str, Any], tensors: Mapping[str, Tensor], extra: Any = None) -> None:
     """Write a folder as a whole or not at all; `extra(path)` may add files to it before it is put in place."""
-    beside = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}.new")
+    sweep_beside(folder)
+    beside = beside_of(folder)
     old = folder.with_name(f".{folder.name}.old")
     try:
         beside.mkdir(parents=True)
@@ -64,12 +70,53 @@ def read_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
 
 
 def recover_folder(folder: Path) -> None:
-    """Put the former folder back where a crash fell between the two renames; sweep up half-written ones."""
+    """Put the former folder back where a crash fell between the two renames; others' half-written ones stay."""
     old = folder.with_name(f".{folder.name}.old")
     if not folder.exists() and old.exists():
         old.rename(folder)
-    for left in folder.parent.glob(f".{folder.name}.*.new"):
-        shutil.rmtree(left, ignore_errors=True)
+
+
+def beside_of(folder: Path) -> Path:
+    """Name a new folder to write into; `sweep_beside` can tell whose it is."""
+    host = socket.gethostname().replace(".", "_")
+    return folder.with_name(f".{folder.name}.{uuid.uuid4().hex}-{os.getpid()}-{host}.new")
+
+
+def sweep_beside(folder: Path) -> None:
+    """Remove half-written folders that nobody writes any more: for those who write the folder, not who read it.
+
+    That is one of a process of this machine that has ended, and any that has not changed for an hour.
+    """
+    known = re.compile(rf"\.{re.escape(folder.name)}\.[0-9a-f]+(?:-(\d+)-([^.]*))?\.new")
+    try:
+        there = [path for path in folder.parent.iterdir() if path.name.endswith(".new")]
+    except OSError:  # nothing was ever written there
+        return
+    for path in there:
+        if (name := known.fullmatch(path.name)) and (_ended(name[1], name[2]) or _unchanged(path)):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _ended(pid: str | None, host: str | None) -> bool:
+    """Say whether a process of this machine has ended; False where that cannot be known."""
+    if pid is None or host != socket.gethostname().replace(".", "_"):
+        return False
+    try:
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):
+        return False
+    return False
+
+
+def _unchanged(folder: Path) -> bool:
+    """Say whether nothing in a folder has changed for an hour."""
+    try:
+        latest = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
+    except OSError:  # what was listed is gone: it is being put in place, or swept
+        return False
+    return time.time() - latest > SECONDS_LEFT_ALONE
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:

@@ -13,7 +13,14 @@ from crossner_core.adaptation.transfer import Stage, setting
 from crossner_core.encoders import Encoder, load_encoder
 from crossner_core.errors import CheckpointError, CheckpointMismatch, InvalidConfig
 from crossner_core.models.base import TokenTagger
-from crossner_core.training.checkpoint import read_folder, read_json, recover_folder, write_folder, write_json
+from crossner_core.training.checkpoint import (
+    read_folder,
+    read_json,
+    recover_folder,
+    sweep_beside,
+    write_folder,
+    write_json,
+)
 from crossner_core.training.data import TrainingData
 from crossner_core.training.events import EpochRecord, RunResult, TrainEvent
 from crossner_core.training.helping import build_stage_model, share_stage
@@ -187,6 +194,7 @@ class _Run:
     def _saved_stage(self) -> int:
         """Return the index of the stage that the saved state is in, 0 if nothing is saved."""
         recover_folder(self.folder / STATE)
+        sweep_beside(self.folder / STATE)
         if not (self.folder / STATE).exists():
             return 0
         meta = read_json(self.folder / STATE / "meta.json")
