@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -29,7 +28,7 @@ from pages.components.marked_text import as_text
 from tests.screens import open_screen
 from tests.test_adaptation import campaign_with_gold
 from tests.test_worker import QUICK_TO_NOTICE, SLOW, finish, steps_done, wait_for
-from tests.training_builders import tiny_data, tiny_encoder, tiny_recipe
+from tests.training_builders import small_files, tiny_data, tiny_encoder, tiny_recipe
 from tests.training_store import own_dataset, person, recipe_here, settings_for, start_worker, work
 from workbench import adaptation, jobs, running, training_data
 from workbench.actors import Actor
@@ -197,17 +196,6 @@ def test_trouble_state_of_an_older_version_begins_anew(store: Store, admin: Acto
     assert any("begins anew" in event.message for event in detail.events)
 
 
-@contextmanager
-def _small_files(most: int) -> Iterator[None]:
-    """Let the system refuse to write beyond so many bytes of a file, as it does on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
-
-
 @pytest.mark.usefixtures("every_step_saves")
 @pytest.mark.parametrize("most", [100, 20_000])  # the description does not fit; the weights do not
 def test_trouble_full_disk_leaves_the_last_whole_checkpoint(tmp_path: Path, most: int) -> None:
@@ -216,7 +204,7 @@ def test_trouble_full_disk_leaves_the_last_whole_checkpoint(tmp_path: Path, most
     events = train(recipe, data, checkpoint_dir=broken, encoder=tiny_encoder())
     next(events)
     before = read_folder(broken / "state")[0]["progress"]["step"]
-    with _small_files(most), pytest.raises(StorageError, match=r"cannot be written: .*Free some disk and resume"):
+    with small_files(most), pytest.raises(StorageError, match=r"cannot be written: .*Free some disk and resume"):
         for _event in events:
             pass
     assert [path.name for path in broken.iterdir()] == ["state"]

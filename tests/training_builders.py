@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -116,3 +119,14 @@ def tiny_data(count: int = 12, *, source: bool = False, dev: bool = True) -> Tra
         test=own_sentences(6, offset=40),
         source_train=there,
     )
+
+
+@contextmanager
+def small_files(most: int) -> Iterator[None]:
+    """Let the system refuse to write beyond so many bytes of a file, as it does on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (most, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -6,6 +6,7 @@ resumed run reads no text again.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import shutil
 from collections.abc import Mapping
@@ -38,16 +39,15 @@ class ArrayWriter:
         sweep_beside(self.folder)
         try:
             self._beside.mkdir(parents=True)
-            self._files = {name: (self._beside / f"{name}.bin").open("wb") for name in self.dtypes}
+            for name in self.dtypes:
+                self._files[name] = (self._beside / f"{name}.bin").open("wb")
         except OSError as error:
+            self._clear()
             raise self._refused(error) from error
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        for file in self._files.values():
-            if not file.closed:
-                file.close()
-        shutil.rmtree(self._beside, ignore_errors=True)
+        self._clear()
 
     def add(self, **arrays: Array) -> None:
         """Append to each array; raise StorageError where the disk refuses."""
@@ -73,6 +73,13 @@ class ArrayWriter:
             self._beside.rename(self.folder)
         except OSError as error:
             raise self._refused(error) from error
+
+    def _clear(self) -> None:
+        """Close what is still open and remove what was not put in place; `finish` says what closing could not write."""
+        for file in self._files.values():
+            with contextlib.suppress(OSError):  # buffered bytes that a full disk refuses: they are thrown away here
+                file.close()
+        shutil.rmtree(self._beside, ignore_errors=True)
 
     def _refused(self, error: OSError) -> StorageError:
         return StorageError(f"{self.folder} cannot be written: {error}. Free some disk and start again.")
