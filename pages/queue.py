@@ -21,7 +21,8 @@ A share of the queue is filled by **chance**: those sentences are a fair sample 
 likes, and keep estimates on them honest.
 
 **Saved** says what all of it is worth here. Strategies are played on this campaign's own gold, which answers for the
-annotators: the same selection, suggestions and training as in the live queue, with random sentences beside them.
+annotators. Selection, its share of chance, suggestions and training are those of the live queue, but models are
+trained at four sizes only, up to four fifths of the gold; random sentences are played beside them.
 *Studies → Strategies* does the same on corpora.
 """
 

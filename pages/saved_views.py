@@ -188,8 +188,9 @@ def _ask(actor: Actor, campaign: CampaignView, *, busy: bool) -> None:
             help="Those of the strategies; the random ones begin from scratch, always.",
         )
         st.caption(
-            "Each strategy is played once for each seed, with four trainings. The worker does it in the background; "
-            "turns, runs and suggestions go first."
+            f"Each strategy is played once for each seed, with four trainings and {100 * now.random_share:g}% of its "
+            "sentences by chance, as under Rules. The worker does it in the background; turns, runs and suggestions go "
+            "first."
         )
         if st.button("Play", type="primary", disabled=busy, key="saved:play"):
             wanted = [line.strip() for line in text.splitlines() if line.strip()]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,12 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from crossner_core.acquisition.selecting import strategy
+from crossner_core.acquisition.turn import Scorer, Turn
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.experiments.__main__ import main
+from crossner_core.experiments.studies.strategies import simulations
 from crossner_core.experiments.study import read_study, study
 from crossner_core.schema import Sentence, Span, Suggestion
 from crossner_core.simulation.annotators import AnnotatorOptions, annotate
@@ -121,6 +125,31 @@ def test_campaign_goes_on_after_an_interruption_and_ends_the_same(tmp_path: Path
     assert resumed == whole
 
 
+def test_campaign_leaves_its_share_of_the_sentences_to_chance(tmp_path: Path) -> None:
+    many = TrainingData(own_sentences(70), TYPES, (), own_sentences(6, offset=400))
+
+    def chosen(share: float) -> list[int]:
+        told = simulation(strategy="longest", at=(10, 20), random_share=share)
+        list(play(told, many, tiny_encoder(), tmp_path / str(share)))
+        found = read_json(tmp_path / str(share) / "state.json")["labelled"]["chosen"]
+        assert len(found) == len(set(found)) == 20
+        return list(found)
+
+    longest, mixed = chosen(0.0), chosen(0.5)
+    assert set(longest[:5]) <= set(mixed[:10])
+    assert 3 <= len(set(mixed[:10]) - set(longest[:10])) <= 5  # chance may pick one of the longest, too
+    assert len(set(chosen(1.0)[:10]) - set(longest[:10])) > 5
+
+
+def test_campaign_without_chance_annotates_what_the_strategy_chose_in_its_order(tmp_path: Path) -> None:
+    rounds(tmp_path / "played", simulation(strategy="longest + bert_km", at=(6,)))
+    pool, _ = split_pool((*data().train, *data().dev), 4, 7)
+    turn = Turn(tmp_path / "signals", Scorer(encoder=tiny_encoder()), TYPES)
+    sentences = [item.sentence for item in pool]
+    found = turn.order(sentences, 6, strategy("longest + bert_km"), np.random.default_rng([7, 2, 0]))
+    assert read_json(tmp_path / "played" / "state.json")["labelled"]["chosen"] == found.order.tolist()
+
+
 def test_campaign_with_self_training_learns_from_the_rest_of_the_pool(tmp_path: Path) -> None:
     chosen = simulation(self_training=True, at=(6,))
     assert chosen.models_recipe.setting == "self_training"
@@ -208,6 +237,23 @@ def test_simulation_key_changes_with_what_decides_the_numbers() -> None:
     assert one.key("d", "e") == simulation().key("d", "e")
     assert one.key("d", "e") != simulation(seed=8).key("d", "e")
     assert one.key("d", "e") != replace(one, annotator=AnnotatorOptions(missed=0.1)).key("d", "e")
+    assert one.key("d", "e") == simulation(random_share=0).key("d", "e") != simulation(random_share=0.2).key("d", "e")
+
+
+def test_simulation_keeps_the_keys_of_results_from_before_later_options() -> None:
+    folder = Path(__file__).parents[1] / "docs" / "studies" / "simulations"
+    told = json.loads((folder / "0154022927a37620711a2fc1.json").read_text())
+    assert "random_share" not in told["options"]
+    one = Simulation.from_dict(told)
+    assert one.options.random_share == 0 and one.key("d", "e") == "8362bbafbaf675c9320fb5c8"  # what it was before
+
+
+def test_label_says_the_share_of_chance() -> None:
+    one = simulation(random_share=0.07, self_training=True, suggestions=True).options
+    assert one.label == "token_entropy, 7% by chance, self-training, suggestions"
+    assert simulation().options.label == "token_entropy"
+    with pytest.raises(InvalidConfig, match=r"random_share is 1\.5"):
+        simulation(random_share=1.5)
 
 
 def write_corpus(root: Path) -> Path:
@@ -300,3 +346,10 @@ def test_strategies_study_counts_its_campaigns() -> None:
     assert chosen.plays(chosen.config(corpora=("own", "music"), seeds=(1, 2), strategies=("longest",))) == 8
     with pytest.raises(InvalidConfig, match="Unknown acquisition function"):
         chosen.config(corpora=("own",), strategies=("wisdom",))
+
+
+def test_strategies_study_leaves_a_share_to_chance_but_for_random_sentences() -> None:
+    config = study("strategies").config(corpora=("own",), seeds=(1,), strategies=("longest",), random_share=0.25)
+    assert [one.options.label for one in simulations(config)] == ["random", "longest, 25% by chance"]
+    usual = study("strategies").config(corpora=("own",), seeds=(1,), strategies=("longest",))
+    assert [one.options.random_share for one in simulations(usual)] == [0, 0]

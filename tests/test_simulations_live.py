@@ -11,7 +11,9 @@ from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotAllowed
 from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.schema import LabelledSentence
 from crossner_core.simulation.annotators import AnnotatorOptions
+from crossner_core.simulation.config import Simulation
 from crossner_core.simulation.costs import Observed
+from db import simulation_rows
 from db.engine import Store
 from pages import saved_views
 from tests.screens import open_screen
@@ -52,11 +54,25 @@ def test_strategies_are_played_on_a_campaigns_gold(store: Store, tmp_path: Path)
     found = simulations.newest_simulations(store, admin, campaign_id)
     assert found is not None and (found.done, found.total, found.seeds, found.job.state) == (4, 4, (1, 2), "done")
     assert {(one.strategy, one.seed) for one in found.points} == {
-        (name, seed) for name in ("random", "token_entropy + bert_km") for seed in (1, 2)
+        (name, seed) for name in ("random", "token_entropy + bert_km, 20% by chance") for seed in (1, 2)
     }
     assert sorted({one.sentences for one in found.points}) == [6, 12, 18, 24]
     assert found.snapshot == adaptation.list_snapshots(store, admin, campaign_id)[0].name
     assert found.recipe["max_epochs"] == 2 and not list((tmp_path / "home" / "checkpoints").glob("simulation-*"))
+
+
+def test_strategies_are_played_with_the_share_of_chance_that_the_queue_has(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin, tmp_path)
+    for share, name in ((0.35, "longest, 35% by chance"), (0.0, "longest")):
+        turns.change_turns(store, admin, campaign_id, strategy="longest", random_share=share)
+        simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
+        with store.read() as session:
+            job = simulation_rows.newest_job(session, campaign_id)
+            assert job is not None
+            told = [Simulation.from_dict(row.settings).options for row in simulation_rows.of_job(session, job.id)]
+        assert [(one.label, one.random_share) for one in told] == [("random", 0.0), (name, share)]
+        simulations.cancel_simulations(store, admin, campaign_id)
 
 
 def test_strategy_with_self_training_is_played_beside_random_sentences_without(store: Store, tmp_path: Path) -> None:
@@ -65,7 +81,8 @@ def test_strategy_with_self_training_is_played_beside_random_sentences_without(s
     simulations.start_simulations(store, admin, campaign_id, ["longest with self-training"], seeds=(1,))
     work(store, tmp_path / "home")
     found = simulations.newest_simulations(store, admin, campaign_id)
-    assert found is not None and {one.strategy for one in found.points} == {"random", "longest, self-training"}
+    told = "longest, 20% by chance, self-training"
+    assert found is not None and {one.strategy for one in found.points} == {"random", told}
 
 
 def test_played_campaigns_go_on_where_they_were_stopped(
@@ -249,7 +266,9 @@ def test_queue_screen_plays_strategies_and_says_what_they_saved(
     lines = [one.value for one in test.markdown if "the best of random" in one.value]
     assert len(lines) == 2 and lines[0].startswith(("longest", "token"))
     table = next(one.value for one in test.dataframe if "area" in one.value.columns)
-    assert set(table["curve"]) == {"random", "longest", "token_entropy + bert_km"}
+    shared = {"longest, 20% by chance", "token_entropy + bert_km, 20% by chance"}
+    assert set(table["curve"]) == {"random", *shared}
+    assert any("20% of its sentences by chance" in one.value for one in test.caption)
     assert any("555" in one.value and "An entity takes 7" in one.value for one in test.caption)
 
 

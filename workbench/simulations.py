@@ -63,11 +63,11 @@ def start_simulations(
 ) -> int:
     """Freeze the gold and queue simulated campaigns on it, random ones beside each strategy; return the job's id.
 
-    Models are trained at four sizes, up to four fifths of the gold, with the recipe of the campaign's turns; steps cost
-    what they cost this campaign's annotators, as published where there are too few sentences to tell. With
-    `suggestions` the annotators of the strategies see what gazetteer, links and newest model suggest. Without `seeds`
-    there are three. Raises BadInput where the gold is too small or has no test sentences, Conflict while others are
-    under way.
+    Models are trained at four sizes, up to four fifths of the gold, with the recipe of the campaign's turns; of a
+    strategy's sentences chance chooses the share that it has in the campaign's queue. Steps cost what they cost this
+    campaign's annotators, as published where there are too few sentences to tell. With `suggestions` the annotators of
+    the strategies see what gazetteer, links and newest model suggest. Without `seeds` there are three. Raises BadInput
+    where the gold is too small or has no test sentences, Conflict while others are under way.
     """
     require(actor, *KEEPERS)
     texts = dict.fromkeys((BASELINE, *(strategy(one).text for one in strategies)))
@@ -97,6 +97,7 @@ def start_simulations(
                 shown = suggestions and chosen.text != BASELINE
                 told = replace(
                     options, strategy=chosen.functions, self_training=chosen.self_training, seed=seed,
+                    random_share=0.0 if chosen.text == BASELINE else campaign.random_share,
                     suggestions=shown, suggestions_from=campaign.hint_below if shown else 0.0,
                 )  # fmt: skip
                 one = Simulation(campaign.domain_name, told, recipe, annotator)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from crossner_core.acquisition.queue import with_random_share
 from crossner_core.acquisition.selecting import strategy
 from crossner_core.acquisition.turn import Scorer, Turn
 from crossner_core.adaptation.transfer import needs_unlabelled
@@ -181,7 +182,8 @@ class _Campaign:
             asked = [[one.span for one in best_of(propose(self.asked[at], weights))] for at in rest]
         sentences = [self.pool[at].sentence for at in rest]
         found = turn.order(sentences, wanted, self.strategy, rng, gold=self._gold(), proposed=asked)
-        return found.order.tolist(), found.notes
+        places = with_random_share(found.order.tolist(), len(rest), self.options.random_share, rng)
+        return [one.index for one in places[:wanted]], found.notes
 
     def _suggestions(self, chosen: Sequence[int]) -> list[tuple[Suggestion, ...]]:
         """Return what gazetteer and newest model say of some sentences; nothing where annotators begin from scratch."""

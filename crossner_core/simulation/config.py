@@ -16,6 +16,9 @@ from crossner_core.options.base import Checked, option
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.training.recipe import Recipe, effective
 
+# Options that came after the first results were kept.
+_LATER = ("warm_epochs", "random_share")
+
 
 @dataclass(frozen=True)
 class SimulationOptions(Checked):
@@ -31,6 +34,7 @@ class SimulationOptions(Checked):
         (20, 40, 60, 80, 100), "Numbers of labelled sentences at which a model is trained and measured.", min=1
     )
     dev_sentences: int = option(50, "Sentences kept out of the pool for early stopping.", min=0, max=100_000)
+    random_share: float = option(0.0, "Share of the sentences that chance chooses, as in a queue.", min=0.0, max=1.0)
     suggestions: bool = option(
         False, "Annotators see what the newest model suggests, and a gazetteer where one is given."
     )
@@ -43,9 +47,10 @@ class SimulationOptions(Checked):
     @property
     def label(self) -> str:
         """What curves and tables call it."""
-        trained = ", self-training" if self.self_training else ""
-        trained += f", warm start of {self.warm_epochs} epochs" if self.warm_epochs else ""
-        return f"{self.strategy}{trained}{', suggestions' if self.suggestions else ''}"
+        said = f", {100 * self.random_share:g}% by chance" if self.random_share else ""
+        said += ", self-training" if self.self_training else ""
+        said += f", warm start of {self.warm_epochs} epochs" if self.warm_epochs else ""
+        return f"{self.strategy}{said}{', suggestions' if self.suggestions else ''}"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -84,7 +89,7 @@ class Simulation:
         """Return a hash of everything that decides the numbers."""
         recipe = {name: value for name, value in effective(self.models_recipe.to_dict()).items() if name != "encoder"}
         # What came later counts where it is used, so that the results from before it keep their keys.
-        options = {name: value for name, value in asdict(self.options).items() if value or name != "warm_epochs"}
+        options = {name: value for name, value in asdict(self.options).items() if value or name not in _LATER}
         parts = [self.corpus, options, asdict(self.annotator), recipe, data_hash, encoder_hash]
         parts += [gazetteer_hash] if gazetteer_hash and self.asks_gazetteer else []
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]

@@ -36,6 +36,9 @@ class StrategiesConfig(StudyConfig):
     baseline_at: tuple[int, ...] = option((20, 60, 100, 200), "The same for random sentences.", min=1)
     goals: tuple[int, ...] = option((100, 200), "Numbers of random sentences whose F1 is to be reached.", min=1)
     dev_sentences: int = option(50, "Sentences kept out of the pool for early stopping.", min=0, max=100_000)
+    random_share: float = option(
+        0.0, "Share of a strategy's sentences that chance chooses, as in a live queue; none without.", min=0, max=1
+    )
     suggestions: bool = option(False, "Annotators of strategies see suggestions: the newest model's, a gazetteer's.")
     suggestions_from: float = option(0.4, "Proposals with a lower score are hints, which cost nothing.", min=0, max=1)
     gazetteer: str = option("", "Folder of a built gazetteer, for suggestions and strategies; none without.")
@@ -78,6 +81,7 @@ def _options(config: StrategiesConfig, text: str, seed: int) -> SimulationOption
         warm_epochs=int(warm[1]) if warm else 0,
         at=config.baseline_at if text == BASELINE else config.at,
         dev_sentences=config.dev_sentences,
+        random_share=0.0 if text == BASELINE else config.random_share,
         suggestions=config.suggestions and text != BASELINE,
         suggestions_from=config.suggestions_from if config.suggestions and text != BASELINE else 0.0,
         seed=seed,
