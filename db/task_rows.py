@@ -167,11 +167,20 @@ def open_stage(session: Session, sentence_id: int, stage: str) -> None:
 
 def has_begun(session: Session, task: Task) -> bool:
     """Say whether anybody has the task, has worked on it, or has asked about it."""
-    if task.state != "open":
-        return True
-    worked = sa.select(sa.exists().where(Annotation.task_id == task.id))
-    asked = sa.select(sa.exists().where(Question.task_id == task.id))
-    return bool(session.scalar(worked)) or bool(session.scalar(asked))
+    return bool(session.scalar(sa.select(sa.exists().where(Task.id == task.id, _begun()))))
+
+
+def begun(session: Session, sentence_ids: Iterable[int]) -> set[tuple[int, str]]:
+    """Return (sentence id, stage) of the tasks of these sentences that somebody has begun, as `has_begun` says it."""
+    query = sa.select(Task.sentence_id, Task.stage).where(Task.sentence_id.in_(set(sentence_ids)), _begun())
+    return {(sentence_id, stage) for sentence_id, stage in session.execute(query)}
+
+
+def _begun() -> sa.ColumnElement[bool]:
+    """Say that somebody has the task, has worked on it, or has asked about it."""
+    worked = sa.select(sa.literal(1)).where(Annotation.task_id == Task.id).exists()
+    asked = sa.select(sa.literal(1)).where(Question.task_id == Task.id).exists()
+    return sa.or_(Task.state != "open", worked, asked)
 
 
 def remove(session: Session, task: Task) -> None:

@@ -6,9 +6,12 @@ import pandas as pd
 import streamlit as st
 
 from pages import conferring, shell
+from workbench.actors import Actor
 from workbench.mywork import MyWork, WorkRow, my_work
+from workbench.steps import reopen
 
 _STAGE_WORDS = {"annotate": "annotated", "check": "checked", "adjudicate": "adjudicated"}
+_PAGE_WORDS = {"annotate": "Annotate", "check": "Check", "adjudicate": "Adjudicate"}
 _KIND_WORDS = {
     "boundary": "other boundary in gold",
     "type": "other type in gold",
@@ -44,6 +47,41 @@ def _table(rows: tuple[WorkRow, ...]) -> pd.DataFrame:
     )
 
 
+def _shown(campaign_id: int, only: str | None, rows: tuple[WorkRow, ...]) -> WorkRow:
+    """Draw the table; return the row that was chosen, kept by its task: rows come and go, and one of them is shown."""
+    kept = f"my-work:{campaign_id}"
+    at = [number for number, row in enumerate(rows) if row.task_id == st.session_state.get(kept)]
+    picked = st.dataframe(
+        _table(rows),
+        hide_index=True,
+        height="content" if len(rows) < 12 else 420,
+        placeholder="–",
+        on_select="rerun",
+        selection_mode="single-row",
+        selection_default={"selection": {"rows": at}},
+        key=f"my-work-table-{campaign_id}-{only}-{hash(tuple(row.task_id for row in rows))}",
+        column_config={"sent": st.column_config.DatetimeColumn(format="D MMM, HH:mm")},
+    )
+    chosen = picked["selection"]["rows"]
+    row = rows[chosen[0] if chosen else 0]
+    st.session_state[kept] = row.task_id if chosen else None
+    return row
+
+
+def _reopen(actor: Actor, row: WorkRow) -> None:
+    """Take the sentence back; called before the page is drawn anew, where it may have gone on and have no button."""
+    with shell.shown_errors():
+        reopen(shell.store(), actor, row.task_id)
+        shell.note(f"The sentence is yours again: it is the next one under {_PAGE_WORDS[row.stage]}.")
+
+
+def _offer(actor: Actor, row: WorkRow) -> None:
+    gold = " It stops being gold until you send it again." if row.stage == "adjudicate" else ""
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.button("Reopen", key=f"my-work-reopen-{row.task_id}", on_click=_reopen, args=(actor, row))
+        st.caption(f"Take it back to change it: it waits under {_PAGE_WORDS[row.stage]}, with what you marked.{gold}")
+
+
 def _one(row: WorkRow) -> None:
     st.text(row.text)
     st.text("Mine: " + (" · ".join(row.mine) or "no entities"))
@@ -65,7 +103,8 @@ campaign = shell.page(
     "What became of the sentences you sent, and does the expert want to know something from you?",
     help="""
 A sentence you sent goes to a second annotator and then to the expert, who makes it gold. Here you see which of your
-entities the gold kept and where it says something else. Choose a row to see the sentence.
+entities the gold kept and where it says something else. Choose a row to see the sentence. As long as nobody has gone on
+with it, **Reopen** gives it back to you; an expert can reopen gold of their own at any time.
 When the expert is unsure, the question stands above the list; a short answer is enough.
 """,
 )
@@ -83,18 +122,8 @@ if campaign:
                 for row in mine.rows
                 if only in (None, "all") or (row.outcome == "changed" if only == "changed" else row.gold is None)
             )
-            picked = st.dataframe(
-                _table(rows),
-                hide_index=True,
-                height="content" if len(rows) < 12 else 420,
-                placeholder="–",
-                on_select="rerun",
-                selection_mode="single-row",
-                key=f"my-work-table-{only}",
-                column_config={"sent": st.column_config.DatetimeColumn(format="D MMM, HH:mm")},
-            )
-            chosen = picked["selection"]["rows"]
-            if chosen and chosen[0] < len(rows):
-                _one(rows[chosen[0]])
-            elif rows:
-                _one(rows[0])
+            if rows:
+                row = _shown(campaign.id, only, rows)
+                _one(row)
+                if row.can_reopen:
+                    _offer(actor, row)

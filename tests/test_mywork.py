@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import sqlalchemy as sa
+
+from crossner_core.errors import WorkbenchError
 from db.engine import Store
+from db.tables import User
 from tests.builders import Tab, make_gold
-from workbench import mywork, outbox
+from workbench import campaigns, mywork, outbox
 from workbench.actors import Actor
 
 People = dict[str, Actor]
@@ -46,3 +54,81 @@ def test_mywork_reopened_sentence_comes_back_with_its_work(store: Store, people:
     assert mywork.my_work(store, people["ann1"], campaign).rows == ()
     again = next(one for one in tab.items() if one["task"] == item["task"])
     assert again["revision"] == 2 and again["work"]["spans"][0]["surface"] == "The Tin Gulls"
+
+
+@contextmanager
+def _statements(store: Store) -> Iterator[list[str]]:
+    """Collect what is sent to the database."""
+    sent: list[str] = []
+
+    def note(connection: object, cursor: object, statement: str, *rest: object) -> None:
+        sent.append(statement)
+
+    sa.event.listen(store.engine, "before_cursor_execute", note)
+    try:
+        yield sent
+    finally:
+        sa.event.remove(store.engine, "before_cursor_execute", note)
+
+
+def test_mywork_asks_no_more_of_the_store_for_more_sentences(store: Store, people: People, campaign: int) -> None:
+    tab = Tab(store, people["ann1"], campaign, "annotate")
+    counts = []
+    for _ in range(2):
+        tab.do("submit", tab.items()[0], [(0, 1, "person")])
+        tab.do("submit", tab.items()[0], [(0, 1, "person")])
+        with _statements(store) as sent:
+            rows = mywork.my_work(store, people["ann1"], campaign).rows
+        assert all(row.can_reopen for row in rows)
+        counts.append((len(rows), len(sent)))
+    assert [number for number, _ in counts] == [2, 4]
+    assert counts[0][1] == counts[1][1] < 15
+
+
+def _offered(store: Store, actor: Actor, campaign: int) -> dict[int, bool]:
+    """Whether My work offers each of my sentences for reopening, and that the promise holds, by task id."""
+    offered = {row.task_id: row.can_reopen for row in mywork.my_work(store, actor, campaign).rows}
+    for task, promised in offered.items():
+        if promised:
+            outbox.reopen(store, actor, task)
+        else:
+            with pytest.raises(WorkbenchError):
+                outbox.reopen(store, actor, task)
+    return offered
+
+
+def test_mywork_offers_what_nobody_has_gone_on_with_and_keeps_its_promise(
+    store: Store, people: People, campaign: int
+) -> None:
+    one, two, expert = (
+        Tab(store, people[name], campaign, stage)
+        for name, stage in (("ann1", "annotate"), ("ann2", "check"), ("eva", "adjudicate"))
+    )
+    tasks = []
+    for item in one.items(4):
+        tasks.append(item["task"])
+        one.do("submit", item, [(0, 1, "person")])
+    checks = two.items(3)
+    two.do("submit", checks[0], [(0, 1, "person")])
+    two.do("draft", checks[1], [(0, 1, "person")])
+    assert _offered(store, people["ann1"], campaign) == dict(zip(tasks, [False, False, False, True], strict=True))
+    (gold,) = expert.items(1)
+    decisions = {"decisions": [{"unit": 0, "choice": "first"}]}
+    expert.do("submit", gold, [(0, 1, "person")], parts=decisions)
+    assert _offered(store, people["ann2"], campaign) == {checks[0]["task"]: False}
+    assert _offered(store, people["eva"], campaign) == {gold["task"]: True}
+
+
+def test_mywork_offers_nothing_in_an_archive_nor_gold_to_who_is_no_expert_any_more(
+    store: Store, people: People, campaign: int
+) -> None:
+    make_gold(store, people, campaign)
+    mine = mywork.my_work(store, people["eva"], campaign).rows
+    assert len(mine) == 6 and all(row.can_reopen for row in mine)
+    with store.write() as session:
+        session.execute(sa.update(User).where(User.id == people["eva"].id).values(role="annotator"))
+    assert not any(_offered(store, people["eva"], campaign).values())
+    with store.write() as session:
+        session.execute(sa.update(User).where(User.id == people["eva"].id).values(role="expert"))
+    campaigns.update_settings(store, people["adm"], campaign, archived=True)
+    assert not any(_offered(store, people["eva"], campaign).values())

@@ -10,7 +10,7 @@ import pytest
 from crossner_core.schema import Suggestion
 from crossner_core.training.recipe import Recipe
 from db.engine import Store
-from tests.builders import make_campaign, make_gold, make_people
+from tests.builders import Tab, make_campaign, make_gold, make_people
 from tests.screens import made_reports, open_screen
 from tests.test_adaptation import campaign_with_gold, in_music
 from tests.training_builders import own_sentences
@@ -208,6 +208,27 @@ def test_my_work_screen_says_what_became_of_a_sentence(monkeypatch: pytest.Monke
     test = open_screen(monkeypatch, store, "my_work", people["ann1"], campaign=campaign_id)
     assert not test.exception
     assert "6 sentences sent · 0 on their way to gold" in _said(test)
+    assert not test.button
+
+
+def test_my_work_screen_reopens_what_nobody_has_gone_on_with(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    people = make_people(store)
+    campaign_id = make_campaign(store, people)
+    tab = Tab(store, people["ann1"], campaign_id, "annotate")
+    first, second = tab.items(2)
+    for item in (first, second):
+        tab.do("submit", item, [(0, 1, "person")])
+    test = open_screen(monkeypatch, store, "my_work", people["ann1"], campaign=campaign_id)
+    assert second["text"] in _said(test)
+    test.button(key=f"my-work-reopen-{second['task']}").click().run()
+    assert not test.exception
+    assert "it is the next one under Annotate" in _said(test) and "1 sentences sent" in _said(test)
+    again = tab.items()[0]
+    assert again["task"] == second["task"] and again["work"]["spans"][0]["type"] == "person"
+    Tab(store, people["ann2"], campaign_id, "check").items(1)
+    test.button(key=f"my-work-reopen-{first['task']}").click().run()
+    assert "The next stage of this sentence has begun" in "\n".join(error.value for error in test.error)
+    assert not test.exception
 
 
 @pytest.mark.parametrize(("screen", "name", "stage"), [("annotate", "ann1", "annotate"), ("check", "ann2", "check")])

@@ -60,6 +60,20 @@ def test_editor_keeps_every_one_of_many_fast_submits(harness: Harness, chromium:
 
 
 @pytest.mark.browser
+def test_editor_takes_a_held_enter_as_one(harness: Harness, chromium: Browser) -> None:
+    with opened(chromium, harness) as page:
+        for shown, said in ((6, "Enter again"), (7, "")):
+            for _ in range(8):
+                page.keyboard.down("Enter")
+            page.keyboard.up("Enter")
+            assert task_shown(page) == shown
+            assert said in page.locator(".say").inner_text()
+        wait_for(lambda: harness.state(6) == "done", "the submit to arrive")
+        wait_for(lambda: status(page) == "saved", "Saved")
+    assert harness.state(7) is None
+
+
+@pytest.mark.browser
 def test_editor_brings_unsent_work_back_after_the_server_was_killed(harness: Harness, chromium: Browser) -> None:
     context = chromium.new_context()
     with opened(context, harness) as page:

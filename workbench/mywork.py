@@ -12,7 +12,7 @@ from db.engine import Store
 from db.tables import Annotation, SentenceRow
 from workbench.access import WORKERS, enter
 from workbench.actors import Actor, require
-from workbench.steps import may_reopen
+from workbench.steps import reopenable
 from workbench.units import Unit, units
 from workbench.values import sentence_of, spans_of
 
@@ -63,6 +63,7 @@ def my_work(store: Store, actor: Actor, campaign_id: int) -> MyWork:
         ids = [row.id for row, _, _ in found]
         gold = annotation_rows.submitted(session, ids, "adjudicate")
         checked = annotation_rows.submitted(session, ids, "check")
+        open_again = reopenable(session, campaign, current, (work for _, _, work in found))
         rows = [
             _row(
                 row,
@@ -70,7 +71,7 @@ def my_work(store: Store, actor: Actor, campaign_id: int) -> MyWork:
                 work,
                 gold.get(row.id),
                 checked=row.id in checked,
-                can_reopen=(stage == "adjudicate" or row.id not in gold) and may_reopen(session, current, work),
+                can_reopen=(stage == "adjudicate" or row.id not in gold) and work.task_id in open_again,
             )
             for row, stage, work in found
         ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound
@@ -117,12 +118,17 @@ def obstacle_to_reopen(session: Session, actor: Actor, task: Task, mine: Annotat
     """Say in words why the actor cannot have their submitted or skipped work back; None when they can."""
     if mine is not None and mine.state == "skipped" and task.state in ("open", "parked"):
         return None
-    if mine is None or mine.state != "submitted" or task.state != "done" or task.done_by != actor.id:
+    if mine is None or not _stands(mine, task, actor):
         return "This sentence is no longer yours, so it cannot be reopened."
     following = _following(session, task)
     if following is not None and task_rows.has_begun(session, following):
         return "The next stage of this sentence has begun, so it cannot be reopened."
     return None
+
+
+def _stands(mine: Annotation, task: Task, actor: Actor) -> bool:
+    """Say whether the actor's work is what was handed in for the task."""
+    return mine.state == "submitted" and task.state == "done" and task.done_by == actor.id
 
 
 def _following(session: Session, task: Task) -> Task | None:
@@ -196,6 +202,12 @@ def find_task(session: Session, actor: Actor, task_id: int, *roles: str) -> tupl
     return task, campaign, current
 
 
-def may_reopen(session: Session, actor: Actor, work: Annotation) -> bool:
-    """Say whether the actor could take this work of theirs back now."""
-    return obstacle_to_reopen(session, actor, work.task, work) is None
+def reopenable(session: Session, campaign: Campaign, actor: Actor, works: Iterable[Annotation]) -> set[int]:
+    """Return the ids of the tasks whose submitted work the actor could take back now; one query for all of them."""
+    if campaign.archived:
+        return set()
+    tasks = [
+        work.task for work in works if _stands(work, work.task, actor) and actor.role in STAGE_ROLES[work.task.stage]
+    ]
+    begun = task_rows.begun(session, (task.sentence_id for task in tasks if task.stage in NEXT_STAGE))
+    return {task.id for task in tasks if (task.sentence_id, NEXT_STAGE.get(task.stage)) not in begun}

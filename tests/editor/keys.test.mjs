@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { actionFor, charOf, helpRows, typeKeysOf } from "../../pages/components/span_editor/keys.js";
+import { actionFor, charOf, helpRows, mayRepeat, typeKeysOf } from "../../pages/components/span_editor/keys.js";
 
 const press = (key, more = {}) => ({ key, code: "", shiftKey: false, ctrlKey: false, metaKey: false, altKey: false, ...more });
 const context = (more = {}) => ({ mode: "annotate", rtl: false, jump: false, typeKeys: { r: "writer", 1: "song", a: "album" }, leaving: false, ...more });
@@ -50,6 +50,16 @@ test("Tab is ours until Esc lets it go", () => {
 
 test("a type on a command's key is left to the filter, not to the key", () => {
   assert.deepEqual(typeKeysOf([{ name: "x", key: "0" }, { name: "y", key: "Y" }, { name: "z", key: null }]), { y: "y" });
+});
+
+test("a key held down goes on moving and taking back; what decides or leaves waits for the next press", () => {
+  const held = (key, more, where) => mayRepeat(actionFor(press(key, more), context(where)));
+  const shift = { shiftKey: true };
+  for (const [key, more] of [["ArrowLeft"], ["ArrowRight", shift], ["ArrowDown"], ["Home"], ["Tab"], ["z", { ctrlKey: true }]]) assert.ok(held(key, more), key);
+  for (const [key, more] of [["Enter"], ["Enter", shift], [" "], [" ", shift], ["a", { ctrlKey: true }], ["0"], ["Backspace"], ["Delete"], ["r"], ["!"], [";"]])
+    assert.ok(!held(key, more), key);
+  for (const key of ["1", "2", "0"]) assert.ok(!held(key, {}, { mode: "adjudicate" }), key);
+  assert.ok(!held("s", {}, { jump: true }));
 });
 
 test("every mode has its help", () => {

@@ -1,5 +1,5 @@
 // Keys and pointer of the editor, and the fields that take the focus from the sentence for a moment.
-import { actionFor } from "./keys.js";
+import { actionFor, mayRepeat } from "./keys.js";
 import { alternatives, isProposed } from "./marks.js";
 import { focusedMark } from "./model.js";
 import { createField, createSkip } from "./panels.js";
@@ -110,6 +110,7 @@ function onKey(editor, event) {
   if (action || plain) event.stopPropagation();
   if (!action) return;
   event.preventDefault();
+  if (event.repeat && !mayRepeat(action)) return;
   if (!action.ui) editor.run(action);
   else if (data.mode !== "view" || READ_ONLY_COMMANDS.includes(action.ui)) editor.commands[action.ui](action);
 }

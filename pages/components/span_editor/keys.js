@@ -65,6 +65,16 @@ export function actionFor(event, context) {
   return type ? { do: "type", type } : null;
 }
 
+const REPEATED = new Set(["move", "extend", "end", "tab", "undo", "redo"]);
+
+/**
+ * Whether the action is done again while its key is held down. What decides or leaves is done once a press: a key that is
+ * held would answer its own questions and go through sentences that nobody has seen.
+ */
+export function mayRepeat(action) {
+  return REPEATED.has(action.do) || action.ui === "up" || action.ui === "down";
+}
+
 /** Type name by key; a key that a command uses belongs to the command. */
 export function typeKeysOf(types) {
   const keyed = types.filter((type) => type.key && !Object.hasOwn(SIGNS, type.key));
