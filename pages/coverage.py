@@ -35,9 +35,7 @@ with shell.shown_errors():
     if way == _STANDING and campaign is not None:
         view = covering.campaign_coverage(shell.store(), actor, campaign.id)
     elif way == _AFRESH and campaign is not None:
-        if "coverage:gazetteer" not in st.session_state and campaign.gazetteer in names:
-            st.session_state["coverage:gazetteer"] = campaign.gazetteer
-        name = coverage_views.choose_gazetteer(names)
+        name = coverage_views.choose_gazetteer(names, campaign)
         with st.spinner("Looking …"):
             view = covering.campaign_coverage_afresh(shell.store(), actor, campaign.id, name)
     elif way == _SET:

@@ -17,16 +17,19 @@ from workbench import covering, domains, gazetteers
 from workbench.actors import Actor
 from workbench.covering import CoverageView
 from workbench.datasets import DatasetView
+from workbench.views import CampaignView
 
 
-def choose_gazetteer(names: Sequence[str]) -> str | None:
-    """Draw the choice of a gazetteer; None means the bundled sample alone."""
+def choose_gazetteer(names: Sequence[str], campaign: CampaignView | None = None) -> str | None:
+    """Draw the choice of a gazetteer, at first the campaign's; None means the bundled sample alone."""
+    own = campaign.gazetteer if campaign is not None else None
     return (
         st.selectbox(
             "Gazetteer",
             names,
+            index=names.index(own) if own in names else 0,
             format_func=lambda one: f"{one}, then the bundled sample" if one else "the bundled sample alone",
-            key="coverage:gazetteer",
+            key=f"coverage:gazetteer:{campaign.id}" if campaign is not None else "coverage:gazetteer",
         )
         or None
     )

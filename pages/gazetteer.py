@@ -35,16 +35,25 @@ with shell.shown_errors():
     whole = {one.name: one for one in found if not one.problem}
     campaign = shell.current_campaign(actor)
     known = {one.name: one.title for one in domains.list_domains(shell.store(), actor)}
-    if campaign is not None:
-        if "gazetteer:which" not in st.session_state and campaign.gazetteer in whole:
-            st.session_state["gazetteer:which"] = campaign.gazetteer
-        if "gazetteer:domain" not in st.session_state and campaign.domain_name in known:
-            st.session_state["gazetteer:domain"] = campaign.domain_name
+    names = [*whole, _BUNDLED]
+    own, kind = (campaign.gazetteer, campaign.domain_name) if campaign is not None else (None, "")
+    # What was chosen for one campaign says nothing of the next one's.
+    which = campaign.id if campaign is not None else ""
     left, right = st.columns(2)
     name = left.selectbox(
-        "Gazetteer", [*whole, _BUNDLED], format_func=lambda one: one or "the bundled sample", key="gazetteer:which"
+        "Gazetteer",
+        names,
+        index=names.index(own) if own in whole else 0,
+        format_func=lambda one: one or "the bundled sample",
+        key=f"gazetteer:which:{which}",
     )
-    domain_name = right.selectbox("Domain", list(known), format_func=lambda one: known[one], key="gazetteer:domain")
+    domain_name = right.selectbox(
+        "Domain",
+        list(known),
+        index=list(known).index(kind) if kind in known else 0,
+        format_func=lambda one: known[one],
+        key=f"gazetteer:domain:{which}",
+    )
     domain = domains.get_domain(shell.store(), domain_name)
     gazetteer_views.counts_line(whole.get(name))
     views = ["A sentence", "A name"]

@@ -72,7 +72,7 @@ def _chosen(actor: Actor, campaign: CampaignView | None) -> Sentence | None:
         sentence = gazetteers.sentence_from_text(text.strip()) if text.strip() else None
         return sentence if sentence is not None and sentence.tokens else None
     left, right = st.columns([1, 3])
-    wanted = left.text_input("Contains", max_chars=200, key="gazetteer:contains")
+    wanted = left.text_input("Contains", max_chars=200, key=f"gazetteer:contains:{campaign.id}")
     found = browsing.browse(shell.store(), actor, campaign.id, text=wanted, limit=_CHOICES)
     texts = {line.id: line.text for line in found.lines}
     if not texts:
@@ -82,7 +82,7 @@ def _chosen(actor: Actor, campaign: CampaignView | None) -> Sentence | None:
         "Sentence" + (f", one of the first {len(texts)} of {found.total:,}" if found.total > len(texts) else ""),
         list(texts),
         format_func=texts.__getitem__,
-        key="gazetteer:sentence",
+        key=f"gazetteer:sentence:{campaign.id}",
     )
     return browsing.sentence_layers(shell.store(), actor, campaign.id, which).sentence
 

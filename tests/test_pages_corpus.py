@@ -150,14 +150,39 @@ def test_gazetteer_explains_a_pasted_sentence_to_annotators(screen: Open, home: 
     assert "Classes without a type" not in test.segmented_control[0].options
 
 
-def test_gazetteer_explains_a_sentence_of_the_campaign(screen: Open, home: Path) -> None:
+def test_gazetteer_explains_a_sentence_of_the_campaign(screen: Open, home: Path, campaign: int) -> None:
     make_gazetteer(home)
     test = screen("gazetteer", "res")
     assert "The Tin Gulls" in html(test) and "the only page of this name" in html(test)
-    test.text_input(key="gazetteer:contains").set_value("no such words")
+    test.text_input(key=f"gazetteer:contains:{campaign}").set_value("no such words")
     assert "No sentence of the campaign" in words(healthy(test.run()))
     switch(test, "gazetteer:view", "Classes without a type")
     assert list(test.dataframe[0].value["Class"]) == ["Ship"]
+
+
+@pytest.mark.parametrize("page", ["gazetteer", "coverage"])
+def test_gazetteer_and_domain_are_those_of_the_campaign(
+    screen: Open, store: Store, people: People, campaign: int, home: Path, page: str
+) -> None:
+    for name in ("small", "tiny", "twin"):
+        make_gazetteer(home, name)
+    campaigns.update_settings(store, people["adm"], campaign, gazetteer="tiny")
+    members, domain = [people["eva"].id], load_domain("politics")
+    other = campaigns.create_campaign(
+        store, people["adm"], name="Laws", domain=domain, member_ids=members, gazetteer="twin"
+    )
+    test = screen(page, "eva")
+    if page == "coverage":
+        switch(test, "coverage:way", "The campaign, looked for afresh")
+
+    def shown() -> list[str]:
+        return [one.value for one in test.selectbox if one.label in ("Gazetteer", "Domain")]
+
+    assert shown() == ["tiny", "music"][: len(shown())]
+    test.selectbox[0].set_value("small").run()  # looked at with another
+    test.session_state["campaign"] = other
+    healthy(test.run())
+    assert shown() == ["twin", "politics"][: len(shown())]
 
 
 def test_gazetteer_looks_a_name_up(screen: Open, home: Path) -> None:
@@ -183,7 +208,7 @@ def test_coverage_compares_with_gold(screen: Open, store: Store, people: People,
     test = screen("coverage", "eva")
     assert "12 gold entities in 6 sentences, 0 suggestions" in words(test)
     switch(test, "coverage:way", "The campaign, looked for afresh")
-    test.selectbox(key="coverage:gazetteer").set_value("tiny")
+    test.selectbox(key=f"coverage:gazetteer:{campaign}").set_value("tiny")
     healthy(test.run())
     table = test.dataframe[0].value.set_index("type")
     assert table.loc["band", "right, %"] == 100.0 and table.loc["song", "gold"] == 0
