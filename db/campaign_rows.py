@@ -19,8 +19,11 @@ def find(session: Session, campaign_id: int) -> Campaign | None:
 
 
 def hold(session: Session, campaign_id: int) -> None:
-    """Let nobody else who holds this campaign go on before this transaction ends."""
-    session.execute(sa.select(Campaign.id).where(Campaign.id == campaign_id).with_for_update())
+    """Let nobody else who holds this campaign go on before this transaction ends.
+
+    Rows that refer to the campaign can still be added meanwhile: a submission opens the next stage.
+    """
+    session.execute(sa.select(Campaign.id).where(Campaign.id == campaign_id).with_for_update(key_share=True))
 
 
 def find_by_name(session: Session, name: str) -> Campaign | None:

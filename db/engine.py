@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingError
+from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, NoSuchModuleError, ProgrammingError
 from sqlalchemy.orm import Session, sessionmaker
 
 from crossner_core.errors import StorageError
@@ -20,10 +20,13 @@ _BUSY_TIMEOUT_MS = 15_000
 
 
 class Store:
-    """An open database; `read()` and `write()` are the only ways to a session."""
+    """An open database; `read()` and `write()` are the only ways to a session.
+
+    Raises StorageError when the URL names no database, or one whose driver is not installed.
+    """
 
     def __init__(self, url: str) -> None:
-        self.url = sa.make_url(url)
+        self.url = _parsed(url)
         self.engine = _make_engine(self.url)
         self._turn = threading.RLock() if self.url.get_backend_name() == "sqlite" else None
         self._read = sessionmaker(self.engine, expire_on_commit=False)
@@ -40,6 +43,11 @@ class Store:
         """Yield a session whose transaction is committed at the end, or rolled back on any error."""
         with self._in_turn(), _storage_errors(self.url), self._write() as session, session.begin():
             yield session
+
+    def connect(self) -> sa.Connection:
+        """Open a connection for migrations; raise StorageError when the store cannot be reached."""
+        with _storage_errors(self.url):
+            return self.engine.connect()
 
     def close(self) -> None:
         self.engine.dispose()
@@ -67,15 +75,25 @@ def _storage_errors(url: sa.URL) -> Iterator[None]:
         raise  # our own fault, not the store's
     except DBAPIError as error:
         where = url.render_as_string(hide_password=True)
+        is_file = url.get_backend_name() == "sqlite"
+        what = "free disk space and permissions" if is_file else "that its server runs and lets this account in"
         raise StorageError(
-            f"The store at {where} refused: {error.orig}. Nothing was half written; "
-            "check free disk space and permissions, then try again."
+            f"The store at {where} refused: {error.orig}. Nothing was half written; check {what}, then try again."
+        ) from error
+
+
+def _parsed(url: str) -> sa.URL:
+    try:
+        return sa.make_url(url)
+    except ArgumentError as error:
+        raise StorageError(
+            "CROSSNER_DATABASE_URL is no database URL; it looks like postgresql://USER:PASSWORD@HOST/DATABASE."
         ) from error
 
 
 def _make_engine(url: sa.URL) -> sa.Engine:
     if url.get_backend_name() != "sqlite":
-        return sa.create_engine(url, pool_pre_ping=True)
+        return _make_server_engine(url)
     engine = sa.create_engine(url, connect_args={"timeout": _BUSY_TIMEOUT_MS / 1000, "check_same_thread": False})
 
     @sa.event.listens_for(engine, "connect")
@@ -97,6 +115,19 @@ def _make_engine(url: sa.URL) -> sa.Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
 
     return engine
+
+
+def _make_server_engine(url: sa.URL) -> sa.Engine:
+    where = url.render_as_string(hide_password=True)
+    try:
+        return sa.create_engine(url, pool_pre_ping=True)
+    except NoSuchModuleError as error:
+        raise StorageError(f"There is no database {url.drivername!r} for {where}; use sqlite or postgresql.") from error
+    except ImportError as error:
+        raise StorageError(
+            f"The store at {where} needs the Python package {error.name or 'psycopg'!r}, which cannot be loaded: "
+            f"{error}. For postgresql:// run: pip install -r requirements-postgres.txt"
+        ) from error
 
 
 def upsert(

@@ -26,9 +26,9 @@ def _config(connection: Connection) -> Config:
 def migrate(store: Store) -> None:
     """Upgrade the store's schema to head; do nothing when it is there already.
 
-    Raises StorageError when the store was written by a newer version of the workbench.
+    Raises StorageError when the store cannot be reached, or was written by a newer version of the workbench.
     """
-    with store.engine.connect() as connection:
+    with store.connect() as connection:
         config = _config(connection)
         script = ScriptDirectory.from_config(config)
         current = MigrationContext.configure(connection).get_current_revision()

@@ -30,3 +30,9 @@ def members(session: Session, campaign_id: int) -> list[User]:
 def is_member(session: Session, *, campaign_id: int, user_id: int) -> bool:
     """Say whether the person works in the campaign."""
     return session.get(Member, (campaign_id, user_id)) is not None
+
+
+def hold_member(session: Session, *, campaign_id: int, user_id: int) -> None:
+    """Let no other transaction that holds this member of the campaign go on before this one ends."""
+    this = (Member.campaign_id == campaign_id, Member.user_id == user_id)
+    session.execute(sa.select(Member.user_id).where(*this).with_for_update())

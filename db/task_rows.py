@@ -31,18 +31,23 @@ def of_sentence(session: Session, sentence_id: int) -> dict[str, Task]:
     return {task.stage: task for task in session.scalars(sa.select(Task).where(Task.sentence_id == sentence_id))}
 
 
-def held(session: Session, *, campaign_id: int, user_id: int, stage: str) -> list[tuple[int, dt.datetime]]:
+def held(
+    session: Session, *, campaign_id: int, user_id: int, stage: str, lock: bool = False
+) -> list[tuple[int, dt.datetime]]:
     """Return (task id, lease end) of what is leased to a person, in the order it was handed out.
 
     Leases are given and renewed in that order, a little apart, so their ends keep it. A lease that has run out is still
-    the person's as long as nobody else has taken it.
+    the person's as long as nobody else has taken it. With `lock` all this stays so until the transaction ends: whoever
+    means to write to these tasks asks for it, or another's lease or a submission may come between.
     """
     query = (
         sa.select(Task.id, Task.lease_expires)
         .where(Task.leased_to == user_id, Task.campaign_id == campaign_id, Task.stage == stage)
-        .order_by(Task.lease_expires, Task.id)
+        .order_by(Task.id)  # locks are taken in this order
     )
-    return [(task_id, expires) for task_id, expires in session.execute(query) if expires is not None]
+    rows = session.execute(query.with_for_update() if lock else query)
+    found = [(task_id, expires) for task_id, expires in rows if expires is not None]
+    return sorted(found, key=lambda pair: (pair[1], pair[0]))
 
 
 def unanswered(session: Session, task_ids: Sequence[int], *, annotators: int = 2) -> set[int]:
@@ -208,7 +213,7 @@ def parked(session: Session, campaign_id: int) -> list[tuple[Task, SentenceRow]]
 
 def release_untouched(session: Session, *, campaign_id: int, user_id: int, stage: str) -> int:
     """Take the lease off a person's tasks that they have no work on; return how many."""
-    ids = [task_id for task_id, _ in held(session, campaign_id=campaign_id, user_id=user_id, stage=stage)]
+    ids = [task_id for task_id, _ in held(session, campaign_id=campaign_id, user_id=user_id, stage=stage, lock=True)]
     worked = sa.select(Annotation.task_id).where(Annotation.user_id == user_id, Annotation.task_id.in_(ids))
     asked = sa.select(Question.task_id).where(Question.task_id.in_(ids), Question.closed_at.is_(None))
     untouched = set(ids) - set(session.scalars(worked)) - set(session.scalars(asked))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,26 @@ def test_store_that_is_damaged_says_so_as_a_storage_error(tmp_path: Path) -> Non
     with pytest.raises(StorageError, match="not a database"), store.read() as session:
         session.execute(sa.text("select 1 from user_account"))
     store.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        (
+            "postgresql://ann:hidden@db/work",
+            r"postgresql://ann:\*\*\*@db/work needs .*'psycopg'.*requirements-postgres",
+        ),
+        ("nosuch://db/work", r"no database 'nosuch'.*use sqlite or postgresql"),
+        ("work.sqlite3", r"CROSSNER_DATABASE_URL is no database URL; .*postgresql://"),
+    ],
+)
+def test_store_that_cannot_be_opened_says_what_to_do(monkeypatch: pytest.MonkeyPatch, url: str, message: str) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)  # as where it is not installed
+    with pytest.raises(StorageError, match=message):
+        Store(url)
+
+
+def test_migrate_says_that_the_store_cannot_be_reached(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'absent' / 'store.sqlite3'}")
+    with pytest.raises(StorageError, match=r"refused: unable to open database file.*permissions"):
+        migrate(store)

@@ -11,7 +11,7 @@ from db import task_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from db.types import now
-from workbench.access import enter, stage_roles
+from workbench.access import enter, enter_alone, stage_roles
 from workbench.actors import Actor, require
 from workbench.items import build
 
@@ -55,8 +55,8 @@ def items(store: Store, actor: Actor, campaign_id: int, stage: str, *, count: in
         if nothing_new and not _wants_renewal(hand, campaign):
             return build(session, current, campaign, stage, (hand.ready + hand.waiting)[:count])
     with store.write() as session:
-        current, campaign = enter(session, actor, campaign_id, *stage_roles(stage))
-        hand = _hand(session, campaign, current, stage)
+        current, campaign = enter_alone(session, actor, campaign_id, *stage_roles(stage))
+        hand = _hand(session, campaign, current, stage, lock=True)
         missing = count - len(hand.ready)
         taken = _free(session, campaign, current, stage, count=missing, lock=True) if missing > 0 else []
         held = (*hand.ready, *hand.waiting) if _wants_renewal(hand, campaign) else ()
@@ -80,7 +80,7 @@ def release(store: Store, actor: Actor, campaign_id: int, stage: str) -> int:
     """Give back what the actor holds and has not begun; return how many tasks others can have now."""
     require(actor, *stage_roles(stage))
     with store.write() as session:
-        current, campaign = enter(session, actor, campaign_id, *stage_roles(stage))
+        current, campaign = enter_alone(session, actor, campaign_id, *stage_roles(stage))
         return task_rows.release_untouched(session, campaign_id=campaign.id, user_id=current.id, stage=stage)
 
 
@@ -91,7 +91,7 @@ def renew(session: Session, campaign: Campaign, actor: Actor, task_ids: Sequence
 
 def renew_all(session: Session, campaign: Campaign, actor: Actor, stage: str) -> None:
     """Renew every lease the actor has at a stage; the order stays as it is."""
-    held = task_rows.held(session, campaign_id=campaign.id, user_id=actor.id, stage=stage)
+    held = task_rows.held(session, campaign_id=campaign.id, user_id=actor.id, stage=stage, lock=True)
     renew(session, campaign, actor, [task_id for task_id, _ in held])
 
 
@@ -100,8 +100,8 @@ def lease_end(campaign: Campaign) -> dt.datetime:
     return now() + dt.timedelta(minutes=campaign.lease_minutes)
 
 
-def _hand(session: Session, campaign: Campaign, actor: Actor, stage: str) -> _Hand:
-    held = task_rows.held(session, campaign_id=campaign.id, user_id=actor.id, stage=stage)
+def _hand(session: Session, campaign: Campaign, actor: Actor, stage: str, *, lock: bool = False) -> _Hand:
+    held = task_rows.held(session, campaign_id=campaign.id, user_id=actor.id, stage=stage, lock=lock)
     ids = [task_id for task_id, _ in held]
     waiting = task_rows.unanswered(session, ids) if stage == "adjudicate" else set()
     return _Hand(

@@ -13,7 +13,7 @@ from db.engine import Session, Store
 from db.tables import Annotation, Campaign, SentenceRow, Task
 from db.types import now
 from workbench import steps
-from workbench.access import enter, stage_roles
+from workbench.access import enter, enter_alone, stage_roles
 from workbench.actors import Actor, require
 from workbench.campaign_settings import domain_of
 from workbench.events import Event, read_outbox, rejection
@@ -121,7 +121,7 @@ def _apply_alone(store: Store, actor: Actor, campaign_id: int, stage: str, event
     """Apply one event in a transaction of its own; an unexpected error is logged with the event and refused."""
     try:
         with store.write() as session:
-            current, campaign = enter(session, actor, campaign_id, *stage_roles(stage))
+            current, campaign = enter_alone(session, actor, campaign_id, *stage_roles(stage))
             return _apply_one(session, current, campaign, stage, event)
     except (NotAllowed, StorageError):
         raise

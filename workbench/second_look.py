@@ -16,7 +16,7 @@ from db.engine import Session, Store
 from db.second_look_tables import FindingRow
 from db.tables import Campaign, SentenceRow
 from workbench import layers
-from workbench.access import OVERSEERS, enter, refuse_archived
+from workbench.access import OVERSEERS, enter, enter_alone, refuse_archived
 from workbench.actors import Actor, fresh, require
 from workbench.correcting import change_gold
 from workbench.double_imports import IMPORTED
@@ -226,7 +226,7 @@ def _for_decision(session: Session, actor: Actor, finding_id: int) -> tuple[Find
     row = second_look_rows.find(session, finding_id)
     if row is None:
         raise NotFound(f"There is no finding {finding_id}; look again, it may be past.")
-    current, campaign = enter(session, actor, row.campaign_id, "expert")
+    current, campaign = enter_alone(session, actor, row.campaign_id, "expert")
     refuse_archived(campaign)
     return row, current, campaign
 

@@ -11,7 +11,7 @@ from db import annotation_rows, people_rows, question_rows, task_rows
 from db.engine import Session, Store
 from db.tables import Annotation, Campaign, Task
 from db.types import now
-from workbench.access import STAGE_ROLES, WORKERS, enter, refuse_archived
+from workbench.access import STAGE_ROLES, WORKERS, enter_alone, refuse_archived
 from workbench.actors import Actor, fresh, require
 from workbench.handout import lease_end, renew, renew_all
 from workbench.items import layers_of
@@ -141,7 +141,7 @@ def take_back(session: Session, campaign: Campaign, actor: Actor, task: Task) ->
     following = _following(session, task)
     if following is not None:
         task_rows.remove(session, following)
-    held = task_rows.held(session, campaign_id=campaign.id, user_id=actor.id, stage=task.stage)
+    held = task_rows.held(session, campaign_id=campaign.id, user_id=actor.id, stage=task.stage, lock=True)
     task_rows.give_back(task, user_id=actor.id, until=lease_end(campaign))
     session.flush()
     # The editor shows the first few of what a person holds: at the end, the sentence would vanish from the screen.
@@ -166,6 +166,7 @@ def take_up(session: Session, campaign: Campaign, actor: Actor, task: Task) -> A
     """Do what `reopen` does inside a transaction whose caller has authorised the actor; return the work as a draft."""
     if actor.role not in STAGE_ROLES[task.stage]:
         raise NotAllowed(f"{actor.display_name} cannot reopen gold; only an expert can.")
+    session.refresh(task, with_for_update=True)
     mine = annotation_rows.find(session, task_id=task.id, user_id=actor.id)
     standing = annotation_rows.standing(session, task.id)
     if task.stage == "adjudicate" and task.state == "done" and standing is not None and standing is not mine:
@@ -192,13 +193,15 @@ def _take_over(session: Session, task: Task, standing: Annotation, mine: Annotat
 
 
 def find_task(session: Session, actor: Actor, task_id: int, *roles: str) -> tuple[Task, Campaign, Actor]:
-    """Return a task with its campaign and the actor as they are now; raise NotFound or NotAllowed."""
+    """Return a task to write to, with its campaign and the actor as they are now; raise NotFound or NotAllowed."""
     fresh(session, actor, *roles)
-    task = task_rows.find(session, task_id)
     row = annotation_rows.sentences_of_tasks(session, [task_id]).get(task_id)
-    if task is None or row is None:
+    if row is None:
         raise NotFound(f"There is no task {task_id}.")
-    current, campaign = enter(session, actor, row.campaign_id, *roles)
+    current, campaign = enter_alone(session, actor, row.campaign_id, *roles)
+    task = task_rows.find(session, task_id)
+    if task is None:
+        raise NotFound(f"There is no task {task_id}.")
     return task, campaign, current
 
 
