@@ -131,7 +131,7 @@ def best_done(session: Session, *, campaign_id: int) -> Run | None:
     query = sa.select(Run).where(Run.campaign_id == campaign_id, Run.state == "done", Run.checkpoint.is_not(None))
     whole = sa.case((Run.size.is_(None), 0), else_=1)
     known = sa.case((Run.dev_f1.is_(None), 1), else_=0)
-    query = query.order_by(Run.snapshot_id.desc(), whole, known, Run.dev_f1.desc(), Run.id.desc())
+    query = query.order_by(Run.snapshot_id.desc().nulls_last(), whole, known, Run.dev_f1.desc(), Run.id.desc())
     return session.scalars(query.limit(1)).first()
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from db import annotation_rows, campaign_rows, task_rows
+from db import annotation_rows, campaign_rows, dataset_rows, run_rows, task_rows
 from db.engine import Store
 from db.migrate import migrate
 from db.tables import Annotation, AppliedEvent, Task
@@ -302,6 +302,21 @@ def _at_once(works: list[Callable[[], None]]) -> None:
         assert not thread.is_alive()
     if errors:
         raise errors[0]
+
+
+def test_the_run_for_the_pool_is_of_the_newest_snapshot(store: Store, people: People, campaign: int) -> None:
+    make_gold(store, people, campaign)
+    frozen = snapshots.freeze(store, people["res"], campaign)
+    shared: dict[str, Any] = {
+        "campaign_id": campaign, "state": "done", "checkpoint": "x", "recipe": {}, "recipe_hash": "h", "seed": 1,
+    }  # fmt: skip
+    with store.write() as session:
+        other = dataset_rows.add(session, name="other", domain_name=None, types=[], created_by=None, splits=[])
+        of_snapshot = run_rows.add(session, {**shared, "snapshot_id": frozen.id, "dev_f1": 0.5})
+        run_rows.add(session, {**shared, "dataset_id": other, "dev_f1": 0.9})
+    with store.read() as session:
+        best = run_rows.best_done(session, campaign_id=campaign)
+        assert best is not None and best.id == of_snapshot
 
 
 def test_release_leaves_what_was_submitted_meanwhile(
