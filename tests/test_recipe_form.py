@@ -101,7 +101,8 @@ def test_other_than_default_names_what_was_changed_in_words() -> None:
 
 
 @pytest.mark.parametrize(
-    ("architecture", "setting"), [("tagger", "direct"), ("label_aware", "pretrain_finetune"), ("crf", "pdaln")]
+    ("architecture", "setting"),
+    [("tagger", "direct"), ("label_aware", "pretrain_finetune"), ("tagger", "joint"), ("crf", "pdaln")],
 )
 def test_recipe_form_asks_what_has_an_effect_and_nothing_else(architecture: str, setting: str) -> None:
     test = _run(_recipe_page)
@@ -150,6 +151,9 @@ def test_without_effect_says_why() -> None:
         "label_size has no effect with architecture tagger."
     ]
     assert without_effect(Recipe(architecture="label_aware").to_dict(), ["label_size"]) == []
+    assert without_effect(Recipe(setting="joint").to_dict(), ["max_epochs", "upsample", "source_epochs"]) == [
+        "max_epochs has no effect with setting joint."
+    ]
 
 
 def test_flags_without_effect_are_named_on_stderr(

@@ -6,10 +6,11 @@ from dataclasses import fields, replace
 
 import pytest
 
-from crossner_core.adaptation.transfer import needs_source, setting, setting_ids
+from crossner_core.adaptation.transfer import Stage, needs_source, setting, setting_ids
 from crossner_core.errors import InvalidConfig
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.source_cache import source_options, source_recipe
+from tests.training_builders import own_sentences, tiny_data
 
 
 def test_recipe_round_trip_and_hash() -> None:
@@ -82,3 +83,24 @@ def test_source_checkpoint_serves_whatever_history_the_target_learns_with() -> N
     assert source_options(ours) == source_options(paper) and ours.hash != paper.hash
     assert source_options(replace(paper, label_context=False)) != source_options(paper)
     assert source_recipe(ours).label_embedding_dropout == 0.0
+
+
+def _plan(recipe: Recipe) -> list[Stage]:
+    """Return a recipe's stages on own sentences, without what cannot be compared."""
+    data = replace(tiny_data(source=True), unlabelled=tuple(item.sentence for item in own_sentences(4, offset=60)))
+    return [replace(stage, objective=None) for stage in setting(recipe.setting).plan(recipe, data)]
+
+
+@pytest.mark.parametrize("id", setting_ids())
+def test_recipe_field_of_a_stage_counts_exactly_where_the_plan_reads_it(id: str) -> None:
+    other: dict[str, object] = {
+        "learning_rate": 1e-5, "head_learning_rate": 1e-2, "batch_size": 2, "max_epochs": 50, "dev_every": 1,
+        "warmup_share": 0.5, "patience": 3, "upsample": 7, "source_learning_rate": 1e-6,
+        "source_head_learning_rate": 1e-6, "source_epochs": 9, "source_batch_size": 3, "source_warmup_share": 0.4,
+        "head_first_epochs": 3, "head_first_learning_rate": 1e-2, "self_training_rounds": 3,
+        "self_training_epochs": 9,
+    }  # fmt: skip
+    plain = Recipe(setting=id)
+    for name, value in other.items():
+        changed = replace(plain, **{name: value})
+        assert (_plan(changed) == _plan(plain)) == (changed.hash == plain.hash), (id, name)

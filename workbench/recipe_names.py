@@ -8,7 +8,7 @@ from typing import Any
 
 from crossner_core.adaptation.transfer import setting, setting_ids
 from crossner_core.models.registry import architecture_ids, architecture_title
-from crossner_core.options.base import matters
+from crossner_core.options.base import hindering
 from crossner_core.training.recipe import Recipe, effective
 
 MACHINE = tuple(spec.name for spec in fields(Recipe) if spec.metadata["group"] == "machine")
@@ -74,9 +74,7 @@ def without_effect(values: Mapping[str, Any], given: Sequence[str]) -> list[str]
     """Say of each field of a recipe that was given, and has no effect beside the other values, why."""
     found = []
     for spec in fields(Recipe):
-        if spec.name not in given or matters(spec, values):
-            continue
-        decides = spec.metadata["only"].items()
-        why = [f"{name} {values[name]}" for name, allowed in decides if values[name] not in allowed]
-        found.append(f"{spec.name} has no effect with {' and '.join(why)}.")
+        if spec.name in given and (names := hindering(spec, values)):
+            why = (f"{name} {value_name(values[name])}" for name in names)
+            found.append(f"{spec.name} has no effect with {' and '.join(why)}.")
     return found

@@ -21,12 +21,15 @@ def option(
     max: float | None = None,
     group: str = "target",
     only: Mapping[str, tuple[object, ...]] | None = None,
+    unless: tuple[Mapping[str, tuple[object, ...]], ...] = (),
 ) -> Any:
     """Make a dataclass field that carries what a form or a flag needs to know about it.
 
-    `only` names other fields and the values of them under which this one has any effect.
+    `only` names other fields and the values of them under which this one has any effect; each of `unless` is a
+    combination of such values under which it has none all the same.
     """
-    metadata = {"help": help, "choices": choices, "min": min, "max": max, "group": group, "only": only or {}}
+    metadata: dict[str, Any] = {"help": help, "choices": choices, "min": min, "max": max, "group": group}
+    metadata |= {"only": only or {}, "unless": unless}
     if isinstance(default, dict):
         return field(default_factory=default.copy, metadata=metadata)
     return field(default=default, metadata=metadata)
@@ -34,7 +37,14 @@ def option(
 
 def matters(spec: Field[Any], values: Mapping[str, Any]) -> bool:
     """Say whether a field has any effect beside these values of the others."""
-    return all(values.get(name) in allowed for name, allowed in spec.metadata["only"].items())
+    return not hindering(spec, values)
+
+
+def hindering(spec: Field[Any], values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Name the other fields whose values leave this one without effect; none where it has one."""
+    lacking = tuple(name for name, allowed in spec.metadata["only"].items() if values.get(name) not in allowed)
+    met = (one for one in spec.metadata["unless"] if all(values.get(name) in those for name, those in one.items()))
+    return lacking or tuple(next(met, ()))
 
 
 class Checked:

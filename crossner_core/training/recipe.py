@@ -22,6 +22,8 @@ _SOURCE = {"setting": tuple(id for id in setting_ids() if needs_source(id))}
 _STAGED = {"setting": ("pretrain_finetune", "transfer_self_training")}
 _JOINT = {"setting": ("joint",)}
 _SOURCE_STAGE = {"setting": ("pretrain_finetune", "transfer_self_training", "joint")}
+# Joint training has one stage, at the source's rates.
+_NO_TARGET_STAGE = (_JOINT,)
 
 
 @dataclass(frozen=True)
@@ -36,38 +38,79 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
     source: str = option(
         "conll2003", "Name of the source corpus; unused when the setting is direct.", group="source", only=_SOURCE
     )
-    learning_rate: float = option(2e-4, "Peak learning rate of the encoder on the target.", min=1e-7, max=1e-2)
-    head_learning_rate: float = option(1e-3, "Peak learning rate of what stands on the encoder.", min=1e-7, max=1e-1)
+    learning_rate: float = option(
+        2e-4, "Peak learning rate of the encoder on the target.", min=1e-7, max=1e-2, unless=_NO_TARGET_STAGE
+    )
+    head_learning_rate: float = option(
+        1e-3, "Peak learning rate of what stands on the encoder.", min=1e-7, max=1e-1, unless=_NO_TARGET_STAGE
+    )
     layer_decay: float = option(1.0, "Factor on the rate per encoder layer, from the top down.", min=0.1, max=1.0)
-    batch_size: int = option(8, "Sentences a step.", min=1, max=1024)
-    max_epochs: int = option(16, "Most passes over the target's training sentences.", min=1, max=10_000)
+    batch_size: int = option(8, "Sentences a step.", min=1, max=1024, unless=_NO_TARGET_STAGE)
+    max_epochs: int = option(
+        16, "Most passes over the target's training sentences.", min=1, max=10_000, unless=_NO_TARGET_STAGE
+    )
     patience: int = option(8, "Epochs without a better dev F1 before the run stops.", min=1, max=10_000)
     dev_every: int = option(
-        3, "Epochs from one dev score to the next; the last epoch always has one.", min=1, max=10_000
+        3,
+        "Epochs from one dev score to the next; the last epoch always has one.",
+        min=1,
+        max=10_000,
+        unless=_NO_TARGET_STAGE,
     )
     min_epoch_steps: int = option(
         6, "A set too small for so many steps is passed over again within an epoch.", min=1, max=10_000
     )
-    warmup_share: float = option(0.1, "Share of all steps over which the rate climbs to its peak.", min=0.0, max=0.9)
+    warmup_share: float = option(
+        0.1,
+        "Share of all steps over which the rate climbs to its peak.",
+        min=0.0,
+        max=0.9,
+        unless=_NO_TARGET_STAGE,
+    )
     weight_decay: float = option(0.01, "Decoupled weight decay (not on biases and norms).", min=0.0, max=1.0)
     clip_norm: float = option(1.0, "Gradients are scaled down to this norm.", min=1e-3, max=1e3)
     max_length: int = option(256, "Subwords a window; longer sentences are split with overlap.", min=16, max=8192)
     dropout: float = option(0.1, "Dropout before the head.", min=0.0, max=0.9)
     constrained: bool = option(True, "Decode only tag sequences that IOB2 allows.", group="model")
     source_learning_rate: float = option(
-        5e-5, "Peak rate of the source stage; keep it low.", min=1e-7, max=1e-2, group="source", only=_SOURCE_STAGE
+        5e-5,
+        "Peak rate of the source stage, and of joint training; keep it low.",
+        min=1e-7,
+        max=1e-2,
+        group="source",
+        only=_SOURCE_STAGE,
     )
     source_head_learning_rate: float = option(
-        5e-4, "Peak rate of the head in the source stage.", min=1e-7, max=1e-1, group="source", only=_SOURCE_STAGE
+        5e-4,
+        "Peak rate of the head in the source stage, and in joint training.",
+        min=1e-7,
+        max=1e-1,
+        group="source",
+        only=_SOURCE_STAGE,
     )
     source_epochs: int = option(
-        2, "Passes over the source corpus.", min=1, max=1000, group="source", only=_SOURCE_STAGE
+        2,
+        "Passes over the source corpus; in joint training, over both corpora together.",
+        min=1,
+        max=1000,
+        group="source",
+        only=_SOURCE_STAGE,
     )
     source_batch_size: int = option(
-        32, "Sentences a step in the source stage.", min=1, max=1024, group="source", only=_SOURCE_STAGE
+        32,
+        "Sentences a step in the source stage, and in joint training.",
+        min=1,
+        max=1024,
+        group="source",
+        only=_SOURCE_STAGE,
     )
     source_warmup_share: float = option(
-        0.1, "Warm-up share of the source stage.", min=0.0, max=0.9, group="source", only=_SOURCE_STAGE
+        0.1,
+        "Warm-up share of the source stage, and of joint training.",
+        min=0.0,
+        max=0.9,
+        group="source",
+        only=_SOURCE_STAGE,
     )
     source_seed: int = option(
         0,
