@@ -9,6 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from pages import shell
+from pages.components.chosen_row import chosen_row
 from pages.components.marked_text import marked_sentence
 from workbench import browsing
 from workbench.actors import Actor
@@ -87,7 +88,7 @@ def _first_page() -> None:
 
 def _table(found: Found, page: int, *, key: str) -> int:
     """Draw the list; return the id of the chosen sentence, the first if none is chosen."""
-    picked = st.dataframe(
+    chosen = chosen_row(
         pd.DataFrame(
             [
                 {
@@ -101,12 +102,10 @@ def _table(found: Found, page: int, *, key: str) -> int:
                 for one in found.lines
             ]
         ),
-        hide_index=True,
+        [one.id for one in found.lines],
+        key=key,
         height="auto" if len(found.lines) < _FEW else _TABLE_HEIGHT,
         column_config={"Sentence": st.column_config.TextColumn(width="large")},
-        on_select="rerun",
-        selection_mode="single-row",
-        key=key,
     )
     first = _PAGE * (page - 1) + 1
     with st.container(horizontal=True, vertical_alignment="center"):
@@ -115,8 +114,7 @@ def _table(found: Found, page: int, *, key: str) -> int:
         pages = -(-found.total // _PAGE)
         if pages > 1:
             st.pagination(pages, key="data:page")
-    rows = picked["selection"]["rows"]
-    return found.lines[rows[0] if rows and rows[0] < len(found.lines) else 0].id
+    return found.lines[0].id if chosen is None else chosen
 
 
 def _one(found: SentenceLayers, campaign: CampaignView) -> None:

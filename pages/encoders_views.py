@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pages import model_runs, shell
+from pages.components.chosen_row import chosen_row
 from pages.components.marked_text import as_text
 from pages.components.palette import mark_colours
 from pages.components.saved_figure import saved_figure
@@ -95,13 +96,11 @@ def list_view(actor: Actor) -> None:
     for one in found:
         if one.problem:
             st.warning(as_text(f"{one.name}: {one.problem}"))
-    picked = st.dataframe(
+    chosen = chosen_row(
         encoders_table(found),
-        hide_index=True,
-        height="content" if len(found) < 9 else 320,
-        on_select="rerun",
-        selection_mode="single-row",
+        [one.name for one in found],
         key="encoder-table",
+        height="content" if len(found) < 9 else 320,
         placeholder="–",
         column_config={
             "how it was made": st.column_config.TextColumn(width="large"),
@@ -110,10 +109,9 @@ def list_view(actor: Actor) -> None:
             "runs": st.column_config.NumberColumn(help="Runs whose recipe names it"),
         },
     )
-    rows = picked["selection"]["rows"]
     made = [one for one in found if one.kind and not one.problem]
-    if rows and rows[0] < len(found):
-        _one_encoder(actor, found[rows[0]])
+    if chosen is not None:
+        _one_encoder(actor, next(one for one in found if one.name == chosen))
     elif made:
         _one_encoder(actor, max(made, key=lambda one: one.made_at or dt.datetime.min.replace(tzinfo=dt.UTC)))
     else:

@@ -15,6 +15,7 @@ from crossner_core.evaluation.errors import KINDS
 from db.engine import Store
 from pages import shell
 from pages.compare_views import run_line
+from pages.components.chosen_row import chosen_row
 from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text, marked_sentence
 from workbench import adaptation, errors_browsing
@@ -55,7 +56,7 @@ def errors_view(actor: Actor, campaign: CampaignView) -> None:
     if not found.lines:
         st.info("No error fits this filter." if sum(found.counts.values()) else "No error at all.")
     else:
-        line = _list(found, page, key=f"errors:{speaker}:{split}:{kinds}:{types}:{text}:{page}")
+        line = _list(found, page, key=f"errors:{campaign.id}:{speaker}:{split}:{kinds}:{types}:{text}:{page}")
         _one(line, domain_of(campaign), actor, campaign)
     _by_type(found)
     make = partial(
@@ -120,23 +121,21 @@ def _first() -> None:
 
 def _list(found: ErrorList, page: int, *, key: str) -> ErrorLine:
     """Draw the errors that fit; return the one chosen, at first the first."""
-    picked = st.dataframe(
+    ids = [(line.item.sentence.id, line.item.sentence.text, line.gold, line.predicted) for line in found.lines]
+    chosen = chosen_row(
         error_table(found),
-        hide_index=True,
+        ids,
+        key=key,
         height="content" if len(found.lines) < 9 else _TABLE_HEIGHT,
         column_config={"sentence": st.column_config.TextColumn(width="large")},
         placeholder="–",
-        on_select="rerun",
-        selection_mode="single-row",
-        key=key,
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         begin = _PAGE * (page - 1)
         st.caption(f"{begin + 1}–{begin + len(found.lines)} of {found.total} errors. Choose one to see its sentence.")
         if found.total > _PAGE:
             st.pagination(-(-found.total // _PAGE), key="errors:page")
-    rows = picked["selection"]["rows"]
-    return found.lines[rows[0] if rows and rows[0] < len(found.lines) else 0]
+    return found.lines[0 if chosen is None else ids.index(chosen)]
 
 
 def error_table(found: ErrorList) -> pd.DataFrame:

@@ -8,6 +8,7 @@ import streamlit as st
 from crossner_core.errors import InvalidConfig
 from crossner_core.training.recipe import Recipe, effective
 from pages import shell
+from pages.components.chosen_row import chosen_row
 from pages.components.marked_text import as_text
 from pages.recipe_form import recipe_inputs
 from workbench import adaptation, datasets, encoders, jobs
@@ -135,19 +136,15 @@ def _live_runs(actor: Actor, campaign: CampaignView) -> None:
         if not runs:
             st.info("No run yet. Freeze the gold and start one under Train.")
             return
-        picked = st.dataframe(
+        chosen = chosen_row(
             runs_table(runs),
-            hide_index=True,
+            [run.id for run in runs],
+            key=f"run-table-{campaign.id}",
             height="content" if len(runs) < 9 else 320,
-            on_select="rerun",
-            selection_mode="single-row",
-            key="run-table",
             placeholder="–",
             column_config=_COLUMNS,
         )
-        rows = picked["selection"]["rows"]
-        chosen = runs[rows[0]] if rows and rows[0] < len(runs) else _most_interesting(runs)
-        _one_run(actor, campaign, adaptation.get_run(shell.store(), actor, chosen.id))
+        _one_run(actor, campaign, adaptation.get_run(shell.store(), actor, chosen or _most_interesting(runs).id))
 
 
 def _most_interesting(runs: tuple[RunView, ...]) -> RunView:

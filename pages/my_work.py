@@ -6,6 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from pages import conferring, shell
+from pages.components.chosen_row import chosen_row
 from workbench.actors import Actor
 from workbench.mywork import MyWork, WorkRow, my_work
 from workbench.steps import reopen
@@ -45,27 +46,6 @@ def _table(rows: tuple[WorkRow, ...]) -> pd.DataFrame:
             for row in rows
         ]
     )
-
-
-def _shown(campaign_id: int, only: str | None, rows: tuple[WorkRow, ...]) -> WorkRow:
-    """Draw the table; return the row that was chosen, kept by its task: rows come and go, and one of them is shown."""
-    kept = f"my-work:{campaign_id}"
-    at = [number for number, row in enumerate(rows) if row.task_id == st.session_state.get(kept)]
-    picked = st.dataframe(
-        _table(rows),
-        hide_index=True,
-        height="content" if len(rows) < 12 else 420,
-        placeholder="–",
-        on_select="rerun",
-        selection_mode="single-row",
-        selection_default={"selection": {"rows": at}},
-        key=f"my-work-table-{campaign_id}-{only}-{hash(tuple(row.task_id for row in rows))}",
-        column_config={"sent": st.column_config.DatetimeColumn(format="D MMM, HH:mm")},
-    )
-    chosen = picked["selection"]["rows"]
-    row = rows[chosen[0] if chosen else 0]
-    st.session_state[kept] = row.task_id if chosen else None
-    return row
 
 
 def _reopen(actor: Actor, row: WorkRow) -> None:
@@ -122,8 +102,16 @@ if campaign:
                 for row in mine.rows
                 if only in (None, "all") or (row.outcome == "changed" if only == "changed" else row.gold is None)
             )
+            chosen = chosen_row(
+                _table(rows),
+                [row.task_id for row in rows],
+                key=f"my-work-table-{campaign.id}-{only}",
+                height="content" if len(rows) < 12 else 420,
+                placeholder="–",
+                column_config={"sent": st.column_config.DatetimeColumn(format="D MMM, HH:mm")},
+            )
             if rows:
-                row = _shown(campaign.id, only, rows)
+                row = next((row for row in rows if row.task_id == chosen), rows[0])
                 _one(row)
                 if row.can_reopen:
                     _offer(actor, row)

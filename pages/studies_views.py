@@ -15,6 +15,7 @@ from crossner_core.experiments.results import StudyResult
 from crossner_core.experiments.tables import Measured, Table
 from db.engine import Store
 from pages import shell
+from pages.components.chosen_row import chosen_row
 from pages.components.html_report import HtmlReport, report_download
 from pages.components.lazy_download import download_problem, lazy_download
 from pages.components.marked_text import as_text
@@ -48,13 +49,11 @@ _STYLE = """<style>
 
 def choose(found: Sequence[StudyView]) -> StudyView:
     """Draw the list of studies; return the one chosen, at first the one under way or with the newest result."""
-    picked = st.dataframe(
+    chosen = chosen_row(
         studies_table(found),
-        hide_index=True,
-        height="content" if len(found) < 7 else 250,
-        on_select="rerun",
-        selection_mode="single-row",
+        [one.id for one in found],
         key="study-table",
+        height="content" if len(found) < 7 else 250,
         placeholder="–",
         column_config={
             "study": st.column_config.TextColumn(width="medium"),
@@ -62,9 +61,8 @@ def choose(found: Sequence[StudyView]) -> StudyView:
             "made": st.column_config.DatetimeColumn(format="D MMM"),
         },
     )
-    rows = picked["selection"]["rows"]
-    if rows and rows[0] < len(found):
-        return found[rows[0]]
+    if chosen is not None:
+        return next(one for one in found if one.id == chosen)
     return next((one for one in found if one.is_under_way), found[0])
 
 

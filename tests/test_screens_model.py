@@ -121,6 +121,36 @@ def test_adaptation_screen_starts_a_run_from_its_form(
     assert (new.state, new.recipe["max_epochs"]) == ("queued", 3)
 
 
+def test_adaptation_screen_keeps_the_chosen_run_when_another_is_queued(
+    monkeypatch: pytest.MonkeyPatch, store: Store, tmp_path: Path, trained: tuple[Actor, int]
+) -> None:
+    admin, campaign_id = trained
+    other = campaign_with_gold(store, admin, name="Other")
+
+    def start(where: int) -> int:
+        snapshot = adaptation.freeze(store, admin, where)
+        recipe = recipe_here(tmp_path, max_epochs=5)
+        return adaptation.start_run(store, admin, campaign_id=where, snapshot_id=snapshot.id, recipe=recipe)
+
+    def titles() -> str:
+        return next(one.value for one in test.markdown if " — " in one.value)
+
+    test = _show(open_screen(monkeypatch, store, "adaptation", admin, campaign=campaign_id), "model-view", "Runs")
+    chosen = int(test.dataframe[0].value["run"].iloc[1])
+    test.session_state[test.dataframe[0].key] = {"selection": {"rows": [1], "columns": [], "cells": []}}
+    test.run()
+    said = titles()
+    assert said.endswith("done") and str(chosen) in said
+    newer = start(campaign_id)
+    test.run()
+    assert list(test.dataframe[0].value["run"])[:3] == [newer, chosen + 1, chosen]
+    assert titles() == said and not [one for one in test.button if one.label == "Cancel this run"]
+    elsewhere = start(other)
+    test.session_state["campaign"] = other
+    test.run()
+    assert not test.exception and str(elsewhere) in titles() and titles().endswith("waiting")
+
+
 def test_adaptation_screen_refuses_sizes_that_are_no_numbers(
     monkeypatch: pytest.MonkeyPatch, store: Store, trained: tuple[Actor, int]
 ) -> None:

@@ -1,0 +1,37 @@
+"""A table in which one row is chosen: the choice is of what stands in the row, not of its place."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from typing import Any, TypeVar
+
+import pandas as pd
+import streamlit as st
+
+T = TypeVar("T", bound=Hashable)
+
+
+def chosen_row(table: pd.DataFrame, ids: Sequence[T], *, key: str, **options: Any) -> T | None:
+    """Draw a table; return the id of the row that was chosen, None where none was or it is gone.
+
+    `ids` name the rows in their order, `key` the list, with the campaign it is of. Streamlit keeps a selection by its
+    row number, also when the rows change: here rows that are not the same make a new table, in which what was chosen
+    is chosen again. `options` go to `st.dataframe`.
+    """
+    drawn = f"{key}:{hash(tuple(ids)):x}"
+    last, before = st.session_state.get(f"{key}:chosen", ("", None))
+    # Streamlit forgets a table that was not drawn; so does this.
+    again = before in ids and last in st.session_state
+    picked = st.dataframe(
+        table,
+        hide_index=True,
+        on_select="rerun",
+        selection_mode="single-row",
+        selection_default={"selection": {"rows": [ids.index(before)]}} if again else None,
+        key=drawn,
+        **options,
+    )
+    rows = picked["selection"]["rows"]
+    chosen = ids[rows[0]] if rows and rows[0] < len(ids) else None
+    st.session_state[f"{key}:chosen"] = (drawn, chosen)
+    return chosen
