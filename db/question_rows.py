@@ -49,6 +49,11 @@ def asked_by(session: Session, *, campaign_id: int, user_id: int) -> list[Thread
     return _threads(session, Question.asked_by == user_id, _in_campaign(campaign_id))
 
 
+def open_in(session: Session, campaign_id: int) -> list[Thread]:
+    """Return the open questions of a campaign, whoever asked them, the oldest first."""
+    return _threads(session, Question.closed_at.is_(None), _in_campaign(campaign_id))
+
+
 def put_to(session: Session, *, campaign_id: int, user_id: int) -> list[Thread]:
     """Return the questions about sentences that a person annotated or checked, the oldest first."""
     own, about = aliased(Task), aliased(Task)

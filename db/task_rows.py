@@ -9,8 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
 from db.engine import Session, lock_rows
-from db.tables import Annotation, Answer, Question, SentenceRow, Task, User
+from db.tables import Annotation, Answer, Member, Question, SentenceRow, Task, User
 
+_ANSWERS = 2
+"""Answers that a question waits for: of annotator 1 and of annotator 2."""
 _OTHER = aliased(Task)
 """Another task of the same sentence; made once, since an alias of its own costs a statement half its time."""
 
@@ -50,8 +52,8 @@ def held(
     return sorted(found, key=lambda pair: (pair[1], pair[0]))
 
 
-def unanswered(session: Session, task_ids: Sequence[int], *, annotators: int = 2) -> set[int]:
-    """Return the tasks with an open question that fewer than `annotators` people have answered."""
+def unanswered(session: Session, task_ids: Sequence[int]) -> set[int]:
+    """Return the tasks with an open question that not both annotators have answered."""
     if not task_ids:
         return set()
     query = (
@@ -59,7 +61,7 @@ def unanswered(session: Session, task_ids: Sequence[int], *, annotators: int = 2
         .outerjoin(Answer, Answer.question_id == Question.id)
         .where(Question.task_id.in_(task_ids), Question.closed_at.is_(None))
         .group_by(Question.id, Question.task_id)
-        .having(sa.func.count(Answer.id) < annotators)
+        .having(sa.func.count(Answer.id) < _ANSWERS)
     )
     return set(session.scalars(query))
 
@@ -84,10 +86,16 @@ def _bars(other: type[Task], stage: str) -> sa.ColumnElement[bool]:
 
 
 def _asked_by_other(user_id: int) -> sa.ColumnElement[bool]:
-    """Say that another expert waits for the answer to a question about the task."""
+    """Say that another expert of the campaign waits for the answer to a question about the task.
+
+    Who has left the campaign, is no expert any more or has no open account waits for nothing. When both have answered
+    nobody waits: the task is the asker's as long as their lease, like any other.
+    """
+    answers = sa.select(sa.func.count(Answer.id)).where(Answer.question_id == Question.id).scalar_subquery()
     asked = sa.select(sa.literal(1)).select_from(Question).join(User, User.id == Question.asked_by)
-    others = (Question.asked_by != user_id, User.active.is_(True))
-    return asked.where(Question.task_id == Task.id, Question.closed_at.is_(None), *others).exists()
+    asked = asked.join(Member, sa.and_(Member.user_id == User.id, Member.campaign_id == Task.campaign_id))
+    others = (Question.asked_by != user_id, User.active.is_(True), User.role == "expert")
+    return asked.where(Question.task_id == Task.id, Question.closed_at.is_(None), *others, answers < _ANSWERS).exists()
 
 
 def _unheld(user_id: int, now: dt.datetime) -> tuple[tuple[sa.ColumnElement[bool], ...], ...]:

@@ -16,7 +16,8 @@ first did), *flagged* (doubted by the second). **Tab** goes to the next undecide
 span, `2` the second's, `0` says there is no entity; for another answer select tokens and press a **type's key**.
 Agreed spans are decided already; change them the same way if they are wrong. **Enter** sends once all is decided.
 
-Unsure? Ask both annotators below the sentence. You can go on; the sentence comes back when they have answered.
+Unsure? Ask both annotators below the sentence. You can go on; the sentence comes back when they have answered. Until
+then no other expert is given it; below the sentence each sees the campaign's open questions and can close one.
 """,
 )
 if campaign:

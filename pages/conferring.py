@@ -14,12 +14,10 @@ from workbench.views import CampaignView, QuestionView
 
 
 def expert_side(actor: Actor, campaign: CampaignView, items: Sequence[Mapping[str, Any]]) -> None:
-    """Draw the form to ask about the open sentence, and the expert's open questions with their answers."""
+    """Draw the form to ask about the open sentence, and the campaign's open questions with their answers."""
     if items:
         _ask_form(actor, items)
-    open_questions = [
-        question for question in adjudication.my_questions(shell.store(), actor, campaign.id) if not question.closed
-    ]
+    open_questions = adjudication.open_questions(shell.store(), actor, campaign.id)
     if open_questions:
         st.markdown("**Asked, not decided yet**")
         for question in open_questions:
@@ -40,12 +38,12 @@ def _ask_form(actor: Actor, items: Sequence[Mapping[str, Any]]) -> None:
 
 def _asked(actor: Actor, question: QuestionView) -> None:
     st.text(question.sentence_text)
-    st.text(f"Asked: {question.text}")
+    st.text(f"Asked: {question.text}" if question.mine else f"{question.asked_by} asked: {question.text}")
     for reply in question.answers:
         st.text(f"{reply.who}: {reply.text}")
     if not question.answers:
         st.caption("No answer yet.")
-    if question.mine and st.button("Close without more answers", key=f"close-{question.id}", type="tertiary"):
+    if st.button("Close without more answers", key=f"close-{question.id}", type="tertiary"):
         adjudication.close_question(shell.store(), actor, question.id)
         st.rerun()
 

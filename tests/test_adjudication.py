@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pytest
@@ -14,8 +15,9 @@ from crossner_core.errors import BadInput, Conflict, NotAllowed
 from crossner_core.schema import LabelledSentence, Span
 from db.engine import Store
 from db.tables import Annotation, Decision, Task
-from tests.builders import Tab, first_choices, make_gold, make_sentences
-from workbench import adjudication, campaigns, layers
+from db.types import now
+from tests.builders import Tab, first_choices, make_gold, make_person, make_sentences
+from workbench import accounts, adjudication, campaigns, handout, layers
 from workbench.actors import Actor
 from workbench.adjudication import units
 from workbench.work import Flag
@@ -183,6 +185,72 @@ def test_question_closed_by_the_expert_frees_the_sentence(store: Store, people: 
     question = adjudication.ask(store, people["eva"], expert.items(1)[0]["task"], "?")
     adjudication.close_question(store, people["eva"], question)
     assert adjudication.my_questions(store, people["eva"], expert.campaign_id)[0].closed
+
+
+def _ask_and_go_on(store: Store, people: People, campaign: int) -> tuple[Tab, int, int]:
+    """Let eva ask about the first sentence and leave her lease behind; return max's tab, her task and her question."""
+    for name, stage in (("ann1", "annotate"), ("ann2", "check")):
+        Tab(store, people[name], campaign, stage).submit_all()
+    max_ = make_person(store, "max", "expert")
+    campaigns.add_members(store, people["adm"], campaign, [max_.id])
+    task = Tab(store, people["eva"], campaign, "adjudicate").items(1)[0]["task"]
+    question = adjudication.ask(store, people["eva"], task, "A stage name?")
+    _run_out(store, task)
+    return Tab(store, max_, campaign, "adjudicate"), task, question
+
+
+def _run_out(store: Store, task_id: int) -> None:
+    with store.write() as session:
+        session.execute(sa.update(Task).where(Task.id == task_id).values(lease_expires=now() - dt.timedelta(days=30)))
+
+
+@pytest.mark.parametrize("how", ["member", "role", "account"])
+def test_question_of_an_expert_who_has_left_blocks_nothing(
+    store: Store, people: People, campaign: int, how: str
+) -> None:
+    tab, task, _ = _ask_and_go_on(store, people, campaign)
+    assert task not in [item["task"] for item in tab.items(6)]
+    if how == "member":
+        rest = [actor.id for name, actor in people.items() if name != "eva"]
+        campaigns.set_members(store, people["adm"], campaign, [*rest, tab.actor.id])
+    elif how == "role":
+        accounts.set_role(store, people["adm"], people["eva"].id, "annotator")
+    else:
+        accounts.set_active(store, people["adm"], people["eva"].id, False)
+    assert task in [item["task"] for item in tab.items(6)]
+    assert tab.submit_all() == 6
+    assert handout.progress(store, tab.actor, campaign, "adjudicate") == handout.Progress(done=6, left=0)
+    assert adjudication.open_questions(store, tab.actor, campaign) == ()
+
+
+def test_question_keeps_its_sentence_for_the_asker_until_both_have_answered_and_the_lease_has_run_out(
+    store: Store, people: People, campaign: int
+) -> None:
+    tab, task, question = _ask_and_go_on(store, people, campaign)
+    eva = Tab(store, people["eva"], campaign, "adjudicate")
+    adjudication.answer(store, people["ann1"], question, "yes")
+    assert tab.submit_all() == 5  # all but hers, whose lease has run out: an answer is missing
+    assert eva.items(1)[0]["task"] == task  # renews the lease
+    adjudication.answer(store, people["ann2"], question, "no")
+    assert tab.items(1) == ()
+    _run_out(store, task)
+    (item,) = tab.items(1)
+    assert item["task"] == task
+    assert [note["text"] for note in item["notes"]] == ["A stage name?", "yes", "no"]
+
+
+def test_every_expert_sees_the_open_questions_of_the_campaign_and_closes_them(
+    store: Store, people: People, campaign: int
+) -> None:
+    tab, task, question = _ask_and_go_on(store, people, campaign)
+    (seen,) = adjudication.open_questions(store, tab.actor, campaign)
+    assert (seen.id, seen.task_id, seen.asked_by, seen.mine) == (question, task, "Eva", False)
+    assert adjudication.my_questions(store, tab.actor, campaign) == ()  # it was not put to him
+    (own,) = adjudication.open_questions(store, people["eva"], campaign)
+    assert own.mine
+    adjudication.close_question(store, tab.actor, question)
+    assert adjudication.open_questions(store, tab.actor, campaign) == ()
+    assert task in [item["task"] for item in tab.items(6)]
 
 
 def test_parked_sentences_show_reasons_and_come_back(store: Store, people: People, campaign: int) -> None:

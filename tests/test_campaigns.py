@@ -185,7 +185,7 @@ ALLOWED = {
     "add_sentences": {"researcher", "admin"}, "items": {"annotator", "expert"}, "progress": {"annotator", "expert"},
     "release": {"annotator", "expert"}, "apply": {"annotator", "expert"}, "reopen": {"annotator", "expert"},
     "ask": {"expert"}, "answer": {"annotator", "expert"}, "close_question": {"expert"},
-    "my_questions": {"annotator", "expert"}, "parked": {"expert", "researcher", "admin"},
+    "my_questions": {"annotator", "expert"}, "open_questions": {"expert"}, "parked": {"expert", "researcher", "admin"},
     "unpark": {"expert", "admin"}, "my_work": {"annotator", "expert"}, "overview": {"expert", "researcher", "admin"},
     "preannotate": {"researcher", "admin"}, "add_model_suggestions": {"researcher", "admin"},
     "layer": {"expert", "researcher", "admin"},

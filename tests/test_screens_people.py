@@ -12,7 +12,7 @@ from pages import shell
 from pages.main import SECTIONS
 from tests import builders
 from tests.screens import PAGES, open_screen
-from workbench import accounts, passwords
+from workbench import accounts, adjudication, campaigns, passwords
 from workbench.actors import Actor
 
 People = dict[str, Actor]
@@ -197,3 +197,21 @@ def test_page_list_gives_each_role_its_screens() -> None:
     assert seen["expert"] == seen["annotator"] | overseen | {"adjudicate", "second_look"}
     assert seen["researcher"] == common | overseen | {"data", "domains"}
     assert seen["admin"] == seen["researcher"] | {"people", "campaigns"}
+
+
+def test_adjudicate_shows_every_expert_the_open_questions_and_closes_them(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
+) -> None:
+    for name, stage in (("ann1", "annotate"), ("ann2", "check")):
+        builders.Tab(store, people[name], campaign, stage).submit_all()
+    task = builders.Tab(store, people["eva"], campaign, "adjudicate").items(1)[0]["task"]
+    adjudication.ask(store, people["eva"], task, "A stage name?")
+    other = builders.make_person(store, "max", "expert")
+    campaigns.add_members(store, people["adm"], campaign, [other.id])
+    assert "Asked: A stage name?" in words(
+        open_screen(monkeypatch, store, "adjudicate", people["eva"], campaign=campaign)
+    )
+    screen = open_screen(monkeypatch, store, "adjudicate", other, campaign=campaign)
+    assert "Eva asked: A stage name?" in words(screen)
+    assert "asked:" not in words(press(screen, "Close without more answers"))
+    assert adjudication.open_questions(store, other, campaign) == ()

@@ -25,6 +25,7 @@ __all__ = [
     "check_choices",
     "close_question",
     "my_questions",
+    "open_questions",
     "parked",
     "reopen",
     "units",
@@ -36,7 +37,8 @@ _MAX_TEXT = 4_000
 def ask(store: Store, actor: Actor, task_id: int, text: str) -> int:
     """Ask both annotators about a sentence under adjudication; return the question's id. For experts.
 
-    The task stays the expert's and comes back when both have answered; until then it comes after all others.
+    The task stays the expert's and comes back when both have answered; until then it comes after all others. No other
+    expert is given it before that, unless the question is closed or the one who asked is no expert here any more.
     """
     require(actor, "expert")
     wanted = _text(text, "question")
@@ -68,7 +70,7 @@ def answer(store: Store, actor: Actor, question_id: int, text: str) -> None:
 
 
 def close_question(store: Store, actor: Actor, question_id: int) -> None:
-    """Close a question without waiting for more answers. For experts."""
+    """Close a question, one's own or another's, without waiting for more answers. For experts."""
     require(actor, "expert")
     with store.write() as session:
         question, _, _ = _question(session, actor, question_id, "expert")
@@ -85,6 +87,14 @@ def my_questions(store: Store, actor: Actor, campaign_id: int) -> tuple[Question
         threads |= {thread[0].id: thread for thread in question_rows.asked_by(session, **who)}
         views = _question_views(session, list(threads.values()), current)
         return tuple(sorted(views, key=lambda view: (view.closed, view.my_answer is not None, -view.id)))
+
+
+def open_questions(store: Store, actor: Actor, campaign_id: int) -> tuple[QuestionView, ...]:
+    """Return the campaign's open questions, whoever asked them, the oldest first. For experts."""
+    require(actor, "expert")
+    with store.read() as session:
+        current, campaign = enter(session, actor, campaign_id, "expert")
+        return tuple(_question_views(session, question_rows.open_in(session, campaign.id), current))
 
 
 def parked(store: Store, actor: Actor, campaign_id: int) -> tuple[ParkedView, ...]:
