@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import os
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from crossner_core.errors import NotFound
+from crossner_core.processes import has_ended
 from db import job_rows, run_rows, worker_rows
 from db.engine import Session, Store
 from db.training_tables import Job
@@ -226,12 +226,4 @@ def _asked_once(store: Store, actor: Actor, kind: str, campaign_id: int, payload
 
 def _process_gone(host: str, pid: int) -> bool:
     """Say whether a process of this machine has ended; False where that cannot be known."""
-    if host != socket.gethostname():
-        return False
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False
+    return host == socket.gethostname() and has_ended(pid)

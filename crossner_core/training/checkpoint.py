@@ -23,6 +23,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from crossner_core.errors import CheckpointError, StorageError
+from crossner_core.processes import has_ended
 
 FORMAT_VERSION = 1
 META = "meta.json"
@@ -99,15 +100,7 @@ def sweep_beside(folder: Path) -> None:
 
 def _ended(pid: str | None, host: str | None) -> bool:
     """Say whether a process of this machine has ended; False where that cannot be known."""
-    if pid is None or host != socket.gethostname().replace(".", "_"):
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except (OSError, OverflowError):
-        return False
-    return False
+    return pid is not None and host == socket.gethostname().replace(".", "_") and has_ended(int(pid))
 
 
 def _unchanged(folder: Path) -> bool:
