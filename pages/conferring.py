@@ -16,7 +16,7 @@ from workbench.views import CampaignView, QuestionView
 def expert_side(actor: Actor, campaign: CampaignView, items: Sequence[Mapping[str, Any]]) -> None:
     """Draw the form to ask about the open sentence, and the campaign's open questions with their answers."""
     if items:
-        _ask_form(actor, items)
+        _ask_form(actor, campaign, items)
     open_questions = adjudication.open_questions(shell.store(), actor, campaign.id)
     if open_questions:
         st.markdown("**Asked, not decided yet**")
@@ -24,9 +24,9 @@ def expert_side(actor: Actor, campaign: CampaignView, items: Sequence[Mapping[st
             _asked(actor, question)
 
 
-def _ask_form(actor: Actor, items: Sequence[Mapping[str, Any]]) -> None:
+def _ask_form(actor: Actor, campaign: CampaignView, items: Sequence[Mapping[str, Any]]) -> None:
     choices = {int(item["task"]): str(item["text"]) for item in items}
-    with st.expander("Unsure? Ask both annotators"), st.form("ask", clear_on_submit=True, border=False):
+    with st.expander("Unsure? Ask both annotators"), st.form(f"ask-{campaign.id}", clear_on_submit=True, border=False):
         task = st.selectbox("Sentence", list(choices), format_func=lambda task_id: _short(choices[task_id]))
         text = st.text_area(
             "Question", placeholder="What made you take this as a band rather than a person?", height=80

@@ -27,7 +27,7 @@ def sample_view(actor: Actor, one: CorpusView) -> None:
         st.info("There is no campaign yet. An admin makes one under Campaigns.")
         return
     domain = campaigns.domain_of(campaign)
-    plan = _plan(one, domain)
+    plan = _plan(one, campaign, domain)
     if plan is None:
         return
     with st.spinner("Drawing …", show_time=True):
@@ -57,12 +57,12 @@ def _preview(
     return sampling.preview(_store, _actor, campaign, corpus, plan)
 
 
-def _plan(one: CorpusView, domain: Domain) -> SamplingPlan | None:
+def _plan(one: CorpusView, campaign: CampaignView, domain: Domain) -> SamplingPlan | None:
     """Draw the fields of the plan and return it; say what is wrong with it and return None."""
     first = st.columns(4)
     count = first[0].number_input("Sentences", 1, sampling.MOST, 100, help=_doc("count"), key="sample:count")
     seed = first[1].number_input("Seed", 0, 2**31 - 1, 0, help=_doc("seed"), key="sample:seed")
-    split = first[2].selectbox("Into", sampling.INTO, help=_doc("split"), key="sample:split")
+    split = first[2].selectbox("Into", sampling.INTO, help=_doc("split"), key=f"sample:split:{campaign.id}")
     page = first[3].number_input("From one page, at most", 0, 10_000, 0, help=_doc("per_page"), key="sample:per_page")
     second = st.columns(4)
     low = second[0].number_input("Tokens, at least", 1, 10_000, 5, help=_doc("min_tokens"), key="sample:min_tokens")
@@ -82,7 +82,11 @@ def _plan(one: CorpusView, domain: Domain) -> SamplingPlan | None:
             "Suggestions, at least", 0, 1000, 0, help=_doc("min_mentions"), key="sample:min_mentions"
         )
         types = fourth[1].multiselect(
-            "of these types", domain.type_names, placeholder="any", help=_doc("types"), key="sample:types"
+            "of these types",
+            domain.type_names,
+            placeholder="any",
+            help=_doc("types"),
+            key=f"sample:types:{campaign.id}",
         )
     try:
         return SamplingPlan(

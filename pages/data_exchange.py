@@ -83,16 +83,18 @@ def import_view(actor: Actor, campaign: CampaignView) -> None:
     with right:
         format = format_choice("data:format")
         options = type_map_choice("data:type-map") | _format_options(format)
-        split = st.selectbox("Split", list(SPLIT_WORDS), format_func=SPLIT_WORDS.__getitem__, key="data:into")
+        split = st.selectbox(
+            "Split", list(SPLIT_WORDS), format_func=SPLIT_WORDS.__getitem__, key=f"data:into:{campaign.id}"
+        )
         with_gold = st.toggle(
             "Annotation in the files becomes gold",
             value=True,
-            key="data:gold",
+            key=f"data:gold:{campaign.id}",
             help="Off: only text and links are taken, and the sentences go through all three hands.",
         )
         skip_bad = st.toggle(
             "Skip bad sentences",
-            key="data:skip",
+            key=f"data:skip:{campaign.id}",
             help="Off: one fault refuses all files. On: what is wrong is left out and listed.",
         )
     if not files:

@@ -66,8 +66,8 @@ def train_view(actor: Actor, campaign: CampaignView) -> None:
         usual = ", ".join(map(str, adaptation.SEEDS))
         seeds = right.text_input("Seeds", value=usual, key=f"curve-seeds-{campaign.id}")
         with st.container(horizontal=True):
-            one = st.button("Start one run", type="primary")
-            many = st.button("Start the curve")
+            one = st.button("Start one run", type="primary", key=f"start-run-{campaign.id}")
+            many = st.button("Start the curve", key=f"start-curve-{campaign.id}")
     if one or many:
         recipe = Recipe.from_dict(values)
         if one:
@@ -113,7 +113,7 @@ def _snapshot_choice(actor: Actor, campaign: CampaignView) -> SnapshotView | Non
             ),
             placeholder="No snapshot yet: freeze the gold first",
         )
-        if st.button(f"Freeze the gold now ({campaign.gold} sentences)"):
+        if st.button(f"Freeze the gold now ({campaign.gold} sentences)", key=f"freeze-{campaign.id}"):
             made = adaptation.freeze(shell.store(), actor, campaign.id)
             shell.note(
                 f"Snapshot {made.name} holds {sum(made.counts[s] for s in ('pool', 'dev', 'test'))} sentences."

@@ -49,7 +49,7 @@ def next_view(actor: Actor, campaign: CampaignView) -> None:
         return
     rules = turns.turn_settings(shell.store(), actor, campaign.id)
     may = actor.role in turns.MAY_CHANGE and bool(rules.strategy)
-    if may and st.button("Order the queue now", key="queue:now"):
+    if may and st.button("Order the queue now", key=f"queue:now:{campaign.id}"):
         turns.order_now(shell.store(), actor, campaign.id)
         shell.note("The worker will order the queue with the best model there is.")
         st.rerun()
@@ -119,7 +119,7 @@ def rules_view(actor: Actor, campaign: CampaignView) -> None:
     if may and every:
         with st.expander("Recipe of those runs" + (f" · {len(recipe)} other than default" if recipe else "")):
             recipe = _recipe(actor, campaign, recipe)
-    if may and st.button("Save the rules", type="primary", key="queue:save"):
+    if may and st.button("Save the rules", type="primary", key=f"queue:save:{campaign.id}"):
         turns.change_turns(
             shell.store(), actor, campaign.id,
             strategy=strategy, random_share=share / 100, retrain_every=int(every), recipe=recipe,

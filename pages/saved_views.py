@@ -89,7 +89,7 @@ def _state(actor: Actor, campaign: CampaignView, found: SimulationsView) -> None
         if actor.role in turns.MAY_CHANGE and st.button(
             "Cancelling …" if asked else "Cancel these campaigns",
             disabled=asked,
-            key="saved:cancel",
+            key=f"saved:cancel:{campaign.id}",
             help="Those that are through are kept.",
         ):
             simulations.cancel_simulations(shell.store(), actor, campaign.id)
@@ -192,7 +192,7 @@ def _ask(actor: Actor, campaign: CampaignView, *, busy: bool) -> None:
             "sentences by chance, as under Rules. The worker does it in the background; turns, runs and suggestions go "
             "first."
         )
-        if st.button("Play", type="primary", disabled=busy, key="saved:play"):
+        if st.button("Play", type="primary", disabled=busy, key=f"saved:play:{campaign.id}"):
             wanted = [line.strip() for line in text.splitlines() if line.strip()]
             simulations.start_simulations(
                 shell.store(), actor, campaign.id, wanted, seeds=simulations.drawn_seeds(int(seeds)), suggestions=shown

@@ -175,7 +175,10 @@ def _start(actor: Actor, campaign: CampaignView, *, first: bool) -> None:
             st.caption(as_text(f"Last look {job.finished_at:%d %b, %H:%M} UTC. {job.message}"))
         values = option_inputs(SecondLookOptions, f"second-look-{campaign.id}", only=_ASKED)
         if st.button(
-            f"Look at {campaign.gold} gold sentences", disabled=busy, type="primary" if first else "secondary"
+            f"Look at {campaign.gold} gold sentences",
+            disabled=busy,
+            type="primary" if first else "secondary",
+            key=f"second-look-start-{campaign.id}",
         ):
             second_look.look_again(shell.store(), actor, campaign.id, SecondLookOptions(**values))
             st.rerun()

@@ -151,11 +151,31 @@ def test_import_brings_files_in_with_their_gold(screen: Open, store: Store, peop
     test = switch(screen("data", "res"), "data:view", "Import")
     test.file_uploader[0].set_value([("new.conll", CONLL.encode(), "text/plain")])
     assert healthy(test.run()).dataframe[0].value["Annotated"].tolist() == [2]
-    test.selectbox(key="data:into").set_value("dev")
+    test.selectbox(key=f"data:into:{calm}").set_value("dev")
     press(test, "Import into")
     view = campaigns.get_campaign(store, people["res"], calm)
     assert (view.splits["dev"], view.gold) == (2, 2)
     assert "2 sentences are in, 2 of them with gold" in words(test)
+
+
+def test_import_asks_for_the_split_in_each_campaign(
+    screen: Open, store: Store, people: dict[str, Actor], campaign: int
+) -> None:
+    calm = calm_campaign(store, people)
+    test = switch(screen("data", "res"), "data:view", "Import")
+    test.session_state["campaign"] = calm
+    healthy(test.run())
+    test.selectbox(key=f"data:into:{calm}").set_value("test")
+    test.toggle(key=f"data:gold:{calm}").set_value(False)
+    test.file_uploader[0].set_value([("new.conll", CONLL.encode(), "text/plain")])
+    press(healthy(test.run()), "Import into Calm")
+    test.session_state["campaign"] = campaign
+    healthy(test.run())
+    test.file_uploader[0].set_value([("new.conll", CONLL.encode(), "text/plain")])
+    press(healthy(test.run()), "Import into Music")
+    first, second = (campaigns.get_campaign(store, people["res"], id_) for id_ in (calm, campaign))
+    assert (first.splits["test"], first.gold) == (2, 0)
+    assert (second.splits["test"], second.splits["pool"], second.gold) == (0, 8, 2)
 
 
 def test_import_takes_a_type_map(screen: Open, store: Store, people: dict[str, Actor]) -> None:
@@ -187,7 +207,7 @@ def test_import_skips_bad_sentences_on_request(screen: Open, store: Store, peopl
     calm = calm_campaign(store, people)
     test = switch(screen("data", "res"), "data:view", "Import")
     test.file_uploader[0].set_value([("half.conll", f"{BAD}\n{CONLL}".encode(), "text/plain")])
-    test.toggle(key="data:skip").set_value(True)
+    test.toggle(key=f"data:skip:{calm}").set_value(True)
     press(healthy(test.run()), "Import into")
     assert campaigns.get_campaign(store, people["res"], calm).sentences == 8
     assert "half.conll:1:" in words(test)
@@ -197,7 +217,7 @@ def test_import_without_gold_sends_sentences_to_people(screen: Open, store: Stor
     calm = calm_campaign(store, people)
     test = switch(screen("data", "res"), "data:view", "Import")
     test.file_uploader[0].set_value([("new.conll", BAD.encode(), "text/plain")])
-    test.toggle(key="data:gold").set_value(False)
+    test.toggle(key=f"data:gold:{calm}").set_value(False)
     press(healthy(test.run()), "Import into")
     view = campaigns.get_campaign(store, people["res"], calm)
     assert (view.sentences, view.gold, view.stages[0].open) == (7, 0, 7)
