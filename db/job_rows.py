@@ -71,6 +71,12 @@ def recent(
     return list(session.scalars(query))
 
 
+def under_way(session: Session, campaign_id: int, kinds: Sequence[str]) -> list[Job]:
+    """Return the jobs of these kinds that wait or are at work for this campaign, oldest first."""
+    query = sa.select(Job).where(Job.campaign_id == campaign_id, Job.kind.in_(kinds))
+    return list(session.scalars(query.where(Job.state.in_(("queued", "running"))).order_by(Job.id)))
+
+
 def waiting(session: Session, *, kind: str, campaign_id: int) -> list[Job]:
     """Return the queued jobs of this kind for this campaign, oldest first."""
     query = sa.select(Job).where(Job.kind == kind, Job.campaign_id == campaign_id, Job.state == "queued")

@@ -202,6 +202,17 @@ def _preannotation(actor: Actor, one: CampaignView) -> None:
             shell.note(f"The worker will pre-annotate the new sentences of {as_text(one.name)}.")
             st.rerun()
     found = [job for job in jobs.list_jobs(shell.store(), actor, one.id, limit=20) if job.kind in _JOB_KINDS]
+    if any(job.state in ("queued", "running") for job in found):
+        asked = all(job.cancel_requested for job in found if job.state in ("queued", "running"))
+        with shell.shown_errors():
+            if st.button(
+                "Cancelling …" if asked else "Cancel what is under way",
+                disabled=asked,
+                key=f"campaigns:cancel:{one.id}",
+                help="What was suggested until then stays.",
+            ):
+                jobs.cancel_suggestions(shell.store(), actor, one.id)
+                st.rerun()
     if found:
         st.dataframe(
             [

@@ -13,9 +13,10 @@ from pages.components.marked_text import as_text
 from pages.recipe_form import recipe_inputs
 from workbench import datasets, encoders, jobs, turns
 from workbench.actors import Actor
-from workbench.turns import TurnSettings, TurnView
+from workbench.turns import QueueState, TurnSettings, TurnView
 from workbench.views import CampaignView
 
+_SECONDS_BETWEEN_LOOKS = 2
 _STATES = {"queued": "waiting", "running": "under way", "done": "done", "failed": "failed", "cancelled": "cancelled"}
 _OWN = "own mixture"
 _NONE = "none: the order of import"
@@ -24,9 +25,38 @@ _WORDS = {_USUAL.functions: f"recommended: {_USUAL.functions}"}
 
 
 def state_line(actor: Actor, campaign: CampaignView) -> None:
-    """Say in one line by what the queue is ordered and when the next run is due."""
-    rules = turns.turn_settings(shell.store(), actor, campaign.id)
-    state = turns.queue_state(shell.store(), actor, campaign.id)
+    """Say in one line by what the queue is ordered and when the next run is due, or how far the turn under way is."""
+    busy = turns.queue_state(shell.store(), actor, campaign.id).turn_id is not None
+    st.fragment(_state_line, run_every=_SECONDS_BETWEEN_LOOKS if busy else None)(actor, campaign, busy)
+
+
+def _state_line(actor: Actor, campaign: CampaignView, was_busy: bool) -> None:
+    with shell.shown_errors():
+        state = turns.queue_state(shell.store(), actor, campaign.id)
+        if was_busy and state.turn_id is None:
+            st.rerun()  # the whole page: the queue has another order
+        rules = turns.turn_settings(shell.store(), actor, campaign.id)
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption(as_text(_said(rules, state)))
+            if state.turn_id is not None and actor.role in turns.MAY_CHANGE:
+                _cancel(actor, campaign, state)
+        worker = jobs.worker_status(shell.store())
+        if (rules.strategy or rules.retrain_every) and not worker.alive:
+            st.warning(as_text(worker.sentence))
+
+
+def _cancel(actor: Actor, campaign: CampaignView, state: QueueState) -> None:
+    if st.button(
+        "Cancelling …" if state.cancelling else "Cancel this turn",
+        disabled=state.cancelling,
+        key=f"queue:cancel:{state.turn_id}",
+        help="And the run it waits for. The queue keeps its order; what was scored is kept.",
+    ):
+        turns.cancel_turn(shell.store(), actor, campaign.id)
+        st.rerun()
+
+
+def _said(rules: TurnSettings, state: QueueState) -> str:
     parts = [f"{state.waiting:,} sentences wait", f"{state.gold:,} of the pool are gold"]
     parts.append(
         f"ordered by {rules.strategy}, {rules.random_share:.0%} by chance" if rules.strategy else "as imported"
@@ -35,10 +65,7 @@ def state_line(actor: Actor, campaign: CampaignView) -> None:
         parts.append(state.under_way)
     elif state.missing is not None:
         parts.append("the next run is due" if not state.missing else f"the next run after {state.missing} more gold")
-    st.caption(as_text(" · ".join(parts)))
-    worker = jobs.worker_status(shell.store())
-    if (rules.strategy or rules.retrain_every) and not worker.alive:
-        st.warning(as_text(worker.sentence))
+    return " · ".join(parts)
 
 
 def next_view(actor: Actor, campaign: CampaignView) -> None:

@@ -165,6 +165,15 @@ def _live(actor: Actor, campaign: CampaignView) -> None:
         if not status.alive:
             st.warning(as_text(status.sentence))
         st.progress(job.progress, text=as_text(f"Looking: {job.message or 'waiting for the worker'}"))
+        asked = job.cancel_requested
+        if st.button(
+            "Cancelling …" if asked else "Cancel this look",
+            disabled=asked,
+            key=f"cancel-look-{job.id}",
+            help="The checks that are done keep what they found.",
+        ):
+            second_look.cancel_look(shell.store(), actor, campaign.id)
+            st.rerun()
 
 
 def _start(actor: Actor, campaign: CampaignView, *, first: bool) -> None:

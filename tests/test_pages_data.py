@@ -355,12 +355,15 @@ def test_campaigns_change_rules_members_and_archive(
     press(test, "Save the members")
     switch(test, "campaigns:part", "Pre-annotation")
     press(test, "Queue pre-annotation again")
+    press(test, "Cancel what is under way")
+    assert "Cancel what is under way" not in [button.label for button in test.button]
     switch(test, "campaigns:part", "Domain and end")
     press(test, "Archive")
     view = campaigns.get_campaign(store, people["adm"], campaign)
     assert view.endpoint == "http://localhost:3030/sparql" and view.archived
     assert [one.name for one in view.members] == ["ann1"]
     assert [job.kind for job in jobs.list_jobs(store, people["adm"], campaign)] == ["preannotate"]
+    assert jobs.list_jobs(store, people["adm"], campaign)[0].state == "cancelled"
 
 
 def test_campaigns_delete_only_by_name(screen: Open, store: Store, people: dict[str, Actor], campaign: int) -> None:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
 
-from crossner_core.errors import EndpointUnavailable, UnknownType
+from crossner_core.errors import Conflict, EndpointUnavailable, NotAllowed, UnknownType
 from crossner_core.gazetteer import Candidate
 from crossner_core.schema import Span, Suggestion
 from db.engine import Store
 from db.tables import SentenceRow, SuggestionRow
 from tests.builders import Tab
-from workbench import layers, preannotating
+from tests.training_store import beat, when_asked, work
+from workbench import jobs, layers, preannotating
 from workbench.actors import SYSTEM, Actor
+from workbench.lease import Lease
 
 People = dict[str, Actor]
 ONTOLOGY = "http://dbpedia.org/ontology/"
@@ -64,6 +67,46 @@ def test_preannotate_tries_again_when_an_endpoint_was_down(store: Store, people:
 def test_preannotate_uses_the_bundled_sample_by_default(store: Store, people: People, campaign: int) -> None:
     report = preannotating.preannotate(store, people["res"], campaign, limit=2)
     assert report.sentences == 2 and report.problems == ()
+
+
+def test_preannotate_stops_when_told_and_says_how_far_it_is(
+    store: Store, people: People, campaign: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preannotating, "_CHUNK", 2)
+    heard: list[float] = []
+    report = preannotating.preannotate(
+        store, people["res"], campaign, sources=[Known()], should_stop=lambda: len(heard) == 2, on_progress=heard.append
+    )
+    assert report.sentences == 4 and heard == [2 / 6, 4 / 6]
+    assert preannotating.preannotate(store, people["res"], campaign, sources=[Known()]).sentences == 2
+
+
+def test_suggestions_under_way_are_cancelled(store: Store, people: People, campaign: int, tmp_path: Path) -> None:
+    with pytest.raises(Conflict, match="nothing to cancel"):
+        jobs.cancel_suggestions(store, people["res"], campaign)
+    first = jobs.queue_preannotation(store, people["res"], campaign)
+    claimed = jobs.claim(store, worker="w")
+    assert claimed is not None and claimed.id == first
+    jobs.queue_pool_scoring(store, people["res"], campaign)
+    with pytest.raises(NotAllowed):
+        jobs.cancel_suggestions(store, people["ann1"], campaign)
+    assert jobs.cancel_suggestions(store, people["eva"], campaign) == 2
+    found = [(one.kind, one.state, one.cancel_requested) for one in jobs.list_jobs(store, people["res"], campaign)]
+    assert found == [("score_pool", "cancelled", False), ("preannotate", "running", True)]
+
+
+def test_suggestions_are_stopped_at_work(
+    store: Store, people: People, campaign: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cancel_it(lease: Lease) -> None:
+        assert jobs.cancel_suggestions(store, people["res"], campaign) == 1
+        beat(store, lease)
+
+    job_id = jobs.queue_preannotation(store, people["res"], campaign)
+    when_asked(monkeypatch, "preannotate", cancel_it)
+    assert work(store, tmp_path) == 1
+    assert jobs.get_job(store, people["res"], job_id).state == "cancelled"
+    assert preannotating.preannotate(store, SYSTEM, campaign, sources=[Known()]).sentences == 6
 
 
 def test_store_cache_keeps_answers(store: Store) -> None:

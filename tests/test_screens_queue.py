@@ -10,11 +10,13 @@ import pytest
 from crossner_core.acquisition.selecting import RECOMMENDED
 from crossner_core.acquisition.selecting import strategy as read_strategy
 from crossner_core.training.recipe import Recipe
+from db import job_rows
 from db.engine import Store
+from pages.components.marked_text import as_text
 from tests.screens import open_screen
 from tests.test_turns import campaign
 from tests.training_store import person, work
-from workbench import campaigns, turns
+from workbench import campaigns, jobs, turns
 
 
 def _open(monkeypatch: pytest.MonkeyPatch, store: Store, role: str, campaign_id: int, view: str = "") -> Any:
@@ -49,6 +51,30 @@ def test_queue_screen_shows_what_comes_next_and_why(
     work(store, tmp_path / "home")
     test = _open(monkeypatch, store, "expert", campaign_id)
     assert set(test.dataframe[0].value["Chosen by"]) == {"longest", "chance"} and not test.button
+
+
+def test_queue_screen_says_how_far_a_turn_is_and_cancels_it(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    turns.change_turns(store, admin, campaign_id, strategy="longest")
+    turns.order_now(store, admin, campaign_id)
+    claimed = jobs.claim(store, worker="w")
+    assert claimed is not None
+    with store.write() as session:
+        job_rows.beat(session, job_id=claimed.id, worker="w", progress=0.4, message="40% of 12 sentences scored")
+    test = _open(monkeypatch, store, "expert", campaign_id)
+    assert as_text("Turn 1 is being made: 40% of 12 sentences scored.") in _said(test) and not test.button
+    test = _open(monkeypatch, store, "researcher", campaign_id)
+    next(one for one in test.button if one.label == "Cancel this turn").click().run()
+    assert not test.exception
+    (button,) = [one for one in test.button if one.key == "queue:cancel:1"]
+    assert button.label == "Cancelling …" and button.disabled
+    with store.write() as session:
+        job_rows.finish(session, job_id=claimed.id, worker="w", state="cancelled")
+    turns.tick(store)
+    test.run()
+    assert not test.exception and "Turn 1" not in _said(test)
+    assert not [one for one in test.button if one.key == "queue:cancel:1"]
 
 
 def test_queue_screen_lists_turns(monkeypatch: pytest.MonkeyPatch, store: Store, tmp_path: Path) -> None:

@@ -58,6 +58,9 @@ def test_page_queues_a_look(
     job = second_look.last_look(store, people["eva"], campaign)
     assert job is not None and job.state == "queued"
     assert "No worker is alive" in words(screen)
+    press(screen, "Cancel this look")
+    job = second_look.last_look(store, people["eva"], campaign)
+    assert job is not None and job.state == "cancelled" and "Cancel this look" not in [b.label for b in screen.button]
 
 
 def test_page_shows_one_doubt_and_changes_gold(

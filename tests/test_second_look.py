@@ -14,7 +14,7 @@ from db import annotation_rows, task_rows
 from db.engine import Store
 from tests import builders
 from tests.test_exchange import change, contents, zipped
-from workbench import adaptation, archive, campaigns, layers, looking, second_look
+from workbench import adaptation, archive, campaigns, jobs, layers, looking, second_look
 from workbench.actors import Actor
 
 WORDS = "Mara Vell left The Tin Gulls for Low Tide last spring ."
@@ -317,6 +317,22 @@ def test_decisions_unknown_are_refused(store: Store, people: dict[str, Actor], g
 def test_look_without_gold_is_refused(store: Store, people: dict[str, Actor], campaign: int) -> None:
     with pytest.raises(BadInput, match="no gold yet"):
         second_look.look_again(store, people["eva"], campaign)
+
+
+def test_look_under_way_can_be_cancelled_by_who_may_ask_for_one(
+    store: Store, people: dict[str, Actor], golden: int
+) -> None:
+    with pytest.raises(Conflict, match="nothing to cancel"):
+        second_look.cancel_look(store, people["eva"], golden)
+    second_look.look_again(store, people["eva"], golden)
+    with pytest.raises(NotAllowed):
+        second_look.cancel_look(store, people["ann1"], golden)
+    assert second_look.cancel_look(store, people["eva"], golden) == "cancelled"
+    second_look.look_again(store, people["eva"], golden)
+    claimed = jobs.claim(store, worker="w")
+    assert claimed is not None and second_look.cancel_look(store, people["res"], golden) == "running"
+    job = second_look.last_look(store, people["eva"], golden)
+    assert job is not None and (job.id, job.cancel_requested) == (claimed.id, True)
 
 
 def test_look_under_way_is_not_queued_twice(store: Store, people: dict[str, Actor], golden: int) -> None:

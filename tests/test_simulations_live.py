@@ -292,6 +292,8 @@ def test_commands_set_rules_play_strategies_and_print_what_they_saved(
     code, said = call("rules", "--strategy", "longest + bert_km", "--retrain-every", "10")
     assert code == 0 and "longest + bert_km" in said and "retrain every  10" in said
     assert call("saved")[0] == 2
+    assert call("order")[0] == 0 and "Turn 1 waits for the worker." in call("list")[1]
+    assert call("cancel") == (0, "Cancelled.\n") and call("cancel")[0] == 2
     code, said = call("simulate", "longest", "--seeds", "1")
     assert code == 0 and "No worker is alive" in said
     code, said = call("saved")

@@ -21,9 +21,10 @@ from db.training_tables import Run
 from db.types import now
 from tests.test_adaptation import campaign_with_gold, in_music
 from tests.training_builders import own_sentences
-from tests.training_store import person, recipe_here, work
+from tests.training_store import beat, person, recipe_here, when_asked, work
 from workbench import adaptation, campaigns, handout, jobs, turning, turns
 from workbench.actors import Actor
+from workbench.lease import Lease
 from workbench.turns import TurnView
 
 
@@ -77,12 +78,24 @@ def test_turns_are_for_researchers_and_admins(store: Store) -> None:
     for call in (
         lambda: turns.change_turns(store, annotator, campaign_id, strategy="longest"),
         lambda: turns.order_now(store, annotator, campaign_id),
+        lambda: turns.cancel_turn(store, annotator, campaign_id),
         lambda: turns.list_turns(store, annotator, campaign_id),
         lambda: turns.turn_settings(store, annotator, campaign_id),
         lambda: turns.gold_by_choice(store, annotator, campaign_id),
     ):
         with pytest.raises(NotAllowed):
             call()
+
+
+def test_turn_is_cancelled_by_those_who_may_begin_one(store: Store) -> None:
+    admin, expert = person(store, "admin"), person(store, "expert")
+    campaign_id = campaign(store, admin)
+    campaigns.add_members(store, admin, campaign_id, [expert.id])
+    turns.change_turns(store, admin, campaign_id, strategy="longest")
+    turns.order_now(store, admin, campaign_id)
+    with pytest.raises(NotAllowed):
+        turns.cancel_turn(store, expert, campaign_id)
+    assert turns.queue_state(store, expert, campaign_id).under_way is not None
 
 
 def test_turn_orders_the_queue_and_leaves_leased_work_alone(store: Store, tmp_path: Path) -> None:
@@ -391,6 +404,81 @@ def test_turn_that_is_cancelled_keeps_the_order(store: Store, tmp_path: Path) ->
     jobs.cancel_job(store, admin, jobs.list_jobs(store, admin, campaign_id)[0].id)
     turns.tick(store)
     assert newest(store, admin, campaign_id).state == "cancelled"
+    assert queue(store, campaign_id) == before
+
+
+def test_turn_that_waits_is_cancelled_at_once(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    turns.change_turns(store, admin, campaign_id, strategy="longest")
+    with pytest.raises(Conflict, match="No turn is under way"):
+        turns.cancel_turn(store, admin, campaign_id)
+    before, turn_id = queue(store, campaign_id), turns.order_now(store, admin, campaign_id)
+    with pytest.raises(Conflict, match=f"Turn {turn_id} is under way; wait for it, or cancel it."):
+        turns.order_now(store, admin, campaign_id)
+    state = turns.queue_state(store, admin, campaign_id)
+    assert (state.turn_id, state.under_way) == (turn_id, f"Turn {turn_id} waits for the worker.")
+    assert turns.cancel_turn(store, admin, campaign_id) == "cancelled"
+    turn = newest(store, admin, campaign_id)
+    assert (turn.state, turn.notes) == ("cancelled", ("It was cancelled.",)) and turn.finished_at is not None
+    assert turns.queue_state(store, admin, campaign_id).under_way is None
+    assert work(store, tmp_path / "home") == 0 and queue(store, campaign_id) == before
+    assert turns.order_now(store, admin, campaign_id) > turn_id
+
+
+def test_turn_that_is_being_made_says_how_far_it_is_and_stops_when_told(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    turns.change_turns(store, admin, campaign_id, strategy="longest")
+    before, seen = queue(store, campaign_id), []
+
+    def cancel_it(lease: Lease) -> None:
+        lease.message = "40% of 12 sentences scored"
+        beat(store, lease)
+        seen.append(turns.queue_state(store, admin, campaign_id))
+        assert turns.cancel_turn(store, admin, campaign_id) == "running"
+        seen.append(turns.queue_state(store, admin, campaign_id))
+        beat(store, lease)
+
+    turn_id = turns.order_now(store, admin, campaign_id)
+    with pytest.MonkeyPatch.context() as patched:
+        when_asked(patched, "turn", cancel_it)
+        assert work(store, tmp_path / "home") == 1
+    assert seen[0].under_way == f"Turn {turn_id} is being made: 40% of 12 sentences scored."
+    assert [one.cancelling for one in seen] == [False, True]
+    assert jobs.list_jobs(store, admin, campaign_id)[0].state == "cancelled"
+    assert newest(store, admin, campaign_id).state == "cancelled" and queue(store, campaign_id) == before
+    assert turns.order_now(store, admin, campaign_id) and work(store, tmp_path / "home") == 1
+    assert newest(store, admin, campaign_id).state == "done" and queue(store, campaign_id) != before
+
+
+@pytest.mark.parametrize("begun", [False, True])
+def test_turn_that_waits_for_its_run_is_cancelled_with_it(store: Store, tmp_path: Path, begun: bool) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    turns.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
+    before, said = queue(store, campaign_id), []
+    assert turns.tick(store) == 1
+    said.append(turns.queue_state(store, admin, campaign_id).under_way)
+
+    def cancel_it(lease: Lease) -> None:
+        lease.message, lease.progress = "target · epoch 1", 0.25
+        beat(store, lease)
+        said.append(turns.queue_state(store, admin, campaign_id).under_way)
+        assert turns.cancel_turn(store, admin, campaign_id) == "running"
+        beat(store, lease)
+
+    if begun:
+        with pytest.MonkeyPatch.context() as patched:
+            when_asked(patched, "run", cancel_it)
+            assert work(store, tmp_path / "home") == 1
+        assert said[1] == f"Turn 1 waits for its run {said[0].split()[6][:-1]}, 25%: target · epoch 1."
+    else:
+        assert turns.cancel_turn(store, admin, campaign_id) == "cancelled"
+    turn = newest(store, admin, campaign_id)
+    assert said[0] == f"Turn {turn.id} waits for its run {turn.run_id}, which waits for the worker."
+    assert (turn.state, turn.run_state) == ("cancelled", "cancelled") and "cancelled" in turn.notes[-1]
+    assert turns.tick(store) == 0 and work(store, tmp_path / "home") == 0  # as much gold has to come in again
     assert queue(store, campaign_id) == before
 
 

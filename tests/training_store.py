@@ -79,20 +79,35 @@ def start_worker(store: Store, home: Path, *, prelude: str = "", once: bool = Tr
     return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
 
 
-def meanwhile(monkeypatch: pytest.MonkeyPatch, kind: str, call: Callable[[], object], *, step: int = 5) -> None:
-    """Have something happen once, while a job of a kind is at its n-th step; who gives way looks after each step."""
+def when_asked(monkeypatch: pytest.MonkeyPatch, kind: str, call: Callable[[Lease], object], *, step: int = 1) -> None:
+    """Have something happen once, when a job of a kind asks for the n-th time whether to stop."""
     asked, should_stop = [0], Lease.should_stop
 
     def heard(self: Lease) -> bool:
         if self.job.kind == kind:
             asked[0] += 1
             if asked[0] == step:
-                call()
+                call(self)
         return should_stop(self)
 
     monkeypatch.setattr(Lease, "should_stop", heard)
+
+
+def meanwhile(monkeypatch: pytest.MonkeyPatch, kind: str, call: Callable[[], object], *, step: int = 5) -> None:
+    """Have something happen once, while a job of a kind is at its n-th step; who gives way looks after each step."""
+    when_asked(monkeypatch, kind, lambda _lease: call(), step=step)
     monkeypatch.setattr(lease, "SECONDS_BETWEEN_LOOKS", 0.0)
     monkeypatch.setattr(jobs, "TAKEN_SECONDS", 0.0)
+
+
+def beat(store: Store, held: Lease) -> None:
+    """Do what the worker's next heartbeat does for a job in hand."""
+    with store.write() as session:
+        row = job_rows.get(session, held.job.id)
+        assert row is not None and row.worker is not None
+        told = job_rows.beat(session, job_id=row.id, worker=row.worker, progress=held.progress, message=held.message)
+    if told:
+        held.cancelled.set()
 
 
 def ended(store: Store) -> list[tuple[str, str, int]]:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from crossner_core.errors import NotFound
+from crossner_core.errors import Conflict, NotFound
 from crossner_core.processes import has_ended
 from db import job_rows, run_rows, worker_rows
 from db.engine import Session, Store
@@ -24,6 +24,8 @@ GONE_SECONDS = 4.0
 ALIVE_SECONDS = 15.0
 # A worker that has nothing to do takes a new job sooner than this.
 TAKEN_SECONDS = 2.0
+SUGGESTING = ("preannotate", "score_pool")
+"""The kinds of jobs that look for suggestions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,10 +147,31 @@ def cancel_job(store: Store, actor: Actor, job_id: int) -> str:
         job = job_rows.get(session, job_id)
         if job is None:
             raise NotFound(f"There is no job {job_id}.")
-        state = job_rows.request_cancel(session, job_id=job_id) or "cancelled"
-        if state == "cancelled" and job.run_id is not None:
-            run_rows.finish(session, job.run_id, "cancelled")
-        return state
+        return cancel_within(session, job)
+
+
+def cancel_within(session: Session, job: Job) -> str:
+    """Do what `cancel_job` does within a transaction whose caller has checked who asks."""
+    state = job_rows.request_cancel(session, job_id=job.id) or "cancelled"
+    if state == "cancelled" and job.run_id is not None:
+        run_rows.finish(session, job.run_id, "cancelled")
+    return state
+
+
+def cancel_suggestions(store: Store, actor: Actor, campaign_id: int) -> int:
+    """Cancel what looks for suggestions in a campaign, waiting or at work; return how many jobs that were.
+
+    What was suggested until then stays. Raises Conflict where there are none.
+    """
+    require(actor, *OVERSEERS)
+    with store.write() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        found = job_rows.under_way(session, campaign_id, SUGGESTING)
+        if not found:
+            raise Conflict("Nothing looks for suggestions in this campaign; there is nothing to cancel.")
+        for job in found:
+            cancel_within(session, job)
+        return len(found)
 
 
 def view(job: Job) -> JobView:

@@ -59,13 +59,21 @@ class StoreCache:
 
 
 def preannotate(
-    store: Store, actor: Actor, campaign_id: int, *, limit: int | None = None, sources: Sequence[Source] | None = None
+    store: Store,
+    actor: Actor,
+    campaign_id: int,
+    *,
+    limit: int | None = None,
+    sources: Sequence[Source] | None = None,
+    should_stop: Callable[[], bool] = lambda: False,
+    on_progress: Callable[[float], None] = lambda share: None,
 ) -> PreannotationReport:
     """Suggest entities in the sentences that nobody has begun and that have not been pre-annotated yet.
 
     Asks the campaign's gazetteer first, then its endpoint, if it has them, and last the bundled sample; `sources` stand
     in for all. A source that is down, or a gazetteer that is missing or damaged, is reported and passed over. No
-    transaction is open while sources are asked.
+    transaction is open while sources are asked. `should_stop` is asked before each chunk: what was written stays;
+    `on_progress` hears a share in [0, 1].
     """
     require(actor, *_ALLOWED)
     with store.read() as session:
@@ -83,6 +91,8 @@ def preannotate(
     sentences = suggestions = again = 0
     whole = not problems
     for at in range(0, len(wanted), _CHUNK):
+        if should_stop():
+            break
         before = len(problems)
         chunk = wanted[at : at + _CHUNK]
         found = machine.suggest([sentence for _, sentence in chunk])
@@ -91,6 +101,7 @@ def preannotate(
         done = _write(store, actor, campaign_id, written, complete=complete)
         sentences, again = sentences + len(done), again + (0 if complete else len(done))
         suggestions += sum(len(written[id_]) for id_ in done)
+        on_progress((at + len(chunk)) / len(wanted))
     return PreannotationReport(sentences, suggestions, again, tuple(dict.fromkeys(problems)))
 
 

@@ -204,7 +204,11 @@ def preannotate_campaign(place: Workplace, lease: Lease) -> None:
     from workbench.preannotating import preannotate
 
     assert lease.job.campaign_id is not None
-    done = preannotate(place.store, SYSTEM, lease.job.campaign_id)
+
+    def heard(share: float) -> None:
+        lease.progress, lease.message = share, f"{share:.0%} of the new sentences"
+
+    done = preannotate(place.store, SYSTEM, lease.job.campaign_id, should_stop=lease.should_stop, on_progress=heard)
     _end(place, lease, f"Pre-annotated: {done}.")
 
 

@@ -20,7 +20,7 @@ from workbench.access import OVERSEERS, enter, enter_alone, refuse_archived
 from workbench.actors import Actor, fresh, require
 from workbench.correcting import change_gold
 from workbench.double_imports import IMPORTED
-from workbench.jobs import JobView, view
+from workbench.jobs import JobView, cancel_within, view
 from workbench.steps import take_up
 from workbench.values import sentence_of, spans_of
 
@@ -97,6 +97,20 @@ def look_again(
         payload = {"checks": wanted, "options": asdict(options or SecondLookOptions())}
         user_id = current.id or None
         return job_rows.add(session, kind="second_look", payload=payload, campaign_id=campaign_id, created_by=user_id)
+
+
+def cancel_look(store: Store, actor: Actor, campaign_id: int) -> str:
+    """Cancel the look under way; return its state: `running` until the worker has stopped. Finished checks are kept.
+
+    Raises Conflict where none is under way.
+    """
+    require(actor, *OVERSEERS)
+    with store.write() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        found = job_rows.under_way(session, campaign_id, ("second_look",))
+        if not found:
+            raise Conflict("No second look is under way in this campaign; there is nothing to cancel.")
+        return cancel_within(session, found[0])
 
 
 def last_look(store: Store, actor: Actor, campaign_id: int) -> JobView | None:

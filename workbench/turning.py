@@ -89,6 +89,8 @@ def order_queue(place: Workplace, lease: Lease) -> str:
         if lease.should_stop():  # what was scored is kept, and need not be scored again
             return "Stopped before all of the pool was scored."
         raise
+    if lease.should_stop():
+        return "Stopped before the queue was ordered."
     places = with_random_share(found.order.tolist(), len(plan.ids), plan.share, rng)
     order = [(plan.ids[one.index], CHANCE if one.by_chance else chosen.functions) for one in places]
     notes = (*plan.notes, *notes, *more, *found.notes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from crossner_core.acquisition.base import acquisition, acquisition_ids
@@ -16,7 +16,7 @@ from crossner_core.training.recipe import Recipe
 from db import campaign_rows, job_rows, run_rows, turn_rows
 from db.engine import Session, Store
 from db.tables import Campaign
-from db.training_tables import Turn
+from db.training_tables import Job, Turn
 from db.types import now
 from workbench import adaptation, jobs
 from workbench.access import KEEPERS, OVERSEERS, enter, refuse_archived
@@ -30,7 +30,6 @@ MAY_CHANGE = KEEPERS
 CHANCE = "chance"
 """What `chosen_by` says of sentences that no strategy chose."""
 _BROKEN = ("failed", "cancelled")
-_BUSY = {"queued": "waits for its run, or for the worker", "running": "is being made"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,12 +74,17 @@ class Upcoming:
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """Where a campaign's queue stands: gold in the pool, sentences nobody has begun, and what is missing to a run."""
+    """Where a campaign's queue stands: gold in the pool, sentences nobody has begun, and what is missing to a run.
+
+    `under_way` says how far the turn `turn_id` is; both are None where there is none.
+    """
 
     gold: int
     waiting: int
     missing: int | None
     under_way: str | None
+    turn_id: int | None = None
+    cancelling: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +111,12 @@ def queue_state(store: Store, actor: Actor, campaign_id: int) -> QueueState:
         gold, busy = turn_rows.gold_in_pool(session, campaign_id), turn_rows.under_way(session, campaign_id)
         missing = max(0, campaign.retrain_every - (gold - _learnt(session, campaign_id)))
         waiting = turn_rows.count_movable(session, campaign_id)
-        what = None if busy is None else f"Turn {busy.id} {_BUSY[busy.state]}."
-        return QueueState(gold, waiting, missing if campaign.retrain_every else None, what)
+        state = QueueState(gold, waiting, missing if campaign.retrain_every else None, None)
+        if busy is None:
+            return state
+        job = _job_at_work(session, busy)
+        asked = job is not None and job.cancel_requested
+        return replace(state, under_way=_how_far(busy, job), turn_id=busy.id, cancelling=asked)
 
 
 def upcoming(store: Store, actor: Actor, campaign_id: int, *, limit: int = 20) -> tuple[Upcoming, ...]:
@@ -162,8 +170,27 @@ def order_now(store: Store, actor: Actor, campaign_id: int) -> int:
         if not campaign.strategy:
             raise InvalidConfig("This campaign has no strategy; choose one, then order the queue.")
         if (busy := turn_rows.under_way(session, campaign_id)) is not None:
-            raise Conflict(f"Turn {busy.id} is under way; wait for it, or cancel its run.")
+            raise Conflict(f"Turn {busy.id} is under way; wait for it, or cancel it.")
         return _add(session, campaign, by=actor)
+
+
+def cancel_turn(store: Store, actor: Actor, campaign_id: int) -> str:
+    """Cancel the turn under way, and the run it waits for; return its state: `running` until the worker has stopped.
+
+    The queue keeps its order, and what was scored is kept. Raises Conflict where none is under way.
+    """
+    require(actor, *KEEPERS)
+    with store.write() as session:
+        campaign_rows.hold(session, campaign_id)
+        enter(session, actor, campaign_id, *KEEPERS)
+        turn = turn_rows.under_way(session, campaign_id)
+        if turn is None:
+            raise Conflict("No turn is under way in this campaign; there is nothing to cancel.")
+        job = _job_at_work(session, turn)
+        if job is not None and jobs.cancel_within(session, job) == "running":
+            return "running"  # the turn ends with its job
+        _end(turn, "cancelled", "It was cancelled.")
+        return turn.state
 
 
 def list_turns(store: Store, actor: Actor, campaign_id: int, *, limit: int = 100) -> tuple[TurnView, ...]:
@@ -286,7 +313,7 @@ def _go_on(session: Session, campaign: Campaign, turn: Turn) -> None:
     if job is not None:
         _end(turn, job.state, job.error or "It was cancelled.")
     elif run in _BROKEN:
-        _end(turn, run, f"Its run {turn.run_id or ''} {run}.")
+        _end(turn, run, f"Its run {turn.run_id or ''} {'was cancelled' if run == 'cancelled' else run}.")
     elif campaign.archived:
         _end(turn, "cancelled", "The campaign was archived meanwhile.")
     elif turn.strategy and campaign.strategy:
@@ -294,6 +321,25 @@ def _go_on(session: Session, campaign: Campaign, turn: Turn) -> None:
     else:  # the order stays; the new model suggests
         jobs.queue_once(session, "score_pool", turn.campaign_id, {"run_id": turn.run_id}, priority=PRIORITY)
         _end(turn, "done", "The queue keeps its order.")
+
+
+def _job_at_work(session: Session, turn: Turn) -> Job | None:
+    """Return the job that makes a turn; while it waits for its run, that of the run."""
+    job = turn_rows.job_of(session, turn)
+    if job is None and turn.run_id is not None:
+        job = job_rows.for_runs(session, [turn.run_id]).get(turn.run_id)
+    return job
+
+
+def _how_far(turn: Turn, job: Job | None) -> str:
+    at_work = job is not None and job.state == "running"
+    if job is None or job.run_id is None or job.state not in ("queued", "running"):
+        what = f"is being made: {job.message or 'it begins'}" if job is not None and at_work else "waits for the worker"
+    elif at_work:
+        what = f"waits for its run {job.run_id}, {job.progress:.0%}: {job.message or 'it begins'}"
+    else:
+        what = f"waits for its run {job.run_id}, which waits for the worker"
+    return f"Turn {turn.id} {what}."
 
 
 def _state_of_run(session: Session, turn: Turn) -> str:

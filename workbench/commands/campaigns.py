@@ -117,3 +117,12 @@ def score_pool(
     campaign_id = common.find_campaign(name).id
     job = jobs.queue_pool_scoring(common.PLACE.store, common.PLACE.actor, campaign_id, run_id=run)
     typer.echo(f"Job {job} is queued. {jobs.worker_status(common.PLACE.store).sentence}")
+
+
+@app.command("cancel-suggestions")
+def cancel_suggestions(name: Annotated[str, typer.Argument(help="Campaign, by name or number.")]) -> None:
+    """Cancel the pre-annotation of a campaign, from links and names or with a model; what was suggested stays."""
+    from workbench import jobs
+
+    count = jobs.cancel_suggestions(common.PLACE.store, common.PLACE.actor, common.find_campaign(name).id)
+    typer.echo(f"{count} cancelled; one that is at work stops within moments.")

@@ -40,6 +40,15 @@ def compute(
     return 0 if job.state == "done" else 2
 
 
+@app.command()
+def cancel(campaign: CampaignName) -> None:
+    """Cancel the second look under way; the checks that are done keep what they found."""
+    from workbench import second_look
+
+    state = second_look.cancel_look(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
+    typer.echo("Cancelled." if state == "cancelled" else "The worker was asked to stop.")
+
+
 @app.command("list")
 def list_(
     campaign: CampaignName,

@@ -77,12 +77,22 @@ def order(
     return 0 if found.state == "done" else 2
 
 
+@app.command()
+def cancel(campaign: CampaignName) -> None:
+    """Cancel the turn under way, and the run it waits for; the queue keeps its order."""
+    from workbench import turns
+
+    state = turns.cancel_turn(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
+    typer.echo("Cancelled." if state == "cancelled" else "The worker was asked to stop.")
+
+
 @app.command("list")
 def list_(campaign: CampaignName) -> None:
     """List a campaign's turns, newest first."""
     from workbench import turns
 
-    found = turns.list_turns(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
+    campaign_id = common.find_campaign(campaign).id
+    found = turns.list_turns(common.PLACE.store, common.PLACE.actor, campaign_id)
     rows = [
         (
             str(one.id),
@@ -96,6 +106,9 @@ def list_(campaign: CampaignName) -> None:
         )
         for one in found
     ]
+    state = turns.queue_state(common.PLACE.store, common.PLACE.actor, campaign_id)
+    if state.under_way:
+        typer.echo(state.under_way)
     common.table(rows, ("turn", "when", "state", "gold", "run", "F1", "ordered", "strategy"))
 
 
