@@ -5,19 +5,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from crossner_core.domains import Domain, parse_domain
+from crossner_core.domains import Domain
 from crossner_core.errors import StorageError
 from db.engine import Store
 from pages import shell
 from pages.components.marked_text import as_text
 from pages.components.span_editor import span_editor
-from workbench import handout, outbox
+from workbench import campaigns, handout, outbox
 from workbench.actors import Actor
 from workbench.views import CampaignView
 
@@ -119,7 +118,7 @@ def _payload(
             "user": actor.id,
             "campaign": campaign.id,
             "mode": stage,
-            "types": _types_of(campaign.domain_toml, campaign.name),
+            "types": editor_types(campaigns.get_domain(store, actor, campaign.id)),
             "items": list(handout.items(store, actor, campaign.id, stage)),
             "progress": _progress(store, actor, campaign.id, stage, key),
             "empty": empty,
@@ -137,12 +136,6 @@ def _progress(store: Store, actor: Actor, campaign_id: int, stage: str, key: str
         progress = handout.progress(store, actor, campaign_id, stage).to_json()
         st.session_state[f"{key}:progress"] = (time.monotonic(), progress)
     return dict(progress)
-
-
-@lru_cache(maxsize=64)
-def _types_of(domain_toml: str, origin: str) -> list[dict[str, Any]]:
-    """Parse a campaign's domain once, not on every autosave; nobody changes the list."""
-    return editor_types(parse_domain(domain_toml, origin=origin))
 
 
 def editor_types(domain: Domain) -> list[dict[str, Any]]:

@@ -181,6 +181,7 @@ MODULES = (campaigns, handout, outbox, adjudication, mywork, overview, preannota
 ALLOWED = {
     "create_campaign": {"admin"}, "list_campaigns": {"annotator", "expert", "researcher", "admin"},
     "get_campaign": {"annotator", "expert", "researcher", "admin"}, "update_settings": {"admin"},
+    "get_domain": {"annotator", "expert", "researcher", "admin"},
     "update_domain": {"admin"}, "delete_campaign": {"admin"}, "add_members": {"admin"}, "set_members": {"admin"},
     "add_sentences": {"researcher", "admin"}, "items": {"annotator", "expert"}, "progress": {"annotator", "expert"},
     "release": {"annotator", "expert"}, "apply": {"annotator", "expert"}, "reopen": {"annotator", "expert"},

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 import sqlalchemy as sa
 
+from crossner_core.domains import Domain, load_domain
 from crossner_core.errors import NotAllowed, NotFound
 from db.engine import Store
 from db.tables import SuggestionRow, Task
@@ -98,6 +100,31 @@ def test_handout_withholds_suggestions_of_controls_but_not_links(store: Store, p
     campaigns.update_settings(store, people["adm"], campaign, control_share=0.0)
     item = Tab(store, people["ann2"], campaign, "annotate").items(1)[0]
     assert item["suggestions"][0]["source"] == "dbpedia"
+
+
+def _without(domain: Domain, *names: str) -> Domain:
+    return replace(domain, types=tuple(kind for kind in domain.types if kind.name not in names))
+
+
+def test_handout_withholds_suggestions_of_types_the_domain_no_longer_has(
+    store: Store, people: People, campaign: int
+) -> None:
+    with store.write() as session:
+        for task in session.scalars(sa.select(Task).where(Task.campaign_id == campaign)):
+            for end, kind in ((2, "band"), (1, "musicalartist")):
+                session.add(
+                    SuggestionRow(
+                        sentence_id=task.sentence_id, start=0, end=end, type=kind, source="dbpedia", score=0.5
+                    )
+                )
+    tab = Tab(store, people["ann1"], campaign, "annotate")
+    assert {one["type"] for one in tab.items(1)[0]["suggestions"]} == {"band", "musicalartist"}
+    campaigns.update_domain(store, people["adm"], campaign, _without(load_domain("music"), "band"))
+    (item,) = tab.items(1)
+    assert [one["type"] for one in item["suggestions"]] == ["musicalartist"]
+    accepted = [(one["start"], one["end"], one["type"]) for one in item["suggestions"]]
+    assert tab.do("submit", item, accepted).rejections == []
+    assert "band" not in campaigns.get_domain(store, people["ann1"], campaign).type_names
 
 
 @pytest.mark.parametrize(("share", "blind"), [(0.0, False), (1.0, True)])

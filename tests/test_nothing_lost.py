@@ -5,11 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import resource
 import time
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import sqlalchemy as sa
 
+from crossner_core.domains import load_domain
 from db import account_rows
 from db.tables import Annotation, Task, User
 from db.types import now
@@ -65,6 +67,29 @@ def test_nothing_lost_by_reload_or_leaving(app: App, campaign: int, chromium: An
         page.wait_for_selector(".mark.span")
         wait(lambda: len(app.spans(task)) == 2, "the draft from before leaving the page")
         wait(lambda: page.locator(".mark.span").count() == 2 and status_of(page) == "saved", "both on the screen")
+
+
+def test_nothing_lost_when_a_type_is_taken_away_under_an_open_page(app: App, campaign: int, chromium: Any) -> None:
+    music = load_domain("music")
+    fewer = replace(music, types=tuple(kind for kind in music.types if kind.name != "band"))
+    with browser_of(chromium, app, "ann1") as context:
+        page = open_screen(context, campaign)
+        task = task_of(page)
+        campaigns.update_domain(app.store, app.people["adm"], campaign, fewer)
+        mark(page, 0, "band")
+        wait(lambda: status_of(page) == "refused", "the refusal")
+        mark(page, 2, "person")
+        page.wait_for_timeout(1_000)
+        wait(lambda: status_of(page) == "refused", "the second refusal")
+        assert page.locator('.chip[data-type="band"]').count() == 0
+        page.reload()
+        page.wait_for_selector(".mark.span", timeout=20_000)
+        assert page.locator(".mark.span").count() == 2
+        assert "'band'" in page.locator(".status").inner_text()
+        mark(page, 0, "song")
+        wait(lambda: app.spans(task) == [(0, 1, "song"), (2, 3, "person")], "the mended work")
+        wait(lambda: status_of(page) == "saved", "Saved")
+        assert not page.get_by_role("button", name="Drop my changes").is_visible()
 
 
 def test_nothing_lost_offline(app: App, campaign: int, chromium: Any) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
+from crossner_core.domains import load_domain
 from crossner_core.schema import Suggestion
 from crossner_core.training.recipe import Recipe
 from db.engine import Store
+from pages import shell
 from tests.builders import Tab, make_campaign, make_gold, make_people
 from tests.screens import made_reports, open_screen
 from tests.test_adaptation import campaign_with_gold, in_music
@@ -282,8 +287,6 @@ def test_adjudicate_screen_keeps_a_begun_question_to_its_campaign(
 def test_labelling_screens_hand_the_editor_the_next_sentences(
     monkeypatch: pytest.MonkeyPatch, store: Store, screen: str, name: str, stage: str
 ) -> None:
-    import json
-
     people = make_people(store)
     campaign_id = make_campaign(store, people)
     test = open_screen(monkeypatch, store, screen, people[name], campaign=campaign_id)
@@ -293,3 +296,35 @@ def test_labelling_screens_hand_the_editor_the_next_sentences(
     assert [item["task"] for item in payload["items"]] == expected
     assert payload["mode"] == stage
     assert len(payload["types"]) == 13
+
+
+def test_labelling_screen_follows_a_domain_that_is_taken_over_while_it_is_open(
+    monkeypatch: pytest.MonkeyPatch, store: Store
+) -> None:
+    people = make_people(store)
+    campaign_id = make_campaign(store, people)
+    monkeypatch.setattr(shell, "store", lambda: store)
+    test = AppTest.from_function(_annotate)
+    test.session_state["scene"] = people["ann1"], campaigns.get_campaign(store, people["ann1"], campaign_id)
+    test.run()
+    assert "band" in _type_names(test)
+    music = load_domain("music")
+    fewer = replace(music, types=tuple(kind for kind in music.types if kind.name != "band"))
+    campaigns.update_domain(store, people["adm"], campaign_id, fewer)
+    assert "band" not in _type_names(test.run())
+    assert not test.exception
+
+
+def _annotate() -> None:
+    """Draw the editor as its fragment does: with the campaign as it was when the page was opened."""
+    import streamlit as st
+
+    from pages.editing import labelling_screen
+
+    actor, campaign = st.session_state["scene"]
+    labelling_screen(actor, campaign, stage="annotate", empty="")
+
+
+def _type_names(test: Any) -> set[str]:
+    payload = json.loads(test.get("bidi_component")[0].proto.json)
+    return {kind["name"] for kind in payload["types"]}

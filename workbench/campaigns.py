@@ -25,6 +25,7 @@ __all__ = [
     "delete_campaign",
     "domain_of",
     "get_campaign",
+    "get_domain",
     "list_campaigns",
     "set_members",
     "update_domain",
@@ -86,6 +87,13 @@ def get_campaign(store: Store, actor: Actor, campaign_id: int) -> CampaignView:
     with store.read() as session:
         _, campaign = enter(session, actor, campaign_id, *EVERYONE)
         return _views(session, [campaign])[0]
+
+
+def get_domain(store: Store, actor: Actor, campaign_id: int) -> Domain:
+    """Return the campaign's definition of its domain as it is now; raise NotFound when there is none for the actor."""
+    require(actor, *EVERYONE)
+    with store.read() as session:
+        return domain_of(enter(session, actor, campaign_id, *EVERYONE)[1])
 
 
 def update_settings(store: Store, actor: Actor, campaign_id: int, **changes: Any) -> CampaignView:

@@ -11,6 +11,7 @@ from db import annotation_rows, question_rows
 from db.engine import Session
 from db.tables import Annotation, Campaign, LinkRow, SentenceRow
 from workbench.actors import Actor
+from workbench.campaign_settings import domain_of
 from workbench.proposing import proposals_json, weights_of
 from workbench.units import Unit, span_json, units
 from workbench.values import spans_of
@@ -58,14 +59,16 @@ def build(
     links = annotation_rows.links_of(session, ids)
     shown = [row.id for row in sentences.values() if campaign.suggestions_on and not row.control]
     suggestions = annotation_rows.suggestions_of(session, shown) if stage == "annotate" and shown else {}
-    weights = weights_of(campaign)
+    weights, types = weights_of(campaign), set(domain_of(campaign).type_names)
     layers = layers_of(session, ids) if stage != "annotate" else {}
     mine = annotation_rows.mine(session, task_ids, user_id=actor.id)
     notes = _notes(session, stage, task_ids, sentences, layers)
     made = []
     for task_id in task_ids:
         row, work = sentences[task_id], mine.get(task_id)
-        proposed = proposals_json(suggestions.get(row.id, ()), weights, campaign.hint_below)
+        # A domain that was taken over may lack the type of an older suggestion: accepted, it could not be saved.
+        known = [one for one in suggestions.get(row.id, ()) if one.type in types]
+        proposed = proposals_json(known, weights, campaign.hint_below)
         item = _sentence_json(task_id, row, links.get(row.id, [])) | {"suggestions": proposed}
         item |= _stage_json(stage, row, layers.get(row.id))
         item |= {"revision": work.revision if work else 0, "work": work_of(work).to_json() if work else None}

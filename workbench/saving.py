@@ -38,7 +38,7 @@ def _decisions(work: Work, found: tuple[Unit, ...]) -> Iterator[dict[str, Any]]:
     """Return the decisions with the units they are about, as the server sees them."""
     for choice in work.decisions:
         if choice.unit >= len(found):
-            raise BadInput(f"There is no unit {choice.unit}; this sentence has {len(found)}. Reload the page.")
+            raise BadInput(f"There is no unit {choice.unit}; this sentence has {len(found)}. Drop your changes.")
         unit = found[choice.unit]
         first, second = ([s.start, s.end, s.type] if s else None for s in (unit.first, unit.second))
         yield {"unit": choice.unit, "kind": unit.kind, "choice": choice.choice, "first": first, "second": second}

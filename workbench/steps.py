@@ -70,7 +70,7 @@ def _check_flags(session: Session, task: Task, work: Work, first: tuple[Span, ..
     allowed = set() if blind else set(first)
     for flag in work.flags:
         if Span(flag.start, flag.end, flag.type) not in allowed:
-            raise BadInput(f"The flag at [{flag.start}, {flag.end}) is on no span of annotator 1. Reload the page.")
+            raise BadInput(f"The flag at [{flag.start}, {flag.end}) is on no span of annotator 1. Drop your changes.")
 
 
 def submit(session: Session, campaign: Campaign, actor: Actor, task: Task, annotation: Annotation) -> None:

@@ -88,7 +88,7 @@ def check_choices(found: Sequence[Unit], choices: Iterable[Choice], spans: Itera
     given, chosen = set(spans), {choice.unit: choice.choice for choice in choices}
     unknown = [unit for unit in chosen if unit >= len(found)]
     if unknown:
-        raise BadInput(f"There is no unit {unknown[0]}; this sentence has {len(found)}. Reload the page.")
+        raise BadInput(f"There is no unit {unknown[0]}; this sentence has {len(found)}. Drop your changes.")
     if not complete:
         return
     undecided = [number for number in range(len(found)) if number not in chosen]
@@ -96,7 +96,7 @@ def check_choices(found: Sequence[Unit], choices: Iterable[Choice], spans: Itera
         raise BadInput(f"{len(undecided)} of {len(found)} units are undecided; decide each before submitting.")
     for number, choice in chosen.items():
         if not _holds(found[number], choice, given):
-            raise BadInput(f"Unit {number} is decided as {choice!r}, but the spans say otherwise. Reload the page.")
+            raise BadInput(f"Unit {number} is decided as {choice!r}, but the spans say otherwise. Drop your changes.")
 
 
 def _holds(unit: Unit, choice: str, given: set[Span]) -> bool:

@@ -141,7 +141,7 @@ def _span(raw: object, sentence: Sentence) -> WorkSpan:
     if fields.get("surface") != surface:
         raise InvalidSpan(
             f"The span [{start}, {end}) says its text is {fields.get('surface')!r}, but it is {surface!r}; "
-            "reload the page to get the sentence afresh."
+            "drop your changes to get the sentence afresh."
         )
     origin = one_of(fields.get("origin", "new"), "span origin", SPAN_ORIGINS)
     return WorkSpan(start, end, type_name, surface, origin)

@@ -34,6 +34,13 @@ test("enter refuses while a unit is undecided and goes there", () => {
   assert.equal(run(state, choose("first"), choose("none"), "enter").submit, true);
 });
 
+test("work that was refused may decide units that are no more: they are let go", () => {
+  const decisions = [{ unit: 0, choice: "none" }, { unit: 7, choice: "first" }];
+  const state = open(buildItem({ units: UNITS, work: { decisions } }), "adjudicate");
+  assert.deepEqual(state.work.decisions, decisions.slice(0, 1));
+  assert.equal(choiceOf(run(state, choose("second", 1)).work, 1), "second");
+});
+
 test("every unit decided for none is gold without entities", () => {
   const done = run(start(), choose("none"), choose("none"), choose("none"), choose("none", 3), "enter");
   assert.ok(done.submit && done.work.no_entities);

@@ -299,6 +299,91 @@ test("a refused submit comes back with the work that was refused", () => {
   assert.equal(session.state.work.spans.length, 1);
 });
 
+const refuse = (session, payload, more = {}) =>
+  session.receive({ ...payload, ...more, rejections: [{ client: "tab", seq: 1, task: 1, reason: "invalid", message: "No such type." }] });
+
+function refusedThenReloaded(items) {
+  const storage = memoryStorage();
+  const { session, timers, payload, outbox } = setUp(two(), storage);
+  session.dispatch({ do: "accept" });
+  timers.pass(400);
+  refuse(session, payload);
+  outbox.close();
+  return { storage, ...setUp(items, storage, "new") };
+}
+
+test("refused work and why it was refused are there after a reload, until it is mended", () => {
+  const { session, outbox, storage, posts, timers, payload } = refusedThenReloaded(two());
+  assert.equal(outbox.pending(), 0);
+  assert.deepEqual(plain(session.state.work.spans), [[2, 4, "person"]]);
+  assert.deepEqual([session.refused, session.restored], ["No such type.", true]);
+  session.dispatch({ do: "remove" });
+  timers.pass(400);
+  assert.deepEqual([session.refused, posts.at(-1).events[0].base, posts.at(-1).events[0].work.spans.length], ["", 0, 0]);
+  session.receive({ ...payload, acks: { new: 1 } });
+  assert.equal(storage.length, 0);
+});
+
+test("refused work can be let go for what is saved", () => {
+  const { session, storage } = refusedThenReloaded(two());
+  session.letGo();
+  assert.deepEqual([session.state.work.spans.length, session.refused, session.state.item.task, storage.length], [0, "", 1, 0]);
+});
+
+test("refused work never goes over what was saved elsewhere since: it is a conflict", () => {
+  const theirs = { spans: [{ start: 0, end: 1, type: "misc", surface: "In", origin: "new" }] };
+  const saved = { ...two()[0], revision: 3, work: theirs };
+  for (const keep of [true, false]) {
+    const { session, outbox, posts } = refusedThenReloaded([saved, ...two().slice(1)]);
+    assert.equal(outbox.conflicts().length, 1);
+    assert.deepEqual(plain(session.state.work.spans), [[2, 4, "person"]], "mine stays on the screen until somebody decides");
+    session.dispatch({ do: "comment", text: "x" });
+    session.settle(keep);
+    assert.equal(outbox.refusal(1), null);
+    if (keep) assert.deepEqual([posts.at(-1).events[0].base, posts.at(-1).events[0].work.comment], [3, "x"]);
+    else assert.deepEqual(plain(session.state.work.spans), [[0, 1, "misc"]]);
+  }
+});
+
+test("a tab that holds refused work is alive, and what it held goes with the lease", () => {
+  const storage = memoryStorage();
+  let at = 0;
+  const at90 = (client) => createOutbox({ storage, prefix: "crossner:7:3:annotate", client, now: () => at, newKey: () => client });
+  const outbox = at90("tab");
+  const invalid = { client: "tab", seq: 1, task: 41, reason: "invalid", message: "No." };
+  outbox.put(draft(41, 0));
+  outbox.message("tab", 1);
+  outbox.answer({ rejections: [invalid] });
+  at = 80000;
+  outbox.beat();
+  at = 160000;
+  assert.equal(at90("other").refusal(41), null);
+  outbox.put(draft(41, 0));
+  outbox.message("tab", 2);
+  outbox.answer({ rejections: [{ ...invalid, seq: 2 }] });
+  assert.equal(outbox.refusal(41).message, "No.");
+  outbox.put(draft(41, 0));
+  outbox.message("tab", 3);
+  outbox.answer({ rejections: [{ ...invalid, seq: 3, reason: "lease" }] });
+  assert.equal(outbox.refusal(41), null);
+  assert.equal(storage.length, 0);
+});
+
+test("a domain with other types brings its suggestions to the open sentence; my steps stay", () => {
+  const both = { suggestions: [suggestion(2, 4, "person"), suggestion(5, 8, "band")] };
+  const types = ["person", "band"].map((name) => ({ name, title: name }));
+  const { session, payload } = setUp([buildItem({ task: 1, ...both })]);
+  const shown = () => plain(session.state.item.suggestions);
+  session.receive({ ...payload, types, items: [buildItem({ task: 1, ...both })] });
+  session.dispatch({ do: "comment", text: "mine" });
+  const now = buildItem({ task: 1, suggestions: both.suggestions.slice(0, 1) });
+  session.receive({ ...payload, types, items: [now] });
+  assert.equal(shown().length, 2, "what a model says anew does not move the marks under somebody's hands");
+  session.receive({ ...payload, types: types.slice(0, 1), items: [now] });
+  assert.deepEqual(shown(), [[2, 4, "person"]]);
+  assert.deepEqual([session.state.work.comment, session.state.past.length, session.state.titles], ["mine", 1, { person: "person" }]);
+});
+
 test("skipping sends the reason", () => {
   const { session, posts } = setUp(two());
   session.skip("Not a sentence");

@@ -110,7 +110,8 @@ export function drawGuide({ parts, session, data, hovered }) {
 }
 
 /** Progress and the state of saving. */
-export function drawBar({ parts, data, outbox, sender, session }) {
+export function drawBar(editor) {
+  const { parts, data, outbox, sender, session } = editor;
   const { done = 0, left = 0 } = data.progress ?? {};
   setText(parts.progress, data.progress ? `${done} done, ${left} left` : "");
   const waited = sender.waited();
@@ -121,8 +122,11 @@ export function drawBar({ parts, data, outbox, sender, session }) {
   parts.status.setAttribute("aria-live", broken ? "assertive" : "off");
   const text = data.mode === "view" ? "Read only" : status === "refused" ? `Not saved. ${session.refused}` : STATUS[status];
   const reload = status === "offline" && waited > RELOAD_AFTER;
-  if (parts.status.dataset.shown === `${text}${reload}`) return;
-  parts.status.dataset.shown = `${text}${reload}`;
-  // A reload loses nothing: what is not acknowledged lies in localStorage.
-  replace(parts.status, document.createTextNode(text), reload && button("Load the page again", { class: "small", press: () => window.location.reload() }));
+  const waits = status === "refused" && session.state !== null && outbox.refusal(session.state.item.task) !== null;
+  if (parts.status.dataset.shown === `${text}${reload}${waits}`) return;
+  parts.status.dataset.shown = `${text}${reload}${waits}`;
+  // A reload loses nothing: what is not acknowledged, or refused, lies in localStorage.
+  const again = reload && button("Load the page again", { class: "small", press: () => window.location.reload() });
+  const drop = waits && button("Drop my changes", { class: "small", press: () => editor.leave(session.letGo) });
+  replace(parts.status, document.createTextNode(text), again, drop);
 }

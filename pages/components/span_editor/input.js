@@ -152,7 +152,7 @@ export function listen(editor) {
     [window, "online", () => { sender.now(); drawBar(editor); }],
     [window, "offline", () => drawBar(editor)],
     [window, "pagehide", outbox.close],
-    [window, "beforeunload", (event) => outbox.pending() && !outbox.keepsCopy() && event.preventDefault()],
+    [window, "beforeunload", (event) => outbox.holds() && !outbox.keepsCopy() && event.preventDefault()],
     [document, "visibilitychange", () => (document.hidden ? effort.pause() : effort.touch())],
   ];
   for (const [target, type, handler] of listeners) target.addEventListener(type, handler);

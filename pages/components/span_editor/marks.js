@@ -105,9 +105,13 @@ export function snapshotOf(state) {
   return { ...work, flags: inOrder([...work.flags, ...implied]) };
 }
 
-/** The inverse for a stored work: implied flags go, so that putting a span back also takes its flag back. */
+/**
+ * The inverse for a stored work: implied flags go, so that putting a span back also takes its flag back. Work that was
+ * refused may decide units that are no more; they go, too.
+ */
 export function workFromStored(item, stored) {
   const work = { ...emptyWork(), ...stored };
+  if (item.units) work.decisions = work.decisions.filter((one) => one.unit < item.units.length);
   if (!item.first) return work;
   const kept = (flag) => flag.note || work.spans.some((span) => sameSpan(span, flag));
   return { ...work, flags: work.flags.filter(kept) };

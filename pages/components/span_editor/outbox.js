@@ -10,14 +10,15 @@ const FINAL = new Set(["submit", "skip"]);
 // taken over by another tab. Two tabs never number the events of one box.
 export function createOutbox({ storage, prefix, client, now, newKey, stale = 90000 }) {
   const boxes = new Map();
-  const box = (id) => boxes.get(id) ?? boxes.set(id, { next: 1, events: [], conflicts: [], closed: false }).get(id);
+  const box = (id) => boxes.get(id) ?? boxes.set(id, { next: 1, events: [], conflicts: [], refused: [], closed: false }).get(id);
   let stored = true;
 
   function save(id) {
-    const { next, events, conflicts, closed } = box(id);
+    const { next, events, conflicts, refused, closed } = box(id);
     const name = `${prefix}:${id}`;
     try {
-      if (events.length || conflicts.length) storage.setItem(name, JSON.stringify({ next, events, conflicts, closed, at: now() }));
+      const kept = { next, events, conflicts, refused, closed, at: now() };
+      if (events.length || conflicts.length || refused.length) storage.setItem(name, JSON.stringify(kept));
       else storage.removeItem(name);
       stored = true;
     } catch {
@@ -58,6 +59,7 @@ export function createOutbox({ storage, prefix, client, now, newKey, stale = 900
     };
     mine.events = [...mine.events.filter((one) => one !== waiting), event];
     save(client);
+    forget(task);
     return event;
   }
 
@@ -98,7 +100,12 @@ export function createOutbox({ storage, prefix, client, now, newKey, stale = 900
         other.events = kept;
         save(id);
       }
+      forget(event.task);
       if (rejection.reason === "conflict") box(client).conflicts = [...box(client).conflicts, { ...rejection, event: newest }];
+      if (rejection.reason === "invalid") {
+        const { task, base } = event;
+        box(client).refused = [...box(client).refused, { task, base, work: newest.work, message: rejection.message || "The server refused a change." }];
+      }
       rejected.push({ ...rejection, event: newest });
       save(client);
     }
@@ -127,6 +134,29 @@ export function createOutbox({ storage, prefix, client, now, newKey, stale = 900
     return put({ kind, task, work, reason, base: conflict.item?.revision ?? conflict.event.base });
   }
 
+  /** Work on a task that the server would not take, with the revision it stands on and why; it waits to be mended. */
+  function refusal(task) {
+    return [...boxes.values()].flatMap((one) => one.refused).find((one) => one.task === task) ?? null;
+  }
+
+  /** Let go of refused work on a task. */
+  function forget(task) {
+    for (const [id, home] of boxes) {
+      const kept = home.refused.filter((one) => one.task !== task);
+      if (kept.length === home.refused.length) continue;
+      home.refused = kept;
+      save(id);
+    }
+  }
+
+  /** Refused work whose sentence was saved elsewhere since: its author chooses, as in any conflict. */
+  function contest({ task, base, work }, item) {
+    const event = { kind: "draft", task, base, work, reason: "" };
+    box(client).conflicts = [...box(client).conflicts, { client, seq: null, task, reason: "conflict", message: "", item, event }];
+    save(client);
+    forget(task);
+  }
+
   /** While a conflict is open, further edits go into the work it holds. */
   function amendConflict(task, changes) {
     for (const [id, home] of boxes) {
@@ -145,14 +175,15 @@ export function createOutbox({ storage, prefix, client, now, newKey, stale = 900
     /** Take over boxes of tabs that died meanwhile; true when there were any. */
     adopt: () => boxes.size < recover(),
     /** Say in the storage that this tab lives. */
-    beat: () => box(client).events.length && save(client),
+    beat: () => (box(client).events.length || box(client).refused.length) && save(client),
     close: () => {
       box(client).closed = true;
       save(client);
-    }, put, message, answer, settle, amendConflict, pendingOf,
+    }, put, message, answer, settle, amendConflict, pendingOf, refusal, forget, contest,
     clients: () => [...boxes.keys()].filter((id) => box(id).events.length),
     conflicts: () => [...boxes.values()].flatMap((one) => one.conflicts),
     pending: () => [...boxes.values()].reduce((sum, one) => sum + one.events.length, 0),
+    holds: () => [...boxes.values()].some((one) => one.events.length || one.refused.length),
     finished: (task) => pendingOf(task).some((event) => FINAL.has(event.kind)),
     latest: (task) => newestOf(pendingOf(task)),
     keepsCopy: () => stored,
@@ -174,7 +205,8 @@ function parseBox(text) {
   const events = found.events.filter((event) => event?.key && Number.isInteger(event.task) && event.work);
   const highest = events.reduce((top, event) => Math.max(top, event.seq ?? 0), 0);
   const next = Math.max(found.next ?? 1, highest + 1);
-  return { next, events, conflicts: found.conflicts ?? [], closed: Boolean(found.closed), at: found.at ?? 0 };
+  const refused = (Array.isArray(found.refused) ? found.refused : []).filter((one) => Number.isInteger(one?.task) && one.work);
+  return { next, events, conflicts: found.conflicts ?? [], refused, closed: Boolean(found.closed), at: found.at ?? 0 };
 }
 
 /** Sends the outbox: at once or after a pause, again after `patience` ms without an answer, one client at a time. */

@@ -5,7 +5,6 @@ import { snapshotOf } from "./marks.js";
 export function createSession({ payload, outbox, sender, effort }) {
   const session = { payload, state: null, base: 0, previous: null, notice: "", refused: "", restored: false };
   const finished = new Map(); // task → revision of my last submit or skip, so that an older list cannot bring it back
-  const refusedWork = new Map(); // task → work the server would not take: it stays on the screen to be mended
   const titles = () => Object.fromEntries((session.payload.types ?? []).map((type) => [type.name, type.title]));
 
   const isOver = (item) => outbox.finished(item.task) || (finished.get(item.task) ?? -1) > item.revision;
@@ -17,19 +16,26 @@ export function createSession({ payload, outbox, sender, effort }) {
       session.state = null;
       return;
     }
-    const local = outbox.latest(item.task);
-    const work = local?.work ?? refusedWork.get(item.task);
+    const { work } = outbox.latest(item.task) ?? withheld(item) ?? {};
     session.restored = Boolean(work);
     session.base = item.revision;
+    session.refused = outbox.refusal(item.task)?.message ?? session.refused;
     session.state = openItem(item, session.payload.mode, titles(), work ?? item.work);
     effort.open(item.task);
+  }
+
+  /** My work on an item that the server does not hold: in a conflict, or refused and waiting to be mended. */
+  function withheld(item) {
+    const refusal = outbox.refusal(item.task);
+    if (refusal && refusal.base < item.revision) outbox.contest(refusal, item);
+    return outbox.conflicts().find((one) => one.task === item.task)?.event ?? refusal;
   }
 
   function put(kind, extra = {}) {
     const { item } = session.state;
     const work = snapshotOf(session.state);
     session.refused = "";
-    refusedWork.delete(item.task);
+    outbox.forget(item.task);
     if (outbox.amendConflict(item.task, { work, kind: kind === "reopen" ? "draft" : kind, ...extra })) return null;
     return outbox.put({ kind, task: item.task, base: session.base, work, ...effort.take(item.task), ...extra });
   }
@@ -94,14 +100,10 @@ export function createSession({ payload, outbox, sender, effort }) {
   function noteRejection({ reason, message, event }) {
     finished.delete(event.task);
     if (reason === "conflict") return;
-    const text = message || "The server refused a change.";
     if (reason === "lease") {
-      session.notice = text;
+      session.notice = message || "The server refused a change.";
       if (session.state?.item.task === event.task) session.state = null;
-    } else {
-      session.refused = text;
-      refusedWork.set(event.task, event.work);
-    }
+    } else session.refused = outbox.refusal(event.task).message;
   }
 
   function settleOpenItem() {
@@ -111,15 +113,31 @@ export function createSession({ payload, outbox, sender, effort }) {
       const idle = !outbox.latest(current.task) && !outbox.conflicts().some((one) => one.task === current.task);
       if (idle && current.revision > session.base) {
         open(current);
-        session.notice = "Changed in another tab: this is the newest.";
+        session.notice = session.restored ? "" : "Changed in another tab: this is the newest.";
       } else if (idle && !session.state.past.length && textOf(current) !== textOf(session.state.item)) open(current);
-      else session.state.item = { ...session.state.item, notes: current.notes };
+      else follow(current);
       return;
     }
     if (session.state && outbox.pendingOf(session.state.item.task).length) return;
     if (session.state && outbox.conflicts().some((one) => one.task === session.state.item.task)) return;
     open(items[0]);
   }
+
+  /** Take what may change under somebody's hands: the notes, and with the domain's types what is suggested. */
+  function follow({ notes, suggestions }) {
+    const { item, titles: before } = session.state;
+    const now = titles();
+    const same = JSON.stringify(now) === JSON.stringify(before);
+    session.state = { ...session.state, titles: now, item: { ...item, notes, suggestions: same ? item.suggestions : suggestions } };
+  }
+
+  /** Let refused work on the open item go and show what is saved. */
+  session.letGo = () => {
+    const { item } = session.state;
+    outbox.forget(item.task);
+    session.refused = "";
+    open(queue().find((one) => one.task === item.task) ?? queue()[0]);
+  };
 
   /** Bring back what a crashed tab had left, onto the screen too when it is about the open item. */
   session.adopt = () => {
