@@ -151,6 +151,75 @@ def test_pdaln_options_matter_in_their_settings_alone() -> None:
     assert Recipe(pdaln_rounds=5).hash == Recipe().hash != Recipe(setting="pdaln").hash
 
 
+@pytest.mark.parametrize(
+    ("base", "without"),
+    [
+        ({"pdaln_student": "vat"}, ()),
+        ({"pdaln_use_sentence_mmd": False}, ("alpha",)),
+        ({"pdaln_use_word_mmd": False}, ("beta", "tag_weight")),
+        ({"pdaln_use_sentence_mmd": False, "pdaln_use_word_mmd": False}, ("alpha", "beta", "tag_weight", "estimator")),
+        ({"pdaln_use_contrastive": False}, ("temperature", "contrastive_weight", "synonyms")),
+        ({"pdaln_use_contrastive": False, "pdaln_label_distorted": True}, ("temperature", "contrastive_weight")),
+        ({"pdaln_use_augmentation": False}, ("target_copies", "replace")),
+        ({"pdaln_use_distillation": False, "pdaln_student": "vat"}, ("gamma", "student", "noise")),
+        (
+            {"pdaln_rounds": 0, "pdaln_student": "vat"},
+            (
+                "round_epochs",
+                "round_rate",
+                "gamma",
+                "student",
+                "noise",
+                "use_distillation",
+                "use_augmentation",
+                "replace",
+            ),
+        ),
+        (
+            {"setting": "pdaln_unsupervised", "pdaln_student": "vat"},
+            ("rounds", "round_epochs", "round_rate", "gamma", "student", "noise", "use_distillation"),
+        ),
+        ({"setting": "pdaln_unsupervised", "pdaln_student": "vat", "pdaln_distil_on": "augmented+unlabelled"}, ()),
+        (
+            {"setting": "pdaln_unsupervised", "pdaln_use_sentence_mmd": False},
+            ("alpha_unsupervised", "estimator", "rounds", "round_epochs"),
+        ),
+    ],
+)
+def test_pdaln_option_without_effect_changes_no_loss_and_no_hash(
+    base: dict[str, Any], without: tuple[str, ...]
+) -> None:
+    other: dict[str, Any] = {
+        "alpha": 7.0, "alpha_unsupervised": 7.0, "beta": 7.0, "tag_weight": 0.9, "temperature": 0.5,
+        "contrastive_weight": 0.7, "synonyms": "encoder", "estimator": "unbiased", "target_copies": 1, "replace": "all",
+        "gamma": 0.9, "student": "progressive", "noise": 3.0, "rounds": 1, "round_epochs": 9, "round_rate": 0.1,
+        "use_distillation": False, "use_augmentation": False,
+    }  # fmt: skip
+    plain = {"setting": "pdaln", "pdaln_rounds": 2, "pdaln_synonyms": "auto", **base}
+    losses = [loss_of(stage_run(at, **plain)) for at in range(len(plan_of(**plain)))]
+    own = tiny_recipe(**plain)
+    for name, value in other.items():
+        values = {**plain, f"pdaln_{name}": value}
+        assert name not in without or tiny_recipe(**values).hash == own.hash, name
+        if tiny_recipe(**values).hash == own.hash:
+            assert [(one.epochs, one.learning_rate) for one in plan_of(**values)] == [
+                (one.epochs, one.learning_rate) for one in plan_of(**plain)
+            ], name
+            again = [loss_of(stage_run(at, **values)) for at in range(len(losses))]
+            assert all(map(torch.equal, again, losses)), name
+        elif not without and name not in ("synonyms", "noise", "round_epochs", "round_rate", "rounds"):
+            again = [loss_of(stage_run(at, **values)) for at in range(len(losses))]
+            assert not all(map(torch.equal, again, losses)), name
+
+
+def test_pdaln_unsupervised_says_that_there_are_no_rounds() -> None:
+    (base,) = plan_of(setting="pdaln_unsupervised")
+    assert base.notes[-1].startswith("No rounds") and "augmented+unlabelled" in base.notes[-1]
+    for changes in ({"pdaln_rounds": 0}, {"pdaln_distil_on": "augmented+unlabelled"}):
+        stages = plan_of(setting="pdaln_unsupervised", **changes)
+        assert not any("rounds" in note for stage in stages for note in stage.notes)
+
+
 def test_pdaln_data_counts_bare_text_in_its_fingerprint_only_where_there_is_some() -> None:
     data = data_with_text()
     assert replace(data, unlabelled=()).fingerprint == tiny_data(10, source=True).fingerprint != data.fingerprint

@@ -98,7 +98,7 @@ def test_recipe_field_of_a_stage_counts_exactly_where_the_plan_reads_it(id: str)
         "warmup_share": 0.5, "patience": 3, "upsample": 7, "source_learning_rate": 1e-6,
         "source_head_learning_rate": 1e-6, "source_epochs": 9, "source_batch_size": 3, "source_warmup_share": 0.4,
         "head_first_epochs": 3, "head_first_learning_rate": 1e-2, "self_training_rounds": 3,
-        "self_training_epochs": 9,
+        "self_training_epochs": 9, "pdaln_rounds": 3, "pdaln_round_epochs": 9, "pdaln_round_rate": 0.1,
     }  # fmt: skip
     plain = Recipe(setting=id)
     for name, value in other.items():

@@ -11,10 +11,33 @@ from crossner_core.options.base import option
 _BOTH: Mapping[str, tuple[str, ...]] = {"setting": ("pdaln", "pdaln_unsupervised")}
 _SEMI: Mapping[str, tuple[str, ...]] = {"setting": ("pdaln",)}
 _UNSUPERVISED: Mapping[str, tuple[str, ...]] = {"setting": ("pdaln_unsupervised",)}
+# Combinations under which a part of the loss, or a round, is not there, and what it can be told says nothing.
+_Off = tuple[Mapping[str, tuple[object, ...]], ...]
+_NO_ROUNDS: _Off = (
+    {"pdaln_rounds": (0,)},
+    {"setting": ("pdaln_unsupervised",), "pdaln_distil_on": ("augmented",)},
+)
+_NO_TEACHER: _Off = (*_NO_ROUNDS, {"pdaln_use_distillation": (False,)})
+_NO_COPIES: _Off = ({"pdaln_rounds": (0,)}, {"pdaln_use_augmentation": (False,)})
+_NO_SENTENCE_MMD: _Off = ({"pdaln_use_sentence_mmd": (False,)},)
+_NO_WORD_MMD: _Off = ({"pdaln_use_word_mmd": (False,)},)
+_NO_MMD: _Off = (
+    {"pdaln_use_sentence_mmd": (False,), "pdaln_use_word_mmd": (False,)},
+    {"setting": ("pdaln_unsupervised",), "pdaln_use_sentence_mmd": (False,)},
+)
+_NO_CONTRAST: _Off = ({"pdaln_use_contrastive": (False,)},)
+_NOT_DISTORTED: _Off = ({"pdaln_use_contrastive": (False,), "pdaln_label_distorted": (False,)},)
 
 
-def _share(default: float, help: str, only: Mapping[str, tuple[str, ...]], high: float = 1.0, low: float = 0.0) -> Any:
-    return option(default, help, min=low, max=high, group="source", only=only)
+def _share(
+    default: float,
+    help: str,
+    only: Mapping[str, tuple[str, ...]],
+    high: float = 1.0,
+    low: float = 0.0,
+    unless: _Off = (),
+) -> Any:
+    return option(default, help, min=low, max=high, group="source", only=only, unless=unless)
 
 
 @dataclass(frozen=True)
@@ -26,7 +49,11 @@ class PdalnOptions:
     """
 
     pdaln_use_augmentation: bool = option(
-        True, "Rounds learn from sentences with entities exchanged between the domains.", group="source", only=_SEMI
+        True,
+        "Rounds learn from sentences with entities exchanged between the domains.",
+        group="source",
+        only=_SEMI,
+        unless=({"pdaln_rounds": (0,)},),
     )
     pdaln_use_sentence_mmd: bool = option(
         True, "Pull the domains' sentence vectors together.", group="source", only=_BOTH
@@ -38,7 +65,11 @@ class PdalnOptions:
         True, "Keep a sentence near its distorted copy and off the others.", group="source", only=_BOTH
     )
     pdaln_use_distillation: bool = option(
-        True, "In the rounds, learn from a teacher's tag probabilities too.", group="source", only=_BOTH
+        True,
+        "In the rounds, learn from a teacher's tag probabilities too.",
+        group="source",
+        only=_BOTH,
+        unless=_NO_ROUNDS,
     )
     pdaln_source_sentences: int = option(
         500, "Source sentences drawn with the seed; 0 takes all.", min=0, max=10_000_000, group="source", only=_BOTH
@@ -47,10 +78,22 @@ class PdalnOptions:
         0.5, "Labelled, and as many bare, target sentences a step, as a share of batch_size.", _BOTH, 4.0, 0.05
     )
     pdaln_target_copies: int = option(
-        4, "Augmented sentences from each target sentence.", min=0, max=1000, group="source", only=_SEMI
+        4,
+        "Augmented sentences from each target sentence.",
+        min=0,
+        max=1000,
+        group="source",
+        only=_SEMI,
+        unless=_NO_COPIES,
     )
     pdaln_source_copies: int = option(
-        2, "Augmented sentences from each source sentence.", min=0, max=1000, group="source", only=_SEMI
+        2,
+        "Augmented sentences from each source sentence.",
+        min=0,
+        max=1000,
+        group="source",
+        only=_SEMI,
+        unless=_NO_COPIES,
     )
     pdaln_replace: str = option(
         "one",
@@ -58,15 +101,29 @@ class PdalnOptions:
         choices=("one", "all"),
         group="source",
         only=_SEMI,
+        unless=_NO_COPIES,
     )
     pdaln_rounds: int = option(
-        2, "Rounds of teacher and student after the base stage.", min=0, max=100, group="source", only=_BOTH
+        2,
+        "Rounds of teacher and student after the base stage; without target labels only if the teacher labels bare "
+        "sentences.",
+        min=0,
+        max=100,
+        group="source",
+        only=_BOTH,
+        unless=_NO_ROUNDS[1:],
     )
     pdaln_round_epochs: int = option(
-        3, "Passes over the augmented sentences in a round.", min=1, max=10_000, group="source", only=_BOTH
+        3,
+        "Passes over the augmented sentences in a round.",
+        min=1,
+        max=10_000,
+        group="source",
+        only=_BOTH,
+        unless=_NO_ROUNDS,
     )
     pdaln_round_rate: float = _share(
-        0.5, "Peak rates in a round, as a share of those in the base stage.", _BOTH, 10.0, 1e-3
+        0.5, "Peak rates in a round, as a share of those in the base stage.", _BOTH, 10.0, 1e-3, _NO_ROUNDS
     )
     pdaln_student: str = option(
         "progressive",
@@ -74,27 +131,38 @@ class PdalnOptions:
         choices=("progressive", "mean_teacher", "vat"),
         group="source",
         only=_BOTH,
+        unless=_NO_TEACHER,
     )
     pdaln_distil_on: str = option(
         "augmented",
-        "What the teacher labels: augmented sentences (the paper), or bare target sentences as well.",
+        "What the teacher labels: augmented sentences (the paper), or bare target sentences as well; without target "
+        "labels there are rounds only with these.",
         choices=("augmented", "augmented+unlabelled"),
         group="source",
         only=_BOTH,
     )
-    pdaln_alpha: float = _share(1.0, "Weight of the sentence MMD.", _SEMI, 1000.0)
-    pdaln_alpha_unsupervised: float = _share(1.0, "Weight of the sentence MMD without labels.", _UNSUPERVISED, 1000.0)
-    pdaln_beta: float = _share(0.3, "Weight of the word MMD.", _SEMI, 1000.0)
-    pdaln_gamma: float = _share(0.5, "Weight of the teacher; the other terms have the rest.", _BOTH)
-    pdaln_contrastive_weight: float = _share(0.05, "Weight of the contrastive loss.", _BOTH, 1000.0)
-    pdaln_tag_weight: float = _share(0.25, "Weight of each tag within the word MMD.", _SEMI, 1000.0)
-    pdaln_temperature: float = _share(0.05, "Temperature of the contrastive loss.", _BOTH, 100.0, 1e-3)
+    pdaln_alpha: float = _share(1.0, "Weight of the sentence MMD.", _SEMI, 1000.0, unless=_NO_SENTENCE_MMD)
+    pdaln_alpha_unsupervised: float = _share(
+        1.0, "Weight of the sentence MMD without labels.", _UNSUPERVISED, 1000.0, unless=_NO_SENTENCE_MMD
+    )
+    pdaln_beta: float = _share(0.3, "Weight of the word MMD.", _SEMI, 1000.0, unless=_NO_WORD_MMD)
+    pdaln_gamma: float = _share(0.5, "Weight of the teacher; the other terms have the rest.", _BOTH, unless=_NO_TEACHER)
+    pdaln_contrastive_weight: float = _share(
+        0.05, "Weight of the contrastive loss.", _BOTH, 1000.0, unless=_NO_CONTRAST
+    )
+    pdaln_tag_weight: float = _share(
+        0.25, "Weight of each tag within the word MMD.", _SEMI, 1000.0, unless=_NO_WORD_MMD
+    )
+    pdaln_temperature: float = _share(
+        0.05, "Temperature of the contrastive loss.", _BOTH, 100.0, 1e-3, unless=_NO_CONTRAST
+    )
     pdaln_bandwidths: str = option(
         "fixed",
         "Widths of the MMD's kernels: 19 from 1e-6 to 1e6, or five around the median distance.",
         choices=("fixed", "median"),
         group="source",
         only=_BOTH,
+        unless=_NO_MMD,
     )
     pdaln_estimator: str = option(
         "biased",
@@ -102,6 +170,7 @@ class PdalnOptions:
         choices=("biased", "unbiased"),
         group="source",
         only=_BOTH,
+        unless=_NO_MMD,
     )
     pdaln_synonyms: str = option(
         "auto",
@@ -109,6 +178,7 @@ class PdalnOptions:
         choices=("auto", "wordnet", "encoder"),
         group="source",
         only=_BOTH,
+        unless=_NOT_DISTORTED,
     )
     pdaln_label_distorted: bool = option(
         False, "Learn the tags of distorted sentences too (the paper does not say).", group="source", only=_BOTH
@@ -120,6 +190,7 @@ class PdalnOptions:
         max=1.0,
         group="source",
         only={**_BOTH, "pdaln_student": ("mean_teacher",)},
+        unless=_NO_TEACHER,
     )
     pdaln_noise: float = option(
         1.0,
@@ -128,4 +199,5 @@ class PdalnOptions:
         max=1000.0,
         group="source",
         only={**_BOTH, "pdaln_student": ("vat",)},
+        unless=_NO_TEACHER,
     )

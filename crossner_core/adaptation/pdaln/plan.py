@@ -103,6 +103,11 @@ def pdaln_unsupervised(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
         f"Source: {len(source)} of {len(data.source_train)} sentences.",
         f"The {len(data.train)} target training sentences are used without their labels.",
     ]
+    if recipe.pdaln_rounds and not _has_rounds(recipe):
+        notes.append(
+            "No rounds of teacher and student: without target labels nothing is augmented; for rounds on bare "
+            "sentences set pdaln_distil_on to augmented+unlabelled."
+        )
     return _stages(recipe, data, Material(source, (), bare), source, notes)
 
 
@@ -120,9 +125,13 @@ def _stages(
         objective=_objective(recipe, material),
         notes=tuple(notes),
     )
-    with_rounds = material.supervised or recipe.pdaln_distil_on != "augmented"
-    count = recipe.pdaln_rounds if with_rounds else 0
+    count = recipe.pdaln_rounds if _has_rounds(recipe) else 0
     return (base, *(_round(recipe, base, replace(material, train=items, round=at + 1)) for at in range(count)))
+
+
+def _has_rounds(recipe: Recipe) -> bool:
+    """Say whether a teacher has something to label: augmented sentences need target labels."""
+    return recipe.setting == "pdaln" or recipe.pdaln_distil_on != "augmented"
 
 
 def _round(recipe: Recipe, base: Stage, material: Material) -> Stage:
