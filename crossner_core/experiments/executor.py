@@ -21,6 +21,7 @@ from crossner_core.training.source_cache import source_options
 
 TRIES = 2
 _SECONDS_BETWEEN_LOOKS = 0.2
+_ALONE = "with no other cell beside it; if memory is short, make its batches smaller."
 
 
 def run_cells(
@@ -99,36 +100,53 @@ def run_here(tasks: Sequence[CellTask], should_stop: Callable[[], bool]) -> Iter
 
 
 def run_pool(tasks: Sequence[CellTask], workers: int, should_stop: Callable[[], bool]) -> Iterator[CellEvent]:
-    """Train in a pool of processes; a cell whose worker died is tried once more, from its checkpoint."""
-    line, tries = Line(tasks), dict[str, int]()
-    while line.waiting and not should_stop():
+    """Train in a pool of processes; cells whose worker died go on from their checkpoints.
+
+    A worker that dies takes the others down, and nobody can tell whose cell it was: all of them go on one at a time
+    until each has ended. One that dies alone is tried once more.
+    """
+    line, tries, suspects = Line(tasks), dict[str, int](), list[CellTask]()
+    while (suspects or line.waiting) and not should_stop():
         running: dict[Future[CellEvent], CellTask] = {}
-        pool = _Pool(workers)
+        alone = suspects.pop(0) if suspects else None
+        pool = _Pool(workers if alone is None else 1, threads_for(workers))
         try:
-            yield from _run_pool(pool, line, running, should_stop)
+            yield from _run_pool(pool, line, running, should_stop, alone)
         except BrokenProcessPool:
-            for task in running.values():
-                key = task.cell.key
-                tries[key] = tries.get(key, 0) + 1
-                if tries[key] < TRIES:
-                    line.put_back(task)
-                    continue
-                died = CellEvent(key, error=f"Its worker process died {TRIES} times; if memory is short, take fewer.")
-                line.note(died)
-                yield died
+            if alone is None:
+                suspects.extend(running.values())
+                continue
+            tries[alone.cell.key] = tries.get(alone.cell.key, 0) + 1
+            if tries[alone.cell.key] < TRIES:
+                suspects.insert(0, alone)
+                continue
+            died = CellEvent(alone.cell.key, error=f"Its worker process died {TRIES} times {_ALONE}")
+            line.note(died)
+            yield died
         finally:
             pool.stop.set()  # what still trains is saved first: after Ctrl-C too
             pool.executor.shutdown(wait=True, cancel_futures=True)
 
 
 def _run_pool(
-    pool: _Pool, line: Line, running: dict[Future[CellEvent], CellTask], should_stop: Callable[[], bool]
+    pool: _Pool,
+    line: Line,
+    running: dict[Future[CellEvent], CellTask],
+    should_stop: Callable[[], bool],
+    alone: CellTask | None,
 ) -> Iterator[CellEvent]:
+    """Train what the line gives, or one task alone; raise BrokenProcessPool where a worker dies."""
+    if alone is not None:
+        running[pool.executor.submit(_work, alone)] = alone
     while True:
         if should_stop():
             pool.stop.set()
-        while len(running) < pool.workers and not pool.stop.is_set() and (task := line.take()) is not None:
-            running[pool.executor.submit(_work, task)] = task
+        while alone is None and len(running) < pool.workers and not pool.stop.is_set() and (task := line.take()):
+            try:
+                running[pool.executor.submit(_work, task)] = task
+            except BrokenProcessPool:  # it has not begun
+                line.put_back(task)
+                raise
         if not running:
             return
         done, _ = wait(running, timeout=_SECONDS_BETWEEN_LOOKS)
@@ -146,10 +164,10 @@ def _run_pool(
 class _Pool:
     """Processes of their own for cells, a queue for what they say, and a flag that stops them."""
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, threads: int) -> None:
         context = multiprocessing.get_context("spawn")
         self.workers, self.queue, self.stop = workers, context.Queue(), context.Event()
-        begin = (self.queue, self.stop, threads_for(workers))
+        begin = (self.queue, self.stop, threads)
         self.executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=begin)
 
     def messages(self) -> Iterator[CellEvent]:
