@@ -77,19 +77,20 @@ class LabelPredictor(nn.Module):
     ) -> tuple[Tensor, Tensor]:
         """Tag from the first token to the last, each by its best score: tags (B, W) and scores (B, W, A).
 
-        Only the first A tags are chosen from, with `start` (A,) and `moves` (A, A) [from, to] added to the scores as
-        the choice is made; `first` (B,) sets the first tokens' tags. All sentences go side by side.
+        Only the first A tags are chosen from, with `start` (A,) or (B, A) and `moves` (A, A) [from, to] added to the
+        scores as the choice is made; `first` (B,) sets the first tokens' tags. All sentences go side by side.
         """
         lengths, order = vectors.mask.sum(1).sort(descending=True, stable=True)
         vectors = vectors.rows(order)
+        start = start[order] if start.dim() == 2 else start
         rows, width = vectors.mask.shape
         tags = torch.zeros(rows, width, dtype=torch.long, device=lengths.device)
-        scores = vectors.tokens.new_zeros(rows, width, len(start))
+        scores = vectors.tokens.new_zeros(rows, width, len(moves))
         alive = (lengths.unsqueeze(0) > torch.arange(width, device=lengths.device).unsqueeze(1)).sum(1).tolist()
         read = _Read(self, rows) if self.background or self.context else None
         for at, n in enumerate(alive):
             states = None if read is None else read.states(tags[:n, :at])  # (n, max(at, 1), 2 d2)
-            here = self.token_scores(vectors.rows(slice(0, n)), at, states)[:, : len(start)]  # (n, A)
+            here = self.token_scores(vectors.rows(slice(0, n)), at, states)[:, : len(moves)]  # (n, A)
             chosen = (here + (start if at == 0 else moves[tags[:n, at - 1]])).argmax(-1)  # (n,)
             tags[:n, at] = first[order[:n]] if first is not None and at == 0 else chosen
             scores[:n, at] = here

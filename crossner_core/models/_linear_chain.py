@@ -11,9 +11,9 @@ from torch import Tensor
 class Chain(NamedTuple):
     """Scores of a path beside those of its tokens: of its first tag, of each step, of its last tag."""
 
-    start: Tensor  # (K,)
+    start: Tensor  # (K,); in decoding (B, K), too
     moves: Tensor  # (K, K) [from, to]
-    end: Tensor  # (K,)
+    end: Tensor  # (K,); in decoding (B, K), too
 
     def first(self, count: int | None) -> Chain:
         """Return the chain over the first `count` tags only."""

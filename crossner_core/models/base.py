@@ -24,15 +24,22 @@ class Batch:
     tags: Tensor  # (B, W) index into the model's tags; IGNORED where unknown or padded
     # (B, L, H) what `TokenTagger.hidden` gave for this batch, where several losses share one pass of the encoder.
     hidden: Tensor | None = None
+    # Of decoding alone. None: each window is a sentence.
+    before: Tensor | None = None  # (B,) tag chosen for the token before each window's first, as index
+    goes_on: Tensor | None = None  # (B,) True where the sentence goes on after the window
 
     def to(self, device: torch.device) -> Batch:
-        """Return the batch on another device."""
+        """Return the batch on another device, what a model has made of it left out."""
+        before = None if self.before is None else self.before.to(device)
+        goes_on = None if self.goes_on is None else self.goes_on.to(device)
         return Batch(
             self.input_ids.to(device),
             self.attention_mask.to(device),
             self.positions.to(device),
             self.mask.to(device),
             self.tags.to(device),
+            before=before,
+            goes_on=goes_on,
         )
 
 

@@ -14,7 +14,7 @@ from crossner_core.models.base import IGNORED, Batch, TokenTagger
 from crossner_core.models.heads import copy_pairs, copy_rows
 from crossner_core.models.registry import register
 from crossner_core.models.tagger import Tagger
-from crossner_core.models.viterbi import FORBIDDEN, iob2_transitions, viterbi
+from crossner_core.models.viterbi import FORBIDDEN, first_scores, iob2_transitions, viterbi
 
 
 @dataclass(frozen=True)
@@ -66,11 +66,18 @@ class Crf(TokenTagger):
         return marginals(self.scores(batch), batch.mask, self._chain())
 
     def paths(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
-        """Return each window's best path, and the log of each tag's share of all paths through the allowed tags."""
+        """Return each window's best path, and the log of each tag's share of all paths through the allowed tags.
+
+        Where a sentence goes on, its windows have no first or last tag between them: there the move from the tag
+        before counts instead.
+        """
         scores, chain = self.scores(batch)[..., :allowed], self._chain().first(allowed)  # (B, W, A)
         if self.config.constrained:
             start, moves = (part.to(scores.device) for part in iob2_transitions(self.tags[:allowed]))
             chain = Chain(chain.start + start, chain.moves + moves, chain.end)
+        chain = chain._replace(start=first_scores(chain.start, chain.moves, batch.before))
+        if batch.goes_on is not None:
+            chain = chain._replace(end=torch.where(batch.goes_on.unsqueeze(1), 0.0, chain.end))  # (B, A)
         return viterbi(scores, batch.mask, *chain), marginals(scores, batch.mask, chain)
 
     def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from crossner_core.models._label_predictor import LabelPredictor, Vectors
 from crossner_core.models.base import IGNORED, Batch, TokenTagger
 from crossner_core.models.heads import copy_tag_rows
 from crossner_core.models.registry import register
-from crossner_core.models.viterbi import iob2_transitions, viterbi
+from crossner_core.models.viterbi import first_scores, iob2_transitions, viterbi
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class LabelAwareConfig:
 class LabelAware(TokenTagger):
     """Tags one after the other, each from its token and the tags before it. Source: LANER (Findings of NAACL 2022).
 
-    With both label parts off it is the tagger. The history begins anew in each window of a long sentence.
+    With both label parts off it is the tagger. The history begins anew in each window of a long sentence;
+    of the window before it, decoding knows what IOB2 allows after its last tag.
     """
 
     def __init__(self, encoder: Encoder, tags: Sequence[str], config: LabelAwareConfig) -> None:
@@ -63,7 +64,7 @@ class LabelAware(TokenTagger):
 
     def paths(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
         """Return greedily chosen tags, and the tags' scores at each token, given the tags before it."""
-        return self._greedy(self._vectors(batch), allowed)
+        return self._greedy(self._vectors(batch), allowed, batch.before)
 
     def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """Take over label embeddings and head rows by tag, BiLSTM and attention whole, from another of its shape."""
@@ -84,11 +85,12 @@ class LabelAware(TokenTagger):
             return Vectors(tokens, batch.mask, tokens, batch.mask)
         return Vectors(tokens, batch.mask, batch.hidden, batch.attention_mask.bool())
 
-    def _greedy(self, vectors: Vectors, allowed: int | None) -> tuple[Tensor, Tensor]:
+    def _greedy(self, vectors: Vectors, allowed: int | None, before: Tensor | None = None) -> tuple[Tensor, Tensor]:
         device = vectors.tokens.device
         start, moves = (part.to(device) for part in iob2_transitions(self.tags[:allowed]))
         if not self.config.constrained:
             start, moves = torch.zeros_like(start), torch.zeros_like(moves)
+        start = first_scores(start, moves, before)
         if self.config.label_background or self.config.label_context:
             return self.predictor.greedy(vectors, start, moves)
         # No tag depends on another: the best path as a whole can be had, as the tagger's.

@@ -12,7 +12,7 @@ from crossner_core.encoders import Encoder
 from crossner_core.models.base import IGNORED, Batch, TokenTagger
 from crossner_core.models.heads import copy_rows
 from crossner_core.models.registry import register
-from crossner_core.models.viterbi import iob2_transitions, viterbi
+from crossner_core.models.viterbi import first_scores, iob2_transitions, viterbi
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ class Tagger(TokenTagger):
 
     def paths(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
         scores = self.scores(batch)[..., :allowed].log_softmax(-1)  # (B, W, A)
-        return self._path(scores, batch.mask), scores
+        return self._path(scores, batch), scores
 
-    def _path(self, scores: Tensor, mask: Tensor) -> Tensor:
+    def _path(self, scores: Tensor, batch: Batch) -> Tensor:
         if not self.config.constrained:
             return scores.argmax(-1)
-        start, moves = iob2_transitions(self.tags[: scores.shape[-1]])
-        return viterbi(scores, mask, start.to(scores.device), moves.to(scores.device))
+        start, moves = (part.to(scores.device) for part in iob2_transitions(self.tags[: scores.shape[-1]]))
+        return viterbi(scores, batch.mask, first_scores(start, moves, batch.before), moves)
 
     def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
         if not isinstance(other, Tagger):

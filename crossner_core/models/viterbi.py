@@ -25,10 +25,15 @@ def iob2_transitions(tags: Sequence[str]) -> tuple[Tensor, Tensor]:
     return start, moves
 
 
+def first_scores(start: Tensor, moves: Tensor, before: Tensor | None) -> Tensor:
+    """Return the scores of windows' first tags: `start` (K,), or from the tags (B,) before them (B, K)."""
+    return start if before is None else moves[before]
+
+
 def viterbi(scores: Tensor, mask: Tensor, start: Tensor, moves: Tensor, end: Tensor | None = None) -> Tensor:
     """Return the best path (B, W) for token scores (B, W, K); tokens where `mask` is False repeat the last tag.
 
-    `end` (K,), if given, is added for each path's last tag.
+    `end`, if given, is added for each path's last tag. It and `start` are (K,), or (B, K).
     """
     best = scores[:, 0] + start  # (B, K)
     keep = torch.arange(scores.shape[-1], device=scores.device).expand_as(best)  # (B, K)

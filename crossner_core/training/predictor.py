@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
 from crossner_core.calibration.model_scores import Calibration, TagScores, join_scores
 from crossner_core.encoders import Encoder
@@ -23,6 +24,7 @@ from crossner_core.training.precision import pick_device, use_bf16
 from crossner_core.training.recipe import Recipe
 
 PARTS = "objective_parts."
+T = TypeVar("T")
 
 
 class Predictor:
@@ -86,26 +88,62 @@ class Predictor:
     ) -> list[tuple[tuple[str, ...], tuple[float, ...]]]:
         """Tag windows made before, joined to `count` sentences."""
         allowed = len(head_tags(self.types))
+        answers = self._in_order(
+            windows, batch_size, lambda batch: self.model.decode(batch, allowed), lambda decoded: decoded.tags[-1]
+        )
         parts: list[list[tuple[int, Decoded]]] = [[] for _ in range(count)]
-        with self.evaluating():
-            for indices, batch in self.batches(windows, batch_size):
-                for at, decoded in zip(indices, self.model.decode(batch, allowed), strict=True):
-                    parts[windows[at].sentence].append((windows[at].start, decoded))
+        for window, decoded in zip(windows, answers, strict=True):
+            parts[window.sentence].append((window.start, decoded))
         return [self._join(part) for part in parts]
 
     def tag_scores(self, sentences: Sequence[Sentence], batch_size: int = 32) -> list[TagScores]:
         """Return each sentence's chosen tags and the scores they were chosen by, before any temperature."""
         windows = encode(sentences, self.tokenizer, self.max_length)
         allowed = len(head_tags(self.types))
+
+        def answer(batch: Batch) -> list[TagScores]:
+            path, scores = self.model.paths(batch, allowed)  # (B, W), (B, W, A)
+            return [
+                TagScores(path[row, :size].cpu().numpy(), scores[row, :size].double().cpu().numpy())
+                for row, size in enumerate(batch.mask.sum(1).tolist())
+            ]
+
+        answers = self._in_order(windows, batch_size, answer, lambda one: int(one.path[-1]))
         parts: list[list[tuple[int, TagScores]]] = [[] for _ in sentences]
+        for window, one in zip(windows, answers, strict=True):
+            parts[window.sentence].append((window.start, one))
+        return [join_scores([one for _, one in sorted(part, key=lambda own: own[0])], allowed) for part in parts]
+
+    def _in_order(
+        self,
+        windows: Sequence[Window],
+        batch_size: int,
+        answer: Callable[[Batch], list[T]],
+        last_tag: Callable[[T], int],
+    ) -> list[T]:
+        """Return a model's answer to each window, where a sentence's later windows go on from the tag before them.
+
+        The later ones are asked twice: with all others, whose batches and so whose last digits stay what they would
+        be without, and once more when the tag before them is chosen.
+        """
+        runs = _runs(windows)
+        later, goes_on = {at for run in runs for at in run[1:]}, {at for run in runs for at in run[:-1]}
+        found: dict[int, T] = {}
         with self.evaluating():
             for indices, batch in self.batches(windows, batch_size):
-                path, scores = self.model.paths(batch, allowed)  # (B, W), (B, W, A)
-                for row, at in enumerate(indices):
-                    size = len(windows[at].positions)
-                    one = TagScores(path[row, :size].cpu().numpy(), scores[row, :size].double().cpu().numpy())
-                    parts[windows[at].sentence].append((windows[at].start, one))
-        return [join_scores([one for _, one in sorted(part, key=lambda own: own[0])], allowed) for part in parts]
+                if later.issuperset(indices):
+                    continue
+                batch.goes_on = _flags(goes_on, indices, batch)
+                found.update(zip(indices, answer(batch), strict=True))
+            for rank in range(1, max((len(run) for run in runs), default=0)):
+                now = {run[rank]: run[rank - 1] for run in runs if len(run) > rank}
+                chosen = list(now)
+                for rows, batch in self.batches([windows[at] for at in chosen], batch_size):
+                    indices = [chosen[row] for row in rows]
+                    batch.goes_on = _flags(goes_on, indices, batch)
+                    batch.before = torch.tensor([last_tag(found[now[at]]) for at in indices], device=batch.mask.device)
+                    found.update(zip(indices, answer(batch), strict=True))
+        return [found[at] for at in range(len(windows))]
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
@@ -128,6 +166,20 @@ class Predictor:
         ordered = [decoded for _, decoded in sorted(parts, key=lambda part: part[0])]
         tags = tuple(self.model.tags[tag] for decoded in ordered for tag in decoded.tags)
         return tags, tuple(probability for decoded in ordered for probability in decoded.probabilities)
+
+
+def _runs(windows: Sequence[Window]) -> list[list[int]]:
+    """Return the indices of the windows of each sentence that has several, from its first to its last."""
+    runs: dict[int, list[int]] = {}
+    for at in sorted(range(len(windows)), key=lambda at: windows[at].start):
+        runs.setdefault(windows[at].sentence, []).append(at)
+    return [run for run in runs.values() if len(run) > 1]
+
+
+def _flags(marked: Collection[int], indices: Sequence[int], batch: Batch) -> Tensor | None:
+    """Return which windows of a batch are marked, (B,); None if none is."""
+    flags = [at in marked for at in indices]
+    return torch.tensor(flags, device=batch.mask.device) if any(flags) else None
 
 
 def build_model(recipe: Recipe, encoder: Encoder, types: Sequence[str]) -> TokenTagger:
