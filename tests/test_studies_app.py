@@ -139,6 +139,8 @@ def test_study_refuses_what_it_cannot_run(
         studies.start_study(store, actor, "transfer", {"corpora": ["moon"]})
     with pytest.raises(InvalidConfig, match="batch_size"):
         studies.start_study(store, actor, "transfer", {"recipe": {"batch_size": 0}})
+    with pytest.raises(InvalidConfig, match="recipe sets setting"):
+        studies.start_study(store, actor, "transfer", {"recipe": {"setting": "direct"}})
     with pytest.raises(InvalidConfig, match=r"elsewhere.*CROSSNER_DATA"):
         studies.start_study(store, actor, "transfer", {}, data=home / "elsewhere")
     monkeypatch.delenv("CROSSNER_DATA")

@@ -9,11 +9,13 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from crossner_core.errors import BadInput, InvalidConfig, NotFound
 from crossner_core.experiments import __main__ as command
+from crossner_core.experiments.cells import Cell
 from crossner_core.experiments.published import published_f1
 from crossner_core.experiments.report import shown_command
 from crossner_core.experiments.study import (
@@ -213,3 +215,48 @@ def test_pdaln_ablation_says_what_all_target_labels_would_give() -> None:
     whole = [cell for cell in chosen.cells(config) if cell.size is None]
     assert len(whole) == 1 and whole[0].recipe.setting == "pdaln" and whole[0].recipe.pdaln_rounds == 0
     assert {cell.size for cell in chosen.cells(config)} == {100, None}
+
+
+def test_recipe_that_every_row_overrides_is_refused_and_the_rest_is_noted() -> None:
+    def cells(id: str, **changes: Any) -> list[Cell]:
+        config = study(id).config(**{"corpora": ("ai",), "seeds": (1,), **changes})
+        return list(study(id).cells(config))
+
+    for id, recipe in (
+        ("transfer", {"setting": "joint"}),
+        ("few_shot", {"architecture": "crf"}),
+        ("laner_ablation", {"setting": "direct"}),
+        ("label_size", {"label_size": 20}),
+        ("differences", {"setting": "direct"}),
+        ("differences", {"architecture": "crf"}),
+    ):
+        with pytest.raises(InvalidConfig, match=f"recipe sets {next(iter(recipe))}"):
+            cells(id, recipe=recipe)
+    with pytest.raises(InvalidConfig, match="recipe sets encoder"):
+        cells("transfer", recipe={"encoder": "minilm"}, encoders=("one=/x", "two=/y"))
+    with pytest.raises(InvalidConfig, match="recipe sets max_epochs"):
+        cells("differences", recipe={"max_epochs": 5}, claims=("transfer", "laner"))
+    for wrong in ({"recipe": {"seed": 3}}, {"rows": {"direct": {"seed": 3}}}):
+        with pytest.raises(InvalidConfig, match="its own seeds"):
+            cells("transfer", **wrong)
+    # What every row has as it was asked for is no contradiction, and what is no row's own reaches all.
+    assert len(cells("label_size", recipe={"setting": "pretrain_finetune"}, sizes=(10, 20))) == 2
+    assert {cell.recipe.batch_size for cell in cells("transfer", recipe={"batch_size": 5})} == {5}
+
+
+def test_differences_name_the_claims_with_values_of_their_own() -> None:
+    chosen = study("differences")
+    asked = {"corpora": ("ai",), "seeds": (1,), "claims": ("transfer", "laner", "pdaln"), "scarce_seeds": (1,)}
+    config = chosen.config(**asked, recipe={"batch_size": 4, "label_embedding_dropout": 0.0, "dropout": 0.2})
+    with pytest.raises(InvalidConfig, match="recipe sets label_embedding_dropout"):
+        chosen.cells(config)
+    config = chosen.config(**asked, recipe={"batch_size": 4, "dropout": 0.2})
+    assert {cell.recipe.batch_size for cell in chosen.cells(config)} == {4, 16}
+    first, *_ = chosen.build(config, Inputs({}, Path(), Path())).notes
+    assert first == (
+        "batch_size is not as asked for, but the study's own, in: pretrain_finetune − direct; LANER − tagger."
+    )
+    with pytest.raises(InvalidConfig, match=r"rows names typo, but the rows are: .*LANER − tagger"):
+        chosen.cells(chosen.config(**asked, rows={"typo": {"max_epochs": 1}}))
+    changed = chosen.cells(chosen.config(**asked, rows={"LANER − tagger": {"max_epochs": 1}}))
+    assert [cell.recipe.architecture for cell in changed if cell.recipe.max_epochs == 1] == ["label_aware"]

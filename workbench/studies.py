@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import typing
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -121,9 +121,7 @@ def count_cells(store: Store, actor: Actor, id: str, values: Mapping[str, Any]) 
     """Return how many trainings (or campaigns) a study is made of with these values; those done before count too."""
     options = choices(store, actor, id)
     known = _known(id)
-    config = known.config.from_dict(values)
-    corpora = config.corpora or tuple(one for one in known.corpora if one in options.there)
-    whole = replace(config, corpora=corpora)
+    whole = _whole(known, known.config.from_dict(values), options.there)
     return len(set(known.cells(whole))) + (known.plays(whole) if known.plays is not None else 0)
 
 
@@ -141,6 +139,7 @@ def start_study(
     known = _known(id)
     config = known.config.from_dict(values)
     _require_corpora(known, config, folder)
+    known.cells(_whole(known, config, corpus_ids(folder)))  # what its rows refuse is said now, not by the worker
     with store.write() as session:
         fresh(session, actor, *KEEPERS)
         for job in job_rows.recent(session, kinds=(KIND,), limit=_MOST_JOBS):
@@ -216,6 +215,11 @@ def _data_folder(folder: Path | None) -> Path:
     if not folder.is_dir():
         raise InvalidConfig(f"The data folder {folder} is not there. Set CROSSNER_DATA to one that is, or use --data.")
     return folder.resolve()
+
+
+def _whole(known: Study, config: StudyConfig, there: Sequence[str]) -> StudyConfig:
+    """Return the config with the corpora that it will be run on."""
+    return replace(config, corpora=config.corpora or tuple(one for one in known.corpora if one in there))
 
 
 def _require_corpora(known: Study, config: StudyConfig, folder: Path) -> None:

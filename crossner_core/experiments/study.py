@@ -47,7 +47,11 @@ class StudyConfig(Checked):
                 raise InvalidConfig(f"{name} names {', '.join(twice)} twice; each must be there once.")
         if len(self.labelled_encoders) != len(self.encoders):
             raise InvalidConfig(f"encoders is {list(self.encoders)}; the labels must differ.")
-        for label in self.rows or {"": {}}:
+        for label, changes in {"": {}, **self.rows}.items():
+            if "seed" in {**self.recipe, **changes}:
+                raise InvalidConfig(
+                    "A study trains with its own seeds; name them by seeds, and leave seed out of recipes."
+                )
             self.recipe_of(label)
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from crossner_core.errors import InvalidConfig
@@ -11,6 +11,8 @@ from crossner_core.experiments.cells import Cell
 from crossner_core.experiments.plots import bars, curves
 from crossner_core.experiments.study import Inputs, Made, StudyConfig
 from crossner_core.experiments.tables import Measured, Table, Value, summary
+from crossner_core.options.base import matters
+from crossner_core.training.recipe import Recipe
 
 UNITS = "Entity F1 in percent as conlleval counts it, on the whole test set: mean ± sample deviation over the seeds"
 IN_BRACKETS = "in square brackets the published figure, of another encoder"
@@ -54,9 +56,8 @@ def grid_cells(rows: MakeRows) -> Callable[[StudyConfig], list[Cell]]:
 
     def cells(config: StudyConfig) -> list[Cell]:
         made = rows(config)
-        if unknown := sorted(set(config.rows) - {row.label for row in made}):
-            there = "; ".join(dict.fromkeys(row.label for row in made))
-            raise InvalidConfig(f"rows names {', '.join(unknown)}, but the rows are: {there}.")
+        check_labels(config, [row.label for row in made])
+        overridden(config, made)
         found = (cell_of(config, row, corpus, seed) for seed, corpus, row in _places(config, made))
         return list(dict.fromkeys(found))
 
@@ -75,9 +76,44 @@ def grid_tables(
         table = _f1_table(title, config, once, scores)
         gains = _gain_table(title, config, once, scores)
         draw = curves(title, axis, _points(config, made, scores)) if axis else bars(title, table)
-        return Made((table, gains) if gains.rows else (table,), draw, tuple(notes(config)))
+        said = (*overridden(config, made), *notes(config))
+        return Made((table, gains) if gains.rows else (table,), draw, said)
 
     return build
+
+
+def check_labels(config: StudyConfig, labels: Sequence[str]) -> None:
+    """Raise InvalidConfig where the config changes a row that is none of `labels`."""
+    if unknown := sorted(set(config.rows) - set(labels)):
+        there = "; ".join(dict.fromkeys(labels))
+        raise InvalidConfig(f"rows names {', '.join(unknown)}, but the rows are: {there}.")
+
+
+def overridden(config: StudyConfig, rows: Sequence[Row]) -> tuple[str, ...]:
+    """Say of each recipe field that was asked for which rows have a value of their own instead.
+
+    Raises InvalidConfig for a field that no row would take as it was asked for. Rows in which it has no effect do not
+    count.
+    """
+    specs, found = {spec.name: spec for spec in fields(Recipe)}, []
+    changed = [(row.label, own_changes(row)) for row in rows]
+    made = [(label, changes, config.recipe_of(**changes).to_dict()) for label, changes in changed]
+    for name, value in config.recipe.items():
+        there = [(label, changes) for label, changes, whole in made if matters(specs[name], whole)]
+        own = [label for label, changes in there if changes.get(name, value) != value]
+        if own and all(name in changes for _, changes in there):
+            raise InvalidConfig(
+                f"recipe sets {name}, but each row of this study in which it matters has its own; leave it out, or "
+                "change single rows by rows."
+            )
+        if own and name != "encoder":  # those are listed anyway
+            found.append(f"{name} is not as asked for, but the study's own, in: {'; '.join(dict.fromkeys(own))}.")
+    return tuple(found)
+
+
+def own_changes(row: Row) -> dict[str, Any]:
+    """Return what a row changes in the recipe, its encoder as it is named."""
+    return {**row.changes, **({"encoder": row.encoder} if row.encoder else {})}
 
 
 # row label → corpus → seed → F1 in percent
@@ -89,7 +125,9 @@ def _places(config: StudyConfig, rows: Sequence[Row]) -> Iterator[tuple[int, str
 
 
 def cell_of(config: StudyConfig, row: Row, corpus: str, seed: int) -> Cell:
-    changes = {**row.changes, **({"encoder": row.encoder.replace("{corpus}", corpus)} if row.encoder else {})}
+    changes = own_changes(row)
+    if row.encoder:
+        changes["encoder"] = row.encoder.replace("{corpus}", corpus)
     return Cell(corpus, replace(config.recipe_of(row.label, **changes), seed=seed), row.size, row.order)
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.cells import Cell
 from crossner_core.experiments.published import DOMAINS
-from crossner_core.experiments.studies._grid import Row, average, cell_of, difference
+from crossner_core.experiments.studies._grid import Row, average, cell_of, check_labels, difference, overridden
 from crossner_core.experiments.studies.pdaln_ablation import FIVE_SEEDS, NO_TERMS
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
 from crossner_core.experiments.tables import Table, Value, summary
@@ -81,6 +81,10 @@ class DifferencesConfig(StudyConfig):
         known = [one.id for one in CLAIMS]
         if unknown := sorted(set(self.claims) - set(known)):
             raise InvalidConfig(f"Unknown claim {', '.join(unknown)}; choose of {', '.join(known)}.")
+        if decided := [name for name in ("architecture", "setting") if name in self.recipe]:
+            raise InvalidConfig(
+                f"recipe sets {' and '.join(decided)}, of which each claim has its own on either side; leave it out."
+            )
 
 
 def claims(config: DifferencesConfig) -> list[Claim]:
@@ -89,11 +93,16 @@ def claims(config: DifferencesConfig) -> list[Claim]:
     return [one for one in asked if not one.encoder or one.encoder in config.labelled_encoders]
 
 
-def pairs(config: DifferencesConfig, claim: Claim) -> Iterator[tuple[str, int, Cell, Cell]]:
-    """Yield corpus, seed, the cell claimed to be better, and the other one."""
+def sides(config: DifferencesConfig, claim: Claim) -> tuple[Row, Row]:
+    """Return the side claimed to be better, which goes by the claim's label, and the other one."""
     encoder = config.labelled_encoders.get(claim.encoder, "")
     size, order = (config.target_sentences, "random") if claim.scarce else (None, "file")
-    better, other = Row(claim.label, claim.changes, encoder, size, order), Row("", claim.other, "", size, order)
+    return Row(claim.label, claim.changes, encoder, size, order), Row("", claim.other, "", size, order)
+
+
+def pairs(config: DifferencesConfig, claim: Claim) -> Iterator[tuple[str, int, Cell, Cell]]:
+    """Yield corpus, seed, the cell claimed to be better, and the other one."""
+    better, other = sides(config, claim)
     corpora, seeds = (config.scarce_corpora, config.scarce_seeds) if claim.scarce else (config.corpora, config.seeds)
     for seed in seeds:
         for corpus in corpora:
@@ -102,6 +111,8 @@ def pairs(config: DifferencesConfig, claim: Claim) -> Iterator[tuple[str, int, C
 
 def cells(config: DifferencesConfig) -> list[Cell]:
     """Return every cell of every claim once."""
+    check_labels(config, [claim.label for claim in claims(config)])
+    _overridden(config)
     found = (cell for claim in claims(config) for *_, one, other in pairs(config, claim) for cell in (other, one))
     return list(dict.fromkeys(found))
 
@@ -115,9 +126,15 @@ def build(config: DifferencesConfig, inputs: Inputs) -> Made:
         f"line says otherwise; the papers' is not. Everything was chosen on dev: {_chosen(config.recipe_of())}."
     )
     left_out = [claim.label for claim in CLAIMS if claim not in claims(config)]
-    notes = (f"Not tried: {', '.join(left_out)}.",) if left_out else ()
+    notes = _overridden(config) + ((f"Not tried: {', '.join(left_out)}.",) if left_out else ())
     columns = ("", "difference", "reached", "by corpus", "n", "source")
     return Made((Table(TITLE, columns, tuple(lines), note),), None, notes)
+
+
+def _overridden(config: DifferencesConfig) -> tuple[str, ...]:
+    """Say which claims have values of their own, on either side, for what the recipe sets."""
+    rows = [replace(side, label=claim.label) for claim in claims(config) for side in sides(config, claim)]
+    return overridden(config, rows)
 
 
 def _chosen(usual: Recipe) -> str:
