@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -34,14 +35,20 @@ def labelling_screen(
 
     `below` draws what belongs under the editor, given the items that were handed out.
     """
+    # Opening the page is a sign of a person, and so is every message; the fragment's timer is none.
+    st.session_state[f"{_key(campaign, stage)}:sign"] = (None, time.monotonic())
     _editor(actor, campaign, stage, empty, below)
+
+
+def _key(campaign: CampaignView, stage: str) -> str:
+    return f"editor-{campaign.id}-{stage}"
 
 
 # The timer makes the browser ask for a whole run after a reconnect; without it a restarted server would never hear of
 # this fragment again and would ignore its messages.
 @st.fragment(run_every=60)
 def _editor(actor: Actor, campaign: CampaignView, stage: str, empty: str, below: Below | None) -> None:
-    key = f"editor-{campaign.id}-{stage}"
+    key = _key(campaign, stage)
     trouble = st.container()  # always there: words that came and went above the editor would mount it anew
     with shell.shown_errors():
         store, before = shell.store(), _stored_outbox(key)
@@ -55,6 +62,20 @@ def _editor(actor: Actor, campaign: CampaignView, stage: str, empty: str, below:
             st.rerun()
         if below is not None:
             below(actor, campaign, payload["items"])
+
+
+def _quiet(key: str) -> dt.timedelta:
+    """Return for how long this tab has shown no sign of a person: a message it had not sent before, or the page opened.
+
+    The timer's runs bring the last message again. Messages are numbered (`sent`), each tab's by themselves.
+    """
+    message = _stored_outbox(key) or {}
+    number = (message.get("client"), message.get("sent"))
+    known, at = st.session_state[f"{key}:sign"]
+    if number != known:
+        at = time.monotonic()
+        st.session_state[f"{key}:sign"] = (number, at)
+    return dt.timedelta(seconds=time.monotonic() - at)
 
 
 def _stored_outbox(key: str) -> dict[str, Any] | None:
@@ -119,7 +140,7 @@ def _payload(
             "campaign": campaign.id,
             "mode": stage,
             "types": editor_types(campaigns.get_domain(store, actor, campaign.id)),
-            "items": list(handout.items(store, actor, campaign.id, stage)),
+            "items": list(handout.items(store, actor, campaign.id, stage, quiet=_quiet(key))),
             "progress": _progress(store, actor, campaign.id, stage, key),
             "empty": empty,
         }

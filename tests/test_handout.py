@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -86,6 +87,49 @@ def test_handout_frees_an_expired_lease(store: Store, people: People, campaign: 
         session.execute(sa.update(Task).where(Task.id.in_(one)).values(lease_expires=now().replace(year=2020)))
     assert _ids(Tab(store, people["ann2"], campaign, "annotate"), 2) == one[:2]
     assert _ids(Tab(store, people["ann1"], campaign, "annotate"), 6) == one[2:]
+
+
+def _ends(store: Store, actor: Actor) -> list[dt.datetime]:
+    """When the person's leases end, in the order they were handed out."""
+    with store.read() as session:
+        query = sa.select(Task.lease_expires).where(Task.leased_to == actor.id).order_by(Task.lease_expires)
+        return [end for end in session.scalars(query) if end is not None]
+
+
+def test_handout_renews_the_leases_of_people_but_not_of_open_tabs(store: Store, people: People, campaign: int) -> None:
+    actor, lease = people["ann1"], dt.timedelta(minutes=30)
+    ids = _ids(Tab(store, actor, campaign, "annotate"))
+    with store.write() as session:
+        for number, task in enumerate(ids):
+            soon = now() + dt.timedelta(minutes=10, milliseconds=number)
+            session.execute(sa.update(Task).where(Task.id == task).values(lease_expires=soon))
+    before = _ends(store, actor)
+
+    def shown(quiet: dt.timedelta) -> list[int]:
+        return [item["task"] for item in handout.items(store, actor, campaign, "annotate", quiet=quiet)]
+
+    for quiet in (dt.timedelta(minutes=1), lease / 2, 20 * lease):
+        assert shown(quiet) == ids
+        assert _ends(store, actor) == before
+    assert shown(dt.timedelta(seconds=59)) == ids
+    assert _ends(store, actor)[0] > before[-1]
+
+
+def test_handout_gives_an_open_tab_nothing_in_place_of_what_ran_out(
+    store: Store, people: People, campaign: int
+) -> None:
+    ids = _ids(Tab(store, people["ann1"], campaign, "annotate"), 2)
+    with store.write() as session:
+        session.execute(sa.update(Task).where(Task.id.in_(ids)).values(lease_expires=now().replace(year=2020)))
+    assert _ids(Tab(store, people["ann2"], campaign, "annotate"), 2) == ids
+
+    def shown(minutes: int) -> int:
+        quiet = dt.timedelta(minutes=minutes)
+        return len(handout.items(store, people["ann1"], campaign, "annotate", quiet=quiet))
+
+    assert [shown(minutes) for minutes in (30, 600)] == [0, 0]
+    assert shown(29) == 4, "who waits for sentences is handed what comes, without touching anything"
+    assert shown(600) == 4
 
 
 def test_handout_withholds_suggestions_of_controls_but_not_links(store: Store, people: People) -> None:

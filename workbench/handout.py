@@ -15,6 +15,9 @@ from workbench.access import enter, enter_alone, stage_roles
 from workbench.actors import Actor, require
 from workbench.items import build
 
+_NOT_QUIET = dt.timedelta(0)
+_HERE = dt.timedelta(minutes=1)
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -37,12 +40,17 @@ class _Hand:
     expires: dt.datetime | None
 
 
-def items(store: Store, actor: Actor, campaign_id: int, stage: str, *, count: int = 4) -> tuple[dict[str, Any], ...]:
+def items(
+    store: Store, actor: Actor, campaign_id: int, stage: str, *, count: int = 4, quiet: dt.timedelta = _NOT_QUIET
+) -> tuple[dict[str, Any], ...]:
     """Return the next sentences of a stage as the editor's items, leased to the actor; the current one is first.
 
     What the actor holds already comes first, in the order it was handed out, so a reload shows the same sentence.
     Tasks whose question is not answered yet come only when nothing else is left. Nobody is given a sentence they have
     worked on at another stage, or one they skipped.
+
+    `quiet` is how long the browser has shown no sign of a person: after a minute leases are not renewed any more, and
+    after as long as a lease nothing new is handed out.
     """
     require(actor, *stage_roles(stage))
     with store.read() as session:
@@ -50,16 +58,16 @@ def items(store: Store, actor: Actor, campaign_id: int, stage: str, *, count: in
         if campaign.archived:
             return ()
         hand = _hand(session, campaign, current, stage)
-        missing = count - len(hand.ready)
+        missing = 0 if quiet >= dt.timedelta(minutes=campaign.lease_minutes) else count - len(hand.ready)
         nothing_new = missing <= 0 or not _free(session, campaign, current, stage, count=1)
-        if nothing_new and not _wants_renewal(hand, campaign):
+        if nothing_new and not _wants_renewal(hand, campaign, quiet):
             return build(session, current, campaign, stage, (hand.ready + hand.waiting)[:count])
     with store.write() as session:
         current, campaign = enter_alone(session, actor, campaign_id, *stage_roles(stage))
         hand = _hand(session, campaign, current, stage, lock=True)
-        missing = count - len(hand.ready)
+        missing = 0 if nothing_new else count - len(hand.ready)
         taken = _free(session, campaign, current, stage, count=missing, lock=True) if missing > 0 else []
-        held = (*hand.ready, *hand.waiting) if _wants_renewal(hand, campaign) else ()
+        held = (*hand.ready, *hand.waiting) if _wants_renewal(hand, campaign, quiet) else ()
         renew(session, campaign, current, (*held, *taken))
         return build(session, current, campaign, stage, (*hand.ready, *taken, *hand.waiting)[:count])
 
@@ -111,9 +119,12 @@ def _hand(session: Session, campaign: Campaign, actor: Actor, stage: str, *, loc
     )
 
 
-def _wants_renewal(hand: _Hand, campaign: Campaign) -> bool:
-    """Say whether a lease has less than half its time left; sooner, a renewal would only cost a write."""
-    if hand.expires is None:
+def _wants_renewal(hand: _Hand, campaign: Campaign, quiet: dt.timedelta) -> bool:
+    """Say whether a lease has less than half its time left; sooner, a renewal would only cost a write.
+
+    A tab that nobody sits at renews nothing: it would keep its sentences from everybody until its session ends.
+    """
+    if hand.expires is None or quiet >= _HERE:
         return False
     return hand.expires < now() + dt.timedelta(minutes=campaign.lease_minutes / 2)
 

@@ -167,6 +167,33 @@ test("drafts wait 400 ms, are sent again every 4 s with a new counter, and stop 
   assert.equal(statusOf({ outbox, waited: sender.waited(), online: true }), "saved");
 });
 
+test("somebody who only reads gives a sign every 30 s; an idle tab, and one that waits for an answer, give none", () => {
+  const outbox = make();
+  const timers = clock();
+  const posts = [];
+  const sender = createSender({ outbox, timers, post: (message) => posts.push(structuredClone(message)) });
+  const effort = createEffort({ now: timers.now });
+  const live = (seconds, doing = () => {}) => {
+    for (let i = 0; i < seconds; i++) {
+      timers.pass(1000);
+      doing();
+      sender.sign(effort.quiet());
+    }
+  };
+  effort.open(41);
+  live(3600);
+  assert.equal(posts.length, 0, "an open sentence is no sign");
+  live(95, effort.touch);
+  assert.deepEqual(posts.map(({ client, events, sent }) => [client, events.length, sent]), [["tab", 0, 1], ["tab", 0, 2], ["tab", 0, 3], ["tab", 0, 4]]);
+  live(3600);
+  assert.equal(posts.length, 5, "the last input is said, no more");
+  outbox.put(draft(41, 0));
+  live(60, effort.key);
+  assert.equal(posts.length, 5, "unsent work is sent, not covered by a sign");
+  sender.now();
+  assert.equal(posts.at(-1).sent, 6);
+});
+
 test("leftovers that are never answered do not block the own outbox", () => {
   const storage = memoryStorage();
   leaveBehind(storage, draft(40, 0));

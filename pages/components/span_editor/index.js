@@ -126,6 +126,7 @@ function addLife(editor) {
       outbox.beat();
       adopt();
     }
+    if (editor.data.mode !== "view") sender.sign(editor.effort.quiet());
     drawBar(editor);
   }, 1000);
   editor.receive = ({ data, setStateValue }) => {

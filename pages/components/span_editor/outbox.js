@@ -209,13 +209,17 @@ function parseBox(text) {
   return { next, events, conflicts: found.conflicts ?? [], refused, closed: Boolean(found.closed), at: found.at ?? 0 };
 }
 
-/** Sends the outbox: at once or after a pause, again after `patience` ms without an answer, one client at a time. */
-export function createSender({ outbox, post, timers, pause = 400, patience = 4000 }) {
+/**
+ * Sends the outbox: at once or after a pause, again after `patience` ms without an answer, one client at a time. While nothing
+ * waits, `sign` says that somebody is here, at most every `often` ms.
+ */
+export function createSender({ outbox, post, timers, pause = 400, patience = 4000, often = 30000 }) {
   let counter = 0;
   let due = null;
   let retry = null;
   let last = null;
   let waitingSince = null;
+  let posted = timers.now();
 
   function send() {
     if (due !== null) timers.clear(due);
@@ -235,6 +239,7 @@ export function createSender({ outbox, post, timers, pause = 400, patience = 400
       last = id;
       counter += 1;
       waitingSince ??= timers.now();
+      posted = timers.now();
       post(message);
       break;
     }
@@ -247,6 +252,14 @@ export function createSender({ outbox, post, timers, pause = 400, patience = 400
       due = timers.set(send, pause);
     },
     now: send,
+    /** Say that somebody is here whose last input is `quiet` ms ago: leases are renewed for people, not for open tabs. */
+    sign: (quiet) => {
+      const since = timers.now() - posted;
+      if (outbox.pending() || since < often || quiet >= since) return;
+      counter += 1;
+      posted = timers.now();
+      post({ client: outbox.client, events: [], sent: counter });
+    },
     answered: (progress) => {
       if (progress) waitingSince = null;
       if (progress && outbox.clients().length) send();

@@ -177,6 +177,7 @@ export function createEffort({ now, idle = 30000 }) {
   const spent = new Map();
   let task = null;
   let mark = null;
+  let input = -Infinity;
   const entry = (id) => spent.get(id) ?? spent.set(id, { active_ms: 0, keystrokes: 0 }).get(id);
 
   function touch() {
@@ -185,14 +186,21 @@ export function createEffort({ now, idle = 30000 }) {
     mark = at;
   }
 
+  const touched = () => {
+    input = now();
+    touch();
+  };
+
   return {
-    touch,
+    touch: touched,
+    /** Milliseconds since somebody last did something here. */
+    quiet: () => now() - input,
     open: (id) => {
       touch();
       task = id;
     },
     key: () => {
-      touch();
+      touched();
       if (task !== null) entry(task).keystrokes += 1;
     },
     /** Stop the clock until the next input. */
