@@ -137,7 +137,7 @@ def test_queue_screen_changes_the_recipe_from_what_is_set(monkeypatch: pytest.Mo
     admin = person(store, "admin")
     one, other = campaign(store, admin), campaign(store, admin, gold=False)
     recipe = {"max_epochs": 7, "encoder": "bert-base-cased", "architecture": "crf", "constrained": False}
-    recipe |= {"setting": "joint", "source": "old-news", "upsample": 9, "learning_rate": 1e-4}
+    recipe |= {"setting": "pretrain_finetune", "source": "old-news", "source_epochs": 9, "learning_rate": 1e-4}
     turns.change_turns(store, admin, one, strategy="longest", retrain_every=5, recipe=recipe)
     turns.change_turns(store, admin, other, strategy="longest", retrain_every=5)
 
