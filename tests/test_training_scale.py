@@ -17,9 +17,10 @@ import torch
 
 from crossner_core.encoders import Encoder
 from crossner_core.errors import InvalidConfig
+from crossner_core.experiments.corpora import read_corpus
 from crossner_core.formats import Record, write
 from crossner_core.models.registry import architecture_ids
-from crossner_core.training.__main__ import main
+from crossner_core.training.__main__ import _data, _parser, main
 from crossner_core.training.checkpoint import read_json
 from crossner_core.training.events import RunResult
 from crossner_core.training.loop import train
@@ -215,6 +216,41 @@ def test_scale_command_trains_and_gives_its_result_again(tmp_path: Path, capsys:
     assert load_tagger(tmp_path / "out").types == ("band", "location", "person")
 
 
+def test_scale_command_reads_bare_text_and_says_first_what_it_means(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = {"setting": "self_training", "self_training_epochs": 1}
+    assert main(command(tmp_path, "without", **options)) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "There are no bare target sentences: no student is trained."
+    assert sum("bare target" in line for line in lines) == 1
+
+    songs = [item.sentence.text for item in own_sentences(5, offset=60)]
+    (tmp_path / "plain.txt").write_text("\n".join(songs) + "\n", encoding="utf-8")
+    held = [Record(item.sentence, item.spans) for item in (*own_sentences(2, offset=62), *own_sentences(1, offset=40))]
+    (tmp_path / "tagged.conll").write_text(write(held, "conll"), encoding="utf-8")  # two read before, one of test
+    files = [str(tmp_path / name) for name in ("plain.txt", "tagged.conll")]
+    assert main([*command(tmp_path, "with", **options), "--unlabelled", *files]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    labelled = (*own_sentences(12), *own_sentences(6, offset=30), *own_sentences(6, offset=40))
+    new = len(set(songs) - {item.sentence.text for item in labelled})
+    assert lines[1:3] == [
+        f"Bare text: {new} of the 8 sentences in the files are new.",
+        f"Students learn from {new} of {new} bare sentences too.",
+    ]
+    assert any(line.startswith("student 1 epoch") for line in lines) and new > 0
+    assert main([*command(tmp_path, "direct"), "--unlabelled", files[0]]) == 0
+    assert "Setting direct reads no bare text" in capsys.readouterr().out
+
+
+def test_scale_command_takes_the_first_sentences_where_asked(tmp_path: Path) -> None:
+    words = [*command(tmp_path, "out"), "--size", "4"]
+    corpus = read_corpus("songs", tmp_path)
+    drawn, first = (_data(_parser().parse_args([*words, *more])) for more in ([], ["--order", "file"]))
+    assert first.train == corpus.train[:4] != drawn.train == corpus.data(size=4).train
+    assert first.unlabelled == tuple(item.sentence for item in corpus.train[4:])
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
@@ -224,6 +260,7 @@ def test_scale_command_trains_and_gives_its_result_again(tmp_path: Path, capsys:
         (["--domain", "ai"], "has entity type band; the domain knows"),
         (["--domain", "nothing"], "No built-in domain 'nothing'"),
         (["--data", "/nowhere/songs"], "songs"),
+        (["--recipe", '{"setting": "self_training"}', "--unlabelled", "nowhere.txt"], r"nowhere\.txt cannot be read"),
     ],
 )
 def test_scale_command_says_what_is_wrong(

@@ -10,7 +10,7 @@ from typing import Any
 
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.formats import open_file
-from crossner_core.schema import LabelledSentence
+from crossner_core.schema import LabelledSentence, Sentence
 
 Texts = Callable[[], Iterator[Sequence[str]]]
 LAST_LINE = ("refuse", "keep", "drop")
@@ -39,11 +39,20 @@ def labelled_texts(paths: Sequence[Path]) -> Texts:
     """Give the sentences of files in any format as words; a whole file is held in memory while it is read."""
 
     def read() -> Iterator[Sequence[str]]:
-        for path in paths:
-            for record in open_file(path, **_lenient(path)).sentences:
-                yield record.sentence.words
+        for sentence in bare_sentences(paths):
+            yield sentence.words
 
     return read
+
+
+def bare_sentences(paths: Sequence[Path]) -> Iterator[Sentence]:
+    """Yield the sentences of files in any format; a whole file is held in memory while it is read.
+
+    Raises BadInput for a file that cannot be read, with file, line and reason.
+    """
+    for path in paths:
+        for record in open_file(path, **_lenient(path)).sentences:
+            yield record.sentence
 
 
 def labelled_files(paths: Sequence[Path]) -> Callable[[], Iterator[LabelledSentence]]:

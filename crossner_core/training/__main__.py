@@ -15,8 +15,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from crossner_core.adaptation.texts import bare_sentences
+from crossner_core.adaptation.transfer import needs_unlabelled, setting
 from crossner_core.domains import load_domain
 from crossner_core.errors import InvalidConfig, WorkbenchError
+from crossner_core.experiments.few_shot import ORDERS
 from crossner_core.training.data import TrainingData
 from crossner_core.training.processes import run_together
 from crossner_core.training.recipe import Recipe
@@ -63,8 +66,12 @@ def _train(options: argparse.Namespace) -> int:
 
     recipe = read_recipe(options.recipe)
     data = _data(options)
+    data, said = _with_bare_text(data, recipe, options.unlabelled or ())
+    notes = (*said, *(note for stage in setting(recipe.setting).plan(recipe, data) for note in stage.notes))
     print(
         f"{len(data.train)} training sentences, {len(data.types)} entity types, on {prepare(options.threads)}.",
+        *notes,
+        sep="\n",
         flush=True,
     )
     result: RunResult | None = None
@@ -75,17 +82,38 @@ def _train(options: argparse.Namespace) -> int:
             print(line, flush=True)
         result = event.result
     assert result is not None  # train() ends with one
-    _show(result)
+    _show(result, said=notes)
     return 0 if result.checkpoint else 1
 
 
 def _data(options: argparse.Namespace) -> TrainingData:
     source = _corpus(options.source) if options.source else None
-    data = _corpus(options.data).data(size=options.size, source=source)
+    data = _corpus(options.data).data(size=options.size, order=options.order, source=source)
     if options.domain:
         domain = load_domain(options.domain)
         data = replace(data, types=domain.type_names, parents=domain.parents)
     return data
+
+
+def _with_bare_text(data: TrainingData, recipe: Recipe, files: Sequence[Path]) -> tuple[TrainingData, tuple[str, ...]]:
+    """Return the data with the sentences of files as bare text, each once, and what to say of them.
+
+    Those with the words of a training, dev or test sentence stay out. A setting that reads no bare text gets none.
+    """
+    if not files:
+        return data, ()
+    if not needs_unlabelled(recipe.setting):
+        return data, (f"Setting {recipe.setting} reads no bare text: --unlabelled has no effect.",)
+    labelled = (item.sentence for part in (data.train, data.dev, data.test) for item in part)
+    known = {tuple(sentence.words) for sentence in (*labelled, *data.unlabelled)}
+    found, read = list(data.unlabelled), 0
+    for sentence in bare_sentences(files):
+        read += 1
+        if (words := tuple(sentence.words)) not in known:
+            known.add(words)
+            found.append(sentence)
+    said = f"Bare text: {len(found) - len(data.unlabelled)} of the {read} sentences in the files are new."
+    return replace(data, unlabelled=tuple(found)), (said,)
 
 
 def _corpus(folder: Path) -> Corpus:
@@ -104,9 +132,10 @@ def _line(event: TrainEvent) -> str:
     return f"{where}: {event.message}" if event.message else ""
 
 
-def _show(result: RunResult) -> None:
+def _show(result: RunResult, *, said: Sequence[str]) -> None:
     for note in result.notes:
-        print(note)
+        if note not in said:
+            print(note)
     for name, scores in (("dev", result.dev), ("test", result.test)):
         if scores is not None:
             parts = f"precision {100 * scores.precision:.2f}, recall {100 * scores.recall:.2f}"
@@ -127,7 +156,19 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--domain", metavar="NAME", help="built-in domain whose entity types and parents count")
     parser.add_argument("--source", type=Path, metavar="DIR", help="folder of the source corpus, for transfer settings")
     parser.add_argument("--source-cache", type=Path, metavar="DIR", help="keep source checkpoints here for other runs")
-    parser.add_argument("--size", type=int, metavar="N", help="train on so many sentences only")
+    parser.add_argument(
+        "--size", type=int, metavar="N", help="train on so many sentences only; the others of train are bare text"
+    )
+    parser.add_argument(
+        "--order",
+        choices=ORDERS,
+        default="random",
+        help="with --size: which ones, always the same; file takes the first",
+    )
+    parser.add_argument(
+        "--unlabelled", type=Path, nargs="+", metavar="FILE",
+        help="bare target text for settings that learn from it: files of sentences in any format, labels are not read",
+    )  # fmt: skip
     parser.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads; 0 lets PyTorch choose")
     parser.add_argument("--afresh", action="store_true", help="forget what an earlier run left in --out")
     return parser

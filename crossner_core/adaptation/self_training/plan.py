@@ -65,7 +65,7 @@ def _with_students(stages: tuple[Stage, ...], recipe: Recipe, data: TrainingData
     """Add the students; without bare sentences the teacher is all there is, and the notes say so."""
     teacher = stages[-1]
     if not data.unlabelled:
-        note = "There are no bare target sentences: no student was trained."
+        note = "There are no bare target sentences: no student is trained."
         return (*stages[:-1], replace(teacher, notes=(*teacher.notes, note)))
     bare = _drawn(recipe, data)
     note = f"Students learn from {len(bare)} of {len(data.unlabelled)} bare sentences too."
