@@ -398,3 +398,18 @@ def test_command_pre_trains_on_a_corpus_and_on_files(tmp_path: Path, capsys: pyt
     text.write_text("no end")
     assert main(["dapt", "--text", str(text), "--out", str(tmp_path / "c"), *common]) == 1
     assert "middle of a line" in capsys.readouterr().err
+
+
+def test_pretraining_started_in_several_processes_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")  # as torchrun and accelerate launch set it
+    monkeypatch.setenv("RANK", "1")
+    with pytest.raises(InvalidConfig, match=r"2 were started.*without torchrun"):
+        run_all(tmp_path, options())
+    for words in (["dapt", "--text", "nowhere.txt"], ["entity-tagging", "--labelled", "nowhere.conll"]):
+        assert main([*words, "--out", str(tmp_path / "out")]) == 1
+        assert "2 were started" in capsys.readouterr().err  # before the files are looked at
+    assert not list(tmp_path.iterdir())
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    assert result_of(run_all(tmp_path, options(max_steps=1))).steps == 1

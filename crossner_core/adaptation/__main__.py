@@ -25,6 +25,7 @@ from crossner_core.errors import BadInput, WorkbenchError
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
 from crossner_core.options.pretraining import PretrainOptions
+from crossner_core.training.processes import require_alone
 
 STOPPED = 3
 
@@ -33,6 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; return its exit code."""
     given = _parser().parse_args(arguments)
     try:
+        require_alone("Pre-training")  # before a large corpus is read
         options = given.options(**{spec.name: getattr(given, spec.name) for spec in fields(given.options)})
         return _follow(given.start(given, options))
     except WorkbenchError as error:

@@ -38,6 +38,7 @@ from crossner_core.training.checkpoint import (
 from crossner_core.training.loop import STATE, STEPS_BETWEEN_EVENTS
 from crossner_core.training.machine import PeakMemory
 from crossner_core.training.precision import RunRandom, pick_device, use_bf16
+from crossner_core.training.processes import require_alone
 
 PREPARED = "prepared"
 # A killed run loses at most about this much work; where saving is slow, it takes a twentieth of the time at most.
@@ -53,6 +54,7 @@ class PretrainJob:
     def __init__(
         self, kind: str, options: PretrainOptions, out: Path, work: Path, provenance: Mapping[str, Any]
     ) -> None:
+        require_alone("Pre-training")
         self.kind, self.options, self.out, self.work = kind, options, Path(out), Path(work)
         self.provenance = dict(provenance)
         self.identity: dict[str, Any] = {}

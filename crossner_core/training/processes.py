@@ -110,6 +110,16 @@ def present() -> Processes:
     return _present
 
 
+def require_alone(what: str) -> None:
+    """Raise InvalidConfig where a launcher started several processes for work that only one can do."""
+    started = max(_present.size, int(os.environ.get("WORLD_SIZE", "1")))
+    if started > 1:
+        raise InvalidConfig(
+            f"{what} is one process's work, and {started} were started: each would do all of it and write into the "
+            "same folders. Start it without torchrun or accelerate launch."
+        )
+
+
 def run_together(command: Callable[[], int]) -> int:
     """Run a command in the first process while the others help with what it trains; return its exit code.
 
