@@ -41,7 +41,10 @@ class EncoderSpec:
 
 @dataclass(slots=True)
 class Encoder:
-    """A pre-trained body with its tokenizer; `max_length` counts subwords, special ones included."""
+    """A pre-trained body with its tokenizer; `max_length` counts subwords, special ones included.
+
+    `folder` is where its files were found, unset for one from the hub or made in memory.
+    """
 
     model: Any
     tokenizer: Any
@@ -49,6 +52,7 @@ class Encoder:
     max_length: int
     name: str
     fingerprint: str
+    folder: Path | None = None
 
 
 def encoder_spec(name_or_path: str, library: Path | None = None) -> EncoderSpec:
@@ -93,6 +97,7 @@ def load_encoder(name_or_path: str, library: Path | None = None) -> Encoder:
         max_length=_max_length(model.config, tokenizer),
         name=name_or_path,
         fingerprint=weights_fingerprint(model),
+        folder=spec.path,
     )
 
 

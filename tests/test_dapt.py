@@ -175,6 +175,17 @@ def test_dapt_goes_on_from_an_encoder_with_its_head(tmp_path: Path) -> None:
     assert again.before == pytest.approx(first.after)
 
 
+def test_dapt_goes_on_with_the_head_of_an_encoder_of_the_library(tmp_path: Path) -> None:
+    first = result_of(run_all(tmp_path / "a", options(epochs=8)))
+    (tmp_path / "library").mkdir()
+    Path(first.encoder).rename(tmp_path / "library" / "mine")
+    encoder = load_encoder("mine", tmp_path / "library")
+    assert encoder.folder == tmp_path / "library" / "mine"
+    again = result_of(run_all(tmp_path / "b", options(encoder="mine", epochs=1), encoder=encoder))
+    assert not again.provenance["head_is_new"] and again.provenance["head_first_steps"] == 0
+    assert again.before == pytest.approx(first.after)
+
+
 def test_dapt_takes_the_head_of_a_masked_language_model(tmp_path: Path) -> None:
     tiny = tiny_encoder(dropout=0.0)
     with torch.random.fork_rng(devices=[]):

@@ -100,7 +100,7 @@ class DaptTask:
     def __init__(self, options: DaptOptions, encoder: Encoder, train: Arrays, held_out: Arrays) -> None:
         self.options, self.tokenizer, self.keep_best = options, encoder.tokenizer, options.keep_best
         self.model = MaskedLanguageModel(encoder)
-        known = trained_head(encoder.name)
+        known = trained_head(encoder.name, encoder.folder)
         self.head_is_new = known is None or not fits(self.model.head, known)
         if known is not None and not self.head_is_new:
             self.model.head.load_state_dict(known)

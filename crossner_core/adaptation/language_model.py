@@ -98,12 +98,13 @@ class MaskedLanguageModel(nn.Module):
         return functional.cross_entropy(scores.float(), wanted, reduction="sum")
 
 
-def trained_head(name: str) -> dict[str, Tensor] | None:
+def trained_head(name: str, folder: Path | None = None) -> dict[str, Tensor] | None:
     """Return the weights of a language-model head that comes with an encoder, None where it has none.
 
+    `folder` is the encoder's own; without it, the name says where to look, which a library's name does not.
     Heads of former runs of ours and of BERT, RoBERTa and DistilBERT checkpoints are found.
     """
-    for path in _weight_files(name):
+    for path in _weight_files(name, folder):
         try:
             with safe_open(path, "pt") as file:
                 keys = set(file.keys())
@@ -121,12 +122,12 @@ def fits(head: LanguageModelHead, weights: Mapping[str, Tensor]) -> bool:
     return shapes == {name: tensor.shape for name, tensor in weights.items()}
 
 
-def _weight_files(name: str) -> Iterator[Path]:
-    spec = encoder_spec(name)
-    if spec.path is not None:
+def _weight_files(name: str, folder: Path | None) -> Iterator[Path]:
+    folder = folder or encoder_spec(name).path
+    if folder is not None:
         # The tensors beside an encoder of ours are its head; in another folder a file of that name may be anything.
-        ours = (spec.path / RESULT).exists()
-        yield from sorted(path for path in spec.path.glob("*.safetensors") if ours or path.name != TENSORS)
+        ours = (folder / RESULT).exists()
+        yield from sorted(path for path in folder.glob("*.safetensors") if ours or path.name != TENSORS)
         return
     from huggingface_hub import try_to_load_from_cache
 
