@@ -13,8 +13,8 @@ class CrfOptions:
 
     transition_rate_scale: float = option(
         20.0,
-        "Factor on the head's learning rate for the scores of tag to tag, of first and of last tags: they begin at "
-        "zero and have to become several units large within a short run.",
+        "Factor on the head's learning rate for the scores of tag to tag, of first and of last tags, after the passes "
+        "of the head alone: they begin at zero and have to become several units large within a short run.",
         min=0.0,
         max=1000.0,
         group="model",

@@ -45,7 +45,7 @@ def set_rate(optimizer: torch.optim.AdamW, step: int, total: int, warmup_share: 
 
 
 def hold_rate(optimizer: torch.optim.AdamW, rate: float) -> None:
-    """Set the same constant rate for all groups."""
+    """Set the same constant rate for all groups, whatever the model's `rate_scales` say: the head learns alone."""
     for group in optimizer.param_groups:
         group["lr"] = rate
 
