@@ -91,7 +91,7 @@ export function helpRows(mode) {
     ["a type's key", "give the selection, span or suggestion that type", "edit"],
     ["Space", mode === "check" ? "next span" : "accept the suggestion (or hint) and go to the next", "mark"],
     ["Shift + Space", "accept all suggestions, no hints", "annotate"],
-    ["↓ ↑", "another suggestion for the same tokens; otherwise the line below, above", "annotate"],
+    ["↓ ↑", mode === "annotate" ? "another suggestion for the same tokens; otherwise the line below, above" : "the line below, above", "all"],
     ["1  2  0", "first annotator, second annotator, no entity", "adjudicate"],
     ["Backspace", "remove the span or suggestion", "edit"],
     ["; hint hint", "select from one hinted token to another, then a type", "edit"],
@@ -105,6 +105,6 @@ export function helpRows(mode) {
     ["Shift + Enter", "back to the sentence submitted last", "edit"],
     ["Esc", "leave what is open; a second Tab then leaves the editor", "all"],
   ];
-  const wanted = { view: ["all"], annotate: ["all", "edit", "mark", "annotate"], check: ["all", "edit", "mark", "check", "annotate"], adjudicate: ["all", "edit", "adjudicate"] };
+  const wanted = { view: ["all"], annotate: ["all", "edit", "mark", "annotate"], check: ["all", "edit", "mark", "check"], adjudicate: ["all", "edit", "adjudicate"] };
   return rows.filter(([, , where]) => wanted[mode].includes(where)).map(([keys, text]) => ({ keys, text }));
 }
