@@ -11,7 +11,7 @@ from torch import Tensor
 from benchmarks.label_aware import learn, position_loop, sentence_loop
 from crossner_core.models import _label_history
 from crossner_core.models._label_history import prefix_states, prefixes
-from crossner_core.models._label_predictor import LabelPredictor, Vectors
+from crossner_core.models._label_predictor import LabelPredictor, Vectors, _Read
 from crossner_core.models.base import Batch
 from crossner_core.models.heads import head_tags
 from crossner_core.models.label_aware import LabelAware
@@ -188,10 +188,33 @@ def test_label_aware_greedy_of_long_sentences_rereads_no_more_than_it_must(
     read: list[int] = []
     predictor.backwards.register_forward_pre_hook(lambda module, given: read.append(given[0].shape[1]))
     with torch.no_grad():
-        tags = predictor.greedy(vectors, start, moves)[0]
+        tags, scores = predictor.greedy(vectors, start, moves)
         steps = sum(read)
         assert torch.equal(tags, sentence_loop(predictor, vectors, start, moves))
+        assert torch.allclose(scores[vectors.mask], predictor(vectors, tags)[vectors.mask], atol=1e-10)
     assert (steps < 0.9 * 150 * 149 / 2) == (forget == 0.0)
+
+
+def test_label_aware_greedy_is_exact_where_states_agree_and_cells_do_not() -> None:
+    # A cell that counts: it grows by one at each O, which the state, a tanh of it, soon no longer shows; tag 1 lets
+    # little of it through, and there the state depends on how much it was.
+    predictor, size = random_predictor(), 4
+    lstm = predictor.backwards
+    with torch.no_grad():
+        predictor.labels.weight.zero_()
+        predictor.labels.weight[1, 0] = 1.0
+        for parameter in lstm.parameters():
+            parameter.zero_()
+        lstm.bias_ih_l0.fill_(20.0)
+        lstm.weight_ih_l0[size : 2 * size, 0] = -23.5  # how much is kept
+        lstm.weight_ih_l0[:size, 0] = -30.0  # how much is added
+        tags = torch.zeros(1, 120, dtype=torch.long)
+        tags[:, [20, 22]] = 1
+        read = _Read(predictor, 1)
+        for at in range(1, 120):
+            states = read.states(tags[:, :at])[..., size:]  # (1, at, d2)
+            whole = lstm(predictor.label_vectors()[tags[:, :at].flip(1)])[0].flip(1)
+            assert torch.allclose(states, whole, rtol=0, atol=1e-12), at
 
 
 def test_label_aware_constrained_decoding_is_valid_iob2() -> None:

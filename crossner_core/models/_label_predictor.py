@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from crossner_core.models._label_history import prefix_states, prefixes, step_scores, step_sums
 
-# Steps that the backward LSTM goes at once in decoding, and states that are then compared with those of the prefix
-# before; equal to rounding means a few of the smallest steps from 1.
-CHUNK, COMPARED, ROUNDING = 32, 4, 8
+# Tags that the backward LSTM reads at once in decoding; where it has read one, it is compared with the prefix before.
+# Equal to rounding means a few of the smallest steps from 1, or from the value if that is greater.
+CHUNK, ROUNDING = 32, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +155,8 @@ class _Read:
         self.ahead: Tensor | None = None  # (n, at - 1, d2)
         self.behind = self.labels.new_zeros(rows, 0, predictor.size)  # (n, at - 1, d2)
         self.carried: tuple[Tensor, Tensor] | None = None
+        # State and cell (1, n, d2) each with which the states before a multiple of CHUNK were read.
+        self.edges: dict[int, tuple[Tensor, Tensor]] = {}
 
     def states(self, tags: Tensor) -> Tensor:
         """Return the states (n, at, 2 d2) of the tags (n, at), the last alone if nothing attends to the others."""
@@ -177,16 +179,30 @@ class _Read:
     def _backwards(self, tags: Tensor, former: Tensor) -> Tensor:
         """Return the backward states (n, at, d2), given those (n, at - 1, d2) of the tags without the last.
 
-        A state far back hardly knows where its prefix ends: where both agree to rounding, the former ones stand.
+        Where the LSTM comes to a chunk's edge with the same state and cell as for a former prefix, all before it is the
+        same, too. The cell counts as well: a state is bounded and can agree where its cell does not. What is compared
+        with is what the states that stand were read with, so that differences do not add up from prefix to prefix.
         """
         parts: list[Tensor] = []
         carried, left = None, tags.shape[1]
         while left:
-            begin = max(left - CHUNK, 0)
+            # Less than half a chunk says nothing yet: it is read together with the whole one before it.
+            begin = max(left - CHUNK // 2, 0) // CHUNK * CHUNK
             found, carried = self.predictor.backwards(self.labels[tags[:, begin:left].flip(1)], carried)
             parts.insert(0, found.flip(1))  # (n, left - begin, d2)
             left = begin
-            apart = (parts[0][:, :COMPARED] - former[:, begin : begin + COMPARED]).abs().amax() if left else None
-            if apart is not None and float(apart) <= ROUNDING * torch.finfo(former.dtype).eps:
-                return torch.cat([former[:, :left], *parts], 1)
+            if left:
+                if self._known(left, carried, len(tags)):
+                    return torch.cat([former[:, :left], *parts], 1)
+                self.edges[left] = carried
         return torch.cat(parts, 1)
+
+    def _known(self, edge: int, carried: tuple[Tensor, Tensor], rows: int) -> bool:
+        """Say whether state and cell at an edge are to rounding those that the states before it were read with."""
+        if edge not in self.edges:
+            return False
+        smallest = ROUNDING * torch.finfo(carried[0].dtype).eps
+        return all(
+            bool(((now - then[:, :rows]).abs() <= smallest * now.abs().clamp(min=1)).all())
+            for now, then in zip(carried, self.edges[edge], strict=True)
+        )
