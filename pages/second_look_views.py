@@ -12,6 +12,7 @@ from crossner_core.domains import Domain, parse_domain
 from crossner_core.options.second_look import SecondLookOptions
 from crossner_core.schema import Link, Sentence, Span
 from pages import shell
+from pages.components.held_keys import once_a_press
 from pages.components.marked_text import as_text, marked_sentence, type_chip
 from pages.recipe_form import option_inputs
 from workbench import jobs, second_look
@@ -72,6 +73,7 @@ def _work_off(actor: Actor, campaign: CampaignView, found: Sequence[QueueView]) 
         _shown(head[0], parse_domain(campaign.domain_toml, origin=campaign.name))
         _decisions(actor, campaign, head[0])
     _take_back(actor, campaign)
+    once_a_press()
 
 
 def _shown(one: FindingView, domain: Domain) -> None:
