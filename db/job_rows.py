@@ -77,6 +77,12 @@ def under_way(session: Session, campaign_id: int, kinds: Sequence[str]) -> list[
     return list(session.scalars(query.where(Job.state.in_(("queued", "running"))).order_by(Job.id)))
 
 
+def pretraining_of(session: Session, encoder: str) -> Job | None:
+    """Return the job, waiting or at work, that pre-trains an encoder of this name."""
+    query = sa.select(Job).where(Job.kind == "pretrain", Job.state.in_(("queued", "running"))).order_by(Job.id)
+    return next((job for job in session.scalars(query) if job.payload["name"] == encoder), None)
+
+
 def waiting(session: Session, *, kind: str, campaign_id: int) -> list[Job]:
     """Return the queued jobs of this kind for this campaign, oldest first."""
     query = sa.select(Job).where(Job.kind == kind, Job.campaign_id == campaign_id, Job.state == "queued")

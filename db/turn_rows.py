@@ -122,7 +122,8 @@ def place(session: Session, order: Sequence[tuple[int, str]]) -> int:
     if not ids:
         return 0
     campaign_id = session.scalar(sa.select(SentenceRow.campaign_id).where(SentenceRow.id == ids[0]))
-    still = {row.id: row.position for row in movable(session, campaign_id or 0)}
+    now = sa.select(SentenceRow.id, SentenceRow.position).join(Task, Task.sentence_id == SentenceRow.id)
+    still = {row.id: row.position for row in session.execute(now.where(*_movable(campaign_id or 0)))}
     kept = [(sentence_id, why) for sentence_id, why in order if sentence_id in still]
     places = sorted(still[sentence_id] for sentence_id, _ in kept)
     rows = [

@@ -159,8 +159,7 @@ def go_on(store: Store, actor: Actor, run_id: int) -> None:
         if run.state != "failed":
             raise Conflict(f"Run {run_id} is {run.state}; only a failed run can go on.")
         run_rows.update(session, run_id, state="queued", error=None, finished_at=None)
-        made_by = actor.id or None
-        job_rows.add(session, kind="run", payload={}, run_id=run_id, campaign_id=run.campaign_id, created_by=made_by)
+        _queue(session, actor, run_id, run.campaign_id, str(run.recipe["encoder"]))
 
 
 def cancel_group(store: Store, actor: Actor, group_id: str) -> int:
@@ -280,16 +279,31 @@ def _add(
             "created_by": actor.id or None,
         },
     )
+    _queue(session, actor, run_id, target.campaign_id, recipe.encoder, priority)
+    return run_id
+
+
+def _queue(
+    session: Session,
+    actor: Actor,
+    run_id: int,
+    campaign_id: int | None,
+    encoder: str,
+    priority: int = RUN_PRIORITY,
+) -> None:
+    """Queue a run's job; a run whose encoder is still being pre-trained comes after that."""
+    made_first = job_rows.pretraining_of(session, encoder)
+    if made_first is not None:
+        priority = max(priority, made_first.priority + 1)
     job_rows.add(
         session,
         kind="run",
         payload={},
         run_id=run_id,
-        campaign_id=target.campaign_id,
+        campaign_id=campaign_id,
         created_by=actor.id or None,
         priority=priority,
     )
-    return run_id
 
 
 def _twin(session: Session, target: _Target, recipe: Recipe, size: int) -> int | None:

@@ -16,8 +16,8 @@ from crossner_core.errors import InvalidConfig
 
 SELF_TRAINING = "with self-training"
 """What stands behind the functions of a strategy whose models learn from the rest of the pool, too."""
-# What is recommended: ahead of random sentences at every size that both were measured at, on three corpora, and of the same
-# without self-training in the mean of five seeds (docs/results.md).
+# What is recommended: on three corpora ahead of random sentences, and of the same without self-training, at every size
+# that both were measured at, in the mean of five seeds (docs/results.md).
 RECOMMENDED = f"token_entropy + bert_km {SELF_TRAINING}"
 # What orders the queue before there is a model: the first of them that can be used. Clusters first: on music twenty
 # sentences so chosen taught a first model most, those with most names or farthest apart (k-centre) least.
