@@ -10,6 +10,7 @@ from streamlit.delta_generator import DeltaGenerator
 
 from crossner_core.errors import NotFound
 from pages import shell
+from pages.components.cancel_button import cancel_button
 from pages.components.marked_text import as_text
 from workbench import accounts, campaigns, domains, exchange, gazetteers, jobs
 from workbench.access import WORKERS
@@ -202,12 +203,11 @@ def _preannotation(actor: Actor, one: CampaignView) -> None:
             shell.note(f"The worker will pre-annotate the new sentences of {as_text(one.name)}.")
             st.rerun()
     found = [job for job in jobs.list_jobs(shell.store(), actor, one.id, limit=20) if job.kind in _JOB_KINDS]
-    if any(job.state in ("queued", "running") for job in found):
-        asked = all(job.cancel_requested for job in found if job.state in ("queued", "running"))
+    if busy := [job for job in found if job.state in ("queued", "running")]:
         with shell.shown_errors():
-            if st.button(
-                "Cancelling …" if asked else "Cancel what is under way",
-                disabled=asked,
+            if cancel_button(
+                "Cancel what is under way",
+                asked=all(job.cancel_requested for job in busy),
                 key=f"campaigns:cancel:{one.id}",
                 help="What was suggested until then stays.",
             ):

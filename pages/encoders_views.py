@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pages import model_runs, shell
+from pages.components.cancel_button import cancel_button
 from pages.components.chosen_row import chosen_row
 from pages.components.marked_text import as_text
 from pages.components.palette import mark_colours
@@ -72,9 +73,7 @@ def _one_pretraining(actor: Actor, one: PretrainingView) -> None:
 
 def _actions(actor: Actor, one: PretrainingView) -> None:
     if one.job.state != "failed":
-        asked = one.job.cancel_requested
-        label = "Cancelling …" if asked else "Cancel"
-        if st.button(label, disabled=asked, key=f"encoder:cancel-{one.job.id}"):
+        if cancel_button("Cancel", asked=one.job.cancel_requested, key=f"encoder:cancel-{one.job.id}"):
             encoders.cancel(shell.store(), actor, one.job.id)
             st.rerun(scope="app")
         return

@@ -8,6 +8,7 @@ import streamlit as st
 from crossner_core.errors import InvalidConfig
 from crossner_core.training.recipe import Recipe, effective
 from pages import shell
+from pages.components.cancel_button import cancel_button
 from pages.components.chosen_row import chosen_row
 from pages.components.marked_text import as_text
 from pages.recipe_form import recipe_inputs
@@ -215,11 +216,11 @@ def _trained_on(run: RunView) -> str:
 def _actions(actor: Actor, campaign: CampaignView, run: RunView) -> None:
     if actor.role not in _KEEPERS:
         return
-    if run.state in ("queued", "running"):
-        asked = run.cancel_requested
-        if st.button("Cancelling …" if asked else "Cancel this run", disabled=asked, key=f"cancel-{run.id}"):
-            adaptation.cancel(shell.store(), actor, run.id)
-            st.rerun(scope="fragment")
+    if run.state in ("queued", "running") and cancel_button(
+        "Cancel this run", asked=run.cancel_requested, key=f"cancel-{run.id}"
+    ):
+        adaptation.cancel(shell.store(), actor, run.id)
+        st.rerun(scope="fragment")
     if run.state == "failed" and st.button(
         "Go on with this run",
         key=f"go-on-{run.id}",

@@ -9,6 +9,7 @@ import streamlit as st
 from crossner_core.acquisition.selecting import RECOMMENDED, SELF_TRAINING
 from crossner_core.acquisition.selecting import strategy as read_strategy
 from pages import shell
+from pages.components.cancel_button import cancel_button
 from pages.components.marked_text import as_text
 from pages.recipe_form import recipe_inputs
 from workbench import datasets, encoders, jobs, turns
@@ -46,9 +47,9 @@ def _state_line(actor: Actor, campaign: CampaignView, was_busy: bool) -> None:
 
 
 def _cancel(actor: Actor, campaign: CampaignView, state: QueueState) -> None:
-    if st.button(
-        "Cancelling …" if state.cancelling else "Cancel this turn",
-        disabled=state.cancelling,
+    if cancel_button(
+        "Cancel this turn",
+        asked=state.cancelling,
         key=f"queue:cancel:{state.turn_id}",
         help="And the run it waits for. The queue keeps its order; what was scored is kept.",
     ):

@@ -19,6 +19,7 @@ from crossner_core.evaluation.learning_curves import (
 )
 from pages import shell
 from pages.components import comparison_charts
+from pages.components.cancel_button import cancel_button
 from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text
 from pages.components.saved_figure import saved_figure
@@ -85,10 +86,9 @@ def _played(actor: Actor, campaign: CampaignView) -> None:
 def _state(actor: Actor, campaign: CampaignView, found: SimulationsView) -> None:
     if found.job.state in ("queued", "running"):
         st.caption(as_text(f"{found.done} of {found.total} campaigns played. {found.job.message}"))
-        asked = found.job.cancel_requested
-        if actor.role in turns.MAY_CHANGE and st.button(
-            "Cancelling …" if asked else "Cancel these campaigns",
-            disabled=asked,
+        if actor.role in turns.MAY_CHANGE and cancel_button(
+            "Cancel these campaigns",
+            asked=found.job.cancel_requested,
             key=f"saved:cancel:{campaign.id}",
             help="Those that are through are kept.",
         ):

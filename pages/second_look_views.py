@@ -12,6 +12,7 @@ from crossner_core.domains import Domain, parse_domain
 from crossner_core.options.second_look import SecondLookOptions
 from crossner_core.schema import Link, Sentence, Span
 from pages import shell
+from pages.components.cancel_button import cancel_button
 from pages.components.held_keys import once_a_press
 from pages.components.marked_text import as_text, marked_sentence, type_chip
 from pages.recipe_form import option_inputs
@@ -167,10 +168,9 @@ def _live(actor: Actor, campaign: CampaignView) -> None:
         if not status.alive:
             st.warning(as_text(status.sentence))
         st.progress(job.progress, text=as_text(f"Looking: {job.message or 'waiting for the worker'}"))
-        asked = job.cancel_requested
-        if st.button(
-            "Cancelling …" if asked else "Cancel this look",
-            disabled=asked,
+        if cancel_button(
+            "Cancel this look",
+            asked=job.cancel_requested,
             key=f"cancel-look-{job.id}",
             help="The checks that are done keep what they found.",
         ):

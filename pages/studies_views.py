@@ -15,6 +15,7 @@ from crossner_core.experiments.results import StudyResult
 from crossner_core.experiments.tables import Measured, Table
 from db.engine import Store
 from pages import shell
+from pages.components.cancel_button import cancel_button
 from pages.components.chosen_row import chosen_row
 from pages.components.html_report import HtmlReport, report_download
 from pages.components.lazy_download import download_problem, lazy_download
@@ -114,10 +115,9 @@ def _live_job(actor: Actor, id: str) -> None:
         if job is None or job.state not in ("queued", "running"):
             st.rerun()  # the whole page: there are new tables
         st.progress(job.progress, text=as_text(job.message) or _STATE_WORDS[job.state])
-        asked = job.cancel_requested
-        if actor.role in KEEPERS and st.button(
-            "Cancelling …" if asked else "Cancel this study",
-            disabled=asked,
+        if actor.role in KEEPERS and cancel_button(
+            "Cancel this study",
+            asked=job.cancel_requested,
             key=f"cancel-study-{job.id}",
             help="What was trained until now is kept.",
         ):
