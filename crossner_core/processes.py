@@ -6,6 +6,7 @@ import importlib
 import multiprocessing
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,8 +22,10 @@ def begin_worker() -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
 
-def has_ended(pid: int) -> bool:
-    """Say whether there is no process of this number on this machine; False where that cannot be known."""
+def has_ended(host: str, pid: int) -> bool:
+    """Say whether a process of this machine has ended; False of another machine's, and where it cannot be known."""
+    if host != socket.gethostname():
+        return False
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

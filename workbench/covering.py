@@ -45,7 +45,8 @@ def campaign_coverage(store: Store, actor: Actor, campaign_id: int) -> CoverageV
         domain = domain_of(campaign)
         gold = layers.gold(session, campaign_id)
         rows = layer_rows.suggestions(session, campaign_id)
-        said = [shown_to_people(rows.get(one.sentence_id, ()), campaign) for one in gold]
+        shown = shown_to_people(campaign)
+        said = [shown(rows.get(one.sentence_id, ())) for one in gold]
     pairs = [(one.labelled.sentence, one.labelled.spans) for one in gold]
     return CoverageView(coverage(pairs, said, domain.type_names), domain, len(gold))
 

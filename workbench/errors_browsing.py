@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from crossner_core.calibration.sources import SourceWeights
 from crossner_core.errors import BadInput, NotFound
@@ -182,14 +183,11 @@ def _suggested(
     reached = {row.id for row in layer_rows.sentences(session, campaign.id, preannotated=True)}
     reached |= rows.keys()  # a model may have been the first to say something
     gold = [one for one in layers.gold(session, campaign.id) if one.split == split and one.sentence_id in reached]
-    said = []
-    for one in gold:
-        its = rows.get(one.sentence_id, ())
-        best = shown_to_people(its, campaign) if source == SUGGESTED else _alone(its, source)
-        said.append(tuple(one.span for one in best))
-    return tuple(one.labelled for one in gold), tuple(said)
+    shown = shown_to_people(campaign) if source == SUGGESTED else partial(_alone, source)
+    said = (shown(rows.get(one.sentence_id, ())) for one in gold)
+    return tuple(one.labelled for one in gold), tuple(tuple(best.span for best in some) for some in said)
 
 
-def _alone(rows: Iterable[SuggestionRow], source: str) -> tuple[Suggestion, ...]:
+def _alone(source: str, rows: Iterable[SuggestionRow]) -> tuple[Suggestion, ...]:
     """Return what one source says, whatever gold has taught about it."""
     return best_suggestions((suggestion_of(row) for row in rows if row.source == source), SourceWeights())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -87,7 +86,7 @@ def worker_status(store: Store) -> WorkerStatus:
     if not rows:
         return WorkerStatus(alive=False)
     newest = rows[0]
-    if job_rows.older_than(newest.heartbeat_at, ALIVE_SECONDS) or _process_gone(newest.host, newest.pid):
+    if job_rows.older_than(newest.heartbeat_at, ALIVE_SECONDS) or has_ended(newest.host, newest.pid):
         return WorkerStatus(alive=False, name=newest.name, device=newest.device, since=newest.heartbeat_at)
     return WorkerStatus(alive=True, name=newest.name, device=newest.device, since=newest.started_at)
 
@@ -211,7 +210,7 @@ def reclaim_stale(store: Store) -> tuple[int, ...]:
         found = []
         for job in job_rows.running(session):
             holder = workers.get(job.worker or "")
-            gone = holder is not None and _process_gone(holder.host, holder.pid)
+            gone = holder is not None and has_ended(holder.host, holder.pid)
             if job_rows.older_than(job.heartbeat_at, GONE_SECONDS if gone else STALE_SECONDS):
                 _take_back(session, job)
                 found.append(job.id)
@@ -245,8 +244,3 @@ def _asked_once(store: Store, actor: Actor, kind: str, campaign_id: int, payload
         _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
         refuse_archived(campaign)
         return queue_once(session, kind, campaign_id, payload, created_by=actor.id or None)
-
-
-def _process_gone(host: str, pid: int) -> bool:
-    """Say whether a process of this machine has ended; False where that cannot be known."""
-    return host == socket.gethostname() and has_ended(pid)

@@ -109,10 +109,10 @@ def _material(
         found = submitted[stage].get(row.id)
         return spans_of(found[1]) if found else None
 
-    made = []
+    made, shown = [], shown_to_people(campaign)
     for row in rows:
         first, second = submitted["annotate"].get(row.id), submitted["check"].get(row.id)
-        best = shown_to_people(suggestions.get(row.id, ()), campaign)
+        best = shown(suggestions.get(row.id, ()))
         rejected = {(r.start, r.end, r.type) for r in first[1].rejected} if first else set()
         made.append(
             Material(

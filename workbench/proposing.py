@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from crossner_core.calibration.proposals import Proposal, learn, propose
@@ -46,10 +46,10 @@ def proposals_json(rows: Iterable[SuggestionRow], weights: SourceWeights, hint_b
     return [_json(one, hint_below) for one in sorted(found, key=lambda one: (one.start, -one.score))]
 
 
-def shown_to_people(rows: Iterable[SuggestionRow], campaign: Campaign) -> tuple[Suggestion, ...]:
-    """Return a sentence's suggestions as people are shown them now, without hints, no two overlapping."""
-    said = (suggestion_of(row) for row in rows)
-    return best_suggestions(said, weights_of(campaign), hint_below=campaign.hint_below)
+def shown_to_people(campaign: Campaign) -> Callable[[Iterable[SuggestionRow]], tuple[Suggestion, ...]]:
+    """Return what makes of a sentence's suggestions those that people are shown now: no hints, no two overlapping."""
+    weights, hint_below = weights_of(campaign), campaign.hint_below
+    return lambda rows: best_suggestions(map(suggestion_of, rows), weights, hint_below=hint_below)
 
 
 def _json(one: Proposal, hint_below: float) -> dict[str, Any]:

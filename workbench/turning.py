@@ -19,7 +19,7 @@ from crossner_core.errors import CheckpointError, NotFound, WorkbenchError
 from crossner_core.schema import LabelledSentence, Sentence, Span
 from db import run_rows, turn_rows
 from db.engine import Session, Store
-from db.training_tables import Run
+from db.training_tables import Run, Turn
 from db.types import now
 from workbench import jobs, layers
 from workbench.access import enter
@@ -99,18 +99,20 @@ def order_queue(place: Workplace, lease: Lease) -> str:
 
 def _begin(place: Workplace, turn_id: int) -> _Plan:
     with place.store.write() as session:
-        turn = turn_rows.get(session, turn_id)
-        if turn is None:
-            raise NotFound(f"There is no turn {turn_id}.")
-        turn.state = "running"
+        _turn(session, turn_id).state = "running"
     with place.store.read() as session:  # reading a large pool takes seconds, in which people must be able to save
         return _plan(place, session, turn_id)
 
 
-def _plan(place: Workplace, session: Session, turn_id: int) -> _Plan:
-    turn = turn_rows.get(session, turn_id)
-    if turn is None:
+def _turn(session: Session, turn_id: int) -> Turn:
+    found = turn_rows.get(session, turn_id)
+    if found is None:
         raise NotFound(f"There is no turn {turn_id}.")
+    return found
+
+
+def _plan(place: Workplace, session: Session, turn_id: int) -> _Plan:
+    turn = _turn(session, turn_id)
     _, campaign = enter(session, SYSTEM, turn.campaign_id, "system")
     rows = turn_rows.movable(session, campaign.id)
     models = dict.fromkeys(one.run_id for one in reversed(turn_rows.listed(session, campaign.id)) if one.run_id)
@@ -192,8 +194,7 @@ def _write(
     """Move what can still be moved, end the turn, and have the model suggest in what comes next: one transaction."""
     with store.write() as session:
         moved = turn_rows.place(session, order)
-        turn = turn_rows.get(session, turn_id)
-        assert turn is not None
+        turn = _turn(session, turn_id)
         turn.state, turn.scored, turn.ordered, turn.seconds = "done", scored, moved, seconds
         turn.notes, turn.finished_at = list(notes), now()
         if plan.folder is not None:

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crossner_core.errors import CheckpointError, StorageError
-from crossner_core.training.checkpoint import META, beside_of, read_json, recover_folder, sweep_beside, write_json
+from crossner_core.training.checkpoint import META, beside_of, read_json, recover_folder, write_json
 
 FORMAT = 1
 Array = npt.NDArray[Any]
@@ -35,8 +35,7 @@ class ArrayWriter:
         self._files: dict[str, BinaryIO] = {}
 
     def __enter__(self) -> Self:
-        recover_folder(self.folder)
-        sweep_beside(self.folder)
+        recover_folder(self.folder, to_write=True)
         try:
             self._beside.mkdir(parents=True)
             for name in self.dtypes:

@@ -31,7 +31,6 @@ from crossner_core.training.checkpoint import (
     read_folder,
     read_json,
     recover_folder,
-    sweep_beside,
     write_folder,
     write_json,
 )
@@ -60,8 +59,7 @@ class PretrainJob:
         self.identity: dict[str, Any] = {}
         self.corpus_hash = ""
         self._saved_at, self._pause = time.monotonic(), SECONDS_BETWEEN_SAVES
-        recover_folder(self.out)
-        sweep_beside(self.out)
+        recover_folder(self.out, to_write=True)
         if self.out.exists() and not (self.out / RESULT).exists() and (self.out.is_file() or any(self.out.iterdir())):
             raise BadInput(f"{self.out} is there already and is no encoder that was pre-trained here; give another.")
 
@@ -93,8 +91,7 @@ class PretrainJob:
 
         `write(folder, meta)` writes and yields how many subwords there are so far. Stopped half-way, it begins anew.
         """
-        recover_folder(self.work / STATE)
-        sweep_beside(self.work / STATE)
+        recover_folder(self.work / STATE, to_write=True)
         if (self.work / STATE).exists():
             self._check_same(self.work / STATE)
         folder = self.work / PREPARED

@@ -34,7 +34,7 @@ SECONDS_LEFT_ALONE = 3600
 
 def write_folder(folder: Path, meta: Mapping[str, Any], tensors: Mapping[str, Tensor], extra: Any = None) -> None:
     """Write a folder as a whole or not at all; `extra(path)` may add files to it before it is put in place."""
-    sweep_beside(folder)
+    _sweep_beside(folder)
     beside = beside_of(folder)
     old = folder.with_name(f".{folder.name}.old")
     try:
@@ -70,37 +70,35 @@ def read_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise CheckpointError(f"Checkpoint {folder} is damaged: {error}. Delete it and train again.") from error
 
 
-def recover_folder(folder: Path) -> None:
-    """Put the former folder back where a crash fell between the two renames; others' half-written ones stay."""
+def recover_folder(folder: Path, *, to_write: bool = False) -> None:
+    """Put the former folder back where a crash fell between the two renames.
+
+    Half-written ones stay, as another process may be writing them; with `to_write`, those that nobody writes go.
+    """
     old = folder.with_name(f".{folder.name}.old")
     if not folder.exists() and old.exists():
         old.rename(folder)
+    if to_write:
+        _sweep_beside(folder)
 
 
 def beside_of(folder: Path) -> Path:
-    """Name a new folder to write into; `sweep_beside` can tell whose it is."""
-    host = socket.gethostname().replace(".", "_")
-    return folder.with_name(f".{folder.name}.{uuid.uuid4().hex}-{os.getpid()}-{host}.new")
+    """Name a new folder to write into, by which it can be told whose it is."""
+    return folder.with_name(f".{folder.name}.{uuid.uuid4().hex}-{os.getpid()}-{socket.gethostname()}.new")
 
 
-def sweep_beside(folder: Path) -> None:
-    """Remove half-written folders that nobody writes any more: for those who write the folder, not who read it.
-
-    That is one of a process of this machine that has ended, and any that has not changed for an hour.
-    """
-    known = re.compile(rf"\.{re.escape(folder.name)}\.[0-9a-f]+(?:-(\d+)-([^.]*))?\.new")
+def _sweep_beside(folder: Path) -> None:
+    """Remove half-written folders of ended processes of this machine, and any that has not changed for an hour."""
+    known = re.compile(rf"\.{re.escape(folder.name)}\.[0-9a-f]+(?:-(\d+)-(.*))?\.new")
     try:
         there = [path for path in folder.parent.iterdir() if path.name.endswith(".new")]
     except OSError:  # nothing was ever written there
         return
     for path in there:
-        if (name := known.fullmatch(path.name)) and (_ended(name[1], name[2]) or _unchanged(path)):
+        if (name := known.fullmatch(path.name)) is None:
+            continue
+        if (name[1] and has_ended(name[2], int(name[1]))) or _unchanged(path):
             shutil.rmtree(path, ignore_errors=True)
-
-
-def _ended(pid: str | None, host: str | None) -> bool:
-    """Say whether a process of this machine has ended; False where that cannot be known."""
-    return pid is not None and host == socket.gethostname().replace(".", "_") and has_ended(int(pid))
 
 
 def _unchanged(folder: Path) -> bool:

@@ -17,7 +17,6 @@ from crossner_core.training.checkpoint import (
     read_folder,
     read_json,
     recover_folder,
-    sweep_beside,
     write_folder,
     write_json,
 )
@@ -193,8 +192,7 @@ class _Run:
 
     def _saved_stage(self) -> int:
         """Return the index of the stage that the saved state is in, 0 if nothing is saved."""
-        recover_folder(self.folder / STATE)
-        sweep_beside(self.folder / STATE)
+        recover_folder(self.folder / STATE, to_write=True)
         if not (self.folder / STATE).exists():
             return 0
         meta = read_json(self.folder / STATE / "meta.json")
