@@ -6,7 +6,7 @@ from typing import Any
 
 import streamlit as st
 
-from crossner_core.acquisition.selecting import RECOMMENDED, SELF_TRAINING
+from crossner_core.acquisition.selecting import AND_GAZETTEER, RECOMMENDED, SELF_TRAINING
 from crossner_core.acquisition.selecting import strategy as read_strategy
 from pages import shell
 from pages.components.cancel_button import cancel_button
@@ -172,8 +172,15 @@ def _strategy(place: Any, campaign: CampaignView, now: TurnSettings, may: bool) 
         disabled=not may,
         key=f"queue:students:{campaign.id}",
     )
-    says_so = functions.strip().endswith(SELF_TRAINING)
-    return f"{functions} {SELF_TRAINING}" if learns and not says_so else functions
+    told = learns and place.checkbox(
+        "… and from what gazetteer and links propose there",
+        (before or _USUAL).gazetteer,
+        help="How far they are believed is learnt from gold. Without pre-annotation it changes nothing.",
+        disabled=not may,
+        key=f"queue:told:{campaign.id}",
+    )
+    said = functions.strip().endswith((SELF_TRAINING, AND_GAZETTEER))
+    return f"{functions} {AND_GAZETTEER if told else SELF_TRAINING}" if learns and not said else functions
 
 
 def _functions(place: Any, campaign: CampaignView, before: str, may: bool) -> str:

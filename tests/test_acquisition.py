@@ -158,6 +158,7 @@ def test_cold_start_orders_by_clusters_else_by_gazetteer_else_by_chance_and_says
         ("with self-training", "cannot be read"),
         ("longestwith self-training", "cannot be read"),
         ("longest with self-training + random", "cannot be read"),
+        ("longest with gazetteer", "cannot be read"),
     ],
 )
 def test_strategy_that_cannot_be_read_is_refused_with_a_reason(text: str, says: str) -> None:
@@ -169,7 +170,10 @@ def test_strategy_may_have_its_models_learn_from_the_pool() -> None:
     found = strategy(" 2*longest+ bert_km  with self-training")
     assert found.self_training and found.functions == "2*longest + bert_km"
     assert found.text == "2*longest + bert_km with self-training" and strategy(found.text) == found
-    assert not strategy("longest").self_training
+    assert not strategy("longest").self_training and not found.gazetteer
+    told = strategy("longest with self-training and gazetteer")
+    assert told.self_training and told.gazetteer and told.functions == "longest"
+    assert told.text == "longest with self-training and gazetteer" and strategy(told.text) == told
 
 
 def test_queue_has_its_share_of_chance_and_every_sentence_once() -> None:

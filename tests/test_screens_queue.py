@@ -107,8 +107,17 @@ def test_queue_screen_changes_rules_for_researchers_alone(monkeypatch: pytest.Mo
     assert (found.strategy, found.retrain_every, found.recipe) == (mixture, 15, None)
     usual = read_strategy(RECOMMENDED)
     test.selectbox(key=f"queue:strategy:{campaign_id}").set_value(usual.functions).run()
-    for learns, text in ((False, usual.functions), (True, f"{usual.functions} with self-training")):
+    taught = f"{usual.functions} with self-training"
+    for learns, told, text in (
+        (False, None, usual.functions),
+        (True, True, f"{taught} and gazetteer"),
+        (True, False, taught),
+    ):
         test.checkbox(key=f"queue:students:{campaign_id}").set_value(learns).run()
+        boxes = [one for one in test.checkbox if one.key == f"queue:told:{campaign_id}"]
+        assert bool(boxes) is learns
+        if boxes:
+            boxes[0].set_value(told).run()
         next(one for one in test.button if one.label == "Save the rules").click().run()
         assert not test.exception and turns.turn_settings(store, admin, campaign_id).strategy == text
     test = _open(monkeypatch, store, "expert", campaign_id, "Rules")

@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from crossner_core.adaptation.self_training.names import NamesSay
+from crossner_core.adaptation.self_training.plan import with_students
 from crossner_core.adaptation.transfer import needs_source, needs_unlabelled, setting
+from crossner_core.schema import LabelledSentence, Span
 from crossner_core.training.data import TrainingData
 from crossner_core.training.events import RunResult
 from crossner_core.training.loop import train
@@ -82,3 +86,74 @@ def test_self_training_without_bare_text_is_the_teacher_alone(tmp_path: Path) ->
 def test_self_training_shares_the_source_checkpoint_of_pretrain_finetune() -> None:
     one = source_options(tiny_recipe(setting="transfer_self_training", self_training_weight=0.3))
     assert one == source_options(tiny_recipe(setting="pretrain_finetune"))
+
+
+def told(bare: int = 12, *, right: bool = True) -> TrainingData:
+    """Bare sentences of which a gazetteer knows everything, and the labelled ones, where it is right or never."""
+    known = own_sentences(bare, offset=60)
+    proposed = {item.sentence.content_hash: item.spans for item in known}
+    train = data(bare).train
+    wrong = {item.sentence.content_hash: (Span(0, 1, item.spans[0].type),) for item in train if item.spans}
+    seen = {item.sentence.content_hash: item.spans for item in train} if right else wrong
+    return replace(data(bare), proposed=proposed | seen)
+
+
+TAGS = ("O", "B-song", "I-song", "B-band", "I-band")
+
+
+def likelihood(said: tuple[Span, ...], gold: tuple[Span, ...], times: int = 20) -> NamesSay:
+    items = [replace(own_sentences(1)[0].sentence, id=str(at)) for at in range(times)]
+    proposed = {one.content_hash: said for one in items}
+    return NamesSay.learnt((LabelledSentence(one, gold) for one in items), proposed, TAGS)
+
+
+def test_what_names_say_is_a_likelihood_of_each_proposal_and_rises_with_what_gold_bears_out() -> None:
+    song = Span(0, 2, "song")
+    right, wrong = likelihood((song,), (song,)), likelihood((song,), ())
+    nothing = NamesSay.learnt([], {}, TAGS)
+    for one in (right, wrong, nothing):
+        assert one.likelihood.shape == (5, 5) and (one.likelihood > 0).all()
+        np.testing.assert_allclose(one.likelihood.sum(0), 1.0)
+    b = TAGS.index("B-song")
+    odds = [one.likelihood[b, b] / one.likelihood[b, 0] for one in (right, nothing, wrong)]
+    assert odds[0] > 5 * odds[1] > 25 * odds[2]
+    # What is often proposed wrongly is believed less than what never was.
+    band = TAGS.index("B-band")
+    assert wrong.likelihood[b, 0] > 10 * wrong.likelihood[band, 0]
+
+
+def test_names_of_a_sentence_are_read_tag_by_tag_and_types_the_model_lacks_are_left_out() -> None:
+    sentence = own_sentences(1)[0].sentence
+    say = replace(
+        likelihood((Span(0, 2, "song"),), (Span(0, 2, "song"),)),
+        proposed={sentence.content_hash: (Span(0, 2, "song"), Span(2, 3, "planet"))},
+    )
+    found = say.about(sentence)
+    assert found is not None and found.shape == (len(sentence.tokens), 5)
+    for token, tag in enumerate(("B-song", "I-song", "O")):
+        np.testing.assert_array_equal(found[token], say.likelihood[TAGS.index(tag)])
+    assert say.about(own_sentences(1, offset=9)[0].sentence) is None
+
+
+def test_students_learn_from_names_that_gold_bears_out(tmp_path: Path) -> None:
+    few = {"self_training_gazetteer": True}
+    plain, right, wrong = (
+        result(tmp_path / name, what, **more)
+        for name, what, more in (("a", data(), {}), ("b", told(), few), ("c", told(right=False), few))
+    )
+    losses = [one.history[-1].loss for one in (plain, right, wrong)]
+    assert len(set(losses)) == 3
+    assert right.dev is not None and plain.dev is not None and right.dev.f1 >= plain.dev.f1
+    assert any("propose 24 spans" in note or "gazetteer and links propose" in note for note in right.notes)
+    ignored = result(tmp_path / "d", told())
+    assert [r.loss for r in ignored.history] == [r.loss for r in plain.history]
+
+
+def test_what_is_proposed_is_part_of_what_a_run_learnt_from() -> None:
+    assert told().fingerprint != data().fingerprint and told().fingerprint != told(right=False).fingerprint
+    elsewhere = replace(data(), proposed={"of no sentence here": (Span(0, 1, "song"),)})
+    assert elsewhere.fingerprint == data().fingerprint
+    assert with_students(tiny_recipe(), gazetteer=True).hears_gazetteer
+    plain = with_students(tiny_recipe())
+    assert not plain.hears_gazetteer and plain.hash == replace(plain, self_training_gazetteer=False).hash
+    assert not tiny_recipe(self_training_gazetteer=True).hears_gazetteer  # no students, nobody to hear it

@@ -160,6 +160,27 @@ def test_campaign_with_self_training_learns_from_the_rest_of_the_pool(tmp_path: 
         replace(chosen.options, strategy="longest with self-training")
 
 
+def test_campaign_whose_teachers_hear_a_gazetteer_is_told_what_it_proposes_in_the_rest(tmp_path: Path) -> None:
+    spans = {item.sentence.content_hash: item.spans for item in (*data().train, *data().dev)}
+    asked = lambda some: [[suggest(span) for span in spans[one.content_hash]] for one in some]  # noqa: E731
+    chosen = simulation(self_training=True, gazetteer_teaches=True, at=(6,), strategy="longest")
+    assert chosen.models_recipe.hears_gazetteer and chosen.asks_gazetteer
+    assert chosen.options.label == "longest, self-training and gazetteer"
+    alone = simulation(self_training=True, at=(6,), strategy="longest")
+    assert len({one.key("d", "e", "g") for one in (chosen, alone)}) == 2
+    rounds(tmp_path, chosen, suggested=asked)
+    notes = read_json(tmp_path / "model-0" / "result.json")["notes"]
+    gold = sum(map(len, spans.values()))
+    heard = next(int(note.split("propose ")[1].split()[0]) for note in notes if "gazetteer and links propose" in note)
+    assert 0 < heard < gold
+    with pytest.raises(InvalidConfig, match="goes with self_training"):
+        simulation(gazetteer_teaches=True)
+
+
+def suggest(span: Span) -> Suggestion:
+    return Suggestion(span.start, span.end, span.type, "dbpedia", 0.9, None)
+
+
 def test_campaign_with_warm_start_goes_on_from_the_round_before(tmp_path: Path) -> None:
     chosen = simulation(warm_epochs=1, at=(4, 8))
     assert chosen.key("d", "e") != simulation(at=(4, 8)).key("d", "e")
@@ -290,6 +311,16 @@ def test_strategies_study_plays_once_and_writes_tables(tmp_path: Path, capsys: p
     assert main([*words, "--tables"]) == 0 and "| own | random |" in capsys.readouterr().out
     assert main([*words, "--tables", "--workers", "2", "--seeds", "1", "2", "3"]) == 1  # nothing is played
     assert written == {path: path.stat().st_mtime_ns for path in folder.glob("*.json")}
+
+
+def test_strategies_study_without_the_gazetteer_that_teachers_hear_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = [*words_for(tmp_path), "--strategies", "longest with self-training and gazetteer", "--seeds", "1"]
+    assert main(words) == 1
+    said = capsys.readouterr()
+    assert "none is named; name one (--gazetteer)" in said.out + said.err
+    assert len(list((tmp_path / "out" / "simulations").glob("*.json"))) == 1  # random sentences need none
 
 
 @needs_ray

@@ -27,6 +27,7 @@ from crossner_core.training.loop import train
 from crossner_core.training.predictor import load_tagger
 from crossner_core.training.processes import present, run_together
 from crossner_core.training.recipe import Recipe
+from tests.gazetteer_fakes import compiled
 from tests.training_builders import own_sentences, save_encoder, tiny_data, tiny_encoder, tiny_recipe
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -241,6 +242,22 @@ def test_scale_command_reads_bare_text_and_says_first_what_it_means(
     assert any(line.startswith("student 1 epoch") for line in lines) and new > 0
     assert main([*command(tmp_path, "direct"), "--unlabelled", files[0]]) == 0
     assert "Setting direct reads no bare text" in capsys.readouterr().out
+
+
+def test_scale_command_tells_students_what_a_gazetteer_proposes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    names = {item.sentence.surface(span.start, span.end) for item in own_sentences(12) for span in item.spans}
+    compiled(tmp_path / "names", dict.fromkeys(sorted(names), ("Band",)))
+    options = {"setting": "self_training", "self_training_epochs": 1, "self_training_gazetteer": True}
+    words = [*command(tmp_path, "told", **options), "--size", "4", "--gazetteer", str(tmp_path / "names")]
+    assert main(words) == 2
+    assert "name one with --domain" in capsys.readouterr().err
+    assert main([*words, "--domain", "music"]) == 0
+    said = re.search(r"in which gazetteer and links propose (\d+) spans", capsys.readouterr().out)
+    assert said is not None and int(said[1]) > 0
+    plain = [*command(tmp_path, "plain"), "--gazetteer", str(tmp_path / "names")]
+    assert main(plain) == 0 and "it has no effect" in capsys.readouterr().out
 
 
 def test_scale_command_takes_the_first_sentences_where_asked(tmp_path: Path) -> None:

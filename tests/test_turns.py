@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from crossner_core.acquisition.selecting import Selection
 from crossner_core.errors import Conflict, InvalidConfig, NotAllowed, NotFound
 from crossner_core.schema import LabelledSentence
-from db import turn_rows
+from db import suggestion_rows, turn_rows
 from db.engine import Session, Store
 from db.tables import Campaign, SentenceRow, Task
 from db.training_tables import Run
@@ -176,6 +176,30 @@ def test_runs_of_a_strategy_with_self_training_learn_from_the_pool(store: Store,
     assert found.run.recipe["setting"] == "self_training"
     assert any("Students learn from 12 of 12 bare sentences" in reason for reason in found.reasons)
     assert {why for *_, why in queue(store, campaign_id)} <= {"longest", "chance"}
+
+
+def test_runs_whose_teachers_hear_a_gazetteer_are_told_what_was_suggested_in_the_pool(
+    store: Store, tmp_path: Path
+) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    recipe = {**small(tmp_path), "self_training_epochs": 2}
+    text = "longest with self-training and gazetteer"
+    turns.change_turns(store, admin, campaign_id, strategy=text, retrain_every=10, recipe=recipe)
+    with store.write() as session:  # a name in three sentences; a model's word is not heard
+        rows = suggestion_rows.next_to_annotate(session, campaign_id)
+        said = [
+            {"start": 0, "end": 1, "type": "song", "source": source, "score": 0.9, "entity": None, "run_id": None}
+            for source in ("dbpedia", "model:run 1")
+        ]
+        values = [{"sentence_id": row.id, **one} for row in rows[:3] for one in said]
+        suggestion_rows.replace_suggestions(session, [row.id for row in rows[:3]], values, model=False)
+        suggestion_rows.mark_preannotated(session, [row.id for row in rows])
+    assert work(store, tmp_path / "home") == 3
+    assert newest(store, admin, campaign_id).strategy == text
+    found = adaptation.get_run(store, admin, adaptation.list_runs(store, admin, campaign_id)[0].id)
+    assert found.run.recipe["self_training_gazetteer"] is True
+    assert any("12 bare sentences too, in which gazetteer and links propose 3 spans." in one for one in found.reasons)
 
 
 def overheard(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:

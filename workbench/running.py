@@ -129,7 +129,9 @@ def _from_where_it_stands(
         yield from start()
     except CheckpointMismatch as error:
         log.warning("%s", error)
-        writer.say("What was kept of this run was made by another version of the workbench: it begins anew.")
+        writer.say(
+            "What was kept of this run is another version's, or of other sentences or suggestions: it begins anew."
+        )
         shutil.rmtree(folder)
         yield from start()
 

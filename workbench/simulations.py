@@ -96,7 +96,8 @@ def start_simulations(
             for chosen in wanted:
                 shown = suggestions and chosen.text != BASELINE
                 told = replace(
-                    options, strategy=chosen.functions, self_training=chosen.self_training, seed=seed,
+                    options, strategy=chosen.functions, self_training=chosen.self_training,
+                    gazetteer_teaches=chosen.gazetteer, seed=seed,
                     random_share=0.0 if chosen.text == BASELINE else campaign.random_share,
                     suggestions=shown, suggestions_from=campaign.hint_below if shown else 0.0,
                 )  # fmt: skip

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crossner_core.adaptation.transfer import needs_source, needs_unlabelled
+from crossner_core.calibration.proposals import best_spans
 from crossner_core.errors import NotFound
 from crossner_core.experiments.few_shot import nested_subsets
-from crossner_core.schema import LabelledSentence, Sentence
+from crossner_core.schema import LabelledSentence, Sentence, Span
 from crossner_core.training.recipe import Recipe
 from db import campaign_rows, dataset_rows, layer_rows, run_rows
 from db.engine import Session
@@ -15,6 +16,7 @@ from db.training_tables import Dataset, Run
 from workbench import frozen
 from workbench.campaign_settings import domain_of
 from workbench.domains import find_domain
+from workbench.proposing import without_models
 from workbench.snapshots import content_of
 from workbench.values import sentence_of
 
@@ -53,6 +55,7 @@ def for_run(session: Session, run_id: int) -> tuple[Recipe, TrainingData]:
         source_dev=source.get("dev", ()),
         snapshot=name,
         unlabelled=_unlabelled(session, run, whole, parts) if needs_unlabelled(recipe.setting) else (),
+        proposed=_proposed(session, run) if recipe.hears_gazetteer else {},
     )
 
 
@@ -88,6 +91,20 @@ def _unlabelled(session: Session, run: Run, whole: tuple[LabelledSentence, ...],
     known = {item.sentence.content_hash for item in (*train, *parts["dev"], *parts["test"])}
     by_hash = {sentence.content_hash: sentence for sentence in found}
     return tuple(by_hash[name] for name in sorted(by_hash.keys() - known))
+
+
+def _proposed(session: Session, run: Run) -> dict[str, tuple[Span, ...]]:
+    """Return what gazetteer and links propose in those sentences of a campaign's pool in which they have been asked.
+
+    Nothing for a data set. No weight that gold gave the sources counts: the run learns from its own gold how far to
+    believe them.
+    """
+    if run.snapshot is None:
+        return {}
+    campaign_id = run.snapshot.campaign_id
+    found = without_models(layer_rows.suggestions(session, campaign_id))
+    rows = (row for row in layer_rows.sentences(session, campaign_id) if row.split == "pool" and row.preannotated_at)
+    return {sentence_of(row).content_hash: best_spans(found.get(row.id, ())) for row in rows}
 
 
 def _parents(session: Session, run: Run) -> dict[str, str]:

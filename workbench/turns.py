@@ -395,7 +395,9 @@ def _checked(text: str, random_share: float, retrain_every: int, recipe: Mapping
 def _recipe(text: str, changes: Mapping[str, Any]) -> Recipe:
     """Return the recipe of a campaign's runs: where its strategy says so, models learn from the pool's bare text."""
     recipe = Recipe.from_dict(changes)
-    return with_students(recipe) if text and strategy(text).self_training else recipe
+    if not text or not (chosen := strategy(text)).self_training:
+        return recipe
+    return with_students(recipe, gazetteer=chosen.gazetteer)
 
 
 def _view(turn: Turn, run: Any) -> TurnView:

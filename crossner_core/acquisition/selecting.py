@@ -16,6 +16,8 @@ from crossner_core.errors import InvalidConfig
 
 SELF_TRAINING = "with self-training"
 """What stands behind the functions of a strategy whose models learn from the rest of the pool, too."""
+AND_GAZETTEER = f"{SELF_TRAINING} and gazetteer"
+"""The same where what gazetteer and links propose there is heard as well."""
 # What is recommended: on three corpora ahead of random sentences, and of the same without self-training, at every size
 # that both were measured at, in the mean of five seeds (docs/results.md).
 RECOMMENDED = f"token_entropy + bert_km {SELF_TRAINING}"
@@ -28,7 +30,7 @@ CANDIDATES = 5
 MOST = 20_000
 # Sentences whose embeddings have a larger cosine say nearly the same.
 ALIKE = 0.95
-_STUDENTS = re.compile(rf"(?<![a-z_]){SELF_TRAINING}$")
+_STUDENTS = re.compile(rf"(?<![a-z_]){SELF_TRAINING}(?P<gazetteer> and gazetteer)?$")
 _PART = re.compile(r"\s*(?:(?P<weight>\d+(?:\.\d+)?)\s*\*)?\s*(?P<id>[a-z_]+)\s*(?:\((?P<options>[^()]*)\))?\s*")
 
 
@@ -45,17 +47,24 @@ class Member:
 class Strategy:
     """Functions with weights: scores are turned into places in [0, 1] and added; at most one chooses sets.
 
-    With `self_training` the models learn from the rest of the pool as bare text, too.
+    With `self_training` the models learn from the rest of the pool as bare text, too; with `gazetteer` they are also
+    told what gazetteer and links propose there.
     """
 
     functions: str
     members: tuple[Member, ...]
     self_training: bool = False
+    gazetteer: bool = False
 
     @property
     def text(self) -> str:
         """The strategy as `strategy` reads it."""
-        return f"{self.functions} {SELF_TRAINING}" if self.self_training else self.functions
+        return f"{self.functions} {self.students}".strip()
+
+    @property
+    def students(self) -> str:
+        """What stands behind its functions."""
+        return AND_GAZETTEER if self.gazetteer else SELF_TRAINING if self.self_training else ""
 
     @property
     def needs(self) -> frozenset[str]:
@@ -79,14 +88,16 @@ class Selection:
 def strategy(text: str) -> Strategy:
     """Read a strategy such as `2*token_entropy + rare_types(power=1) + k_centre`; raise InvalidConfig.
 
-    A weight stands before `*` (1 without), a function's own options in brackets; SELF_TRAINING may end it.
+    A weight stands before `*` (1 without), a function's own options in brackets; SELF_TRAINING or AND_GAZETTEER may end
+    it.
     """
-    bare = _STUDENTS.sub("", text.strip())
+    bare, students = _STUDENTS.sub("", text.strip()), _STUDENTS.search(text.strip())
     parts = bare.split("+")
     members = tuple(_member(part, text) for part in parts)
     if sum(one.function.choose is not None for one in members) > 1:
         raise InvalidConfig(f"The strategy {text!r} has two functions that choose sets; at most one can.")
-    return Strategy(" + ".join(part.strip() for part in parts), members, bare != text.strip())
+    gazetteer = students is not None and students["gazetteer"] is not None
+    return Strategy(" + ".join(part.strip() for part in parts), members, students is not None, gazetteer)
 
 
 def select(

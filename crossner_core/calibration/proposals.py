@@ -59,6 +59,11 @@ def best_of(proposals: Iterable[Proposal]) -> tuple[Proposal, ...]:
     return tuple(sorted(chosen, key=lambda one: one.start))
 
 
+def best_spans(suggestions: Sequence[Suggestion], weights: SourceWeights | None = None) -> tuple[Span, ...]:
+    """Return the spans of the best proposals in a sentence, no two overlapping; without weights scores stand."""
+    return tuple(one.span for one in best_of(propose(suggestions, weights or SourceWeights())))
+
+
 def learn(known: Iterable[tuple[Sequence[Suggestion], Collection[Span]]]) -> SourceWeights:
     """Learn from sentences whose gold is known what each source, type and agreement is worth."""
     rows = list(known)

@@ -22,17 +22,24 @@ def option(
     group: str = "target",
     only: Mapping[str, tuple[object, ...]] | None = None,
     unless: tuple[Mapping[str, tuple[object, ...]], ...] = (),
+    later: bool = False,
 ) -> Any:
     """Make a dataclass field that carries what a form or a flag needs to know about it.
 
     `only` names other fields and the values of them under which this one has any effect; each of `unless` is a
-    combination of such values under which it has none all the same.
+    combination of such values under which it has none all the same. A `later` one is left out of hashes where it has
+    its default: results from before there was such a field keep their keys.
     """
     metadata: dict[str, Any] = {"help": help, "choices": choices, "min": min, "max": max, "group": group}
-    metadata |= {"only": only or {}, "unless": unless}
+    metadata |= {"only": only or {}, "unless": unless, "later": later}
     if isinstance(default, dict):
         return field(default_factory=default.copy, metadata=metadata)
     return field(default=default, metadata=metadata)
+
+
+def is_as_before(spec: Field[Any], value: Any) -> bool:
+    """Say whether a field came later and has its default."""
+    return bool(spec.metadata["later"]) and value == spec.default
 
 
 def matters(spec: Field[Any], values: Mapping[str, Any]) -> bool:

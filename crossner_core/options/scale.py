@@ -17,9 +17,11 @@ class ScaleOptions:
         min=1,
         max=1024,
         group="machine",
+        later=True,
     )
     recompute: bool = option(
         False,
         "Compute the encoder's inner values again for the gradient instead of keeping them: less memory, more time.",
         group="machine",
+        later=True,
     )

@@ -36,6 +36,12 @@ class SelfTrainingOptions:
         "A student starts from the pre-trained encoder, not from its teacher.",
         only={"setting": ("self_training",)},
     )
+    self_training_gazetteer: bool = option(
+        False,
+        "The teacher's word is weighed against what gazetteer and links propose, as far as gold bears them out.",
+        only=_ONLY,
+        later=True,
+    )
     self_training_epochs: int = option(
         16, "Passes over the labelled sentences in a student's stage.", min=1, max=10_000, only=_ONLY
     )

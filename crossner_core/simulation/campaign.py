@@ -13,7 +13,7 @@ from crossner_core.acquisition.queue import with_random_share
 from crossner_core.acquisition.selecting import strategy
 from crossner_core.acquisition.turn import Scorer, Turn
 from crossner_core.adaptation.transfer import needs_unlabelled
-from crossner_core.calibration.proposals import best_of, learn, propose
+from crossner_core.calibration.proposals import best_of, best_spans, learn, propose
 from crossner_core.calibration.sources import SourceWeights
 from crossner_core.encoders import Encoder
 from crossner_core.errors import BadInput
@@ -177,9 +177,7 @@ class _Campaign:
         rng = np.random.default_rng([self.options.seed, _CHOOSE, number])
         scorer = Scorer(self.predictor, self.keys[-1] if self.keys else "", tuple(self.keys[:-1]), self.encoder)
         turn = Turn(self.folder / "signals", scorer, self.data.types)
-        asked = None
-        if self.asked is not None:
-            asked = [[one.span for one in best_of(propose(self.asked[at], weights))] for at in rest]
+        asked = None if self.asked is None else [best_spans(self.asked[at], weights) for at in rest]
         sentences = [self.pool[at].sentence for at in rest]
         found = turn.order(sentences, wanted, self.strategy, rng, gold=self._gold(), proposed=asked)
         places = with_random_share(found.order.tolist(), len(rest), self.options.random_share, rng)
@@ -220,7 +218,7 @@ class _Campaign:
         bare: tuple[Sentence, ...] = ()
         if needs_unlabelled(self.recipe.setting):
             bare = tuple(self.pool[at].sentence for at in self._rest())
-        data = replace(self.data, train=tuple(self._gold()), dev=self.dev, unlabelled=bare)
+        data = replace(self.data, train=tuple(self._gold()), dev=self.dev, unlabelled=bare, proposed=self._names())
         folder, warm = self._folder(number), None
         if number and self.options.warm_epochs:
             warm = WarmStart(self._folder(number - 1) / TAGGER, self.options.warm_epochs)
@@ -239,6 +237,13 @@ class _Campaign:
         if number:
             shutil.rmtree(self._folder(number - 1), ignore_errors=True)
         yield result, ""
+
+    def _names(self) -> dict[str, tuple[Span, ...]]:
+        """Return what the gazetteer proposes in the pool, where teachers hear it."""
+        if not self.options.gazetteer_teaches or self.asked is None:
+            return {}
+        found = zip(self.pool, self.asked, strict=True)
+        return {item.sentence.content_hash: best_spans(said) for item, said in found}
 
     def _point(self, number: int, result: RunResult) -> RoundPoint:
         assert result.test is not None

@@ -12,12 +12,9 @@ from crossner_core.acquisition.selecting import strategy
 from crossner_core.acquisition.signals import PROPOSED
 from crossner_core.adaptation.self_training.plan import with_students
 from crossner_core.errors import InvalidConfig
-from crossner_core.options.base import Checked, option
+from crossner_core.options.base import Checked, is_as_before, option
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.training.recipe import Recipe, effective
-
-# Options that came after the first results were kept.
-_LATER = ("warm_epochs", "random_share")
 
 
 @dataclass(frozen=True)
@@ -30,17 +27,26 @@ class SimulationOptions(Checked):
 
     strategy: str = option("random", "Which sentences come next: functions of acquisition, joined by +.")
     self_training: bool = option(False, "Models learn from the rest of the pool as bare text, too.")
+    gazetteer_teaches: bool = option(
+        False, "With self-training, models are also told what a gazetteer proposes in the rest of the pool.", later=True
+    )
     at: tuple[int, ...] = option(
         (20, 40, 60, 80, 100), "Numbers of labelled sentences at which a model is trained and measured.", min=1
     )
     dev_sentences: int = option(50, "Sentences kept out of the pool for early stopping.", min=0, max=100_000)
-    random_share: float = option(0.0, "Share of the sentences that chance chooses, as in a queue.", min=0.0, max=1.0)
+    random_share: float = option(
+        0.0, "Share of the sentences that chance chooses, as in a queue.", min=0.0, max=1.0, later=True
+    )
     suggestions: bool = option(
         False, "Annotators see what the newest model suggests, and a gazetteer where one is given."
     )
     suggestions_from: float = option(0.0, "Proposals with a lower score are hints, not suggestions.", min=0.0, max=1.0)
     warm_epochs: int = option(
-        0, "Models go on from the round before for so many epochs; 0: each starts from the encoder.", min=0, max=1000
+        0,
+        "Models go on from the round before for so many epochs; 0: each starts from the encoder.",
+        min=0,
+        max=1000,
+        later=True,
     )
     seed: int = option(555, "Seed of the dev sentences, of chance in the strategy, and of the models.", min=0)
 
@@ -49,6 +55,7 @@ class SimulationOptions(Checked):
         """What curves and tables call it."""
         said = f", {100 * self.random_share:g}% by chance" if self.random_share else ""
         said += ", self-training" if self.self_training else ""
+        said += " and gazetteer" if self.gazetteer_teaches else ""
         said += f", warm start of {self.warm_epochs} epochs" if self.warm_epochs else ""
         return f"{self.strategy}{said}{', suggestions' if self.suggestions else ''}"
 
@@ -56,6 +63,8 @@ class SimulationOptions(Checked):
         super().__post_init__()
         if strategy(self.strategy).self_training:
             raise InvalidConfig(f"strategy is {self.strategy!r}; give the functions alone, and set self_training.")
+        if self.gazetteer_teaches and not self.self_training:
+            raise InvalidConfig("gazetteer_teaches goes with self_training; set both, or neither.")
         if not self.at or list(self.at) != sorted(set(self.at)):
             raise InvalidConfig(f"at is {list(self.at)}; give at least one number, each larger than the one before.")
 
@@ -77,19 +86,21 @@ class Simulation:
     def models_recipe(self) -> Recipe:
         """The recipe of its models with the campaign's seed: with self-training, the setting that adds students."""
         recipe = replace(self.recipe, seed=self.options.seed)
-        return with_students(recipe) if self.options.self_training else recipe
+        told = self.options.gazetteer_teaches
+        return with_students(recipe, gazetteer=told) if self.options.self_training else recipe
 
     @property
     def asks_gazetteer(self) -> bool:
-        """Whether a gazetteer that is given would be asked: for its suggestions, by a strategy, or before any model."""
+        """Whether a given gazetteer is asked: for suggestions or teachers, by a strategy, or before any model."""
         chosen = strategy(self.options.strategy)
-        return self.options.suggestions or chosen.model or PROPOSED in chosen.needs
+        told = self.options.suggestions or self.options.gazetteer_teaches
+        return told or chosen.model or PROPOSED in chosen.needs
 
     def key(self, data_hash: str, encoder_hash: str, gazetteer_hash: str = "") -> str:
         """Return a hash of everything that decides the numbers."""
         recipe = {name: value for name, value in effective(self.models_recipe.to_dict()).items() if name != "encoder"}
-        # What came later counts where it is used, so that the results from before it keep their keys.
-        options = {name: value for name, value in asdict(self.options).items() if value or name not in _LATER}
+        known = {spec.name: spec for spec in fields(SimulationOptions)}
+        options = {name: value for name, value in asdict(self.options).items() if not is_as_before(known[name], value)}
         parts = [self.corpus, options, asdict(self.annotator), recipe, data_hash, encoder_hash]
         parts += [gazetteer_hash] if gazetteer_hash and self.asks_gazetteer else []
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]

@@ -160,6 +160,8 @@ def _played(task: _Task, should_stop: Callable[[], bool], loaded: _Loaded) -> Pl
 
     prepare(task.threads)
     simulation = task.simulation
+    if simulation.options.gazetteer_teaches and task.gazetteer is None:
+        raise BadInput("Models are to be told what a gazetteer proposes, and none is named; name one (--gazetteer).")
     data, encoder = loaded.data_of(task), loaded.encoder(simulation.recipe.encoder)
     key = simulation.key(data.fingerprint, encoder.fingerprint, _gazetteer_hash(task.gazetteer))
     path = task.out / FOLDER / f"{key}.json"

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from crossner_core.adaptation.texts import bare_sentences
 from crossner_core.adaptation.transfer import needs_unlabelled, setting
+from crossner_core.calibration.proposals import best_spans
 from crossner_core.domains import load_domain
 from crossner_core.errors import InvalidConfig, WorkbenchError
 from crossner_core.experiments.few_shot import ORDERS
@@ -67,6 +68,8 @@ def _train(options: argparse.Namespace) -> int:
     recipe = read_recipe(options.recipe)
     data = _data(options)
     data, said = _with_bare_text(data, recipe, options.unlabelled or ())
+    data, asked = _with_names(data, recipe, options.gazetteer, options.domain)
+    said = (*said, *asked)
     notes = (*said, *(note for stage in setting(recipe.setting).plan(recipe, data) for note in stage.notes))
     print(
         f"{len(data.train)} training sentences, {len(data.types)} entity types, on {prepare(options.threads)}.",
@@ -114,6 +117,25 @@ def _with_bare_text(data: TrainingData, recipe: Recipe, files: Sequence[Path]) -
             found.append(sentence)
     said = f"Bare text: {len(found) - len(data.unlabelled)} of the {read} sentences in the files are new."
     return replace(data, unlabelled=tuple(found)), (said,)
+
+
+def _with_names(
+    data: TrainingData, recipe: Recipe, folder: Path | None, domain: str | None
+) -> tuple[TrainingData, tuple[str, ...]]:
+    """Return the data with what a gazetteer proposes in training and bare sentences, and what to say of it."""
+    if folder is None:
+        return data, ()
+    if not recipe.hears_gazetteer:
+        return data, ("No student is told what a gazetteer proposes (self_training_gazetteer): it has no effect.",)
+    if domain is None:
+        raise InvalidConfig("A gazetteer needs the domain whose entity types it is asked for; name one with --domain.")
+    from crossner_core.gazetteer import Preannotator
+    from crossner_core.gazetteer.compiled import CompiledGazetteer
+
+    sentences = (*(item.sentence for item in data.train), *data.unlabelled)
+    found = Preannotator([CompiledGazetteer.open(folder)], load_domain(domain)).suggest(sentences)
+    names = {one.content_hash: best_spans(some) for one, some in zip(sentences, found, strict=True)}
+    return replace(data, proposed=names), ()
 
 
 def _corpus(folder: Path) -> Corpus:
@@ -168,6 +190,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--unlabelled", type=Path, nargs="+", metavar="FILE",
         help="bare target text for settings that learn from it: files of sentences in any format, labels are not read",
+    )  # fmt: skip
+    parser.add_argument(
+        "--gazetteer", type=Path, metavar="DIR",
+        help="built gazetteer whose word teachers of self-training weigh, where self_training_gazetteer is set",
     )  # fmt: skip
     parser.add_argument("--threads", type=int, default=0, metavar="N", help="CPU threads; 0 lets PyTorch choose")
     parser.add_argument("--afresh", action="store_true", help="forget what an earlier run left in --out")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from crossner_core.errors import BadInput, UnknownType
-from crossner_core.schema import LabelledSentence, Sentence, check_spans
+from crossner_core.schema import LabelledSentence, Sentence, Span, check_spans
 
 
 @dataclass(frozen=True)
@@ -15,7 +15,8 @@ class TrainingData:
     """The sentences of a run; `types` in the domain's order; `snapshot` names the frozen gold, if there is one.
 
     `parents` maps types to their parent types, which a source corpus may know better; `unlabelled` are sentences of
-    the target domain, for the settings that learn from bare text.
+    the target domain, for the settings that learn from bare text. `proposed` are spans that gazetteer and links
+    propose in sentences of `train` and `unlabelled`, by content hash; teachers of self-training hear them.
     """
 
     train: tuple[LabelledSentence, ...]
@@ -27,6 +28,7 @@ class TrainingData:
     snapshot: str = ""
     parents: Mapping[str, str] = field(default_factory=dict)
     unlabelled: tuple[Sentence, ...] = ()
+    proposed: Mapping[str, Sequence[Span]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not any(item.sentence.tokens for item in self.train):
@@ -50,7 +52,11 @@ class TrainingData:
         parts = (self.train, self.dev, self.test, self.source_train, self.source_dev)
         tree = ",".join(f"{name}<{parent}" for name, parent in sorted(self.parents.items()))
         bare = corpus_hash(LabelledSentence(sentence, ()) for sentence in self.unlabelled) if self.unlabelled else ""
-        more = [name for name in (tree, f"unlabelled:{bare}" if bare else "") if name]
+        asked = [(item.sentence, self.proposed.get(item.sentence.content_hash)) for item in self.train]
+        asked += [(sentence, self.proposed.get(sentence.content_hash)) for sentence in self.unlabelled]
+        known = [LabelledSentence(one, tuple(spans)) for one, spans in asked if spans is not None]
+        said = [f"unlabelled:{bare}" if bare else "", f"proposed:{corpus_hash(known)}" if known else ""]
+        more = [name for name in (tree, *said) if name]
         joined = "|".join([",".join(self.types), *(corpus_hash(part) for part in parts), *more])
         return hashlib.sha256(joined.encode()).hexdigest()
 

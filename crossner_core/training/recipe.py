@@ -11,7 +11,7 @@ from typing import Any
 from crossner_core.adaptation.transfer import needs_source, setting_ids
 from crossner_core.errors import InvalidConfig
 from crossner_core.models.registry import architecture_ids
-from crossner_core.options.base import Checked, matters, option
+from crossner_core.options.base import Checked, is_as_before, matters, option
 from crossner_core.options.crf import CrfOptions
 from crossner_core.options.label_aware import LabelAwareOptions
 from crossner_core.options.pdaln import PdalnOptions
@@ -151,6 +151,11 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
         """SHA-256 of the canonical JSON of what has an effect."""
         return hashlib.sha256(json.dumps(effective(self.to_dict()), sort_keys=True).encode()).hexdigest()
 
+    @property
+    def hears_gazetteer(self) -> bool:
+        """Whether a run reads what gazetteer and links propose."""
+        return bool(effective(self.to_dict()).get("self_training_gazetteer"))
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that `from_dict` reads back."""
         return asdict(self)
@@ -168,11 +173,13 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
 def effective(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that decide a run's numbers: those of other architectures and settings are left out.
 
-    So are scale options at their defaults, which leave a run as it was before there were any. Missing fields (of a
+    So are options that came later, at their defaults. Missing fields (of a
     recipe kept by an older version) count with their defaults; unknown ones are kept.
     """
     known = {spec.name: spec for spec in fields(Recipe)}
     whole = {name: spec.default for name, spec in known.items()} | dict(values)
-    plain = {spec.name for spec in fields(ScaleOptions) if whole[spec.name] == spec.default}
-    kept = (name for name in whole if name not in known or matters(known[name], whole))
-    return {name: whole[name] for name in kept if name not in plain}
+    return {
+        name: value
+        for name, value in whole.items()
+        if name not in known or (matters(known[name], whole) and not is_as_before(known[name], value))
+    }

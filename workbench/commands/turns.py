@@ -21,7 +21,8 @@ def rules(
         str | None,
         typer.Option(
             help="Functions joined by + (see workbench turn functions); 'with self-training' behind them has models "
-            "learn from the rest of the pool, too; '' for none."
+            "learn from the rest of the pool, too, 'with self-training and gazetteer' also from what gazetteer and "
+            "links propose there; '' for none."
         ),
     ] = None,
     random_share: Annotated[float | None, typer.Option(help="Share of the queue that chance fills, 0 to 1.")] = None,

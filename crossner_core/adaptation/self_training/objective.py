@@ -15,6 +15,7 @@ from crossner_core.schema import Sentence
 from crossner_core.training.batches import Window, collate, encode, ordered_batches
 
 if TYPE_CHECKING:
+    from crossner_core.adaptation.self_training.names import NamesSay
     from crossner_core.training.predictor import Predictor
     from crossner_core.training.recipe import Recipe
 
@@ -32,7 +33,12 @@ class SelfTrainingObjective:
     """
 
     def __init__(
-        self, recipe: Recipe, bare: Sequence[Sentence], predictor: Predictor, former: TokenTagger | None
+        self,
+        recipe: Recipe,
+        bare: Sequence[Sentence],
+        predictor: Predictor,
+        former: TokenTagger | None,
+        names: NamesSay | None = None,
     ) -> None:
         self.recipe = recipe
         self.parts: nn.Module = nn.Module()
@@ -44,6 +50,8 @@ class SelfTrainingObjective:
         self.heard = former is not None
         if former is not None:
             self._hear(former)
+            if names is not None:
+                self._hear_names(names, bare)
 
     def loss(self, model: TokenTagger, batch: Batch, sentences: Sequence[int], step: int) -> Tensor:
         """Return the loss of a batch of labelled sentences and of bare ones drawn by seed and step, a scalar."""
@@ -84,6 +92,14 @@ class SelfTrainingObjective:
             for row, at in enumerate(rows):
                 self.targets[self.starts[at] : self.starts[at + 1]] = shares[row, : len(self.windows[at].positions)]
         teacher.train(training)
+
+    def _hear_names(self, names: NamesSay, bare: Sequence[Sentence]) -> None:
+        """Multiply the teacher's probabilities by the likelihood of what gazetteer and links propose."""
+        for at, window in enumerate(self.windows):
+            if (said := names.about(bare[window.sentence])) is not None:
+                part = slice(int(self.starts[at]), int(self.starts[at + 1]))
+                heard = self.targets[part].double() * torch.from_numpy(said[window.start : window.end])
+                self.targets[part] = (heard / heard.sum(-1, keepdim=True).clamp(min=1e-12)).to(torch.float16)
 
     def _draw(self, rng: np.random.Generator) -> list[int]:
         """Draw windows of similar length, each as likely as any other."""

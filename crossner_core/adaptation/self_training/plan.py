@@ -30,16 +30,20 @@ _SEEDS_APART = 100_019
 _DRAW = 5
 
 
-def with_students(recipe: Recipe) -> Recipe:
-    """Return the recipe with students after its teacher; raise InvalidConfig for a setting that has none with them."""
+def with_students(recipe: Recipe, *, gazetteer: bool = False) -> Recipe:
+    """Return the recipe with students after its teacher; raise InvalidConfig for a setting that has none with them.
+
+    With `gazetteer` they hear what gazetteer and links propose, too.
+    """
+    told = replace(recipe, self_training_gazetteer=recipe.self_training_gazetteer or gazetteer)
     if recipe.setting in _ADDS.values():
-        return recipe
+        return told
     if recipe.setting not in _ADDS:
         raise InvalidConfig(
             f"Self-training goes with the settings {' and '.join(_ADDS)}, not with {recipe.setting!r}; choose one of "
             "them, or leave self-training out."
         )
-    return replace(recipe, setting=_ADDS[recipe.setting])
+    return replace(told, setting=_ADDS[recipe.setting])
 
 
 @register_setting("self_training", "Self-training: the target, then its bare text too", unlabelled=True, source=False)
@@ -68,9 +72,9 @@ def _with_students(stages: tuple[Stage, ...], recipe: Recipe, data: TrainingData
         note = "There are no bare target sentences: no student is trained."
         return (*stages[:-1], replace(teacher, notes=(*teacher.notes, note)))
     bare = _drawn(recipe, data)
-    note = f"Students learn from {len(bare)} of {len(data.unlabelled)} bare sentences too."
+    note = f"Students learn from {len(bare)} of {len(data.unlabelled)} bare sentences too{_told(recipe, data, bare)}."
     rounds = range(1, recipe.self_training_rounds + 1)
-    return (*stages, *(_student(teacher, recipe, bare, number, note, fresh=fresh) for number in rounds))
+    return (*stages, *(_student(teacher, recipe, data, bare, number, note, fresh=fresh) for number in rounds))
 
 
 def _drawn(recipe: Recipe, data: TrainingData) -> tuple[Sentence, ...]:
@@ -84,8 +88,23 @@ def _drawn(recipe: Recipe, data: TrainingData) -> tuple[Sentence, ...]:
     return tuple(filled[at] for at in sorted(drawn.tolist()))
 
 
+def _told(recipe: Recipe, data: TrainingData, bare: tuple[Sentence, ...]) -> str:
+    """Say how much of what gazetteer and links propose is heard."""
+    if not recipe.self_training_gazetteer:
+        return ""
+    spans = sum(len(data.proposed.get(one.content_hash, ())) for one in bare)
+    return f", in which gazetteer and links propose {spans} spans"
+
+
 def _student(
-    teacher: Stage, recipe: Recipe, bare: tuple[Sentence, ...], number: int, note: str, *, fresh: bool
+    teacher: Stage,
+    recipe: Recipe,
+    data: TrainingData,
+    bare: tuple[Sentence, ...],
+    number: int,
+    note: str,
+    *,
+    fresh: bool,
 ) -> Stage:
     return replace(
         teacher,
@@ -93,17 +112,21 @@ def _student(
         epochs=recipe.self_training_epochs,
         head_first_epochs=0,
         seed=recipe.seed + _SEEDS_APART * number,
-        objective=_objective(recipe, bare),
+        objective=_objective(recipe, data, bare),
         fresh=fresh,
         measure_first=not fresh,
         notes=(note,) if number == 1 else (),
     )
 
 
-def _objective(recipe: Recipe, bare: tuple[Sentence, ...]) -> MakeObjective:
+def _objective(recipe: Recipe, data: TrainingData, bare: tuple[Sentence, ...]) -> MakeObjective:
     def make(predictor: Predictor, former: TokenTagger | None) -> Objective:
+        from crossner_core.adaptation.self_training.names import NamesSay
         from crossner_core.adaptation.self_training.objective import SelfTrainingObjective
 
-        return SelfTrainingObjective(recipe, bare, predictor, former)
+        names = None
+        if recipe.self_training_gazetteer:
+            names = NamesSay.learnt(data.train, data.proposed, predictor.model.tags)
+        return SelfTrainingObjective(recipe, bare, predictor, former, names)
 
     return make

@@ -78,6 +78,7 @@ def _options(config: StrategiesConfig, text: str, seed: int) -> SimulationOption
     return SimulationOptions(
         strategy=chosen.functions,
         self_training=chosen.self_training,
+        gazetteer_teaches=chosen.gazetteer,
         warm_epochs=int(warm[1]) if warm else 0,
         at=config.baseline_at if text == BASELINE else config.at,
         dev_sentences=config.dev_sentences,
