@@ -103,7 +103,7 @@ def test_queue_screen_changes_rules_for_researchers_alone(monkeypatch: pytest.Mo
     next(one for one in test.button if one.label == "Save the rules").click().run()
     assert not test.exception
     found = turns.turn_settings(store, admin, campaign_id)
-    mixture = "2*longest + k_centre with self-training"  # as recommended, where nothing was chosen before
+    mixture = "2*longest + k_centre with self-training and gazetteer"  # as recommended, where nothing was chosen before
     assert (found.strategy, found.retrain_every, found.recipe) == (mixture, 15, None)
     usual = read_strategy(RECOMMENDED)
     test.selectbox(key=f"queue:strategy:{campaign_id}").set_value(usual.functions).run()

@@ -170,7 +170,7 @@ def _played(task: _Task, should_stop: Callable[[], bool], loaded: _Loaded) -> Pl
     if should_stop():
         return Played(simulation, error="not played yet")
     folder = task.out / FOLDER / key
-    asked = _suggested(task.gazetteer, simulation) if task.gazetteer and simulation.asks_gazetteer else None
+    asked = asking(task.gazetteer, simulation.corpus) if task.gazetteer and simulation.asks_gazetteer else None
     rounds = list(
         play(
             simulation, data, encoder, folder, suggested=asked, source_cache=task.out / "source",
@@ -191,13 +191,13 @@ def _gazetteer_hash(folder: Path | None) -> str:
     return read_manifest(folder).hash if folder is not None else ""
 
 
-def _suggested(folder: Path, simulation: Simulation) -> Suggested:
-    """Return what asks a built gazetteer for the types of the corpus's domain."""
+def asking(folder: Path, corpus: str) -> Suggested:
+    """Return what asks a built gazetteer for the types of a corpus's domain."""
     from crossner_core.domains import load_domain
     from crossner_core.gazetteer import Preannotator
     from crossner_core.gazetteer.compiled import CompiledGazetteer
 
-    machine = Preannotator([CompiledGazetteer.open(folder)], load_domain(simulation.corpus))
+    machine = Preannotator([CompiledGazetteer.open(folder)], load_domain(corpus))
     return machine.suggest
 
 

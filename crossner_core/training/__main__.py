@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING
 
 from crossner_core.adaptation.texts import bare_sentences
 from crossner_core.adaptation.transfer import needs_unlabelled, setting
-from crossner_core.calibration.proposals import best_spans
 from crossner_core.domains import load_domain
 from crossner_core.errors import InvalidConfig, WorkbenchError
 from crossner_core.experiments.few_shot import ORDERS
@@ -129,13 +128,13 @@ def _with_names(
         return data, ("No student is told what a gazetteer proposes (self_training_gazetteer): it has no effect.",)
     if domain is None:
         raise InvalidConfig("A gazetteer needs the domain whose entity types it is asked for; name one with --domain.")
+    from crossner_core.adaptation.self_training.names import ask
     from crossner_core.gazetteer import Preannotator
     from crossner_core.gazetteer.compiled import CompiledGazetteer
 
     sentences = (*(item.sentence for item in data.train), *data.unlabelled)
-    found = Preannotator([CompiledGazetteer.open(folder)], load_domain(domain)).suggest(sentences)
-    names = {one.content_hash: best_spans(some) for one, some in zip(sentences, found, strict=True)}
-    return replace(data, proposed=names), ()
+    machine = Preannotator([CompiledGazetteer.open(folder)], load_domain(domain))
+    return replace(data, proposed=ask(machine.suggest, sentences)), ()
 
 
 def _corpus(folder: Path) -> Corpus:

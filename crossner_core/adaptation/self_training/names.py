@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from crossner_core.schema import LabelledSentence, Sentence, Span
+from crossner_core.calibration.proposals import best_spans
+from crossner_core.schema import LabelledSentence, Sentence, Span, Suggestion
 from crossner_core.tags import parse_tag, tags_from_spans
 
 OUTSIDE = "O"
@@ -75,6 +76,14 @@ class NamesSay:
             return None
         index = {tag: at for at, tag in enumerate(self.tags)}
         return self.likelihood[[index[tag] for tag in _tags(spans, sentence, index)]]
+
+
+def ask(
+    suggest: Callable[[Sequence[Sentence]], Sequence[Sequence[Suggestion]]], sentences: Sequence[Sentence]
+) -> dict[str, tuple[Span, ...]]:
+    """Return what a gazetteer proposes in some sentences, by content hash."""
+    found = zip(sentences, suggest(sentences), strict=True)
+    return {sentence.content_hash: best_spans(said) for sentence, said in found}
 
 
 def _counted(gold: Iterable[LabelledSentence], proposed: Proposed, index: Mapping[str, int]) -> _Counts:
