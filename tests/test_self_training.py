@@ -60,9 +60,11 @@ def test_self_training_learns_and_says_from_how_many_sentences(tmp_path: Path) -
     assert {record.phase for record in made.history} == {"target", "student 1"}
 
 
-def test_self_training_resumed_in_the_student_equals_uninterrupted(tmp_path: Path) -> None:
-    whole = result(tmp_path / "whole", data())
-    resumed = result(tmp_path / "parts", data(), stop_after=40)
+@pytest.mark.parametrize("hears", [False, True])
+def test_self_training_resumed_in_the_student_equals_uninterrupted(tmp_path: Path, hears: bool) -> None:
+    what, more = told() if hears else data(), {"self_training_gazetteer": hears}
+    whole = result(tmp_path / "whole", what, **more)
+    resumed = result(tmp_path / "parts", what, stop_after=40, **more)
     assert [(r.phase, r.epoch, r.loss, r.dev_f1) for r in resumed.history] == [
         (r.phase, r.epoch, r.loss, r.dev_f1) for r in whole.history
     ]

@@ -74,7 +74,11 @@ def _with_students(stages: tuple[Stage, ...], recipe: Recipe, data: TrainingData
     bare = _drawn(recipe, data)
     note = f"Students learn from {len(bare)} of {len(data.unlabelled)} bare sentences too{_told(recipe, data, bare)}."
     rounds = range(1, recipe.self_training_rounds + 1)
-    return (*stages, *(_student(teacher, recipe, data, bare, number, note, fresh=fresh) for number in rounds))
+    first, *later = (
+        _student(teacher, recipe, number, _objective(recipe, data, bare, first=number == 1), fresh=fresh)
+        for number in rounds
+    )
+    return (*stages, replace(first, notes=(note,)), *later)
 
 
 def _drawn(recipe: Recipe, data: TrainingData) -> tuple[Sentence, ...]:
@@ -96,36 +100,29 @@ def _told(recipe: Recipe, data: TrainingData, bare: tuple[Sentence, ...]) -> str
     return f", in which gazetteer and links propose {spans} spans"
 
 
-def _student(
-    teacher: Stage,
-    recipe: Recipe,
-    data: TrainingData,
-    bare: tuple[Sentence, ...],
-    number: int,
-    note: str,
-    *,
-    fresh: bool,
-) -> Stage:
+def _student(teacher: Stage, recipe: Recipe, number: int, objective: MakeObjective, *, fresh: bool) -> Stage:
     return replace(
         teacher,
         phase=f"student {number}",
         epochs=recipe.self_training_epochs,
         head_first_epochs=0,
         seed=recipe.seed + _SEEDS_APART * number,
-        objective=_objective(recipe, data, bare),
+        objective=objective,
         fresh=fresh,
         measure_first=not fresh,
-        notes=(note,) if number == 1 else (),
+        notes=(),
     )
 
 
-def _objective(recipe: Recipe, data: TrainingData, bare: tuple[Sentence, ...]) -> MakeObjective:
+def _objective(recipe: Recipe, data: TrainingData, bare: tuple[Sentence, ...], *, first: bool) -> MakeObjective:
+    """Return what makes a student's loss; only the first teacher hears names: later ones have learnt from them."""
+
     def make(predictor: Predictor, former: TokenTagger | None) -> Objective:
         from crossner_core.adaptation.self_training.names import NamesSay
         from crossner_core.adaptation.self_training.objective import SelfTrainingObjective
 
         names = None
-        if recipe.self_training_gazetteer:
+        if first and recipe.self_training_gazetteer:
             names = NamesSay.learnt(data.train, data.proposed, predictor.model.tags)
         return SelfTrainingObjective(recipe, bare, predictor, former, names)
 

@@ -119,7 +119,8 @@ def build(config: StrategiesConfig, inputs: Inputs) -> Made:
         "test is only measured on.",
     )
     if config.names is not None:
-        notes += tuple(_known(config.names, corpus, inputs.data) for corpus in by_corpus)
+        asked = dict.fromkeys(one.simulation.corpus for one in found.values() if one.simulation.asks_gazetteer)
+        notes += tuple(_known(config.names, corpus, inputs.data) for corpus in asked)
     table = strategies_table(by_corpus, config.goals)
     return Made((table,), strategies_figure(by_corpus), notes, tuple(found))
 
