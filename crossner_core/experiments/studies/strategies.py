@@ -114,7 +114,7 @@ def build(config: StrategiesConfig, inputs: Inputs) -> Made:
     for one in found.values():
         runs = by_corpus.setdefault(one.simulation.corpus, {})
         runs.setdefault(one.simulation.options.label, []).extend(one.points)
-    notes = (
+    notes: tuple[str, ...] = (
         f"The pool is the corpus's train and dev sentences but {config.dev_sentences}, which serve for early stopping; "
         "test is only measured on.",
     )
