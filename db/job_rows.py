@@ -7,11 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import sqlalchemy as sa
+from sqlalchemy.orm import aliased
 
 from db.engine import Session, lock_rows
 from db.tables import Member
 from db.training_tables import Job
 from db.types import now
+
+_OPEN = ("queued", "running")
 
 
 def add(
@@ -24,8 +27,9 @@ def add(
     created_by: int | None = None,
     priority: int = 10,
     max_attempts: int = 3,
+    after_id: int | None = None,
 ) -> int:
-    """Queue a job; return its id."""
+    """Queue a job; return its id. It begins when the job `after_id` has ended, however that ended."""
     job = Job(
         kind=kind,
         payload=dict(payload),
@@ -34,6 +38,7 @@ def add(
         created_by=created_by,
         priority=priority,
         max_attempts=max_attempts,
+        after_id=after_id,
     )
     session.add(job)
     session.flush()
@@ -74,12 +79,12 @@ def recent(
 def under_way(session: Session, campaign_id: int, kinds: Sequence[str]) -> list[Job]:
     """Return the jobs of these kinds that wait or are at work for this campaign, oldest first."""
     query = sa.select(Job).where(Job.campaign_id == campaign_id, Job.kind.in_(kinds))
-    return list(session.scalars(query.where(Job.state.in_(("queued", "running"))).order_by(Job.id)))
+    return list(session.scalars(query.where(Job.state.in_(_OPEN)).order_by(Job.id)))
 
 
 def pretraining_of(session: Session, encoder: str) -> Job | None:
     """Return the job, waiting or at work, that pre-trains an encoder of this name."""
-    query = sa.select(Job).where(Job.kind == "pretrain", Job.state.in_(("queued", "running"))).order_by(Job.id)
+    query = sa.select(Job).where(Job.kind == "pretrain", Job.state.in_(_OPEN)).order_by(Job.id)
     return next((job for job in session.scalars(query) if job.payload["name"] == encoder), None)
 
 
@@ -96,7 +101,7 @@ def claim(
 
     With `run_ids` only the jobs of these runs are taken, with `job_ids` only these jobs.
     """
-    query = sa.select(Job.id).where(Job.state == "queued").order_by(Job.priority, Job.id).limit(1)
+    query = sa.select(Job.id).where(_may_begin()).order_by(Job.priority, Job.id).limit(1)
     if run_ids is not None:
         query = query.where(Job.run_id.in_(run_ids))
     if job_ids is not None:
@@ -131,9 +136,17 @@ def beat(session: Session, *, job_id: int, worker: str, progress: float, message
     return bool(session.scalar(sa.select(Job.cancel_requested).where(Job.id == job_id)))
 
 
+def awaited_by(session: Session, run_ids: Sequence[int]) -> dict[int, int]:
+    """Return the jobs, waiting or at work, that have to end before those of these runs begin, by run."""
+    first = aliased(Job)
+    query = sa.select(Job.run_id, first.id).join(first, first.id == Job.after_id)
+    query = query.where(Job.run_id.in_(run_ids), Job.state == "queued", first.state.in_(_OPEN))
+    return {run_id: job_id for run_id, job_id in session.execute(query) if run_id is not None}
+
+
 def waits_before(session: Session, priority: int, *, since: dt.datetime) -> bool:
-    """Say whether a job of a smaller priority has waited from this moment or longer."""
-    query = sa.select(Job.id).where(Job.state == "queued", Job.priority < priority, Job.created_at <= since)
+    """Say whether a job of a smaller priority that could begin has waited from this moment or longer."""
+    query = sa.select(Job.id).where(_may_begin(), Job.priority < priority, Job.created_at <= since)
     return session.scalar(query.limit(1)) is not None
 
 
@@ -187,6 +200,13 @@ def counts(session: Session) -> dict[str, int]:
 def older_than(moment: dt.datetime | None, seconds: float) -> bool:
     """Say whether a moment is unknown or so many seconds past."""
     return moment is None or (now() - moment).total_seconds() > seconds
+
+
+def _may_begin() -> sa.ColumnElement[bool]:
+    """A queued job that waits for no other one."""
+    first = aliased(Job)
+    waits = sa.exists().where(first.id == Job.after_id, first.state.in_(_OPEN))
+    return sa.and_(Job.state == "queued", ~waits)
 
 
 def _held(job_id: int, worker: str) -> sa.ColumnElement[bool]:

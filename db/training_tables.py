@@ -141,6 +141,8 @@ class Job(Base):
     state: Mapped[str] = mapped_column(default="queued")
     priority: Mapped[int] = mapped_column(default=10)
     """Lower is sooner."""
+    after_id: Mapped[int | None] = mapped_column(sa.ForeignKey("job.id", ondelete="SET NULL"), index=True)
+    """A job that has to end before this one begins."""
     worker: Mapped[str | None]
     heartbeat_at: Mapped[dt.datetime | None]
     attempts: Mapped[int] = mapped_column(default=0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,10 +17,11 @@ from db.engine import Store
 from tests import corpus_builders
 from tests.test_worker import QUICK_TO_NOTICE, finish, wait_for
 from tests.training_builders import own_sentences, save_encoder
-from tests.training_store import ended, meanwhile, own_dataset, person, recipe_here, start_worker, work
+from tests.training_store import ended, meanwhile, own_dataset, person, recipe_here, settings_for, start_worker, work
 from workbench import adaptation, encoders, jobs
 from workbench.actors import Actor
 from workbench.encoder_library import workplace
+from workbench.following import train_here
 from workbench.settings import Settings
 
 QUICK = {
@@ -214,6 +216,24 @@ def test_encoders_pretraining_gives_way_to_what_people_wait_for(
     assert work(store, home) == 3
     assert ended(store) == [("run", "done", 1), ("pretrain", "done", 1)]
     assert any("Resumed after step" in line.message for line in encoders.encoder_log(store, actor, "patient"))
+
+
+def test_encoders_run_waits_for_its_encoder_whoever_asks_for_it(
+    store: Store, actor: Actor, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A second worker, or the command that follows a run, does not begin it before its encoder is there."""
+    data = own_dataset(store, actor)
+    job_id = encoders.start_dapt(store, actor, name="soon", options=options(home), text=own_text(home))
+    recipe = recipe_here(home, encoder="soon")
+    run_id = adaptation.start_run(store, actor, dataset_id=data.id, recipe=recipe)
+    assert jobs.claim(store, worker="second", run_ids=[run_id]) is None
+    worker = threading.Timer(1.0, lambda: work(store, home))
+    worker.start()
+    assert train_here(store, actor, settings_for(store, home), [run_id]) == 0
+    worker.join()
+    said = capsys.readouterr().out
+    assert said.count(f"run {run_id} · begins when job {job_id} has made its encoder") == 1
+    assert sorted(ended(store)) == [("pretrain", "done", 1), ("run", "done", 1)]
 
 
 @pytest.mark.slow

@@ -179,3 +179,20 @@ def test_jobs_that_come_before_another_hold_it_up_once_no_idle_worker_took_them(
     assert jobs.held_up(store, 25) and not jobs.held_up(store, 20)
     jobs.claim(store, worker="w")
     assert not jobs.held_up(store, 25)
+
+
+@pytest.mark.parametrize("state", ["done", "failed", "cancelled"])
+def test_jobs_that_wait_for_another_begin_when_it_has_ended_however_that_was(
+    store: Store, monkeypatch: pytest.MonkeyPatch, state: str
+) -> None:
+    monkeypatch.setattr(jobs, "TAKEN_SECONDS", 0.0)
+    first = queue(store, priority=20)
+    with store.write() as session:
+        after = job_rows.add(session, kind="preannotate", payload={}, priority=5, after_id=first)
+    claimed = jobs.claim(store, worker="w")
+    assert claimed is not None and claimed.id == first
+    assert jobs.claim(store, worker="another") is None and not jobs.held_up(store, 20)
+    with store.write() as session:
+        assert job_rows.finish(session, job_id=first, worker="w", state=state)
+    claimed = jobs.claim(store, worker="another")
+    assert claimed is not None and claimed.id == after

@@ -291,10 +291,8 @@ def _queue(
     encoder: str,
     priority: int = RUN_PRIORITY,
 ) -> None:
-    """Queue a run's job; a run whose encoder is still being pre-trained comes after that."""
+    """Queue a run's job; a run whose encoder is still being pre-trained begins after that."""
     made_first = job_rows.pretraining_of(session, encoder)
-    if made_first is not None:
-        priority = max(priority, made_first.priority + 1)
     job_rows.add(
         session,
         kind="run",
@@ -303,6 +301,7 @@ def _queue(
         campaign_id=campaign_id,
         created_by=actor.id or None,
         priority=priority,
+        after_id=made_first.id if made_first is not None else None,
     )
 
 

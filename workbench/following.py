@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from db import run_rows
+from db import job_rows, run_rows
 from db.engine import Store
 from workbench import jobs
 from workbench.actors import Actor
@@ -29,7 +29,7 @@ def train_here(
     thread = threading.Thread(target=_work, args=(worker, ended), name="trainer", daemon=True)
     thread.start()
     seen = dict.fromkeys(run_ids, 0)
-    open_runs = list(run_ids)
+    open_runs, told = list(run_ids), set[int]()
     try:
         while open_runs:
             for run_id in list(open_runs):
@@ -39,7 +39,8 @@ def train_here(
                 if detail.run.state in run_rows.FINAL:
                     open_runs.remove(run_id)
                     echo(_ending(detail))
-            if ended.is_set() and open_runs and not _somebody_works(store, open_runs):
+            waiting = _waiting(store, open_runs, told, echo)
+            if ended.is_set() and waiting < set(open_runs) and not _somebody_works(store, open_runs):
                 # The job of a worker that died can be taken up again once its lease is over.
                 ended.clear()
                 worker = Worker(store, settings, run_ids=open_runs)
@@ -96,6 +97,16 @@ def _somebody_works(store: Store, run_ids: Sequence[int]) -> bool:
         runs = [run_rows.get(session, run_id) for run_id in run_ids]
     running = any(run is not None and run.state == "running" for run in runs)
     return running and jobs.worker_status(store).alive
+
+
+def _waiting(store: Store, run_ids: Sequence[int], told: set[int], echo: Callable[[str], None]) -> set[int]:
+    """Return the runs that another job has to end for, and say so once of each."""
+    with store.read() as session:
+        awaited = job_rows.awaited_by(session, run_ids)
+    for run_id in sorted(awaited.keys() - told):
+        echo(f"run {run_id} · begins when job {awaited[run_id]} has made its encoder; a worker has to do that.")
+    told.update(awaited)
+    return set(awaited)
 
 
 def _tell(detail: RunDetail, echo: Callable[[str], None]) -> None:
