@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crossner_core.acquisition.selecting import RECOMMENDED, SELF_TRAINING, strategy
+from crossner_core.acquisition.selecting import AND_GAZETTEER, RECOMMENDED, SELF_TRAINING, strategy
 from crossner_core.errors import InvalidConfig
 from crossner_core.evaluation.coverage import coverage
 from crossner_core.evaluation.learning_curves import BASELINE, RoundPoint
@@ -22,6 +22,8 @@ from crossner_core.simulation.running import asking, kept, run_all
 from crossner_core.simulation.tables import TITLE, strategies_figure, strategies_table
 
 _WARM = re.compile(r" with warm start of (\d+) epochs?$")
+# What is recommended, as far as it goes without a gazetteer.
+_USUAL = f"{strategy(RECOMMENDED).functions} {SELF_TRAINING}"
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,8 @@ class StrategiesConfig(StudyConfig):
 
     seeds: tuple[int, ...] = option((555, 666, 777, 888, 999), "Seeds; each strategy is played once for each.")
     strategies: tuple[str, ...] = option(
-        (RECOMMENDED,),
-        f"Strategies, such as '2*token_entropy + k_centre', 'rare_types {SELF_TRAINING}' or "
+        (_USUAL,),
+        f"Strategies, such as '2*token_entropy + k_centre', 'rare_types {SELF_TRAINING}', 'badge {AND_GAZETTEER}' or "
         "'longest with warm start of 8 epochs'.",
     )
     at: tuple[int, ...] = option((20, 40, 60, 85, 110), "Sizes at which a strategy's model is measured.", min=1)
