@@ -1,6 +1,6 @@
 """How long a turn takes, step by step: new gold → run → pool scored → queue in a new order; and its memory.
 
-    python -m benchmarks.pool_turn --data FOLDER --gazetteer FOLDER [--pool 10000] [--gold 110] [--strategy TEXT]
+    python -m benchmarks.pool_turn --data FOLDER [--gazetteer FOLDER] [--pool 10000] [--gold 110] [--strategy TEXT]
 
 `--data` holds `music` and `wikineural`, whose sentences are the pool (again and again where it is larger). The model
 is trained by the default recipe on the first sentences of music, and on the pool where the strategy says so, with what
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import numpy as np
 
-from crossner_core.acquisition.selecting import RECOMMENDED, strategy
+from crossner_core.acquisition.selecting import RECOMMENDED, WITHOUT_GAZETTEER, strategy
 from crossner_core.acquisition.turn import Scorer, Turn
 from crossner_core.adaptation.self_training.names import ask
 from crossner_core.adaptation.self_training.plan import with_students
@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--pool", type=int, default=10_000)
     parser.add_argument("--gold", type=int, default=110)
     parser.add_argument("--dev", type=int, default=50)
-    parser.add_argument("--strategy", default=RECOMMENDED)
+    parser.add_argument("--strategy", help="the recommended one without")
     parser.add_argument("--gazetteer", type=Path, help="folder of a built one, for strategies that name it")
     given = parser.parse_args(arguments)
     print(f"On {prepare()}.")
@@ -58,7 +58,8 @@ def run(given: argparse.Namespace, sentences: Sequence[Sentence], folder: Path) 
     """Train, order, order again, order with a hundred more."""
     music = read_corpus("music", given.data).data(size=None, seed=0, order="file", source=None)
     both = (*music.train, *music.dev)
-    chosen, recipe = strategy(given.strategy), Recipe()
+    usual = RECOMMENDED if given.gazetteer else WITHOUT_GAZETTEER
+    chosen, recipe = strategy(given.strategy or usual), Recipe()
     data = TrainingData(both[: given.gold], music.types, both[given.gold : given.gold + given.dev])
     if chosen.self_training:
         data = replace(data, unlabelled=tuple(sentences[: given.pool]))

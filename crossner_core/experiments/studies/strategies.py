@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from crossner_core.acquisition.selecting import AND_GAZETTEER, RECOMMENDED, SELF_TRAINING, strategy
+from crossner_core.acquisition.selecting import AND_GAZETTEER, SELF_TRAINING, WITHOUT_GAZETTEER, strategy
 from crossner_core.errors import InvalidConfig
 from crossner_core.evaluation.coverage import coverage
 from crossner_core.evaluation.learning_curves import BASELINE, RoundPoint
@@ -22,8 +22,6 @@ from crossner_core.simulation.running import asking, kept, run_all
 from crossner_core.simulation.tables import TITLE, strategies_figure, strategies_table
 
 _WARM = re.compile(r" with warm start of (\d+) epochs?$")
-# What is recommended, as far as it goes without a gazetteer.
-_USUAL = f"{strategy(RECOMMENDED).functions} {SELF_TRAINING}"
 
 
 @dataclass(frozen=True)
@@ -32,7 +30,7 @@ class StrategiesConfig(StudyConfig):
 
     seeds: tuple[int, ...] = option((555, 666, 777, 888, 999), "Seeds; each strategy is played once for each.")
     strategies: tuple[str, ...] = option(
-        (_USUAL,),
+        (WITHOUT_GAZETTEER,),
         f"Strategies, such as '2*token_entropy + k_centre', 'rare_types {SELF_TRAINING}', 'badge {AND_GAZETTEER}' or "
         "'longest with warm start of 8 epochs'.",
     )
@@ -135,8 +133,8 @@ def _known(gazetteer: Path, corpus: str, root: Path) -> str:
         for part in ((*read.train, *read.dev), read.test)
     )
     return (
-        f"Of {corpus}'s entities the gazetteer proposes {100 * pool.recall:.0f} % as they are in gold in train and dev "
-        f"({100 * pool.precision:.0f} % of its proposals there are right) and {100 * test.recall:.0f} % in test."
+        f"Of the entities of {corpus} the gazetteer proposes {100 * pool.recall:.0f} % as they are in gold in train "
+        f"and dev ({100 * pool.precision:.0f} % of its proposals there are right) and {100 * test.recall:.0f} % in test."
     )
 
 
