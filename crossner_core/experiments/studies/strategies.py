@@ -134,7 +134,8 @@ def _known(gazetteer: Path, corpus: str, root: Path) -> str:
     )
     return (
         f"Of the entities of {corpus} the gazetteer proposes {100 * pool.recall:.0f} % as they are in gold in train "
-        f"and dev ({100 * pool.precision:.0f} % of its proposals there are right) and {100 * test.recall:.0f} % in test."
+        f"and dev ({100 * pool.precision:.0f} % of its proposals there are right) and {100 * test.recall:.0f} % in "
+        "test."
     )
 
 
