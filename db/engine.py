@@ -44,10 +44,17 @@ class Store:
         with self._in_turn(), _storage_errors(self.url), self._write() as session, session.begin():
             yield session
 
-    def connect(self) -> sa.Connection:
-        """Open a connection for migrations; raise StorageError when the store cannot be reached."""
+    @contextmanager
+    def migrating(self) -> Iterator[sa.Connection]:
+        """Yield a connection for migrations; raise StorageError when the store cannot be reached.
+
+        SQLite cannot alter a table: it is made anew, and with its rules for foreign keys on, dropping the old one
+        would take along, or empty, the rows that point at it. So they are off in this connection.
+        """
         with _storage_errors(self.url):
-            return self.engine.connect()
+            connection = self.engine.connect()
+        with connection, _without_foreign_keys(connection):
+            yield connection
 
     def close(self) -> None:
         self.engine.dispose()
@@ -65,6 +72,21 @@ class Store:
         finally:
             if self._turn is not None and held:
                 self._turn.release()
+
+
+@contextmanager
+def _without_foreign_keys(connection: sa.Connection) -> Iterator[None]:
+    if connection.dialect.name != "sqlite":
+        yield
+        return
+    driver = connection.connection.driver_connection
+    assert driver is not None
+    driver.execute("PRAGMA foreign_keys=OFF")  # in a transaction it would do nothing
+    try:
+        yield
+    finally:
+        connection.rollback()
+        driver.execute("PRAGMA foreign_keys=ON")
 
 
 @contextmanager
@@ -153,8 +175,11 @@ def upsert(
 
 
 def lock_rows(statement: sa.Select[Any]) -> sa.Select[Any]:
-    """Lock the selected rows until the transaction ends, passing over locked ones (SQLite holds its one lock)."""
-    return statement.with_for_update(skip_locked=True)
+    """Lock the selected rows until the transaction ends, passing over locked ones (SQLite holds its one lock).
+
+    Others may add rows that refer to them meanwhile, and rows to which others are being added are not passed over.
+    """
+    return statement.with_for_update(skip_locked=True, key_share=True)
 
 
 def backup_sqlite(store: Store, target: str) -> None:

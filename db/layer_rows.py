@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from collections.abc import Collection
+
 import sqlalchemy as sa
 from sqlalchemy.orm import selectinload
 
@@ -16,6 +19,29 @@ def sentences(session: Session, campaign_id: int, *, preannotated: bool | None =
         reached = SentenceRow.preannotated_at.is_not(None)
         query = query.where(reached if preannotated else ~reached)
     return list(session.scalars(query.order_by(SentenceRow.position, SentenceRow.id)))
+
+
+def last_preannotated(session: Session, campaign_id: int) -> dt.datetime | None:
+    """Return when a sentence of a campaign was last pre-annotated; None before any was."""
+    query = sa.select(sa.func.max(SentenceRow.preannotated_at)).where(SentenceRow.campaign_id == campaign_id)
+    return session.scalar(query)
+
+
+def count_preannotated_gold(session: Session, campaign_id: int, *, splits: Collection[str]) -> int:
+    """Count the adjudicated sentences of some splits that have been pre-annotated."""
+    query = (
+        sa.select(sa.func.count())
+        .select_from(SentenceRow)
+        .join(Task, Task.sentence_id == SentenceRow.id)
+        .where(
+            SentenceRow.campaign_id == campaign_id,
+            SentenceRow.split.in_(splits),
+            SentenceRow.preannotated_at.is_not(None),
+            Task.stage == "adjudicate",
+            Task.state == "done",
+        )
+    )
+    return session.scalar(query) or 0
 
 
 def submitted(session: Session, campaign_id: int, stage: str) -> list[tuple[SentenceRow, Annotation]]:

@@ -28,7 +28,7 @@ def migrate(store: Store) -> None:
 
     Raises StorageError when the store cannot be reached, or was written by a newer version of the workbench.
     """
-    with store.connect() as connection:
+    with store.migrating() as connection:
         config = _config(connection)
         script = ScriptDirectory.from_config(config)
         current = MigrationContext.configure(connection).get_current_revision()
@@ -41,8 +41,23 @@ def migrate(store: Store) -> None:
         if current == script.get_current_head():
             return
         connection.rollback()
+        lost = dangling(connection)
         command.upgrade(config, "head")
+        if more := sorted(dangling(connection) - lost):
+            raise StorageError(
+                f"Bringing the store from revision {current} to {script.get_current_head()} would leave rows of "
+                f"{', '.join(sorted({table for table, *_ in more}))} that point nowhere. Nothing was changed; "
+                "go on with the version that wrote it, and report this."
+            )
         connection.commit()
+
+
+def dangling(connection: Connection) -> set[tuple[str, int, str]]:
+    """Return table, row and what it points at, of rows whose foreign keys name nothing; SQLite alone looks."""
+    if connection.dialect.name != "sqlite":
+        return set()
+    found = connection.exec_driver_sql("PRAGMA foreign_key_check")
+    return {(table, row, target) for table, row, target, _ in found}
 
 
 def new_revision(store: Store, message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
@@ -75,8 +76,9 @@ def twin(
     recipe_hash: str,
     size: int | None,
     order_seed: int | None,
+    since: dt.datetime | None = None,
 ) -> Run | None:
-    """Return a run of the same cell that is done, or waiting, or under way."""
+    """Return a run of the same cell that is done, or waiting, or under way; begun from `since` on, or not yet."""
     query = sa.select(Run).where(
         Run.snapshot_id == snapshot_id if snapshot_id is not None else Run.snapshot_id.is_(None),
         Run.dataset_id == dataset_id if dataset_id is not None else Run.dataset_id.is_(None),
@@ -85,6 +87,8 @@ def twin(
         Run.order_seed == order_seed if order_seed is not None else Run.order_seed.is_(None),
         Run.state.in_(("done", "queued", "running")),
     )
+    if since is not None:
+        query = query.where(sa.or_(Run.started_at.is_(None), Run.started_at >= since))
     order = sa.case((Run.state == "done", 0), (Run.state == "running", 1), else_=2)
     return session.scalars(query.order_by(order, Run.id.desc()).limit(1)).first()
 

@@ -33,12 +33,13 @@ def open_ids(session: Session) -> list[int]:
 def newest_job(session: Session, campaign_id: int, *, with_points: bool = False) -> Job | None:
     """Return the newest job that plays, or played, simulated campaigns on a campaign's gold.
 
-    `with_points` asks for the newest of which one campaign is through at least.
+    `with_points` asks for the newest of which one campaign is through at least. A job without campaigns is none: an
+    earlier migration took some along.
     """
-    query = sa.select(Job).where(Job.kind == KIND, Job.campaign_id == campaign_id)
+    those = sa.select(SimulationRow.job_id)
     if with_points:
-        through = sa.select(SimulationRow.job_id).where(SimulationRow.points.is_not(None))
-        query = query.where(Job.id.in_(through))
+        those = those.where(SimulationRow.points.is_not(None))
+    query = sa.select(Job).where(Job.kind == KIND, Job.campaign_id == campaign_id, Job.id.in_(those))
     return session.scalars(query.order_by(Job.id.desc()).limit(1)).first()
 
 

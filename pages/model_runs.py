@@ -183,6 +183,8 @@ def _one_run(actor: Actor, campaign: CampaignView, detail: RunDetail) -> None:
         st.error(as_text(run.error))
     if run.state == "running":
         st.progress(run.progress, text=as_text(run.message) or "training")
+    if run.state == "queued" and run.message:
+        st.caption(as_text(f"It {run.message}."))
     for reason in detail.reasons:
         st.caption(as_text(reason))
     _actions(actor, campaign, run)

@@ -165,6 +165,9 @@ def _strategy(place: Any, campaign: CampaignView, now: TurnSettings, may: bool) 
     functions = _functions(place, campaign, before.functions if before is not None else "", may)
     if not functions:
         return ""
+    if functions.strip().endswith((SELF_TRAINING, AND_GAZETTEER)):
+        place.caption("What models learn from is said behind the functions; leave it out there to choose it here.")
+        return functions
     learns = place.checkbox(
         "Models learn from the rest of the pool, too (self-training)",
         (before or _USUAL).self_training,
@@ -175,12 +178,11 @@ def _strategy(place: Any, campaign: CampaignView, now: TurnSettings, may: bool) 
     told = learns and place.checkbox(
         "… and from what gazetteer and links propose there",
         (before or _USUAL).gazetteer,
-        help="How far they are believed is learnt from gold. Without pre-annotation it changes nothing.",
+        help="How far they are believed is learnt from gold in which they were asked. Without, it changes nothing.",
         disabled=not may,
         key=f"queue:told:{campaign.id}",
     )
-    said = functions.strip().endswith((SELF_TRAINING, AND_GAZETTEER))
-    return f"{functions} {AND_GAZETTEER if told else SELF_TRAINING}" if learns and not said else functions
+    return f"{functions} {AND_GAZETTEER if told else SELF_TRAINING}" if learns else functions
 
 
 def _functions(place: Any, campaign: CampaignView, before: str, may: bool) -> str:

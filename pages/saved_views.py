@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from crossner_core.acquisition.selecting import RECOMMENDED
 from crossner_core.errors import BadInput
 from crossner_core.evaluation.learning_curves import (
     AXES,
@@ -177,7 +176,7 @@ def _ask(actor: Actor, campaign: CampaignView, *, busy: bool) -> None:
     with st.expander("Play strategies on this gold"):
         text = st.text_area(
             "Strategies, one a line",
-            now.strategy or RECOMMENDED,
+            now.strategy or simulations.usual_strategy(shell.store(), actor, campaign.id),
             help="As under Rules. Random sentences are always played beside them.",
             key=f"saved:strategies:{campaign.id}",
         )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from crossner_core.adaptation.self_training.plan import with_students
 from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, InvalidConfig, NotAllowed, NotFound
 from crossner_core.schema import LabelledSentence, Span, sentence_from_words
-from db import run_rows, snapshot_rows
+from crossner_core.training.recipe import Recipe
+from db import layer_rows, run_rows, snapshot_rows, suggestion_rows
 from db.engine import Store
 from tests.training_builders import own_sentences
 from tests.training_store import own_dataset, person, recipe_here, work
@@ -90,6 +93,28 @@ def test_adaptation_without_dev_and_test_says_so(store: Store, tmp_path: Path) -
     assert detail.run.state == "done" and detail.run.test_f1 is None and detail.run.dev_f1 is None
     assert any("No test score" in reason for reason in detail.reasons)
     assert any("fixed" in reason for reason in detail.reasons)
+
+
+def test_cell_that_hears_a_gazetteer_is_another_once_more_was_suggested(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign_with_gold(store, admin)
+    snapshot = adaptation.freeze(store, admin, campaign_id)
+    plain = with_students(recipe_here(tmp_path, max_epochs=1, self_training_epochs=1))
+    hears = replace(plain, self_training_gazetteer=True)
+
+    def start(recipe: Recipe) -> tuple[int, int]:
+        found = adaptation.start_few_shot(store, admin, snapshot_id=snapshot.id, recipe=recipe, sizes=(10,), seeds=(1,))
+        return found.started, found.reused
+
+    assert [start(hears), start(plain), start(hears)] == [(1, 0), (1, 0), (0, 1)]  # one that waits will hear it all
+    work(store, tmp_path / "home")
+    assert [start(hears), start(plain)] == [(0, 1), (0, 1)]
+    with store.write() as session:
+        suggestion_rows.mark_preannotated(session, [row.id for row in layer_rows.sentences(session, campaign_id)])
+    assert [start(plain), start(hears), start(hears)] == [(0, 1), (1, 0), (0, 1)]
+    work(store, tmp_path / "home")
+    (series,) = [one for one in adaptation.curve(store, admin, campaign_id) if one.recipe["self_training_gazetteer"]]
+    assert [(point.size, point.n) for point in series.points] == [(10, 1)]  # the newest counts
 
 
 def test_adaptation_few_shot_reuses_cells_and_draws_a_curve(store: Store, tmp_path: Path) -> None:

@@ -227,12 +227,15 @@ def test_encoders_run_waits_for_its_encoder_whoever_asks_for_it(
     recipe = recipe_here(home, encoder="soon")
     run_id = adaptation.start_run(store, actor, dataset_id=data.id, recipe=recipe)
     assert jobs.claim(store, worker="second", run_ids=[run_id]) is None
+    words = f"begins when job {job_id} has made its encoder"
+    assert adaptation.get_run(store, actor, run_id).run.message == words
+    assert [one.message for one in adaptation.list_runs(store, actor) if one.id == run_id] == [words]
     worker = threading.Timer(1.0, lambda: work(store, home))
     worker.start()
     assert train_here(store, actor, settings_for(store, home), [run_id]) == 0
     worker.join()
     said = capsys.readouterr().out
-    assert said.count(f"run {run_id} · begins when job {job_id} has made its encoder") == 1
+    assert said.count(f"run {run_id} · {words}") == 1
     assert sorted(ended(store)) == [("pretrain", "done", 1), ("run", "done", 1)]
 
 

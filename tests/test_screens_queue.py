@@ -126,6 +126,18 @@ def test_queue_screen_changes_rules_for_researchers_alone(monkeypatch: pytest.Mo
     assert "Researchers and admins change these" in _said(test) and not test.button
 
 
+def test_rules_take_what_models_learn_from_as_it_is_typed(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    test = _open(monkeypatch, store, "researcher", campaign_id, "Rules")
+    test.selectbox(key=f"queue:strategy:{campaign_id}").set_value("own mixture").run()
+    for text in ("longest with self-training", "longest with self-training and gazetteer"):
+        test.text_input(key=f"queue:mixture:{campaign_id}").set_value(text).run()
+        assert not test.checkbox and "is said behind the functions" in _said(test)
+        next(one for one in test.button if one.label == "Save the rules").click().run()
+        assert not test.exception and turns.turn_settings(store, admin, campaign_id).strategy == text
+
+
 def test_queue_screen_shows_each_campaigns_own_rules(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
     admin = person(store, "admin")
     one, other = campaign(store, admin), campaign(store, admin, gold=False)

@@ -124,6 +124,19 @@ def test_what_names_say_is_a_likelihood_of_each_proposal_and_rises_with_what_gol
     assert wrong.likelihood[b, 0] > 10 * wrong.likelihood[band, 0]
 
 
+def test_names_are_not_heard_where_no_gold_says_how_far_to_believe_them(tmp_path: Path) -> None:
+    sentence = own_sentences(1)[0].sentence
+    proposed = {sentence.content_hash: (Span(0, 2, "song"),)}
+    assert NamesSay.learnt([], proposed, TAGS).about(sentence) is None
+    gold = own_sentences(1, offset=9)  # nobody asked there
+    assert NamesSay.learnt(gold, proposed, TAGS).about(sentence) is None
+    labelled = {item.sentence.content_hash for item in told().train}
+    unasked = replace(told(), proposed={name: said for name, said in told().proposed.items() if name not in labelled})
+    found = result(tmp_path / "a", unasked, self_training_gazetteer=True)
+    assert any("gazetteer and links are not heard" in note for note in found.notes)
+    assert [r.loss for r in found.history] == [r.loss for r in result(tmp_path / "b", data()).history]
+
+
 def test_names_of_a_sentence_are_read_tag_by_tag_and_types_the_model_lacks_are_left_out() -> None:
     sentence = own_sentences(1)[0].sentence
     say = replace(

@@ -218,6 +218,35 @@ def test_campaign_asks_the_gazetteer_once(tmp_path: Path) -> None:
     assert state["chosen"] == [3] and state["heard"] == [[]]  # chosen by its names; annotated from scratch
 
 
+def test_campaign_that_goes_on_hears_what_it_heard_and_nothing_where_nobody_was_asked(tmp_path: Path) -> None:
+    spans = {item.sentence.content_hash: item.spans for item in (*data().train, *data().dev)}
+
+    def at_first(sentences: Sequence[Sentence]) -> list[list[Suggestion] | None]:
+        return [
+            [suggest(span) for span in spans[one.content_hash]] if at % 2 else None for at, one in enumerate(sentences)
+        ]
+
+    def later(sentences: Sequence[Sentence]) -> list[list[Suggestion]]:
+        return [[suggest(Span(0, 1, "person"))] for _ in sentences]
+
+    chosen = simulation(self_training=True, gazetteer_teaches=True, suggestions=True, strategy="longest", at=(6, 8))
+    whole = rounds(tmp_path / "whole", chosen, suggested=at_first)
+    steps: list[int] = []
+
+    def stop() -> bool:
+        steps.append(1)
+        return len(steps) == 9
+
+    stopped = rounds(tmp_path / "parts", chosen, suggested=at_first, should_stop=stop)
+    assert not stopped[-1].done
+    for suggested in (later, None):
+        again = rounds(tmp_path / "parts", chosen, suggested=suggested)
+        assert [one.point for one in again if one.point] == [one.point for one in whole if one.point]
+    notes = read_json(tmp_path / "whole" / "model-1" / "result.json")["notes"]
+    bare = len(spans) - 4 - 8
+    assert any(f"{bare} of {bare} bare sentences too, in " in note and "of which gazetteer" in note for note in notes)
+
+
 def test_annotators_see_gazetteer_and_model_and_gold_says_what_they_are_worth(tmp_path: Path) -> None:
     gold = {item.sentence.content_hash: item.spans for item in (*data().train, *data().dev)}
 

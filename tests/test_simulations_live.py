@@ -7,13 +7,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from crossner_core.acquisition.selecting import RECOMMENDED, WITHOUT_GAZETTEER
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotAllowed
 from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.schema import LabelledSentence
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.simulation.config import Simulation
 from crossner_core.simulation.costs import Observed
-from db import simulation_rows
+from db import job_rows, layer_rows, simulation_rows, suggestion_rows
 from db.engine import Store
 from pages import saved_views
 from tests.screens import open_screen
@@ -85,11 +86,63 @@ def test_strategy_with_self_training_is_played_beside_random_sentences_without(s
     assert found is not None and {one.strategy for one in found.points} == {"random", told}
 
 
+def asked(store: Store, campaign_id: int) -> int:
+    """Ask a gazetteer in all sentences in which it was not asked, begun ones too: the first token is a song."""
+    with store.write() as session:
+        ids = [row.id for row in layer_rows.sentences(session, campaign_id, preannotated=False)]
+        said = {"start": 0, "end": 1, "type": "song", "source": "dbpedia", "score": 0.9, "entity": None, "run_id": None}
+        suggestion_rows.replace_suggestions(session, ids, [{"sentence_id": id, **said} for id in ids], model=False)
+        suggestion_rows.mark_preannotated(session, ids)
+    return len(ids)
+
+
+def test_strategy_that_hears_a_gazetteer_is_refused_where_nobody_was_asked(store: Store, tmp_path: Path) -> None:
+    admin, text = person(store, "admin"), "longest with self-training and gazetteer"
+    campaign_id = campaign(store, admin, tmp_path)
+    with pytest.raises(BadInput, match=f"{text}.*asked in no sentence that is gold; pre-annotate"):
+        simulations.start_simulations(store, admin, campaign_id, [text], seeds=(1,))
+    assert simulations.newest_simulations(store, admin, campaign_id) is None
+    assert simulations.usual_strategy(store, admin, campaign_id) == WITHOUT_GAZETTEER
+    assert asked(store, campaign_id) == 39
+    assert simulations.usual_strategy(store, admin, campaign_id) == RECOMMENDED
+    simulations.start_simulations(store, admin, campaign_id, [text], seeds=(1,))
+    found = simulations.newest_simulations(store, admin, campaign_id)
+    assert found is not None and found.total == 2
+
+
+def test_played_campaign_that_hears_a_gazetteer_goes_on_though_more_is_suggested_meanwhile(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, home = person(store, "admin"), tmp_path / "home"
+    campaign_id = campaign(store, admin, tmp_path)
+    asked(store, campaign_id)
+    text = "longest with self-training and gazetteer"
+    turns.change_turns(store, admin, campaign_id, strategy=text, recipe={**small(tmp_path), "self_training_epochs": 2})
+    job_id = simulations.start_simulations(store, admin, campaign_id, [text], seeds=(1,))
+    looked: list[int] = []
+
+    def stop(self: Lease) -> bool:
+        looked.append("longest" in self.message)
+        return sum(looked) == 20  # in the midst of a training
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Lease, "should_stop", stop)
+        work(store, home)
+    with store.write() as session:
+        suggestion_rows.replace_suggestions(
+            session, [row.id for row in layer_rows.sentences(session, campaign_id)], [], model=False
+        )
+        job = job_rows.get(session, job_id)
+        assert job is not None and job.state != "failed"
+        job.state = "queued"
+    work(store, home)
+    found = simulations.newest_simulations(store, admin, campaign_id)
+    assert found is not None and (found.job.state, found.done) == ("done", 2), found.job.error
+
+
 def test_played_campaigns_go_on_where_they_were_stopped(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from workbench.lease import Lease
-
     admin = person(store, "admin")
     campaign_id = campaign(store, admin, tmp_path)
     job_id = simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
@@ -100,8 +153,6 @@ def test_played_campaigns_go_on_where_they_were_stopped(
     assert found is not None and found.done == 1
     first = found.points
     with store.write() as session:
-        from db import job_rows
-
         job = job_rows.get(session, job_id)
         assert job is not None
         job.state = "queued"

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
+from alembic import command
 from alembic.autogenerate import compare_metadata
+from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy.exc import IntegrityError
 
+import db
 from crossner_core.errors import StorageError
 from db.engine import Store, upsert
 from db.migrate import migrate
@@ -127,6 +130,57 @@ def test_store_that_cannot_be_opened_says_what_to_do(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "psycopg", None)  # as where it is not installed
     with pytest.raises(StorageError, match=message):
         Store(url)
+
+
+def test_migrate_keeps_what_points_at_a_table_that_is_made_anew(tmp_path: Path) -> None:
+    store = _at_revision(tmp_path, "0007")
+    with store.write() as session:
+        for row in (
+            "campaign(id, name, domain_name, domain_toml, blind_share, control_share, lease_minutes, seed,"
+            " suggestions_on, archived, created_at) values (1, 'c', 'music', '', 0, 0, 1, 1, 1, 0, '2026-01-01')",
+            "snapshot(id, campaign_id, hash, content, domain_name, types, counts, created_at)"
+            " values (1, 1, 'h', '', 'music', '[]', '{}', '2026-01-01')",
+            "job(id, kind, payload, campaign_id, state, priority, attempts, max_attempts, cancel_requested, progress,"
+            " message, created_at) values (1, 'simulation', '{}', 1, 'done', 25, 1, 3, 0, 1, '', '2026-01-01')",
+            "simulation(id, job_id, snapshot_id, settings, points, created_at)"
+            " values (1, 1, 1, '{}', '[]', '2026-01-01')",
+        ):
+            session.execute(sa.text(f"insert into {row}"))
+    migrate(store)
+    with store.read() as session:
+        for table in ("campaign", "snapshot", "job", "simulation"):
+            assert session.execute(sa.text(f"select count(*) from {table}")).scalar_one() == 1, table
+        assert session.execute(sa.text("pragma foreign_keys")).scalar_one() == 1
+    store.close()
+
+
+def test_migrate_changes_nothing_where_rows_would_point_nowhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = _at_revision(tmp_path, "0007")
+
+    def careless(config: Config, revision: str) -> None:
+        config.attributes["connection"].exec_driver_sql(
+            "insert into simulation(id, job_id, snapshot_id, settings, created_at) values (1, 5, 5, '{}', '2026-01-01')"
+        )
+
+    monkeypatch.setattr(command, "upgrade", careless)
+    with pytest.raises(StorageError, match=r"from revision 0007 to .* rows of simulation that point nowhere"):
+        migrate(store)
+    with store.read() as session:
+        assert session.execute(sa.text("select count(*) from simulation")).scalar_one() == 0
+    store.close()
+
+
+def _at_revision(folder: Path, revision: str) -> Store:
+    store = Store(f"sqlite:///{folder / 'earlier.sqlite3'}")
+    with store.migrating() as connection:
+        config = Config()
+        config.set_main_option("script_location", str(Path(db.__file__).parent / "migrations"))
+        config.attributes["connection"] = connection
+        command.upgrade(config, revision)
+        connection.commit()
+    return store
 
 
 def test_migrate_says_that_the_store_cannot_be_reached(tmp_path: Path) -> None:

@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from crossner_core.acquisition.selecting import Selection
 from crossner_core.errors import Conflict, InvalidConfig, NotAllowed, NotFound
 from crossner_core.schema import LabelledSentence
-from db import suggestion_rows, turn_rows
+from db import job_rows, layer_rows, suggestion_rows, turn_rows
 from db.engine import Session, Store
 from db.tables import Campaign, SentenceRow, Task
-from db.training_tables import Run
+from db.training_tables import Job, Run
 from db.types import now
 from tests.test_adaptation import campaign_with_gold, in_music
 from tests.training_builders import own_sentences
@@ -194,12 +194,37 @@ def test_runs_whose_teachers_hear_a_gazetteer_are_told_what_was_suggested_in_the
         ]
         values = [{"sentence_id": row.id, **one} for row in rows[:3] for one in said]
         suggestion_rows.replace_suggestions(session, [row.id for row in rows[:3]], values, model=False)
-        suggestion_rows.mark_preannotated(session, [row.id for row in rows])
+        suggestion_rows.mark_preannotated(session, [row.id for row in rows[:9]])
     assert work(store, tmp_path / "home") == 3
     assert newest(store, admin, campaign_id).strategy == text
     found = adaptation.get_run(store, admin, adaptation.list_runs(store, admin, campaign_id)[0].id)
     assert found.run.recipe["self_training_gazetteer"] is True
-    assert any("12 bare sentences too, in which gazetteer and links propose 3 spans." in one for one in found.reasons)
+    assert any("are not heard, as there is no gold sentence in which they were asked" in one for one in found.reasons)
+    with store.write() as session:
+        gold = [row.id for row in layer_rows.sentences(session, campaign_id, preannotated=False)]
+        suggestion_rows.mark_preannotated(session, [id for id in gold if id not in {row.id for row in rows}])
+    again = adaptation.start_run(
+        store, admin, campaign_id=campaign_id, snapshot_id=adaptation.list_snapshots(store, admin, campaign_id)[0].id,
+        recipe=found.run.recipe,
+    )  # fmt: skip
+    work(store, tmp_path / "home")
+    reasons = adaptation.get_run(store, admin, again).reasons
+    assert any("12 bare sentences too, in 9 of which gazetteer and links propose 3 spans." in one for one in reasons)
+
+
+def test_turn_says_that_its_run_waits_for_its_encoder(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id, recipe = campaign(store, admin), small(tmp_path)
+    turns.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=recipe)
+    with store.write() as session:
+        job_id = job_rows.add(session, kind="pretrain", payload={"name": recipe["encoder"]}, priority=22)
+    turns.tick(store)
+    said = turns.queue_state(store, admin, campaign_id).under_way
+    assert said == f"Turn 1 waits for its run 1, which begins when job {job_id} has made its encoder."
+    with store.write() as session:
+        session.delete(session.get(Job, job_id))
+    said = turns.queue_state(store, admin, campaign_id).under_way
+    assert said == "Turn 1 waits for its run 1, which waits for the worker."
 
 
 def overheard(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:

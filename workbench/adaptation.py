@@ -9,7 +9,7 @@ from typing import Any
 
 from crossner_core.errors import Conflict, InvalidConfig, NotFound
 from crossner_core.training.recipe import Recipe
-from db import dataset_rows, job_rows, run_rows, snapshot_rows
+from db import dataset_rows, job_rows, layer_rows, run_rows, snapshot_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from db.training_tables import Run
@@ -195,8 +195,9 @@ def list_runs(
         rows = run_rows.listed(
             session, campaign_id=campaign_id, dataset_id=dataset_id, group_id=group_id, states=states, limit=limit
         )
-        found = job_rows.for_runs(session, [row.id for row in rows])
-        return tuple(run_view(row, found.get(row.id)) for row in rows)
+        ids = [row.id for row in rows]
+        found, awaited = job_rows.for_runs(session, ids), job_rows.awaited_by(session, ids)
+        return tuple(run_view(row, found.get(row.id), awaited.get(row.id)) for row in rows)
 
 
 def get_run(store: Store, actor: Actor, run_id: int, *, after: int = 0) -> RunDetail:
@@ -210,7 +211,8 @@ def get_run(store: Store, actor: Actor, run_id: int, *, after: int = 0) -> RunDe
             fresh(session, actor, *MAY_LOOK)
         lines = run_rows.events(session, run_id, after=after)
         events = tuple(event_view(line) for line in lines)
-        shown = run_view(run, job_rows.for_runs(session, [run_id]).get(run_id))
+        job, awaited = job_rows.for_runs(session, [run_id]), job_rows.awaited_by(session, [run_id])
+        shown = run_view(run, job.get(run_id), awaited.get(run_id))
         return RunDetail(shown, events, run.result, reasons(run))
 
 
@@ -306,7 +308,9 @@ def _queue(
 
 
 def _twin(session: Session, target: _Target, recipe: Recipe, size: int) -> int | None:
+    """Return a run of the same cell; one that hears names is another where they were asked after it began."""
     whole = size >= target.sentences
+    asked_in = target.campaign_id if recipe.hears_gazetteer and target.snapshot_id is not None else None
     found = run_rows.twin(
         session,
         snapshot_id=target.snapshot_id,
@@ -314,6 +318,7 @@ def _twin(session: Session, target: _Target, recipe: Recipe, size: int) -> int |
         recipe_hash=recipe.hash,
         size=None if whole else size,
         order_seed=None if whole else recipe.seed,
+        since=layer_rows.last_preannotated(session, asked_in) if asked_in is not None else None,
     )
     return found.id if found else None
 

@@ -11,6 +11,7 @@ from db.engine import Store
 from workbench import jobs
 from workbench.actors import Actor
 from workbench.adaptation import RunDetail, get_run
+from workbench.run_views import waits_for
 from workbench.settings import Settings
 from workbench.worker import Worker
 
@@ -104,7 +105,7 @@ def _waiting(store: Store, run_ids: Sequence[int], told: set[int], echo: Callabl
     with store.read() as session:
         awaited = job_rows.awaited_by(session, run_ids)
     for run_id in sorted(awaited.keys() - told):
-        echo(f"run {run_id} · begins when job {awaited[run_id]} has made its encoder; a worker has to do that.")
+        echo(f"run {run_id} · {waits_for(awaited[run_id])}; a worker has to do that.")
     told.update(awaited)
     return set(awaited)
 

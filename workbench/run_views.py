@@ -74,8 +74,13 @@ def event_view(row: RunEvent) -> EventView:
     return EventView(**{name: getattr(row, name) for name in EventView.__slots__})
 
 
-def run_view(run: Run, job: Job | None) -> RunView:
-    """Show a run with the progress of its job."""
+def waits_for(job_id: int) -> str:
+    """Say what a run waits for whose encoder is made by another job."""
+    return f"begins when job {job_id} has made its encoder"
+
+
+def run_view(run: Run, job: Job | None, awaited: int | None = None) -> RunView:
+    """Show a run with the progress of its job; `awaited` is the job that has to end before."""
     dataset = run.dataset
     total = run.snapshot.counts["pool"] if run.snapshot else 0
     if dataset is not None:
@@ -93,7 +98,7 @@ def run_view(run: Run, job: Job | None) -> RunView:
         family=recipe_family(run.recipe),
         state=run.state,
         progress=job.progress if job else 0.0,
-        message=job.message if job else "",
+        message=waits_for(awaited) if awaited is not None else job.message if job else "",
         error=run.error,
         dev_f1=run.dev_f1,
         test_f1=run.test_f1,

@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 
 from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.simulation.config import Simulation
-from db import layer_rows, simulation_rows
+from db import simulation_rows
 from db.engine import Session
-from workbench import layers
-from workbench.proposing import without_models
-from workbench.training_data import for_simulation
+from workbench.training_data import for_simulation, suggested_by_names
 
 if TYPE_CHECKING:
     from crossner_core.simulation.campaign import Suggested
@@ -67,13 +65,8 @@ def _told(place: Workplace, job_id: int, row_id: int) -> tuple[Simulation, Train
 
 def _suggested(session: Session, campaign_id: int) -> Suggested | None:
     """Return what tells the suggestions of gazetteer and links in gold sentences; None where nobody was asked."""
-    found = without_models(layer_rows.suggestions(session, campaign_id))
-    if not found:
-        return None
-    by_hash = {
-        one.labelled.sentence.content_hash: found.get(one.sentence_id, ()) for one in layers.gold(session, campaign_id)
-    }
-    return lambda sentences: [by_hash.get(one.content_hash, ()) for one in sentences]
+    found = suggested_by_names(session, campaign_id, splits=("pool", "dev"))
+    return (lambda sentences: [found.get(one.content_hash) for one in sentences]) if found else None
 
 
 def _sweep(place: Workplace) -> None:

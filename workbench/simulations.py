@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from crossner_core.acquisition.selecting import strategy
+from crossner_core.acquisition.selecting import RECOMMENDED, WITHOUT_GAZETTEER, strategy
 from crossner_core.errors import BadInput, Conflict, InvalidConfig
 from crossner_core.evaluation.learning_curves import BASELINE, RoundPoint
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.simulation.config import Simulation, SimulationOptions
 from crossner_core.training.recipe import Recipe
-from db import campaign_rows, job_rows, simulation_rows
+from db import campaign_rows, job_rows, layer_rows, simulation_rows
 from db.engine import Session, Store
 from db.training_tables import Job
 from workbench import jobs, snapshots
@@ -67,7 +67,8 @@ def start_simulations(
     strategy's sentences chance chooses the share that it has in the campaign's queue. Steps cost what they cost this
     campaign's annotators, as published where there are too few sentences to tell. With `suggestions` the annotators of
     the strategies see what gazetteer, links and newest model suggest. Without `seeds` there are three. Raises BadInput
-    where the gold is too small or has no test sentences, Conflict while others are under way.
+    where the gold is too small or has no test sentences, or a strategy hears gazetteer and links and they were asked
+    in none of it; Conflict while others are under way.
     """
     require(actor, *KEEPERS)
     texts = dict.fromkeys((BASELINE, *(strategy(one).text for one in strategies)))
@@ -85,6 +86,11 @@ def start_simulations(
         if (under_way := _under_way(session, campaign_id)) is not None:
             raise Conflict(f"Simulated campaigns are under way (job {under_way.id}); wait for them, or cancel them.")
         snapshot = snapshots.freeze_gold(session, actor, campaign)
+        if deaf := [one.text for one in wanted if one.gazetteer and not _have_names(session, campaign_id)]:
+            raise BadInput(
+                f"{deaf[0]!r} hears gazetteer and links, which were asked in no sentence that is gold; pre-annotate "
+                "before people begin, or leave out 'and gazetteer'."
+            )
         recipe, annotator = Recipe.from_dict(campaign.turn_recipe), costs_in(session, campaign_id)
         check_source(session, recipe)
         options = SimulationOptions(at=_sizes(snapshot.counts), dev_sentences=snapshot.counts["dev"])
@@ -150,6 +156,19 @@ def newest_simulations(
 def _under_way(session: Session, campaign_id: int) -> Job | None:
     job = simulation_rows.newest_job(session, campaign_id)
     return job if job is not None and job.state in ("queued", "running") else None
+
+
+def usual_strategy(store: Store, actor: Actor, campaign_id: int) -> str:
+    """Return the strategy to try first on a campaign's gold: the recommended one, if it has something to hear."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        return RECOMMENDED if _have_names(session, campaign_id) else WITHOUT_GAZETTEER
+
+
+def _have_names(session: Session, campaign_id: int) -> bool:
+    """Say whether gazetteer and links were asked in gold sentences other than test's."""
+    return layer_rows.count_preannotated_gold(session, campaign_id, splits=("pool", "dev")) > 0
 
 
 def _sizes(counts: Mapping[str, int]) -> tuple[int, ...]:

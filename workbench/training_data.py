@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from crossner_core.adaptation.transfer import needs_source, needs_unlabelled
 from crossner_core.calibration.proposals import best_spans
 from crossner_core.errors import NotFound
 from crossner_core.experiments.few_shot import nested_subsets
-from crossner_core.schema import LabelledSentence, Sentence, Span
+from crossner_core.schema import LabelledSentence, Sentence, Span, Suggestion
 from crossner_core.training.recipe import Recipe
 from db import campaign_rows, dataset_rows, layer_rows, run_rows
 from db.engine import Session
@@ -101,10 +102,21 @@ def _proposed(session: Session, run: Run) -> dict[str, tuple[Span, ...]]:
     """
     if run.snapshot is None:
         return {}
-    campaign_id = run.snapshot.campaign_id
+    found = suggested_by_names(session, run.snapshot.campaign_id, splits=("pool",))
+    return {content_hash: best_spans(said) for content_hash, said in found.items()}
+
+
+def suggested_by_names(
+    session: Session, campaign_id: int, *, splits: Collection[str]
+) -> dict[str, tuple[Suggestion, ...]]:
+    """Return what gazetteer and links suggest, by content hash, in the sentences in which all of them have been asked.
+
+    Where one of them could not be reached, a sentence has not been asked, whatever the others said.
+    """
+    # The sentences are read first: one that is pre-annotated meanwhile is one that was not asked.
+    rows = [row for row in layer_rows.sentences(session, campaign_id, preannotated=True) if row.split in splits]
     found = without_models(layer_rows.suggestions(session, campaign_id))
-    rows = (row for row in layer_rows.sentences(session, campaign_id) if row.split == "pool" and row.preannotated_at)
-    return {sentence_of(row).content_hash: best_spans(found.get(row.id, ())) for row in rows}
+    return {row.content_hash: found.get(row.id, ()) for row in rows}
 
 
 def _parents(session: Session, run: Run) -> dict[str, str]:

@@ -21,6 +21,7 @@ from db.types import now
 from workbench import adaptation, jobs
 from workbench.access import KEEPERS, OVERSEERS, enter, refuse_archived
 from workbench.actors import SYSTEM, Actor, require
+from workbench.run_views import waits_for
 
 log = logging.getLogger(__name__)
 
@@ -116,7 +117,9 @@ def queue_state(store: Store, actor: Actor, campaign_id: int) -> QueueState:
             return state
         job = _job_at_work(session, busy)
         asked = job is not None and job.cancel_requested
-        return replace(state, under_way=_how_far(busy, job), turn_id=busy.id, cancelling=asked)
+        awaited = job_rows.awaited_by(session, [busy.run_id] if busy.run_id is not None else [])
+        under_way = _how_far(busy, job, awaited.get(busy.run_id or 0))
+        return replace(state, under_way=under_way, turn_id=busy.id, cancelling=asked)
 
 
 def upcoming(store: Store, actor: Actor, campaign_id: int, *, limit: int = 20) -> tuple[Upcoming, ...]:
@@ -331,12 +334,14 @@ def _job_at_work(session: Session, turn: Turn) -> Job | None:
     return job
 
 
-def _how_far(turn: Turn, job: Job | None) -> str:
+def _how_far(turn: Turn, job: Job | None, awaited: int | None) -> str:
     at_work = job is not None and job.state == "running"
     if job is None or job.run_id is None or job.state not in ("queued", "running"):
         what = f"is being made: {job.message or 'it begins'}" if job is not None and at_work else "waits for the worker"
     elif at_work:
         what = f"waits for its run {job.run_id}, {job.progress:.0%}: {job.message or 'it begins'}"
+    elif awaited is not None:
+        what = f"waits for its run {job.run_id}, which {waits_for(awaited)}"
     else:
         what = f"waits for its run {job.run_id}, which waits for the worker"
     return f"Turn {turn.id} {what}."

@@ -27,12 +27,12 @@ from crossner_core.training.events import RunResult
 from crossner_core.training.loop import TAGGER, WarmStart, train
 from crossner_core.training.predictor import Predictor, load_tagger
 
-STATE = "state.json"
+STATE, ASKED = "state.json", "asked.json"
 # What the seed is joined with to draw dev sentences, to choose, and to annotate.
 _DEV, _CHOOSE, _ANNOTATE = 1, 2, 3
 
-Suggested = Callable[[Sequence[Sentence]], Sequence[Sequence[Suggestion]]]
-"""What gazetteer and links suggest in each of some sentences."""
+Suggested = Callable[[Sequence[Sentence]], Sequence[Sequence[Suggestion] | None]]
+"""What gazetteer and links suggest in each of some sentences; None where nobody has asked them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def play(
     """Play a campaign through and yield each round; the corpus's gold answers for the annotators.
 
     `data` brings train, dev and test, and the source where the recipe reads one. `suggested` asks a gazetteer;
-    `source_cache` keeps source checkpoints for other campaigns. What has been annotated and measured is kept in
+    `source_cache` keeps source checkpoints for other campaigns. What was suggested, annotated and measured is kept in
     `folder`, and the campaign goes on from there; the folder can go when it is done. Raises BadInput where the pool is
     smaller than the largest number in `at`.
     """
@@ -125,11 +125,23 @@ class _Campaign:
                 "take a smaller number in at."
             )
         self.recipe = simulation.models_recipe
-        self.asked = suggested([item.sentence for item in self.pool]) if suggested is not None else None
+        self.asked = self._ask(suggested)
         self.labelled = _Labelled([], [], [])
         self.points: list[RoundPoint] = []
         self.predictor: Predictor | None = None
         self.keys: list[str] = []
+
+    def _ask(self, suggested: Suggested | None) -> list[tuple[Suggestion, ...] | None] | None:
+        """Return what is suggested in the pool; it is asked once, so that a campaign that goes on finds the same."""
+        path = self.folder / ASKED
+        if path.exists():
+            kept = read_json(path)["asked"]
+            return [None if one is None else tuple(Suggestion(**values) for values in one) for one in kept]
+        if suggested is None:
+            return None
+        found = [None if one is None else tuple(one) for one in suggested([item.sentence for item in self.pool])]
+        write_json(path, {"asked": [None if one is None else [asdict(said) for said in one] for one in found]})
+        return found
 
     def play(self, should_stop: Callable[[], bool]) -> Iterator[Round]:
         self._resume()
@@ -177,7 +189,7 @@ class _Campaign:
         rng = np.random.default_rng([self.options.seed, _CHOOSE, number])
         scorer = Scorer(self.predictor, self.keys[-1] if self.keys else "", tuple(self.keys[:-1]), self.encoder)
         turn = Turn(self.folder / "signals", scorer, self.data.types)
-        asked = None if self.asked is None else [best_spans(self.asked[at], weights) for at in rest]
+        asked = None if self.asked is None else [best_spans(self.asked[at] or (), weights) for at in rest]
         sentences = [self.pool[at].sentence for at in rest]
         found = turn.order(sentences, wanted, self.strategy, rng, gold=self._gold(), proposed=asked)
         places = with_random_share(found.order.tolist(), len(rest), self.options.random_share, rng)
@@ -187,7 +199,7 @@ class _Campaign:
         """Return what gazetteer and newest model say of some sentences; nothing where annotators begin from scratch."""
         if not self.options.suggestions:
             return [()] * len(chosen)
-        found = [tuple(self.asked[at]) if self.asked is not None else () for at in chosen]
+        found = [(self.asked[at] or ()) if self.asked is not None else () for at in chosen]
         if self.predictor is None:
             return found
         said = self.predictor.predict([self.pool[at].sentence for at in chosen])
@@ -239,11 +251,11 @@ class _Campaign:
         yield result, ""
 
     def _names(self) -> dict[str, tuple[Span, ...]]:
-        """Return what the gazetteer proposes in the pool, where teachers hear it."""
+        """Return what gazetteer and links propose where they were asked; nothing if teachers do not hear it."""
         if not self.options.gazetteer_teaches or self.asked is None:
             return {}
         found = zip(self.pool, self.asked, strict=True)
-        return {item.sentence.content_hash: best_spans(said) for item, said in found}
+        return {item.sentence.content_hash: best_spans(said) for item, said in found if said is not None}
 
     def _point(self, number: int, result: RunResult) -> RoundPoint:
         assert result.test is not None

@@ -20,7 +20,7 @@ from crossner_core.simulation.config import Simulation
 
 if TYPE_CHECKING:
     from crossner_core.encoders import Encoder
-    from crossner_core.simulation.campaign import Suggested
+    from crossner_core.schema import Sentence, Suggestion
     from crossner_core.training.data import TrainingData
 
 FOLDER = "simulations"
@@ -191,7 +191,7 @@ def _gazetteer_hash(folder: Path | None) -> str:
     return read_manifest(folder).hash if folder is not None else ""
 
 
-def asking(folder: Path, corpus: str) -> Suggested:
+def asking(folder: Path, corpus: str) -> Callable[[Sequence[Sentence]], Sequence[Sequence[Suggestion]]]:
     """Return what asks a built gazetteer for the types of a corpus's domain."""
     from crossner_core.domains import load_domain
     from crossner_core.gazetteer import Preannotator

@@ -47,9 +47,14 @@ class NamesSay:
 
     @classmethod
     def learnt(cls, gold: Iterable[LabelledSentence], proposed: Proposed, tags: Sequence[str]) -> NamesSay:
-        """Learn from the gold sentences of which it is known what was proposed in them, if only nothing."""
+        """Learn from the gold sentences of which it is known what was proposed in them, if only nothing.
+
+        Without any, nothing is known of how far to believe the proposals, and none is heard.
+        """
         index = {tag: at for at, tag in enumerate(tags)}
         counts = _counted(gold, proposed, index)
+        if not counts.by_type:
+            proposed = {}
         pooled = sum((found for name, found in counts.by_type.items() if name), np.full(3, PRIOR / 3))
         overall = pooled / pooled.sum()
         wrong = np.array([0.0 if tag == OUTSIDE else 1.0 + counts.wrong.get(_type_of(tag), 0.0) for tag in tags])

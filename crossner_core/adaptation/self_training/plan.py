@@ -96,8 +96,11 @@ def _told(recipe: Recipe, data: TrainingData, bare: tuple[Sentence, ...]) -> str
     """Say how much of what gazetteer and links propose is heard."""
     if not recipe.self_training_gazetteer:
         return ""
-    spans = sum(len(data.proposed.get(one.content_hash, ())) for one in bare)
-    return f", in which gazetteer and links propose {spans} spans"
+    if not any(item.sentence.content_hash in data.proposed for item in data.train if item.sentence.tokens):
+        return "; gazetteer and links are not heard, as there is no gold sentence in which they were asked"
+    asked = [spans for one in bare if (spans := data.proposed.get(one.content_hash)) is not None]
+    where = "which" if len(asked) == len(bare) else f"{len(asked)} of which"
+    return f", in {where} gazetteer and links propose {sum(map(len, asked))} spans"
 
 
 def _student(teacher: Stage, recipe: Recipe, number: int, objective: MakeObjective, *, fresh: bool) -> Stage:
