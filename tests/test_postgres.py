@@ -15,13 +15,22 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
-from db import annotation_rows, campaign_rows, dataset_rows, run_rows, task_rows
+from db import (
+    annotation_rows,
+    campaign_rows,
+    dataset_rows,
+    job_rows,
+    layer_rows,
+    run_rows,
+    suggestion_rows,
+    task_rows,
+)
 from db.engine import Store
 from db.migrate import migrate
 from db.tables import Annotation, AppliedEvent, Task
 from db.types import now
 from tests.builders import SENTENCES, Tab, make_campaign, make_gold, make_people, make_person
-from workbench import adjudication, campaigns, handout, snapshots
+from workbench import adjudication, campaigns, handout, jobs, snapshots, training_data
 from workbench.actors import Actor
 
 URL = os.environ.get("CROSSNER_POSTGRES", "")
@@ -331,3 +340,34 @@ def test_release_leaves_what_was_submitted_meanwhile(
     )
     assert _task(store, b["task"]).state == "done"
     _fits_together(store)
+
+
+def test_sentences_that_are_preannotated_while_a_run_reads_them_count_as_not_asked(
+    store: Store, people: People, campaign: int, beside: Beside
+) -> None:
+    with store.read() as session:
+        ids = [row.id for row in layer_rows.sentences(session, campaign)]
+    said = {"start": 0, "end": 1, "type": "song", "source": "dbpedia", "score": 0.9, "entity": None, "run_id": None}
+
+    def read() -> dict[str, Any]:
+        with store.read() as session:
+            return dict(training_data.suggested_by_names(session, campaign, splits=("pool",)))
+
+    def preannotate() -> None:
+        with store.write() as session:
+            suggestion_rows.replace_suggestions(session, ids, [{"sentence_id": id, **said} for id in ids], model=False)
+            suggestion_rows.mark_preannotated(session, ids)
+
+    found, _ = beside.run(read, preannotate, pause=(layer_rows, "suggestions"))
+    assert found == {}
+    assert len(read()) == len(ids) and all(read().values())
+
+
+def test_a_job_is_not_passed_over_while_another_is_added_that_waits_for_it(store: Store, people: People) -> None:
+    with store.write() as session:
+        first = job_rows.add(session, kind="pretrain", payload={"name": "x"}, priority=5)
+        job_rows.add(session, kind="preannotate", payload={}, priority=30)
+    with store.write() as session:
+        job_rows.add(session, kind="preannotate", payload={}, priority=5, after_id=first)
+        claimed = jobs.claim(store, worker="w")
+        assert claimed is not None and claimed.id == first
