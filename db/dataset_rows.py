@@ -9,7 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import selectinload, undefer
 
 from db.engine import Session
-from db.training_tables import Dataset, DatasetSplit, Run
+from db.tables import Campaign
+from db.training_tables import Dataset, DatasetSplit, Job, Run, SimulationRow
 
 
 def find(session: Session, name: str) -> Dataset | None:
@@ -54,6 +55,21 @@ def add(
 def runs_of(session: Session, dataset_id: int) -> int:
     """Return how many runs were trained on the data set."""
     return session.scalar(sa.select(sa.func.count(Run.id)).where(Run.dataset_id == dataset_id)) or 0
+
+
+def recipes_of_source(session: Session, name: str) -> list[dict[str, Any]]:
+    """Return the recipes that may name a data set as their source: of runs, of turns, of campaigns still to be played.
+
+    A turn's lacks the fields that are as by default.
+    """
+    runs = sa.select(Run.recipe).where(Run.recipe["source"].as_string() == name)
+    played = sa.select(SimulationRow.settings).join(Job, Job.id == SimulationRow.job_id)
+    played = played.where(Job.state.in_(("queued", "running")))
+    return [
+        *session.scalars(runs),
+        *session.scalars(sa.select(Campaign.turn_recipe)),
+        *(settings["recipe"] for settings in session.scalars(played)),
+    ]
 
 
 def delete(session: Session, dataset_id: int) -> None:

@@ -350,7 +350,7 @@ def test_dapt_refuses_corpora_without_text_and_folders_of_others(tmp_path: Path)
 def test_text_files_refuse_what_was_cut_off_or_is_no_text(tmp_path: Path) -> None:
     path = tmp_path / "text.txt"
     path.write_text("Ines sang .\n\nMarble tour")
-    with pytest.raises(BadInput, match=r"middle of a line.*last_line keep"):
+    with pytest.raises(BadInput, match=r"middle of a line.*--last-line keep"):
         text_files([path])
     assert list(text_files([path], last_line="keep")()) == [["Ines", "sang", "."], ["Marble", "tour"]]
     assert list(text_files([path], last_line="drop")()) == [["Ines", "sang", "."]]

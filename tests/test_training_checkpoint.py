@@ -80,6 +80,24 @@ def test_checkpoint_readers_and_other_writers_leave_alone_what_is_being_written(
     assert [path.name for path in tmp_path.iterdir()] == ["c"]
 
 
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [(Exception("No space left on device (os error 28)"), StorageError), (KeyError("bug"), KeyError)],
+)
+def test_checkpoint_whose_other_files_cannot_be_written_leaves_nothing(
+    tmp_path: Path, error: Exception, expected: type[Exception]
+) -> None:
+    def full(beside: Path) -> None:  # tokenizers raises an Exception of no class of its own
+        (beside / "tokenizer.json").write_text("half")
+        raise error
+
+    write_folder(tmp_path / "c", {"x": 1}, {"a": torch.zeros(2)})
+    with pytest.raises(expected, match="No space left.*Free some disk" if expected is StorageError else "bug"):
+        write_folder(tmp_path / "c", {"x": 2}, {"a": torch.ones(2)}, full)
+    assert read_folder(tmp_path / "c")[0]["x"] == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["c"]
+
+
 def test_checkpoint_writer_sweeps_only_what_nobody_writes_any_more(tmp_path: Path) -> None:
     folder = tmp_path / "c"
     own, other = beside_of(folder), tmp_path / f".c.{'a' * 32}-1-elsewhere.new"

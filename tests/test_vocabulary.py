@@ -80,5 +80,11 @@ def test_command_compares_corpora_and_files(
     assert out.read_text().splitlines()[0] == ",invented,rowing"
     app(args=["overlap", "a=invented", f"b={tmp_path / 'set' / 'test.txt'}"], standalone_mode=False)
     assert capsysbinary.readouterr().out.splitlines()[0] == b"| % | a | b | words |"
+    (tmp_path / "set" / "last.txt").write_text("Swims\tO\n")
+    words = []
+    for limit in ("1", "3"):
+        app(args=["overlap", "a=invented", f"b={tmp_path / 'set'}", "--limit", limit], standalone_mode=False)
+        words.append(int(capsysbinary.readouterr().out.decode().splitlines()[-1].split("|")[-2]))
+    assert words == [1, 4]  # last.txt comes first
     with pytest.raises(BadInput, match="no format 'png'"):
         app(args=["overlap", "a=invented", "b=invented", "--format", "png"], standalone_mode=False)

@@ -12,6 +12,7 @@ from typing import Any
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound
 from crossner_core.formats import Parsed, open_file, read_bytes, write
 from crossner_core.schema import LabelledSentence
+from crossner_core.training.recipe import effective
 from db import dataset_rows
 from db.engine import Session, Store
 from db.training_tables import Dataset
@@ -124,7 +125,7 @@ def export_dataset(store: Store, actor: Actor, name: str, split: str, *, format:
 
 
 def delete_dataset(store: Store, actor: Actor, name: str) -> None:
-    """Delete a data set that no run was trained on; raise Conflict otherwise."""
+    """Delete a data set that no run was trained on and no recipe in use has as its source; raise Conflict otherwise."""
     require(actor, *MAY_CHANGE)
     with store.write() as session:
         fresh(session, actor, *MAY_CHANGE)
@@ -132,6 +133,12 @@ def delete_dataset(store: Store, actor: Actor, name: str) -> None:
         runs = dataset_rows.runs_of(session, row.id)
         if runs:
             raise Conflict(f"{runs} runs were trained on the data set {name!r}; it stays, so that they stay explained.")
+        sources = [effective(recipe).get("source") for recipe in dataset_rows.recipes_of_source(session, name)]
+        if readers := sources.count(name):
+            raise Conflict(
+                f"{readers} runs, rules of a queue, or campaigns to be played have the data set {name!r} as their "
+                "source corpus; it stays."
+            )
         dataset_rows.delete(session, row.id)
 
 

@@ -17,7 +17,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="CROSSNER_", extra="ignore")
 
-    home: Path = Field(default=Path(".workbench"), description="folder for the store, checkpoints and logs")
+    home: Path = Field(default=Path(".workbench"), description="folder for the store, checkpoints and what is built")
     database_url: str | None = Field(default=None, description="SQLAlchemy URL; default is a SQLite file in home")
     host: str = Field(default="127.0.0.1", description="address the web app listens on")
     port: int = Field(default=8501, ge=1, le=65535, description="port the web app listens on")

@@ -113,7 +113,8 @@ def _check_end(path: Path, last_line: str) -> None:
     if not whole and last_line == "refuse":
         raise BadInput(
             f"{path} ends in the middle of a line: there is no newline at its end, so it may have been cut off. Copy "
-            "it again. If it is whole, add a newline, or read it with last_line keep (drop leaves the line out)."
+            "it again. If it is whole, add a newline; `python -m crossner_core.adaptation` also knows --last-line keep "
+            "and drop."
         )
 
 

@@ -18,7 +18,9 @@ class PretrainOptions(ScaleOptions, Checked):
     """How an encoder is pre-trained, whatever it is asked for."""
 
     encoder: str = option(
-        "minilm", "Encoder to start from: minilm (bundled), a local folder, or a hub name.", group="model"
+        "minilm",
+        "Encoder to start from: minilm (bundled), one pre-trained here, a folder, or a hub name.",
+        group="model",
     )
     learning_rate: float = option(5e-5, "Peak learning rate of the encoder.", min=1e-7, max=1e-2)
     head_learning_rate: float = option(5e-4, "Peak learning rate of the new head.", min=1e-7, max=1e-1)

@@ -19,7 +19,9 @@ class SecondLookOptions(Checked):
         "Who judges: probe, a linear classifier on the encoder as it is (quick); tagger, trained anew on each fold.",
         choices=JUDGES,
     )
-    encoder: str = option("minilm", "Encoder of the judges: minilm (bundled), a local folder, or a hub name.")
+    encoder: str = option(
+        "minilm", "Encoder of the judges: minilm (bundled), one pre-trained here, a folder, or a hub name."
+    )
     folds: int = option(5, "Parts of the gold: each is judged by a model that learnt from the others.", min=2, max=50)
     repeats: int = option(2, "Times the gold is cut anew; the judges' opinions are averaged.", min=1, max=10)
     share: float = option(

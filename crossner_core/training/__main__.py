@@ -129,8 +129,14 @@ def _with_names(
     if domain is None:
         raise InvalidConfig("A gazetteer needs the domain whose entity types it is asked for; name one with --domain.")
     from crossner_core.adaptation.self_training.names import ask
-    from crossner_core.gazetteer import Preannotator
-    from crossner_core.gazetteer.compiled import CompiledGazetteer
+
+    try:
+        from crossner_core.gazetteer import Preannotator
+        from crossner_core.gazetteer.compiled import CompiledGazetteer
+    except ModuleNotFoundError as error:
+        raise InvalidConfig(
+            f"A gazetteer needs the package {error.name}, which is not installed; install it, or leave out --gazetteer."
+        ) from error
 
     sentences = (*(item.sentence for item in data.train), *data.unlabelled)
     machine = Preannotator([CompiledGazetteer.open(folder)], load_domain(domain))

@@ -13,7 +13,7 @@ import shutil
 import socket
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +32,9 @@ TENSORS = "tensors.safetensors"
 SECONDS_LEFT_ALONE = 3600
 
 
-def write_folder(folder: Path, meta: Mapping[str, Any], tensors: Mapping[str, Tensor], extra: Any = None) -> None:
+def write_folder(
+    folder: Path, meta: Mapping[str, Any], tensors: Mapping[str, Tensor], extra: Callable[[Path], None] | None = None
+) -> None:
     """Write a folder as a whole or not at all; `extra(path)` may add files to it before it is put in place."""
     _sweep_beside(folder)
     beside = beside_of(folder)
@@ -40,7 +42,7 @@ def write_folder(folder: Path, meta: Mapping[str, Any], tensors: Mapping[str, Te
     try:
         beside.mkdir(parents=True)
         if extra is not None:
-            extra(beside)
+            _add_files(extra, beside)
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, beside / TENSORS)
         _sync(beside / TENSORS)
         write_json(beside / META, {"format": FORMAT_VERSION, **meta})
@@ -51,7 +53,20 @@ def write_folder(folder: Path, meta: Mapping[str, Any], tensors: Mapping[str, Te
     except (OSError, SafetensorError) as error:
         shutil.rmtree(beside, ignore_errors=True)
         raise StorageError(f"The checkpoint {folder} cannot be written: {error}. Free some disk and resume.") from error
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
     shutil.rmtree(old, ignore_errors=True)
+
+
+def _add_files(extra: Callable[[Path], None], folder: Path) -> None:
+    """Let others write their files; tokenizers says by a bare Exception that it could not."""
+    try:
+        extra(folder)
+    except Exception as error:
+        if type(error) is not Exception:
+            raise
+        raise OSError(str(error)) from error
 
 
 def read_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:

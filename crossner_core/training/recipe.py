@@ -30,13 +30,15 @@ _NO_TARGET_STAGE = (_JOINT,)
 class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, ScaleOptions, Checked):
     """Everything that decides the numbers of a run, apart from the sentences themselves."""
 
-    encoder: str = option("minilm", "Encoder: minilm (bundled), a local folder, or a hub name.", group="model")
+    encoder: str = option(
+        "minilm", "Encoder: minilm (bundled), one pre-trained here, a folder, or a hub name.", group="model"
+    )
     architecture: str = option("tagger", "What stands on the encoder.", choices=architecture_ids(), group="model")
     setting: str = option(
         "direct", "Transfer setting: how the source domain is used.", choices=setting_ids(), group="model"
     )
     source: str = option(
-        "conll2003", "Name of the source corpus; unused when the setting is direct.", group="source", only=_SOURCE
+        "conll2003", "Name of the source corpus, in settings that have one.", group="source", only=_SOURCE
     )
     learning_rate: float = option(
         2e-4, "Peak learning rate of the encoder on the target.", min=1e-7, max=1e-2, unless=_NO_TARGET_STAGE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -198,11 +199,11 @@ def overlap(
         typer.Argument(help="Corpora, data files or folders of data files; NAME=SOURCE gives one another name."),
     ],
     top: Annotated[int, typer.Option(help="How many of the most frequent words count.")] = 5000,
-    limit: Annotated[int | None, typer.Option(help="Read only the first sentences of each corpus.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Read only so many sentences of each.")] = None,
     format: Annotated[str, typer.Option(help="csv or markdown.")] = "markdown",
     output: Output = None,
 ) -> None:
-    """Compare the vocabularies of corpora and data sets: the share of common words in percent."""
+    """Compare the vocabularies of corpora and labelled files: the share of common words in percent."""
     from crossner_core.wikipedia.vocabulary import overlap as compare
 
     common.write_out(_formatted(compare(_vocabulary(one, top, limit) for one in sources), format), output)
@@ -220,19 +221,19 @@ def _vocabulary(text: str, top: int, limit: int | None) -> Vocabulary:
     name, _, source = text.rpartition("=")
     path = Path(source)
     if path.is_file():
-        return vocabulary(name or path.stem, sentence_words(_sentences([path])), top=top)
+        return vocabulary(name or path.stem, sentence_words(_sentences([path], limit)), top=top)
     files = sorted(one for one in path.glob("*") if one.suffix in _DATA) if path.is_dir() else []
     if files and not (path / "manifest.json").is_file():
-        return vocabulary(name or path.name, sentence_words(_sentences(files)), top=top)
+        return vocabulary(name or path.name, sentence_words(_sentences(files, limit)), top=top)
     corpus = _open(source)
     return vocabulary(name or corpus.name, corpus_words(corpus, limit=limit), top=top)
 
 
-def _sentences(files: list[Path]) -> Iterator[Sentence]:
+def _sentences(files: list[Path], limit: int | None) -> Iterator[Sentence]:
     from crossner_core.formats import open_file
 
-    for file in files:
-        yield from (record.sentence for record in open_file(file).sentences)
+    whole = (record.sentence for file in files for record in open_file(file).sentences)
+    return islice(whole, limit)
 
 
 def _domain(name: str) -> Domain:

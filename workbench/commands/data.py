@@ -121,7 +121,7 @@ def list_() -> None:
 
 @datasets.command()
 def delete(name: str) -> None:
-    """Delete a data set that no run was trained on."""
+    """Delete a data set that no run was trained on, neither as its target nor as its source."""
     from workbench import datasets as sets
 
     sets.delete_dataset(common.PLACE.store, common.PLACE.actor, name)
