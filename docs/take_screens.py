@@ -175,7 +175,8 @@ def _play(store: Store, campaign: int, seconds: float) -> None:
     """Let the worker play a strategy on the campaign's gold, once."""
     admin = accounts.operator(store)
     if simulations.newest_simulations(store, admin, campaign) is None:
-        simulations.start_simulations(store, admin, campaign, [RECOMMENDED], seeds=simulations.drawn_seeds(2))
+        usual = simulations.usual_strategy(store, admin, campaign)
+        simulations.start_simulations(store, admin, campaign, [usual], seeds=simulations.drawn_seeds(2))
     end = time.monotonic() + seconds
     while (found := simulations.newest_simulations(store, admin, campaign)) and found.done < found.total:
         assert found.job.state in ("queued", "running"), f"{found.job.state}: {found.job.error}"
