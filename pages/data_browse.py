@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from functools import partial
 
 import pandas as pd
 import streamlit as st
@@ -37,8 +38,9 @@ def browse_view(actor: Actor, campaign: CampaignView) -> None:
         st.button("All sentences", on_click=_forget_sentence, type="tertiary")
         _one(browsing.sentence_layers(shell.store(), actor, campaign.id, int(asked)), campaign)
         return
-    place, split, text = _filter()
-    page = st.session_state.get("data:page", 1)
+    place, split, text = _filter(campaign.id)
+    page_key = f"data:page:{campaign.id}"
+    page = st.session_state.get(page_key, 1)
     found = browsing.browse(
         shell.store(),
         actor,
@@ -54,9 +56,9 @@ def browse_view(actor: Actor, campaign: CampaignView) -> None:
         st.info("No sentence fits this filter." if narrowed else "No sentences yet. Bring some in under Import.")
         return
     if not found.lines:
-        del st.session_state["data:page"]
+        del st.session_state[page_key]
         st.rerun()
-    chosen = _table(found, page, key=f"data:table:{campaign.id}:{place}:{split}:{text}:{page}")
+    chosen = _table(found, page, page_key, key=f"data:table:{campaign.id}:{place}:{split}:{text}:{page}")
     _one(browsing.sentence_layers(shell.store(), actor, campaign.id, chosen), campaign)
 
 
@@ -64,17 +66,24 @@ def _forget_sentence() -> None:
     st.query_params.pop("sentence", None)
 
 
-def _filter() -> tuple[str | None, str | None, str]:
+def _filter(campaign_id: int) -> tuple[str | None, str | None, str]:
+    changed = partial(_first_page, campaign_id)
     first, second, third = st.columns([1, 1, 2])
     with first:
         place = st.selectbox(
-            "Stands at", ["", *PLACE_WORDS], format_func=_or_all(PLACE_WORDS), on_change=_first_page, key="data:place"
+            "Stands at",
+            ["", *PLACE_WORDS],
+            format_func=_or_all(PLACE_WORDS),
+            key=f"data:place:{campaign_id}",
+            on_change=changed,
         )
     with second:
         names = {"pool": "pool", "dev": "dev", "test": "test"}
-        split = st.selectbox("Split", ["", *names], format_func=_or_all(names), on_change=_first_page, key="data:split")
+        split = st.selectbox(
+            "Split", ["", *names], format_func=_or_all(names), key=f"data:split:{campaign_id}", on_change=changed
+        )
     with third:
-        text = st.text_input("Text or id contains", on_change=_first_page, key="data:text", max_chars=200)
+        text = st.text_input("Text or id contains", key=f"data:text:{campaign_id}", max_chars=200, on_change=changed)
     return place or None, split or None, text
 
 
@@ -82,11 +91,11 @@ def _or_all(words: dict[str, str]) -> Callable[[str], str]:
     return lambda key: words.get(key, "all")
 
 
-def _first_page() -> None:
-    st.session_state["data:page"] = 1
+def _first_page(campaign_id: int) -> None:
+    st.session_state[f"data:page:{campaign_id}"] = 1
 
 
-def _table(found: Found, page: int, *, key: str) -> int:
+def _table(found: Found, page: int, page_key: str, *, key: str) -> int:
     """Draw the list; return the id of the chosen sentence, the first if none is chosen."""
     chosen = chosen_row(
         pd.DataFrame(
@@ -113,7 +122,7 @@ def _table(found: Found, page: int, *, key: str) -> int:
         st.caption(f"{first}–{last} of {found.total} sentences. Choose one to see its layers.")
         pages = -(-found.total // _PAGE)
         if pages > 1:
-            st.pagination(pages, key="data:page")
+            st.pagination(pages, key=page_key)
     return found.lines[0].id if chosen is None else chosen
 
 

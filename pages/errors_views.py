@@ -43,20 +43,21 @@ def errors_view(actor: Actor, campaign: CampaignView) -> None:
     if chosen is None:
         return
     speaker, split = chosen
-    kinds, types, text = _filter(domain_of(campaign))
-    page = st.session_state.get("errors:page", 1)
+    kinds, types, text = _filter(campaign)
+    page_key = f"errors:page:{campaign.id}"
+    page = st.session_state.get(page_key, 1)
     found = errors_browsing.errors_of(
         store, actor, campaign.id, speaker, split=split, kinds=kinds, types=types, text=text,
         offset=_PAGE * (page - 1), limit=_PAGE,
     )  # fmt: skip
     if not found.lines and page > 1:
-        st.session_state["errors:page"] = 1
+        st.session_state[page_key] = 1
         st.rerun()
     st.markdown(as_text(summary(found, split)))
     if not found.lines:
         st.info("No error fits this filter." if sum(found.counts.values()) else "No error at all.")
     else:
-        line = _list(found, page, key=f"errors:{campaign.id}:{speaker}:{split}:{kinds}:{types}:{text}:{page}")
+        line = _list(found, page, page_key, key=f"errors:{campaign.id}:{speaker}:{split}:{kinds}:{types}:{text}:{page}")
         _one(line, domain_of(campaign), actor, campaign)
     _by_type(found)
     make = partial(
@@ -89,37 +90,43 @@ def _choose(
     left, right = st.columns([4, 1])
     with left:
         speaker = st.selectbox(
-            "Whose", speakers, format_func=lambda one: speaker_line(one, runs), key="errors:whose", on_change=_first
-        )
+            "Whose", speakers, format_func=lambda one: speaker_line(one, runs), key=f"errors:whose:{campaign.id}",
+            on_change=partial(_first, campaign.id),
+        )  # fmt: skip
     splits = errors_browsing.splits_of(shell.store(), actor, campaign.id, speaker)
     if not splits:
         st.info("There is no gold to hold these answers against yet.")
         return None
     with right:
-        split = st.selectbox("Sentences", splits, key=f"errors:split:{splits}", on_change=_first)
+        split = st.selectbox(
+            "Sentences", splits, key=f"errors:split:{campaign.id}:{splits}", on_change=partial(_first, campaign.id)
+        )
     return speaker, split
 
 
-def _filter(domain: Domain) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+def _filter(campaign: CampaignView) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    domain, changed = domain_of(campaign), partial(_first, campaign.id)
     first, second, third = st.columns([5, 3, 2])
     titles = {kind.name: kind.title for kind in domain.types}
     with first:
-        kinds = st.pills("Error", KINDS, selection_mode="multi", key="errors:kinds", on_change=_first, wrap=True)
+        kinds = st.pills(
+            "Error", KINDS, selection_mode="multi", key=f"errors:kinds:{campaign.id}", wrap=True, on_change=changed
+        )
     with second:
         types = st.multiselect(
-            "Entity type", list(titles), format_func=lambda name: titles[name], key="errors:types",
-            placeholder="all", on_change=_first,
+            "Entity type", list(titles), format_func=lambda name: titles[name], key=f"errors:types:{campaign.id}",
+            placeholder="all", on_change=changed,
         )  # fmt: skip
     with third:
-        text = st.text_input("Text or id contains", key="errors:text", max_chars=200, on_change=_first)
+        text = st.text_input("Text or id contains", key=f"errors:text:{campaign.id}", max_chars=200, on_change=changed)
     return tuple(kinds), tuple(types), text
 
 
-def _first() -> None:
-    st.session_state["errors:page"] = 1
+def _first(campaign_id: int) -> None:
+    st.session_state[f"errors:page:{campaign_id}"] = 1
 
 
-def _list(found: ErrorList, page: int, *, key: str) -> ErrorLine:
+def _list(found: ErrorList, page: int, page_key: str, *, key: str) -> ErrorLine:
     """Draw the errors that fit; return the one chosen, at first the first."""
     ids = [(line.item.sentence.id, line.item.sentence.text, line.gold, line.predicted) for line in found.lines]
     chosen = chosen_row(
@@ -134,7 +141,7 @@ def _list(found: ErrorList, page: int, *, key: str) -> ErrorLine:
         begin = _PAGE * (page - 1)
         st.caption(f"{begin + 1}–{begin + len(found.lines)} of {found.total} errors. Choose one to see its sentence.")
         if found.total > _PAGE:
-            st.pagination(-(-found.total // _PAGE), key="errors:page")
+            st.pagination(-(-found.total // _PAGE), key=page_key)
     return found.lines[0 if chosen is None else ids.index(chosen)]
 
 

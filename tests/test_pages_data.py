@@ -100,14 +100,22 @@ def test_pages_data_refuse_strangers(screen: Open, page: str, monkeypatch: pytes
     assert not test.button and not test.dataframe
 
 
-def test_browse_lists_and_filters_sentences(screen: Open, campaign: int) -> None:
+def test_browse_lists_and_filters_sentences(
+    screen: Open, store: Store, people: dict[str, Actor], campaign: int
+) -> None:
     test = screen("data", "res")
     assert len(test.dataframe[0].value) == 6
-    test.text_input(key="data:text").set_value("PAPER")
+    test.text_input(key=f"data:text:{campaign}").set_value("PAPER")
     assert list(healthy(test.run()).dataframe[0].value["Id"]) == ["music-2"]
-    test.text_input(key="data:text").set_value("")
-    test.selectbox(key="data:place").set_value("gold")
+    test.text_input(key=f"data:text:{campaign}").set_value("")
+    test.selectbox(key=f"data:place:{campaign}").set_value("gold")
     assert "No sentence fits" in words(healthy(test.run()))
+    other = campaigns.create_campaign(store, people["adm"], name="another", domain=load_domain("politics"))
+    campaigns.add_sentences(
+        store, people["adm"], other, [LabelledSentence(sentence_from_words(["Alone", "."], id="x"), ())]
+    )
+    test.session_state["campaign"] = other  # the filter stays with its own campaign
+    assert list(healthy(test.run()).dataframe[0].value["Id"]) == ["x"]
 
 
 def test_browse_shows_the_layers_of_a_sentence(
@@ -124,7 +132,7 @@ def test_browse_shows_user_text_as_text(screen: Open, store: Store, people: dict
     labelled = LabelledSentence(sentence, (Span(0, 2, "band"),))
     campaigns.add_sentences(store, people["res"], campaign, [labelled])
     test = screen("data", "res")
-    test.text_input(key="data:text").set_value("onerror")
+    test.text_input(key=f"data:text:{campaign}").set_value("onerror")
     pieces = "".join(one.proto.body for one in healthy(test.run()).get("html"))
     assert "&lt;img src=x" in pieces and "&amp;amp;" in pieces
     assert "<img" not in pieces

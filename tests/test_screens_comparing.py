@@ -97,15 +97,15 @@ def test_errors_screen_lists_filters_and_leads_to_the_sentence(
     admin, campaign_id, (weak, _) = trained
     speaker = Speaker(run_id=weak)
     test = open_screen(monkeypatch, store, "errors", admin, campaign=campaign_id)
-    test.selectbox(key="errors:whose").set_value(speaker).run()
+    test.selectbox(key=f"errors:whose:{campaign_id}").set_value(speaker).run()
     assert not test.exception, test.exception
     found = errors_browsing.errors_of(store, admin, campaign_id, speaker, split="dev")
     assert f"{found.sentences} dev sentences" in _said(test)
     assert list(test.dataframe[0].value["error"]) == [line.kind for line in found.lines]
     kind = found.lines[-1].kind
-    test.button_group(key="errors:kinds").set_value([kind]).run()
+    test.button_group(key=f"errors:kinds:{campaign_id}").set_value([kind]).run()
     assert set(test.dataframe[0].value["error"]) == {kind}
-    test.text_input(key="errors:text").set_value("nowhere to be found").run()
+    test.text_input(key=f"errors:text:{campaign_id}").set_value("nowhere to be found").run()
     assert "No error fits" in _said(test) and not test.exception
 
 
