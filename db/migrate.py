@@ -41,9 +41,9 @@ def migrate(store: Store) -> None:
         if current == script.get_current_head():
             return
         connection.rollback()
-        lost = dangling(connection)
+        lost = _dangling(connection)
         command.upgrade(config, "head")
-        if more := sorted(dangling(connection) - lost):
+        if more := _dangling(connection) - lost:
             raise StorageError(
                 f"Bringing the store from revision {current} to {script.get_current_head()} would leave rows of "
                 f"{', '.join(sorted({table for table, *_ in more}))} that point nowhere. Nothing was changed; "
@@ -52,7 +52,7 @@ def migrate(store: Store) -> None:
         connection.commit()
 
 
-def dangling(connection: Connection) -> set[tuple[str, int, str]]:
+def _dangling(connection: Connection) -> set[tuple[str, int, str]]:
     """Return table, row and what it points at, of rows whose foreign keys name nothing; SQLite alone looks."""
     if connection.dialect.name != "sqlite":
         return set()
