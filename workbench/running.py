@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crossner_core.errors import CheckpointError, CheckpointMismatch, StorageError, WorkbenchError
+from crossner_core.memory import give_back_freed
 from db import job_rows, run_rows, suggestion_rows, turn_rows
 from db.engine import Session, Store
 from db.training_tables import Run
@@ -83,6 +84,8 @@ def run_job(place: Workplace, lease: Lease) -> None:
         log.exception("Job %s failed", lease.job.id)
         what = str(error).strip().splitlines()[0] if str(error).strip() else "no message"
         _fail(place, lease, f"Stopped by an error: {type(error).__name__}: {what}. The worker's log has the details.")
+    finally:
+        give_back_freed()
 
 
 def train_run(place: Workplace, lease: Lease) -> None:

@@ -8,11 +8,17 @@ from pathlib import Path
 
 import torch
 
+from crossner_core.memory import keep_freed
+
 _PROC = Path("/proc/self")
 
 
 def prepare(threads: int = 0) -> str:
-    """Set the number of CPU threads (0 lets PyTorch choose) and name the device that runs use by default."""
+    """Set the number of CPU threads (0 lets PyTorch choose) and name the device that runs use by default.
+
+    The process keeps what it frees from now on (`crossner_core.memory`).
+    """
+    keep_freed()
     if threads:
         torch.set_num_threads(threads)
     if torch.cuda.is_available():
