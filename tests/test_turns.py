@@ -210,6 +210,15 @@ def test_runs_whose_teachers_hear_a_gazetteer_are_told_what_was_suggested_in_the
     work(store, tmp_path / "home")
     reasons = adaptation.get_run(store, admin, again).reasons
     assert any("12 bare sentences too, in 9 of which gazetteer and links propose 3 spans." in one for one in reasons)
+    with store.write() as session:
+        suggestion_rows.mark_preannotated(session, [row.id for row in rows])
+    again = adaptation.start_run(
+        store, admin, campaign_id=campaign_id, snapshot_id=adaptation.list_snapshots(store, admin, campaign_id)[0].id,
+        recipe={**found.run.recipe, "seed": 666},
+    )  # fmt: skip
+    work(store, tmp_path / "home")
+    reasons = adaptation.get_run(store, admin, again).reasons
+    assert any("12 bare sentences too, in which gazetteer and links propose 3 spans." in one for one in reasons)
 
 
 def test_turn_says_that_its_run_waits_for_its_encoder(store: Store, tmp_path: Path) -> None:

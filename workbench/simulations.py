@@ -86,7 +86,8 @@ def start_simulations(
         if (under_way := _under_way(session, campaign_id)) is not None:
             raise Conflict(f"Simulated campaigns are under way (job {under_way.id}); wait for them, or cancel them.")
         snapshot = snapshots.freeze_gold(session, actor, campaign)
-        if deaf := [one.text for one in wanted if one.gazetteer and not _have_names(session, campaign_id)]:
+        deaf = [one.text for one in wanted if one.gazetteer]
+        if deaf and not _have_names(session, campaign_id):
             raise BadInput(
                 f"{deaf[0]!r} hears gazetteer and links, which were asked in no sentence that is gold; pre-annotate "
                 "before people begin, or leave out 'and gazetteer'."
