@@ -39,6 +39,16 @@ def newest_automatic(session: Session, campaign_id: int) -> Turn | None:
     return session.scalars(query.order_by(Turn.id.desc()).limit(1)).first()
 
 
+def runs_of(session: Session, campaign_id: int) -> dict[int, str]:
+    """Return the runs that a campaign's turns began by themselves, with the turn's strategy."""
+    query = (
+        sa.select(Run.id, Turn.strategy)
+        .join(Run, Run.id == Turn.run_id)
+        .where(Turn.campaign_id == campaign_id, Turn.automatic, Run.created_by.is_(None), Run.group_id.is_(None))
+    )
+    return {run_id: strategy for run_id, strategy in session.execute(query)}
+
+
 def under_way(session: Session, campaign_id: int) -> Turn | None:
     """Return the turn that waits or is being made, if there is one."""
     query = sa.select(Turn).where(Turn.campaign_id == campaign_id, Turn.state.in_(_UNDER_WAY))

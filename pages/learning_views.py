@@ -52,7 +52,7 @@ def _live_curve(actor: Actor, campaign: CampaignView) -> None:
         axis, type_name = _choose(points)
         figure, table, said = _curve(campaign, shown, points, axis, type_name)
         saved_figure(figure, table, name=f"few-shot-{campaign.id}")
-        st.caption(said)
+        st.caption(as_text(said))
         report = HtmlReport("Few-shot curve", [campaign.name])
         report.figure(figure)
         report.text(said, caption=True)
@@ -94,7 +94,7 @@ def _curve(
     axis: str,
     type_name: str,
 ) -> tuple[go.Figure, pd.DataFrame, str]:
-    said = "Mean over seeds, band: one standard deviation; sentences in random order. "
+    said = _where_from(shown)
     if axis == "sentences" and not type_name:
         settings = {line.recipe["setting"] for line in shown}
         references = [
@@ -113,6 +113,19 @@ def _curve(
         comparison_charts.learning_table(lines, axis),
         said,
     )
+
+
+def _where_from(shown: Sequence[Series]) -> str:
+    """Say how the sentences of some curves were chosen; a space at the end."""
+    said = ""
+    if any(not line.measured_on for line in shown):
+        said += "Mean over seeds, band: one standard deviation; sentences in random order. "
+    for line in (line for line in shown if line.measured_on):
+        how = ", then ".join(f"by {text}" if text else "as they were imported" for text in line.strategies)
+        said += f"Turns: all the gold there was, as the queue had chosen it ({how}), not drawn at random. "
+        if len(counts := dict.fromkeys(line.measured_on)) > 1:
+            said += f"Measured on the gold of the day: {' → '.join(map(str, counts))} sentences. "
+    return said
 
 
 def _summary(points: Mapping[str, Sequence[RoundPoint]], axis: str, type_name: str, report: HtmlReport) -> None:
@@ -142,6 +155,9 @@ def growth_view(actor: Actor, campaign: CampaignView) -> None:
     line = st.selectbox("Method", drawn, format_func=lambda one: one.title, key=f"growth-method-{campaign.id}")
     points = learning.rounds(shell.store(), actor, [line])[line.title]
     report = HtmlReport("As gold grows", [campaign.name, line.title])
+    if line.measured_on:
+        st.caption(as_text(said := _where_from([line]).rstrip()))
+        report.text(said, caption=True)
     _types(campaign, points, report)
     _errors(campaign, learning.confusions(shell.store(), actor, line), report)
     report_download(lambda: report, name=f"growth-{campaign.id}")

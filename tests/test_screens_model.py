@@ -16,12 +16,14 @@ from crossner_core.schema import Suggestion
 from crossner_core.training.recipe import Recipe
 from db.engine import Store
 from pages import shell
+from pages.components.marked_text import as_text
 from tests.builders import Tab, make_campaign, make_gold, make_people
 from tests.screens import made_reports, open_screen
 from tests.test_adaptation import campaign_with_gold, in_music
+from tests.test_turns import small
 from tests.training_builders import own_sentences
 from tests.training_store import person, recipe_here, work
-from workbench import adaptation, adjudication, campaigns, handout, preannotating
+from workbench import adaptation, adjudication, campaigns, handout, preannotating, turns
 from workbench.actors import SYSTEM, Actor
 
 ADAPTATION_VIEWS = ("Curve", "As gold grows", "By type", "Trust", "Train", "Runs")
@@ -84,6 +86,27 @@ def test_adaptation_screen_shows_every_view_of_finished_runs(
     _show(test, "model-view", "Runs")
     assert list(test.dataframe[0].value["state"]) == ["done"] * 4
     assert "No worker is alive" in _said(test)
+
+
+def test_adaptation_screen_shows_turns_as_one_curve_and_says_who_chose(
+    monkeypatch: pytest.MonkeyPatch, store: Store, tmp_path: Path
+) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign_with_gold(store, admin)
+    recipe = small(tmp_path)
+    turns.change_turns(store, admin, campaign_id, strategy="2*longest + k_centre", retrain_every=5, recipe=recipe)
+    work(store, tmp_path / "home")
+    campaigns.add_sentences(store, admin, campaign_id, in_music(own_sentences(5, offset=90)))
+    campaigns.add_sentences(store, admin, campaign_id, in_music(own_sentences(1, offset=99)), split="test")
+    work(store, tmp_path / "home")
+    test = open_screen(monkeypatch, store, "adaptation", admin, campaign=campaign_id)
+    assert not test.exception
+    assert as_text("the queue had chosen it (by 2*longest + k_centre), not drawn at random") in _said(test)
+    assert as_text("Measured on the gold of the day: 8 → 9 sentences") in _said(test)
+    assert "random order" not in _said(test) and "No area" not in _said(test)
+    assert list(test.dataframe[0].value["seeds"]) == [1]
+    grown = _said(_show(test, "model-view", "As gold grows"))
+    assert "the queue had chosen it" in grown and not test.exception
 
 
 def test_report_of_trust_holds_what_the_page_shows(

@@ -22,7 +22,7 @@ from db.types import now
 from tests.test_adaptation import campaign_with_gold, in_music
 from tests.training_builders import own_sentences
 from tests.training_store import beat, person, recipe_here, when_asked, work
-from workbench import adaptation, campaigns, handout, jobs, turning, turns
+from workbench import adaptation, campaigns, handout, jobs, learning, turning, turns
 from workbench.actors import Actor
 from workbench.lease import Lease
 from workbench.turns import TurnView
@@ -219,6 +219,32 @@ def test_runs_whose_teachers_hear_a_gazetteer_are_told_what_was_suggested_in_the
     work(store, tmp_path / "home")
     reasons = adaptation.get_run(store, admin, again).reasons
     assert any("12 bare sentences too, in which gazetteer and links propose 3 spans." in one for one in reasons)
+
+
+def test_turns_are_one_curve_whatever_their_snapshots(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin)
+    recipe = small(tmp_path)
+    turns.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=6, recipe=recipe)
+    for number in range(3):
+        if number:
+            more = own_sentences(6, offset=80 + 10 * number)
+            campaigns.add_sentences(store, admin, campaign_id, in_music(more))
+        if number == 2:
+            campaigns.add_sentences(store, admin, campaign_id, in_music(own_sentences(2, offset=120)), split="test")
+            turns.change_turns(store, admin, campaign_id, strategy="k_centre", retrain_every=6, recipe=recipe)
+        work(store, tmp_path / "home")
+    snapshot_id = adaptation.list_snapshots(store, admin, campaign_id)[0].id
+    adaptation.start_run(store, admin, campaign_id=campaign_id, snapshot_id=snapshot_id, recipe={**recipe, "seed": 9})
+    work(store, tmp_path / "home")
+    drawn, by_turns = sorted(adaptation.curve(store, admin, campaign_id), key=lambda one: one.title.endswith("turns"))
+    assert by_turns.title.endswith("· turns") and by_turns.snapshot is None
+    assert [point.size for point in by_turns.points] == [20, 26, 32]
+    assert by_turns.strategies == ("longest", "k_centre") and by_turns.measured_on == (8, 8, 10)
+    assert [point.size for point in drawn.points] == [32] and drawn.strategies == drawn.measured_on == ()
+    grown = learning.rounds(store, admin, [by_turns])[by_turns.title]
+    assert [one.sentences for one in grown] == [20, 26, 32] and grown[0].tokens < grown[1].tokens < grown[2].tokens
+    assert list(learning.confusions(store, admin, by_turns)) == [20, 26, 32]
 
 
 def test_turn_says_that_its_run_waits_for_its_encoder(store: Store, tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from crossner_core.evaluation.confusion import Confusion
 from crossner_core.evaluation.scores import Score, Scores
 from crossner_core.experiments.few_shot import aggregate
 from crossner_core.training.recipe import effective
-from db import run_rows
+from db import run_rows, turn_rows
 from db.engine import Session, Store
 from db.training_tables import Run
 from workbench.access import enter
@@ -39,7 +39,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line of a curve: one method on one snapshot or data set."""
+    """One line of a curve: one method on one snapshot or data set, or in turns, each on a later snapshot."""
 
     title: str
     family: str
@@ -49,6 +49,10 @@ class Series:
     points: tuple[CurvePoint, ...]
     pending: int
     """Cells that are queued or under way."""
+    strategies: tuple[str, ...] = ()
+    """By which turns ordered the queue that the sentences came from; none where they were drawn at random."""
+    measured_on: tuple[int, ...] = ()
+    """Numbers of sentences that turns were measured on, in their order: their gold may grow meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +78,10 @@ def curve(
     group_id: str | None = None,
     measure: str = "test",
 ) -> tuple[Series, ...]:
-    """Return the few-shot curves of finished runs, a series for each method and snapshot or data set."""
+    """Return the curves of finished runs: one for each method and snapshot or data set, and one of a campaign's turns.
+
+    Turns are one curve for each method, whatever their snapshots: each learnt from all gold that there was.
+    """
     require(actor, *MAY_LOOK)
     if measure not in MEASURES:
         raise BadInput(f"measure is {measure!r}; choose one of {', '.join(MEASURES)}.")
@@ -86,7 +93,8 @@ def curve(
         rows = run_rows.listed(session, campaign_id=campaign_id, dataset_id=dataset_id, group_id=group_id)
         if snapshot_id is not None:
             rows = [row for row in rows if row.snapshot_id == snapshot_id]
-        return _told_apart([_series(part, measure) for part in _by_method(rows).values()])
+        by_turns = turn_rows.runs_of(session, campaign_id) if campaign_id is not None and snapshot_id is None else {}
+        return _told_apart([_series(part, measure, by_turns) for part in _by_method(rows, by_turns).values()])
 
 
 def per_type(store: Store, actor: Actor, run_id: int, *, measure: str = "test") -> tuple[TypeRow, ...]:
@@ -113,15 +121,17 @@ def recipe_family(recipe: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def _by_method(rows: Iterable[Run]) -> dict[tuple[Any, ...], list[Run]]:
+def _by_method(rows: Iterable[Run], by_turns: Mapping[int, str]) -> dict[tuple[Any, ...], list[Run]]:
     found: dict[tuple[Any, ...], list[Run]] = {}
     for row in rows:
-        found.setdefault((row.snapshot_id, row.dataset_id, recipe_family(row.recipe)), []).append(row)
+        place = (None, None) if row.id in by_turns else (row.snapshot_id, row.dataset_id)
+        found.setdefault((*place, recipe_family(row.recipe)), []).append(row)
     return found
 
 
-def _series(rows: list[Run], measure: str) -> Series:
+def _series(rows: list[Run], measure: str, by_turns: Mapping[int, str]) -> Series:
     newest = rows[0]
+    turns = [row for row in reversed(rows) if row.id in by_turns]
     cells: dict[tuple[int, int], Run] = {}
     for row in rows:  # newest first: an older training of the same cell does not count twice
         if row.state == "done" and getattr(row, f"{measure}_f1") is not None:
@@ -131,14 +141,19 @@ def _series(rows: list[Run], measure: str) -> Series:
         here = [row for (size, _), row in sorted(cells.items()) if size == point.size]
         values = tuple(float(getattr(row, f"{measure}_f1")) for row in here)
         points.append(CurvePoint(point.size, point.mean, point.sd, point.n, values, tuple(row.id for row in here)))
+    drawn = {run_id for point in points for run_id in point.runs}
     return Series(
-        title=_title(newest),
+        title=f"{recipe_name(newest.recipe)} · turns" if turns else _title(newest),
         family=recipe_family(newest.recipe),
-        snapshot=newest.snapshot.hash if newest.snapshot else None,
+        snapshot=newest.snapshot.hash if newest.snapshot and not turns else None,
         dataset=newest.dataset.name if newest.dataset else None,
         recipe=newest.recipe,
         points=tuple(points),
         pending=sum(1 for row in rows if row.state in ("queued", "running")),
+        strategies=tuple(dict.fromkeys(by_turns[row.id] for row in turns)),
+        measured_on=tuple(
+            int(row.snapshot.counts[measure]) for row in turns if row.id in drawn and row.snapshot is not None
+        ),
     )
 
 

@@ -34,7 +34,7 @@ def rounds(
     """Return the points of curves as rounds by the curve's title, which is also their strategy.
 
     Tokens and entities are those of each run's own sentences. Seconds are the active time of all who worked on them;
-    they are None where some sentence is nobody's work, as imported gold is. All runs drew their sentences at random.
+    they are None where some sentence is nobody's work, as imported gold is.
     """
     require(actor, *MAY_LOOK)
     if measure not in MEASURES:
