@@ -46,7 +46,7 @@ def runs_of(session: Session, campaign_id: int) -> dict[int, str]:
         .join(Run, Run.id == Turn.run_id)
         .where(Turn.campaign_id == campaign_id, Turn.automatic, Run.created_by.is_(None), Run.group_id.is_(None))
     )
-    return {run_id: strategy for run_id, strategy in session.execute(query)}
+    return dict(session.execute(query).all())
 
 
 def under_way(session: Session, campaign_id: int) -> Turn | None:
