@@ -465,6 +465,7 @@ def test_turn_whose_checkpoint_is_gone_orders_without_a_model(store: Store, tmp_
     turn = newest(store, admin, campaign_id)
     assert turn.state == "done" and turn.ordered == 12
     assert any("is gone" in note and "without a model" in note for note in turn.notes)
+    assert "score_pool" not in [job.kind for job in jobs.list_jobs(store, admin, campaign_id)]
 
 
 def test_turn_with_every_sentence_leased_moves_nothing(store: Store, tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ from workbench.preannotating import add_model_suggestions, unlabelled_pool
 from workbench.proposing import relearn
 
 if TYPE_CHECKING:
-    from crossner_core.training.predictor import Predictor
     from workbench.running import Workplace
 
 FIRST, MOST = 4, 64
@@ -44,7 +43,7 @@ def suggest(place: Workplace, lease: Lease) -> str:
         folder, run_id, types = checkpoint_folder(run, place.checkpoints), run.id, domain_of(campaign).type_names
         queue = unlabelled_pool(session, campaign_id)
     predictor = load_tagger(folder)
-    unknown = _missing_types(predictor, types, run_id)
+    unknown = missing_types(predictor.types, types, run_id)
     count = reached = 0
     for at, chunk in _chunks(queue):
         if lease.should_stop():
@@ -63,7 +62,22 @@ def suggest(place: Workplace, lease: Lease) -> str:
     with place.store.write() as session:
         relearn(session, campaign_id)
     begun = f"; {len(queue) - reached} that people have begun meanwhile keep theirs" if reached < len(queue) else ""
-    return f"Run {run_id} found {count} entities in {len(queue)} sentences{begun}.{unknown}"
+    said = f" It does not know {', '.join(unknown)}." if unknown else ""
+    return f"Run {run_id} found {count} entities in {len(queue)} sentences{begun}.{said}"
+
+
+def missing_types(known: Sequence[str], types: Sequence[str], run_id: int) -> tuple[str, ...]:
+    """Return the campaign's types that a model does not know; raise CheckpointError where it knows any other.
+
+    For a turn as for suggestions: a model that one of them cannot use is of no use to the other.
+    """
+    foreign = [name for name in known if name not in types]
+    if foreign:
+        raise CheckpointError(
+            f"Run {run_id} knows the entity types {', '.join(foreign)}, which the campaign's domain has not "
+            f"(it has {', '.join(types)}). It was not used; train a run on the domain as it is now."
+        )
+    return tuple(name for name in types if name not in known)
 
 
 def _chunks(queue: Sequence[tuple[int, Sentence]]) -> Iterator[tuple[int, Sequence[tuple[int, Sentence]]]]:
@@ -72,15 +86,3 @@ def _chunks(queue: Sequence[tuple[int, Sentence]]) -> Iterator[tuple[int, Sequen
     while at < len(queue):
         yield at, queue[at : at + size]
         at, size = at + size, min(2 * size, MOST)
-
-
-def _missing_types(predictor: Predictor, types: Sequence[str], run_id: int) -> str:
-    """Say which types the model cannot suggest; refuse one that knows types the campaign has not."""
-    foreign = [name for name in predictor.types if name not in types]
-    if foreign:
-        raise CheckpointError(
-            f"Run {run_id} knows the entity types {', '.join(foreign)}, which the campaign's domain has not "
-            f"(it has {', '.join(types)}). Nothing was changed; train a run on the domain as it is now."
-        )
-    missing = [name for name in types if name not in predictor.types]
-    return f" It does not know {', '.join(missing)}." if missing else ""

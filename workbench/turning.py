@@ -26,6 +26,7 @@ from workbench.access import enter
 from workbench.actors import SYSTEM
 from workbench.campaign_settings import domain_of
 from workbench.proposing import proposed_without_model
+from workbench.suggesting import missing_types
 from workbench.turns import CHANCE, PRIORITY
 from workbench.values import sentence_of
 
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 AHEAD = 1000
 # What is taken to be annotated until the next turn, in a campaign that does not say after how much gold to retrain.
 BATCH = 25
+# What becomes of a turn whose model cannot be used.
+_WITHOUT = "The queue was ordered without a model; suggestions stay as they were."
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,11 @@ class _Plan:
 
 
 def order_queue(place: Workplace, lease: Lease) -> str:
-    """Make the job's turn; return what became of it. What was scored stays if it is stopped."""
+    """Make the job's turn; return what became of it. What was scored stays if it is stopped.
+
+    A model that is gone, or knows types that the campaign has not, orders and suggests nothing. One whose folder goes
+    while it scores has its order, as it is in memory, and suggests nothing. The turn's notes say so.
+    """
     turn_id, began = int(lease.job.payload["turn_id"]), time.monotonic()
     plan = _begin(place, turn_id)
     predictor, notes = _predictor(plan)
@@ -93,8 +100,9 @@ def order_queue(place: Workplace, lease: Lease) -> str:
         return "Stopped before the queue was ordered."
     places = with_random_share(found.order.tolist(), len(plan.ids), plan.share, rng)
     order = [(plan.ids[one.index], CHANCE if one.by_chance else chosen.functions) for one in places]
-    notes = (*plan.notes, *notes, *more, *found.notes)
-    return _write(place.store, plan, turn_id, order, ordering.scored, time.monotonic() - began, notes)
+    usable, gone = _can_suggest(plan, predictor)
+    notes = (*plan.notes, *notes, *more, *found.notes, *gone)
+    return _write(place.store, plan, turn_id, order, ordering.scored, time.monotonic() - began, notes, usable)
 
 
 def _begin(place: Workplace, turn_id: int) -> _Plan:
@@ -156,22 +164,34 @@ def _folder(place: Workplace, session: Session, run_id: int | None) -> tuple[Pat
     try:
         return checkpoint_folder(run, place.checkpoints), ()
     except CheckpointError as error:
-        return None, (f"{error} The queue was ordered without a model.",)
+        return None, (f"{error} {_WITHOUT}",)
 
 
 def _predictor(plan: _Plan) -> tuple[Predictor | None, tuple[str, ...]]:
-    """Load the turn's model; one of other types, or that is gone, orders nothing, and the notes say so."""
+    """Load the turn's model; one that is gone or cannot be used is left out, and the notes say so."""
     from crossner_core.training.predictor import load_tagger
 
-    if plan.folder is None:
+    if plan.folder is None or plan.run_id is None:
         return None, ()
     try:
         found = load_tagger(plan.folder)
+        missing = missing_types(found.types, plan.types, plan.run_id)
     except CheckpointError as error:
-        return None, (f"{error} The queue was ordered without a model.",)
-    if not set(found.types) & set(plan.types):
-        return None, (f"Run {plan.run_id} knows none of the campaign's types; the queue was ordered without a model.",)
-    return found, ()
+        return None, (f"{error} {_WITHOUT}",)
+    if not missing:
+        return found, ()
+    said = f"Run {plan.run_id} does not know {', '.join(missing)}: it orders and suggests without them."
+    return found, (f"{said} Train a run on the domain as it is now.",)
+
+
+def _can_suggest(plan: _Plan, predictor: Predictor | None) -> tuple[bool, tuple[str, ...]]:
+    """Say whether the turn's model can suggest in what comes next, and why not where its folder went meanwhile."""
+    if predictor is None or plan.folder is None:
+        return False, ()
+    if plan.folder.is_dir():
+        return True, ()
+    said = f"The checkpoint of run {plan.run_id} was deleted while the turn was made. The queue is in its order;"
+    return False, (f"{said} suggestions stay as they were. Train again, or choose another run.",)
 
 
 def _encoder(place: Workplace) -> tuple[Encoder | None, tuple[str, ...]]:
@@ -190,13 +210,14 @@ def _write(
     scored: int,
     seconds: float,
     notes: Sequence[str],
+    suggests: bool,
 ) -> str:
-    """Move what can still be moved, end the turn, and have the model suggest in what comes next: one transaction."""
+    """Move what can still be moved, end the turn, and have a usable model suggest in what comes next: one write."""
     with store.write() as session:
         moved = turn_rows.place(session, order)
         turn = _turn(session, turn_id)
         turn.state, turn.scored, turn.ordered, turn.seconds = "done", scored, moved, seconds
         turn.notes, turn.finished_at = list(notes), now()
-        if plan.folder is not None:
+        if suggests:
             jobs.queue_once(session, "score_pool", plan.campaign_id, {"run_id": plan.run_id}, priority=PRIORITY)
     return f"{moved} sentences in the order of {plan.strategy}; {scored} were scored in {seconds:.0f} s."
