@@ -217,6 +217,9 @@ def test_signal_store_scores_only_what_is_new(tmp_path: Path) -> None:
     assert found[signals.TAGS][0].tolist() == [2, 2, 2]
     with pytest.raises(CheckpointError, match="1 of 2 sentences"):
         store.load([sentences[0], sentences[4]], [signals.ENTROPY])
+    some = store.tags([sentences[4], sentences[1]])
+    assert some[0] is None and some[1].tolist() == [1, 1]
+    assert SignalStore(tmp_path / "run-2").tags(sentences[:2]).tolist() == [None, None]
     store.forget()
     assert store.missing(sentences, []) == list(sentences)
 

@@ -54,6 +54,28 @@ class SignalStore:
 
     def load(self, sentences: Sequence[Sentence], wanted: Collection[str]) -> dict[str, NDArray[Any]]:
         """Return the wanted signals with a row for each sentence; raise CheckpointError where one is not here."""
+        found, seen = self._found(sentences, wanted)
+        if not seen.all():
+            raise CheckpointError(
+                f"{int((~seen).sum())} of {len(sentences)} sentences have no scores in {self.folder}; score the pool."
+            )
+        return found
+
+    def tags(self, sentences: Sequence[Sentence]) -> NDArray[np.object_]:
+        """Return TAGS with a row for each sentence, None for one that is not here."""
+        found, seen = self._found(sentences, [TAGS])
+        rows = found.get(TAGS, np.empty(len(sentences), dtype=object))
+        rows[~seen] = None
+        return rows
+
+    def forget(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _found(
+        self, sentences: Sequence[Sentence], wanted: Collection[str]
+    ) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]:
+        """Return the wanted signals with a row for each sentence, and which rows (N,) are here."""
         rows = {bytes.fromhex(one.content_hash): [] for one in sentences}  # type: dict[bytes, list[int]]
         for at, sentence in enumerate(sentences):
             rows[bytes.fromhex(sentence.content_hash)].append(at)
@@ -69,15 +91,7 @@ class SignalStore:
                     found[name] = np.zeros((len(sentences), *values.shape[1:]), dtype=values.dtype)
                 found[name][there] = values[here]
             seen[there] = True
-        if not seen.all():
-            raise CheckpointError(
-                f"{int((~seen).sum())} of {len(sentences)} sentences have no scores in {self.folder}; score the pool."
-            )
-        return found
-
-    def forget(self) -> None:
-        """Remove the folder."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        return found, seen
 
     def _parts(self) -> list[Path]:
         return sorted(self.folder.glob("part-*.npz"))

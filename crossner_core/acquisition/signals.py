@@ -51,13 +51,13 @@ def changes(history: list[NDArray[np.object_]]) -> NDArray[np.float64]:
     """Return how much the tags of each sentence changed from model to model, (N,) in [0, 1].
 
     For each token the share of neighbouring models that gave it another tag; a sentence has the mean of its tokens.
-    `history` holds TAGS of at least one model, oldest first. Source: Yao et al. 2020 (historical sequences).
+    `history` holds TAGS of at least one model, oldest first, None for a sentence that a model has not seen: those that
+    have are neighbours, and what fewer than two have seen has not changed. Source: Yao et al. 2020 (historical
+    sequences).
     """
     found = np.zeros(len(history[0]))
-    if len(history) < 2:
-        return found
     for at in range(len(found)):
-        rows = [model[at] for model in history]
-        if len(rows[0]):
+        rows = [model[at] for model in history if model[at] is not None]
+        if len(rows) > 1 and len(rows[0]):
             found[at] = np.mean([np.mean(one != other) for one, other in pairwise(rows)])
     return found

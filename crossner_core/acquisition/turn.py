@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,6 @@ from crossner_core.acquisition.base import Pool
 from crossner_core.acquisition.selecting import Selection, Strategy, select
 from crossner_core.acquisition.signal_store import SignalStore
 from crossner_core.acquisition.signals import Part, changes
-from crossner_core.errors import CheckpointError
 from crossner_core.schema import LabelledSentence, Sentence, Span
 from crossner_core.tags import spans_from_tags
 
@@ -52,6 +51,8 @@ class Turn:
     on_progress: Callable[[float], None] = lambda share: None
     scored: int = field(default=0, init=False)
     """Sentences that had to be scored: those the model had not seen yet."""
+    notes: tuple[str, ...] = field(default=(), init=False)
+    """What has to be said about the scores of the pool."""
 
     def order(
         self,
@@ -70,7 +71,8 @@ class Turn:
         gazetteer's spans. Raises CheckpointError where it was stopped before all were scored; what was scored is kept.
         """
         pool = self.pool(sentences, strategy, gold=gold, proposed=proposed)
-        return select(pool, count, strategy, rng, batch=batch)
+        found = select(pool, count, strategy, rng, batch=batch)
+        return replace(found, notes=(*self.notes, *found.notes))
 
     def pool(
         self,
@@ -119,7 +121,7 @@ class Turn:
         self._keep(store, model_parts(predictor, missing, wanted, should_stop=self.should_stop), len(missing))
         found = store.load(sentences, wanted)
         if signals.HISTORY in strategy.needs:
-            found[signals.HISTORY] = changes([*self._earlier(sentences), found[signals.TAGS]])
+            found[signals.HISTORY] = self._changes(sentences, found[signals.TAGS])
         self._forget()
         return found
 
@@ -130,15 +132,17 @@ class Turn:
             done += len(part.hashes)
             self.on_progress(done / total)
 
-    def _earlier(self, sentences: Sequence[Sentence]) -> list[NDArray[np.object_]]:
-        """Return the tags of the models before; one that has not seen all of these sentences is left out."""
-        found = []
-        for key in self.scorer.earlier[-REMEMBERED:]:
-            try:
-                found.append(SignalStore(self.folder / f"model-{key}").load(sentences, [signals.TAGS])[signals.TAGS])
-            except CheckpointError:
-                continue
-        return found
+    def _changes(self, sentences: Sequence[Sentence], newest: NDArray[np.object_]) -> NDArray[np.float64]:
+        """Compare the newest tags with those of the models before, where these have seen a sentence; note the rest."""
+        stores = [SignalStore(self.folder / f"model-{key}") for key in self.scorer.earlier[-REMEMBERED:]]
+        earlier = [store.tags(sentences) for store in stores]
+        unseen = sum(all(tags[at] is None for tags in earlier) for at in range(len(sentences)))
+        if unseen == len(sentences):
+            self.notes = (*self.notes, "No earlier model has read these sentences: fluctuation goes by entropy alone.")
+        elif unseen:
+            how_many = f"{unseen:,} of {len(sentences):,} sentences"
+            self.notes = (*self.notes, f"No earlier model has read {how_many}: fluctuation takes them for unchanged.")
+        return changes([*earlier, newest])
 
     def _forget(self) -> None:
         """Remove what models said that are no longer compared, be they of this campaign or of one before it."""
