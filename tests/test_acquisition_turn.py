@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from crossner_core.acquisition import signals
+from crossner_core.acquisition import scoring, signals
 from crossner_core.acquisition.selecting import strategy
 from crossner_core.acquisition.signal_store import SignalStore
 from crossner_core.acquisition.turn import Scorer, Turn
@@ -71,3 +71,46 @@ def test_model_that_has_not_read_a_sentence_is_passed_over_for_that_one_alone(tm
     through = [(np.mean(a != b) + np.mean(b != c)) / 2 for a, b, c in zip(one[:4], two, three[:4], strict=True)]
     past = [np.mean(a != c) for a, c in zip(one[4:], three[4:], strict=True)]
     assert not notes and found == pytest.approx([*through, *past])
+
+
+def test_progress_names_who_reads_and_counts_only_what_is_new_to_it(tmp_path: Path) -> None:
+    heard: list[tuple[float, str]] = []
+    encoder, first = tiny_encoder(), model(1)
+
+    def score(predictor: Predictor, key: str, count: int) -> list[tuple[float, str]]:
+        heard.clear()
+        turn = Turn(tmp_path, Scorer(predictor, key, (), encoder), TYPES, on_progress=lambda *one: heard.append(one))
+        turn.pool(pool(count), strategy("token_entropy"), gold=own_sentences(2, offset=100))
+        return list(heard)
+
+    assert score(first, "1", 6) == [
+        (0.0, "the encoder has read 0 of 8 sentences new to it"),
+        (8 / 14, "the encoder has read 8 of 8 sentences new to it"),
+        (8 / 14, "the model has read 0 of 6 sentences new to it"),
+        (1.0, "the model has read 6 of 6 sentences new to it"),
+    ]
+    assert [said for _, said in score(first, "1", 7)] == [
+        f"the {who} has read {done} of 1 sentences new to it" for who in ("encoder", "model") for done in (0, 1)
+    ]
+    second = model(2)
+    assert score(second, "2", 7) == [
+        (0.0, "the model has read 0 of 7 sentences new to it"),
+        (1.0, "the model has read 7 of 7 sentences new to it"),
+    ]
+    assert not score(second, "2", 7)
+
+
+def test_progress_of_a_large_pool_is_heard_after_each_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scoring, "CHUNK", 4)
+    shares: list[float] = []
+    turn = Turn(
+        tmp_path, Scorer(model(1), "1", (), tiny_encoder()), TYPES, on_progress=lambda share, said: shares.append(share)
+    )
+    turn.pool(pool(8), strategy("token_entropy"))
+    assert shares == [0.0, 0.25, 0.5, 0.5, 0.75, 1.0]
+
+
+def test_empty_pool_without_gold_wants_for_nothing(tmp_path: Path) -> None:
+    turn = Turn(tmp_path, Scorer(None, "", (), tiny_encoder()), TYPES)
+    found = turn.order([], 3, strategy("bert_km"), np.random.default_rng(1))
+    assert found.notes == ("The pool is empty.",) and not len(found.order)

@@ -61,9 +61,18 @@ def test_queue_screen_says_how_far_a_turn_is_and_cancels_it(monkeypatch: pytest.
     claimed = jobs.claim(store, worker="w")
     assert claimed is not None
     with store.write() as session:
-        job_rows.beat(session, job_id=claimed.id, worker="w", progress=0.4, message="40% of 12 sentences scored")
+        job_rows.beat(
+            session,
+            job_id=claimed.id,
+            worker="w",
+            progress=0.4,
+            message="the model has read 5 of 12 sentences new to it",
+        )
     test = _open(monkeypatch, store, "expert", campaign_id)
-    assert as_text("Turn 1 is being made: 40% of 12 sentences scored.") in _said(test) and not test.button
+    assert (
+        as_text("Turn 1 is being made: the model has read 5 of 12 sentences new to it.") in _said(test)
+        and not test.button
+    )
     test = _open(monkeypatch, store, "researcher", campaign_id)
     next(one for one in test.button if one.label == "Cancel this turn").click().run()
     assert not test.exception

@@ -9,10 +9,11 @@ import pytest
 
 from crossner_core.training.checkpoint import read_json, write_json
 from db.engine import Store
-from tests.test_turns import campaign, newest, queue
-from tests.training_store import person, recipe_here, when_asked, work
+from tests.test_turns import bare, campaign, newest, queue
+from tests.training_store import beat, person, recipe_here, when_asked, work
 from workbench import adaptation, campaigns, handout, jobs, turns
 from workbench.actors import Actor
+from workbench.lease import Lease
 from workbench.turns import TurnView
 
 
@@ -92,3 +93,22 @@ def test_turn_whose_checkpoint_is_deleted_while_it_scores_keeps_the_order_and_su
         "suggestions stay as they were. Train again, or choose another run.",
     )
     assert {why for *_, why in queue(store, campaign_id)[:11]} == {"token_entropy"}
+
+
+def test_turn_that_scores_one_new_sentence_speaks_of_that_one(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id, _, _ = with_model(store, admin, tmp_path)
+    turns.order_now(store, admin, campaign_id)
+    work(store, tmp_path / "home")
+    campaigns.add_sentences(store, admin, campaign_id, [item.sentence for item in bare(1, 200)])
+    turn_id, said = turns.order_now(store, admin, campaign_id), []
+
+    def look(lease: Lease) -> None:
+        beat(store, lease)
+        said.append(turns.queue_state(store, admin, campaign_id).under_way)
+
+    with pytest.MonkeyPatch.context() as patched:
+        when_asked(patched, "turn", look, step=2)  # the encoder's chunk comes first
+        work(store, tmp_path / "home")
+    assert said == [f"Turn {turn_id} is being made: the model has read 0 of 1 sentences new to it."]
+    assert newest(store, admin, campaign_id).scored == 1

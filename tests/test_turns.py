@@ -518,7 +518,7 @@ def test_turn_that_is_being_made_says_how_far_it_is_and_stops_when_told(store: S
     before, seen = queue(store, campaign_id), []
 
     def cancel_it(lease: Lease) -> None:
-        lease.message = "40% of 12 sentences scored"
+        lease.message = "the model has read 5 of 12 sentences new to it"
         beat(store, lease)
         seen.append(turns.queue_state(store, admin, campaign_id))
         assert turns.cancel_turn(store, admin, campaign_id) == "running"
@@ -529,7 +529,7 @@ def test_turn_that_is_being_made_says_how_far_it_is_and_stops_when_told(store: S
     with pytest.MonkeyPatch.context() as patched:
         when_asked(patched, "turn", cancel_it)
         assert work(store, tmp_path / "home") == 1
-    assert seen[0].under_way == f"Turn {turn_id} is being made: 40% of 12 sentences scored."
+    assert seen[0].under_way == f"Turn {turn_id} is being made: the model has read 5 of 12 sentences new to it."
     assert [one.cancelling for one in seen] == [False, True]
     assert jobs.list_jobs(store, admin, campaign_id)[0].state == "cancelled"
     assert newest(store, admin, campaign_id).state == "cancelled" and queue(store, campaign_id) == before

@@ -76,8 +76,8 @@ def order_queue(place: Workplace, lease: Lease) -> str:
     encoder, more = _encoder(place)
     scorer = Scorer(predictor, plan.key, plan.earlier, encoder)
 
-    def heard(share: float) -> None:
-        lease.progress, lease.message = share, f"{share:.0%} of {len(plan.sentences)} sentences scored"
+    def heard(share: float, said: str) -> None:
+        lease.progress, lease.message = share, said
 
     ordering = Ordering(
         place.checkpoints.parent / "signals" / f"campaign-{plan.campaign_id}",

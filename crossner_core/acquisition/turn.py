@@ -40,15 +40,29 @@ class Scorer:
     encoder: Encoder | None = None
 
 
+@dataclass(frozen=True)
+class _Reading:
+    """What one reader, encoder or model, has not read yet, and the parts it gives of it when they are asked for."""
+
+    reader: str
+    store: SignalStore
+    wanted: frozenset[str]
+    missing: Sequence[Sentence]
+    parts: Iterator[Part]
+
+
 @dataclass
 class Turn:
-    """One re-ordering of a pool; `folder` keeps signals from turn to turn, `on_progress` hears a share in [0, 1]."""
+    """One re-ordering of a pool; `folder` keeps signals from turn to turn.
+
+    `on_progress` hears the share in [0, 1] of what encoder and model had not read yet, and who has read how much of it.
+    """
 
     folder: Path
     scorer: Scorer
     types: Sequence[str]
     should_stop: Callable[[], bool] = lambda: False
-    on_progress: Callable[[float], None] = lambda share: None
+    on_progress: Callable[[float, str], None] = lambda share, said: None
     scored: int = field(default=0, init=False)
     """Sentences that had to be scored: those the model had not seen yet."""
     notes: tuple[str, ...] = field(default=(), init=False)
@@ -83,54 +97,65 @@ class Turn:
         proposed: Sequence[Sequence[Span]] | None = None,
     ) -> Pool:
         """Return the pool with the signals that a strategy reads."""
+        both = [*sentences, *(item.sentence for item in gold)]
+        of_text, of_model = self._by_encoder(both, strategy), self._by_model(sentences, strategy)
+        self._read([one for one in (of_text, of_model) if one is not None])
         found: dict[str, NDArray[np.generic]] = {}
-        known = None
-        if self.scorer.encoder is not None and signals.EMBEDDING in strategy.needs:
-            labelled = [item.sentence for item in gold]
-            both = self._embeddings([*sentences, *labelled])
-            found[signals.EMBEDDING], known = both[: len(sentences)], both[len(sentences) :]
-        predicted = None
-        if self.scorer.predictor is not None and strategy.model and len(sentences):
-            found |= self._of_model(sentences, strategy)
-            names = self.scorer.predictor.model.tags
-            predicted = [_spans(row, names) for row in found.pop(signals.TAGS)]
+        known = predicted = None
+        if of_text is not None:
+            none = np.zeros((0, 1), dtype=np.float32)
+            vectors = of_text.store.load(both, of_text.wanted).get(signals.EMBEDDING, none).astype(np.float32)
+            found[signals.EMBEDDING], known = vectors[: len(sentences)], vectors[len(sentences) :]
+        if of_model is not None:
+            assert self.scorer.predictor is not None
+            said = of_model.store.load(sentences, of_model.wanted)
+            tags, names = said.pop(signals.TAGS), self.scorer.predictor.model.tags
+            found |= said
+            if signals.HISTORY in strategy.needs:
+                found[signals.HISTORY] = self._changes(sentences, tags)
+            self._forget()
+            predicted = [_spans(row, names) for row in tags]
         return Pool(sentences, self.types, found, gold, known, proposed, predicted)
 
-    def _embeddings(self, sentences: Sequence[Sentence]) -> NDArray[np.float32]:
+    def _by_encoder(self, sentences: Sequence[Sentence], strategy: Strategy) -> _Reading | None:
         from crossner_core.acquisition.scoring import embedding_parts
 
-        encoder = self.scorer.encoder
-        assert encoder is not None
-        if not sentences:
-            return np.zeros((0, encoder.hidden_size), dtype=np.float32)
+        encoder, wanted = self.scorer.encoder, frozenset({signals.EMBEDDING})
+        if encoder is None or not wanted <= strategy.needs:
+            return None
         store = SignalStore(self.folder / f"text-{encoder.fingerprint[:16]}")
-        missing = store.missing(sentences, [signals.EMBEDDING])
-        self._keep(store, embedding_parts(encoder, missing, should_stop=self.should_stop), len(missing))
-        return store.load(sentences, [signals.EMBEDDING])[signals.EMBEDDING].astype(np.float32)
+        missing = store.missing(sentences, wanted)
+        parts = embedding_parts(encoder, missing, should_stop=self.should_stop)
+        return _Reading("encoder", store, wanted, missing, parts)
 
-    def _of_model(self, sentences: Sequence[Sentence], strategy: Strategy) -> dict[str, NDArray[np.generic]]:
+    def _by_model(self, sentences: Sequence[Sentence], strategy: Strategy) -> _Reading | None:
         from crossner_core.acquisition.scoring import model_parts
 
-        predictor = self.scorer.predictor
-        assert predictor is not None
-        derived = {signals.PREDICTED, signals.HISTORY}
+        predictor, derived = self.scorer.predictor, {signals.PREDICTED, signals.HISTORY}
+        if predictor is None or not strategy.model or not sentences:
+            return None
         wanted = ((strategy.needs & signals.OF_MODEL) - derived) | {signals.TAGS}
         store = SignalStore(self.folder / f"model-{self.scorer.key}")
         missing = store.missing(sentences, wanted)
         self.scored += len(missing)
-        self._keep(store, model_parts(predictor, missing, wanted, should_stop=self.should_stop), len(missing))
-        found = store.load(sentences, wanted)
-        if signals.HISTORY in strategy.needs:
-            found[signals.HISTORY] = self._changes(sentences, found[signals.TAGS])
-        self._forget()
-        return found
+        parts = model_parts(predictor, missing, wanted, should_stop=self.should_stop)
+        return _Reading("model", store, wanted, missing, parts)
 
-    def _keep(self, store: SignalStore, parts: Iterator[Part], total: int) -> None:
-        done = 0
-        for part in parts:
-            store.add(part)
-            done += len(part.hashes)
-            self.on_progress(done / total)
+    def _read(self, readings: Sequence[_Reading]) -> None:
+        """Have what is missing read chunk by chunk, by one reader after the other, and keep it."""
+        total, before = sum(len(one.missing) for one in readings), 0
+        for one in readings:
+            count, done = len(one.missing), 0
+            if count:
+                self._tell(one, 0, before / total)
+            for part in one.parts:
+                one.store.add(part)
+                done += len(part.hashes)
+                self._tell(one, done, (before + done) / total)
+            before += count
+
+    def _tell(self, one: _Reading, done: int, share: float) -> None:
+        self.on_progress(share, f"the {one.reader} has read {done:,} of {len(one.missing):,} sentences new to it")
 
     def _changes(self, sentences: Sequence[Sentence], newest: NDArray[np.object_]) -> NDArray[np.float64]:
         """Compare the newest tags with those of the models before, where these have seen a sentence; note the rest."""
