@@ -12,10 +12,10 @@ reads every sentence that nobody has begun, a **strategy** puts them into a new 
 that come next. What somebody holds or has begun stays where it is. The worker does all of it; the queue can be worked
 on meanwhile.
 
-A strategy is one **acquisition function** or several, joined by `+`, each with a weight before it if you like:
-`2*token_entropy + rare_types + bert_km`. Their scores are turned into places and added; a function that chooses sets
-(`k_centre`, `bert_km`, `badge`) chooses among the best of the others. Before there is a model clusters of
-sentences decide.
+A strategy is one **acquisition function** or several, joined by `+`; one that scores may have a weight before it:
+`2*token_entropy + rare_types + bert_km`. Scores are turned into places and added; a function that chooses sets
+(`k_centre`, `bert_km`, `badge`) has no weight and chooses among the best of the others. Before there is a model
+clusters of sentences decide.
 
 A share of the queue is filled by **chance**: those sentences are a fair sample of the pool, whatever the strategy
 likes, and keep estimates on them honest.

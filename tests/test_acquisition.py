@@ -11,7 +11,7 @@ import pytest
 from crossner_core.acquisition import signals
 from crossner_core.acquisition.base import Pool, acquisition, acquisition_ids
 from crossner_core.acquisition.queue import with_random_share
-from crossner_core.acquisition.selecting import select, strategy
+from crossner_core.acquisition.selecting import select, strategy, without_idle_weights
 from crossner_core.acquisition.signal_store import SignalStore
 from crossner_core.acquisition.signals import Part, changes
 from crossner_core.acquisition.vectors import farthest_first, without_look_alikes
@@ -152,6 +152,8 @@ def test_cold_start_orders_by_clusters_else_by_gazetteer_else_by_chance_and_says
         ("token_entropy(length_power=x)", "name=number"),
         ("token_entropy(length_power=7)", r"\[0, 1\]"),
         ("0*random", r"\(0, 1000\]"),
+        ("token_entropy + 100*bert_km", "weight of bert_km is 100; it can only be 1: .* Leave its weight out"),
+        ("0.5*k_centre", "weight of k_centre is 0.5; it can only be 1"),
         ("k_centre + badge", "at most one"),
         ("a b", "cannot be read"),
         ("", "cannot be read"),
@@ -174,6 +176,18 @@ def test_strategy_may_have_its_models_learn_from_the_pool() -> None:
     told = strategy("longest with self-training and gazetteer")
     assert told.self_training and told.gazetteer and told.functions == "longest"
     assert told.text == "longest with self-training and gazetteer" and strategy(told.text) == told
+
+
+def test_strategy_kept_with_the_weight_of_a_set_is_read_without_it() -> None:
+    for kept, read in (
+        ("token_entropy + 100*bert_km", "token_entropy + bert_km"),
+        ("0.5 * k_centre+2*longest with self-training", "k_centre+2*longest with self-training"),
+        ("2*token_entropy + 1.5* badge with self-training and gazetteer", None),
+        ("3*wisdom", "3*wisdom"),
+        ("", ""),
+    ):
+        assert without_idle_weights(kept) == (read if read is not None else kept.replace("1.5* ", ""))
+    assert strategy("token_entropy + 1*bert_km").members[1].weight == 1
 
 
 def test_queue_has_its_share_of_chance_and_every_sentence_once() -> None:

@@ -14,7 +14,7 @@ from db import job_rows
 from db.engine import Store
 from pages.components.marked_text import as_text
 from tests.screens import open_screen
-from tests.test_turns import campaign
+from tests.test_turns import campaign, with_idle_weight
 from tests.training_store import person, work
 from workbench import campaigns, jobs, turns
 
@@ -60,19 +60,11 @@ def test_queue_screen_says_how_far_a_turn_is_and_cancels_it(monkeypatch: pytest.
     turns.order_now(store, admin, campaign_id)
     claimed = jobs.claim(store, worker="w")
     assert claimed is not None
+    told = "the model has read 5 of 12 sentences new to it"
     with store.write() as session:
-        job_rows.beat(
-            session,
-            job_id=claimed.id,
-            worker="w",
-            progress=0.4,
-            message="the model has read 5 of 12 sentences new to it",
-        )
+        job_rows.beat(session, job_id=claimed.id, worker="w", progress=0.4, message=told)
     test = _open(monkeypatch, store, "expert", campaign_id)
-    assert (
-        as_text("Turn 1 is being made: the model has read 5 of 12 sentences new to it.") in _said(test)
-        and not test.button
-    )
+    assert as_text(f"Turn 1 is being made: {told}.") in _said(test) and not test.button
     test = _open(monkeypatch, store, "researcher", campaign_id)
     next(one for one in test.button if one.label == "Cancel this turn").click().run()
     assert not test.exception
@@ -97,6 +89,22 @@ def test_queue_screen_lists_turns(monkeypatch: pytest.MonkeyPatch, store: Store,
     row = test.dataframe[0].value.iloc[0]
     assert (row["State"], row["Ordered"], row["By"]) == ("done", 12, "a person")
     assert "Left out for want of what they read" in _said(test)
+
+
+@pytest.mark.parametrize("view", ["Next", "Turns", "Rules", "Saved"])
+def test_queue_screen_opens_with_a_strategy_kept_with_the_weight_of_a_set(
+    monkeypatch: pytest.MonkeyPatch, store: Store, view: str
+) -> None:
+    campaign_id = with_idle_weight(store, person(store, "admin"))
+    test = _open(monkeypatch, store, "researcher", campaign_id, view)
+    assert not test.error and as_text("ordered by 2*longest + bert_km, 20% by chance") in _said(test)
+    if view == "Rules":
+        assert test.text_input(key=f"queue:mixture:{campaign_id}").value == "2*longest + bert_km"
+        next(one for one in test.button if one.label == "Save the rules").click().run()
+        assert not test.exception and not test.error
+        test.text_input(key=f"queue:mixture:{campaign_id}").set_value("2*longest + 3*bert_km").run()
+        next(one for one in test.button if one.label == "Save the rules").click().run()
+        assert as_text("The weight of bert_km is 3; it can only be 1") in _said(test)
 
 
 def test_queue_screen_changes_rules_for_researchers_alone(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:

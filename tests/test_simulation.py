@@ -298,6 +298,14 @@ def test_simulation_keeps_the_keys_of_results_from_before_later_options() -> Non
     assert one.options.random_share == 0 and one.key("d", "e") == "8362bbafbaf675c9320fb5c8"  # what it was before
 
 
+def test_simulation_kept_with_the_weight_of_a_set_is_read_without_it() -> None:
+    kept = simulation(strategy="token_entropy + bert_km").to_dict()
+    kept["options"]["strategy"] = "token_entropy + 100*bert_km"
+    assert Simulation.from_dict(kept) == simulation(strategy="token_entropy + bert_km")
+    with pytest.raises(InvalidConfig, match="weight of bert_km is 100"):
+        simulation(strategy="token_entropy + 100*bert_km")
+
+
 def test_label_says_the_share_of_chance() -> None:
     one = simulation(random_share=0.07, self_training=True, suggestions=True).options
     assert one.label == "token_entropy, 7% by chance, self-training, suggestions"

@@ -17,7 +17,7 @@ from crossner_core.schema import LabelledSentence
 from db import job_rows, layer_rows, suggestion_rows, turn_rows
 from db.engine import Session, Store
 from db.tables import Campaign, SentenceRow, Task
-from db.training_tables import Job, Run
+from db.training_tables import Job, Run, Turn
 from db.types import now
 from tests.test_adaptation import campaign_with_gold, in_music
 from tests.training_builders import own_sentences
@@ -59,6 +59,15 @@ def newest(store: Store, actor: Actor, campaign_id: int) -> TurnView:
     return turns.list_turns(store, actor, campaign_id)[0]
 
 
+def with_idle_weight(store: Store, admin: Actor) -> int:
+    """Return a campaign whose strategy was kept when functions that choose sets could still have a weight."""
+    campaign_id = campaign(store, admin)
+    turns.change_turns(store, admin, campaign_id, strategy="2*longest + bert_km")
+    with store.write() as session:
+        session.get_one(Campaign, campaign_id).strategy = "2*longest + 100*bert_km"
+    return campaign_id
+
+
 def test_turn_settings_are_kept_and_checked(store: Store) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
@@ -70,6 +79,26 @@ def test_turn_settings_are_kept_and_checked(store: Store) -> None:
         with pytest.raises(InvalidConfig):
             turns.change_turns(store, admin, campaign_id, **{"strategy": "longest", **wrong})  # type: ignore[arg-type]
     assert turns.turn_settings(store, admin, campaign_id) == found
+
+
+def test_campaign_with_the_weight_of_a_set_opens_orders_and_retrains_without_it(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    campaign_id = with_idle_weight(store, admin)
+    assert turns.turn_settings(store, admin, campaign_id).strategy == "2*longest + bert_km"
+    turn_id = turns.order_now(store, admin, campaign_id)
+    with store.write() as session:  # as of one that was asked for then, and still waits
+        session.get_one(Turn, turn_id).strategy = "2*longest + 100*bert_km"
+    work(store, tmp_path / "home")
+    assert newest(store, admin, campaign_id).state == "done"
+    assert {why for *_, why in queue(store, campaign_id)} <= {"2*longest + bert_km", "chance"}
+    with store.write() as session:
+        found = session.get_one(Campaign, campaign_id)
+        found.retrain_every, found.turn_recipe = 10, small(tmp_path)
+    work(store, tmp_path / "home")
+    turn = newest(store, admin, campaign_id)
+    assert (turn.state, turn.run_state, turn.strategy) == ("done", "done", "2*longest + bert_km")
+    with pytest.raises(InvalidConfig, match="weight of bert_km is 100; it can only be 1"):
+        turns.change_turns(store, admin, campaign_id, strategy="2*longest + 100*bert_km")
 
 
 def test_turns_are_for_researchers_and_admins(store: Store) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from crossner_core.acquisition import signals
 from crossner_core.acquisition.queue import with_random_share
-from crossner_core.acquisition.selecting import strategy
+from crossner_core.acquisition.selecting import strategy, without_idle_weights
 from crossner_core.acquisition.turn import Scorer
 from crossner_core.acquisition.turn import Turn as Ordering
 from crossner_core.errors import CheckpointError, NotFound, WorkbenchError
@@ -128,7 +128,7 @@ def _plan(place: Workplace, session: Session, turn_id: int) -> _Plan:
     folder, notes = _folder(place, session, turn.run_id)
     return _Plan(
         campaign.id,
-        turn.strategy or "random",
+        without_idle_weights(turn.strategy) or "random",
         campaign.random_share,
         campaign.retrain_every or BATCH,
         campaign.seed,

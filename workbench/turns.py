@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from crossner_core.acquisition.base import acquisition, acquisition_ids
-from crossner_core.acquisition.selecting import strategy
+from crossner_core.acquisition.selecting import strategy, without_idle_weights
 from crossner_core.adaptation.self_training.plan import with_students
 from crossner_core.errors import Conflict, InvalidConfig, NotFound, StorageError, WorkbenchError
 from crossner_core.training.recipe import Recipe
@@ -271,7 +271,7 @@ def _tick_one(store: Store, campaign_id: int) -> bool:
         if (busy := turn_rows.under_way(session, campaign_id)) is not None:
             _go_on(session, campaign, busy)
         elif _wants_run(session, campaign):
-            recipe = _recipe(campaign.strategy, campaign.turn_recipe)
+            recipe = _recipe(_settings(campaign).strategy, campaign.turn_recipe)
             _add(session, campaign, by=SYSTEM, run_id=adaptation.start_run_on_gold(session, SYSTEM, campaign, recipe))
         else:
             _add(session, campaign, by=SYSTEM)
@@ -361,7 +361,7 @@ def _add(session: Session, campaign: Campaign, *, by: Actor, run_id: int | None 
         session,
         campaign_id=campaign.id,
         run_id=run_id if best is None else best.id,
-        strategy=campaign.strategy,
+        strategy=_settings(campaign).strategy,
         automatic=by == SYSTEM,
         gold=turn_rows.gold_in_pool(session, campaign.id),
     )
@@ -382,9 +382,8 @@ def _end(turn: Turn, state: str, note: str) -> None:
 
 
 def _settings(campaign: Campaign) -> TurnSettings:
-    return TurnSettings(
-        campaign.strategy, campaign.random_share, campaign.retrain_every, dict(campaign.turn_recipe) or None
-    )
+    kept, recipe = without_idle_weights(campaign.strategy), dict(campaign.turn_recipe) or None
+    return TurnSettings(kept, campaign.random_share, campaign.retrain_every, recipe)
 
 
 def _checked(text: str, random_share: float, retrain_every: int, recipe: Mapping[str, Any] | None) -> TurnSettings:

@@ -90,8 +90,8 @@ class Selection:
 def strategy(text: str) -> Strategy:
     """Read a strategy such as `2*token_entropy + rare_types(power=1) + k_centre`; raise InvalidConfig.
 
-    A weight stands before `*` (1 without), a function's own options in brackets; SELF_TRAINING or AND_GAZETTEER may end
-    it.
+    A weight stands before `*` (1 without; a function that chooses sets has no other), a function's own options in
+    brackets; SELF_TRAINING or AND_GAZETTEER may end it.
     """
     bare, students = _STUDENTS.sub("", text.strip()), _STUDENTS.search(text.strip())
     parts = bare.split("+")
@@ -100,6 +100,15 @@ def strategy(text: str) -> Strategy:
         raise InvalidConfig(f"The strategy {text!r} has two functions that choose sets; at most one can.")
     gazetteer = students is not None and students["gazetteer"] is not None
     return Strategy(" + ".join(part.strip() for part in parts), members, students is not None, gazetteer)
+
+
+def without_idle_weights(text: str) -> str:
+    """Return a strategy without the weights of functions that choose sets.
+
+    For strategies kept from when such weights were taken; they never changed an order, and `strategy` refuses them.
+    """
+    sets = "|".join(id for id in acquisition_ids() if acquisition(id).choose is not None)
+    return re.sub(rf"(?<![\w.])\d+(?:\.\d+)?\s*\*\s*(?=(?:{sets})(?![a-z_]))", "", text)
 
 
 def select(
@@ -136,6 +145,11 @@ def _member(part: str, text: str) -> Member:
             f"weight before it (2*longest) and options in brackets; functions are {', '.join(acquisition_ids())}."
         )
     function, weight = acquisition(found["id"]), float(found["weight"] or 1.0)
+    if function.choose is not None and weight != 1:
+        raise InvalidConfig(
+            f"The weight of {function.id} is {weight:g}; it can only be 1: a function that chooses sets gives no "
+            "scores to weigh, it chooses among the best by the others. Leave its weight out, or weigh the others."
+        )
     if not 0 < weight <= 1000:
         raise InvalidConfig(f"The weight of {function.id} is {weight:g}; it must lie in (0, 1000].")
     return Member(function, weight, function.configured(_options(found["options"] or "", function)))

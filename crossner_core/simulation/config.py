@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
-from crossner_core.acquisition.selecting import strategy
+from crossner_core.acquisition.selecting import strategy, without_idle_weights
 from crossner_core.acquisition.signals import PROPOSED
 from crossner_core.adaptation.self_training.plan import with_students
 from crossner_core.errors import InvalidConfig
@@ -118,6 +118,8 @@ class Simulation:
     def from_dict(cls, values: Mapping[str, Any]) -> Simulation:
         """Build a simulation from what `to_dict` gave."""
         options = {name: tuple(one) if isinstance(one, list) else one for name, one in values["options"].items()}
+        if "strategy" in options:
+            options["strategy"] = without_idle_weights(str(options["strategy"]))
         return cls(
             values["corpus"],
             _made(SimulationOptions, options),
