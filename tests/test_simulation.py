@@ -16,7 +16,7 @@ from crossner_core.acquisition.turn import Scorer, Turn
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.experiments.__main__ import main
-from crossner_core.experiments.studies.strategies import simulations
+from crossner_core.experiments.studies.strategies import StrategiesConfig, simulations
 from crossner_core.experiments.study import read_study, study
 from crossner_core.schema import Sentence, Span, Suggestion
 from crossner_core.simulation.annotators import AnnotatorOptions, annotate
@@ -414,6 +414,24 @@ def test_strategies_study_counts_its_campaigns() -> None:
     assert chosen.plays(chosen.config(corpora=("own", "music"), seeds=(1, 2), strategies=("longest",))) == 8
     with pytest.raises(InvalidConfig, match="Unknown acquisition function"):
         chosen.config(corpora=("own",), strategies=("wisdom",))
+
+
+def test_strategies_are_played_on_the_one_encoder_that_is_named_and_by_one_recipe(tmp_path: Path) -> None:
+    chosen = study("strategies")
+    config = chosen.config(corpora=("own", "music"), seeds=(1,), encoders=("dapt=/made/{corpus}",))
+    assert isinstance(config, StrategiesConfig)
+    assert {(one.corpus, one.recipe.encoder) for one in simulations(config)} == {
+        ("own", "/made/own"), ("music", "/made/music"),
+    }  # fmt: skip
+    with pytest.raises(InvalidConfig, match="compared on one encoder"):
+        chosen.config(corpora=("own",), encoders=("one=a", "two=b"))
+    with pytest.raises(InvalidConfig, match="rows names longest, but all strategies learn by one recipe"):
+        chosen.config(corpora=("own",), rows={"longest": {"max_epochs": 1}})
+    other = save_encoder(tmp_path / "other")
+    words = [*words_for(tmp_path), "--strategies", "longest", "--seeds", "1", "--encoders", f"named={other}"]
+    assert main(words) == 0
+    result = read_study(tmp_path / "out" / "studies" / "strategies")
+    assert "Encoder other." in result.notes
 
 
 def test_strategies_study_leaves_a_share_to_chance_but_for_random_sentences() -> None:

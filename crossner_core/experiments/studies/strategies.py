@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +55,16 @@ class StrategiesConfig(StudyConfig):
         super().__post_init__()
         if any(not isinstance(value, int | float) for value in self.annotator.values()):
             raise InvalidConfig(f"annotator is {dict(self.annotator)}; give numbers by name.")
+        if len(self.encoders) > 1:
+            raise InvalidConfig(
+                f"encoders is {list(self.encoders)}; strategies are compared on one encoder. Name one, and start the "
+                "study once for each."
+            )
+        if self.rows:
+            raise InvalidConfig(
+                f"rows names {', '.join(self.rows)}, but all strategies learn by one recipe, as random sentences do. "
+                "Change its fields by recipe, and start the study once for each recipe."
+            )
         if self.corpora:
             simulations(self)
 
@@ -66,8 +76,12 @@ def simulations(config: StrategiesConfig) -> list[Simulation]:
         raise InvalidConfig(f"An annotator has no option {', '.join(unknown)}; valid are {', '.join(sorted(known))}.")
     annotator = AnnotatorOptions(**config.annotator)
     texts = tuple(dict.fromkeys((BASELINE, *config.strategies)))
+    recipe = config.recipe_of()
+    name = next(iter(config.labelled_encoders.values()), recipe.encoder)
     return [
-        Simulation(corpus, _options(config, text, seed), config.recipe_of(), annotator)
+        Simulation(
+            corpus, _options(config, text, seed), replace(recipe, encoder=name.replace("{corpus}", corpus)), annotator
+        )
         for seed in config.seeds
         for text in texts
         for corpus in config.corpora
@@ -117,6 +131,7 @@ def build(config: StrategiesConfig, inputs: Inputs) -> Made:
     notes: tuple[str, ...] = (
         f"The pool is the corpus's train and dev sentences but {config.dev_sentences}, which serve for early stopping; "
         "test is only measured on.",
+        f"Encoder {', '.join(dict.fromkeys(Path(one.simulation.recipe.encoder).name for one in found.values()))}.",
     )
     if config.names is not None:
         asked = dict.fromkeys(one.simulation.corpus for one in found.values() if one.simulation.asks_gazetteer)
