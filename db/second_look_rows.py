@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ import sqlalchemy as sa
 
 from db.engine import Session
 from db.second_look_tables import FindingRow
-from db.tables import SentenceRow, User
+from db.tables import SentenceRow, Task, User
 from db.types import now
 
 
@@ -58,14 +59,14 @@ def find(session: Session, finding_id: int) -> FindingRow | None:
     return session.get(FindingRow, finding_id, with_for_update=True)
 
 
-def decide(row: FindingRow, *, state: str, user_id: int) -> None:
-    """Write down what was decided, by whom, now."""
-    row.state, row.decided_by, row.decided_at = state, user_id, now()
+def decide(row: FindingRow, *, state: str, user_id: int, left_out_id: int | None = None) -> None:
+    """Write down what was decided, by whom, now; `left_out_id` is the sentence that is left out, if one is."""
+    row.state, row.decided_by, row.decided_at, row.left_out_id = state, user_id, now(), left_out_id
 
 
 def reopen(row: FindingRow) -> None:
     """Make a decided finding an open one again."""
-    row.state, row.decided_by, row.decided_at = "open", None, None
+    row.state, row.decided_by, row.decided_at, row.left_out_id = "open", None, None, None
 
 
 def decided(session: Session, campaign_id: int) -> list[tuple[FindingRow, User]]:
@@ -77,6 +78,41 @@ def decided(session: Session, campaign_id: int) -> list[tuple[FindingRow, User]]
         .order_by(FindingRow.decided_at.desc(), FindingRow.id.desc())
     )
     return [(row, user) for row, user in session.execute(query)]
+
+
+def left_out(session: Session, campaign_id: int) -> dict[int, dt.datetime]:
+    """Return the ids of the sentences that were left out, and since when each is."""
+    query = (
+        sa.select(FindingRow.left_out_id, sa.func.min(FindingRow.decided_at))
+        .where(FindingRow.campaign_id == campaign_id, FindingRow.left_out_id.is_not(None))
+        .group_by(FindingRow.left_out_id)
+    )
+    return {row[0]: row[1] for row in session.execute(query)}
+
+
+def is_left_out() -> sa.ColumnElement[bool]:
+    """Say that the sentence of a query was left out."""
+    return sa.exists().where(FindingRow.left_out_id == SentenceRow.id)
+
+
+def left_out_gold(session: Session, campaign_ids: Sequence[int]) -> dict[int, int]:
+    """Return how many sentences with gold were left out, by campaign."""
+    query = (
+        sa.select(SentenceRow.campaign_id, sa.func.count())
+        .join(Task, Task.sentence_id == SentenceRow.id)
+        .where(SentenceRow.campaign_id.in_(campaign_ids), Task.stage == "adjudicate", Task.state == "done")
+        .where(is_left_out())
+        .group_by(SentenceRow.campaign_id)
+    )
+    return dict(session.execute(query).all())
+
+
+def who_left_out(session: Session, sentence_id: int) -> tuple[FindingRow, User] | None:
+    """Return the first decision that left a sentence out, and who made it; None where none did."""
+    query = sa.select(FindingRow, User).join(User, User.id == FindingRow.decided_by)
+    query = query.where(FindingRow.left_out_id == sentence_id).order_by(FindingRow.decided_at, FindingRow.id)
+    found = session.execute(query).first()
+    return None if found is None else (found[0], found[1])
 
 
 def sentences(session: Session, sentence_ids: Sequence[int]) -> list[SentenceRow]:

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 from db.types import Base, now, one_of, valid_offsets
 
-FINDING_STATES = ("open", "kept", "changed", "reopened")
+FINDING_STATES = ("open", "kept", "changed", "reopened", "left_out")
 
 
 class FindingRow(Base):
@@ -22,6 +22,7 @@ class FindingRow(Base):
         one_of("state", FINDING_STATES, "state"),
         sa.CheckConstraint("score BETWEEN 0 AND 1", name="score"),
         sa.CheckConstraint("(state = 'open') = (decided_at IS NULL)", name="decided"),
+        sa.CheckConstraint("(state = 'left_out') = (left_out_id IS NOT NULL)", name="left_out"),
         sa.Index("ix_second_look_finding_queue", "campaign_id", "found_by", "state"),
     )
 
@@ -47,4 +48,6 @@ class FindingRow(Base):
     state: Mapped[str] = mapped_column(default="open")
     decided_by: Mapped[int | None] = mapped_column(sa.ForeignKey("user_account.id"))
     decided_at: Mapped[dt.datetime | None]
+    left_out_id: Mapped[int | None] = mapped_column(sa.ForeignKey("sentence.id", ondelete="CASCADE"), index=True)
+    """Which of the two sentences models no longer learn from, where that was decided."""
     created_at: Mapped[dt.datetime] = mapped_column(default=now)

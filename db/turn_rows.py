@@ -8,6 +8,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from db.engine import Session
+from db.second_look_rows import is_left_out
 from db.tables import Annotation, Campaign, SentenceRow, Task
 from db.training_tables import Job, Run, Snapshot, Turn
 
@@ -77,12 +78,12 @@ def automatic_campaigns(session: Session) -> list[Campaign]:
 
 
 def gold_in_pool(session: Session, campaign_id: int) -> int:
-    """Return how many sentences of the pool have gold."""
+    """Return how many sentences of the pool have gold to learn from: those that were left out are not counted."""
     query = (
         sa.select(sa.func.count())
         .select_from(Task)
         .join(SentenceRow, SentenceRow.id == Task.sentence_id)
-        .where(*_gold(campaign_id))
+        .where(*_gold(campaign_id), ~is_left_out())
     )
     return session.scalar(query) or 0
 

@@ -28,6 +28,8 @@ def progress_view(actor: Actor, campaign: CampaignView, found: Overview) -> None
     gold = next(stage.done for stage in found.stages if stage.stage == "adjudicate")
     total = max(found.sentences, 1)
     st.progress(gold / total, text=f"{gold} of {found.sentences} sentences are gold ({found.imported_gold} imported)")
+    if campaign.left_out:
+        st.caption(f"{campaign.left_out} of them left out of snapshots, see Second look")
     st.dataframe(
         pd.DataFrame(
             [

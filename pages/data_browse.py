@@ -133,6 +133,7 @@ def _one(found: SentenceLayers, campaign: CampaignView) -> None:
         with st.container(gap=None):
             st.text(f"{sentence.id} · {found.split} · {PLACE_WORDS[found.place]}")
             st.caption(_about(found))
+            _line("Left out of what models learn from", found.left_out)
         for layer in found.work:
             with st.container(gap=None):
                 st.text(_who(layer))

@@ -58,7 +58,7 @@ def _cancel(actor: Actor, campaign: CampaignView, state: QueueState) -> None:
 
 
 def _said(rules: TurnSettings, state: QueueState) -> str:
-    parts = [f"{state.waiting:,} sentences wait", f"{state.gold:,} of the pool are gold"]
+    parts = [f"{state.waiting:,} sentences wait", f"{state.gold:,} of the pool are gold to learn from"]
     parts.append(
         f"ordered by {rules.strategy}, {rules.random_share:.0%} by chance" if rules.strategy else "as imported"
     )

@@ -13,6 +13,7 @@ from crossner_core.options.second_look import SecondLookOptions
 from crossner_core.schema import Link, Sentence, Span
 from pages import shell
 from pages.components.cancel_button import cancel_button
+from pages.components.chosen_row import chosen_row
 from pages.components.held_keys import once_a_press
 from pages.components.marked_text import as_text, marked_sentence, type_chip
 from pages.recipe_form import option_inputs
@@ -33,7 +34,7 @@ _KINDS = {
     "conflict": "labelled otherwise elsewhere",
     "leak": "repeated across splits",
 }
-_STATES = {"kept": "kept", "changed": "changed", "reopened": "reopened"}
+_STATES = {"kept": "kept", "changed": "changed", "reopened": "reopened", "left_out": "left out"}
 _SIDE = "display:grid;grid-template-columns:5.5em 1fr;gap:.2em .8em;margin:.4em 0;line-height:1.9"
 
 
@@ -47,7 +48,9 @@ def second_look_view(actor: Actor, campaign: CampaignView) -> None:
     if any(one.open or one.decided for one in found):
         _work_off(actor, campaign, found)
     _start(actor, campaign, first=not any(one.open or one.decided for one in found))
-    _decided(actor, campaign)
+    done = second_look.decided(shell.store(), actor, campaign.id)
+    _decided(done)
+    _left_out(actor, campaign, [one for one in done if one.state == "left_out"])
 
 
 def _work_off(actor: Actor, campaign: CampaignView, found: Sequence[QueueView]) -> None:
@@ -92,6 +95,12 @@ def _shown(one: FindingView, domain: Domain) -> None:
         if one.other is not None:
             st.caption(as_text(f"The other sentence, in {one.other_split}:"))
             st.html(marked_sentence(one.other, one.other_spans, domain, {}))
+        if one.leaves:
+            stays = one.other_split if one.leaves == one.split else one.split
+            st.caption(
+                f"*Leave out*: the copy in {one.leaves} stays gold with all its labels, but snapshots frozen from now on "
+                f"lack it, and no training uses its text. The copy in {stays} stays as it is."
+            )
 
 
 def _side(sentence: Sentence, spans: Sequence[Span], domain: Domain) -> str:
@@ -108,13 +117,17 @@ def _side(sentence: Sentence, spans: Sequence[Span], domain: Domain) -> str:
 def _decisions(actor: Actor, campaign: CampaignView, one: FindingView) -> None:
     with st.container(horizontal=True):
         keep = st.button("Keep", shortcut="1", key=f"keep-{one.id}", help="The gold is right.")
-        change = st.button(
-            "Change",
-            shortcut="2",
-            key=f"change-{one.id}",
-            disabled=not one.can_change,
-            help="What is proposed becomes gold; the version before is kept.",
-        )
+        if one.leaves:
+            words = f"Models no longer learn from the copy in {one.leaves}."
+            leave_out, change = st.button("Leave out", shortcut="2", key=f"leave-out-{one.id}", help=words), False
+        else:
+            leave_out, change = False, st.button(
+                "Change",
+                shortcut="2",
+                key=f"change-{one.id}",
+                disabled=not one.can_change,
+                help="What is proposed becomes gold; the version before is kept.",
+            )
         reopen = st.button("Reopen", shortcut="3", key=f"reopen-{one.id}", help="Adjudicate the sentence again.")
         later = st.button("Later", shortcut="4", key=f"later-{one.id}", type="tertiary")
     if later:
@@ -122,12 +135,14 @@ def _decisions(actor: Actor, campaign: CampaignView, one: FindingView) -> None:
         # Of those put off, the one put off longest comes first.
         st.session_state[_LATER] = [id for id in put_off if id != one.id] + [one.id]
         st.rerun()
-    decision = "keep" if keep else "change" if change else "reopen" if reopen else None
+    pressed = {"keep": keep, "change": change, "leave_out": leave_out, "reopen": reopen}
+    decision = next((name for name, is_pressed in pressed.items() if is_pressed), None)
     if decision:
         second_look.decide(shell.store(), actor, one.id, decision)
         if decision == "reopen":
             shell.note("The sentence waits for you under Adjudicate.")
-        said = f"{second_look.DECISIONS[decision]}: {_words(one.sentence, one.there)}"
+        what = one.leaving.text if decision == "leave_out" else _words(one.sentence, one.there)
+        said = f"{_STATES[second_look.DECISIONS[decision]]}: {what}"
         st.session_state[f"{_LAST}-{campaign.id}"] = (one.id, said) if decision != "reopen" else None
         st.rerun()
 
@@ -195,8 +210,7 @@ def _start(actor: Actor, campaign: CampaignView, *, first: bool) -> None:
             st.rerun()
 
 
-def _decided(actor: Actor, campaign: CampaignView) -> None:
-    done = second_look.decided(shell.store(), actor, campaign.id)
+def _decided(done: Sequence[FindingView]) -> None:
     if not done:
         return
     with st.expander(f"Decided · {len(done)}"):
@@ -218,6 +232,43 @@ def _decided(actor: Actor, campaign: CampaignView) -> None:
             height="content" if len(done) < 10 else 360,
             column_config={"when": st.column_config.DatetimeColumn(format="D MMM, HH:mm")},
         )
+
+
+def _left_out(actor: Actor, campaign: CampaignView, out: Sequence[FindingView]) -> None:
+    """List what is left out, with a way to take one in again."""
+    if not out:
+        return
+    with st.expander(f"Left out · {len(out)}"):
+        chosen = chosen_row(
+            pd.DataFrame(
+                [
+                    {
+                        "when": one.decided_at,
+                        "who": one.decided_by,
+                        "split": one.leaves,
+                        "sentence": one.leaving.text,
+                        "why": one.why,
+                    }
+                    for one in out
+                ]
+            ),
+            ids := [one.id for one in out],
+            key=f"second-look-left-out-{campaign.id}",
+            height="content" if len(out) < 10 else 360,
+            column_config={"when": st.column_config.DatetimeColumn(format="D MMM, HH:mm")},
+        )
+        with st.container(horizontal=True, vertical_alignment="center"):
+            again = st.button("Take in again", disabled=chosen is None, key=f"second-look-again-{campaign.id}")
+            st.caption(
+                "Choose a row to take its sentence in again: its doubt is open again, and the next snapshot has it."
+                if chosen is None
+                else as_text(out[ids.index(chosen)].leaving.text)
+            )
+    if again and chosen is not None:
+        if (st.session_state.get(key := f"{_LAST}-{campaign.id}") or (None,))[0] == chosen:
+            st.session_state[key] = None
+        second_look.take_back(shell.store(), actor, chosen)
+        st.rerun()
 
 
 def _words(sentence: Sentence, spans: Sequence[Span]) -> str:

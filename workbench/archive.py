@@ -104,6 +104,7 @@ def _decided(session: Session, campaign_id: int) -> dict[int, list[dict[str, Any
     for row, user in reversed(rows):
         values = _plain(archive_rows.values(row, PARTS["second_look"]))
         values |= {"decided_by": user.name, "other": hashes.get(row.other_id or 0)}
+        values["left_out"] = row.left_out_id and ("this" if row.left_out_id == row.sentence_id else "other")
         found.setdefault(row.sentence_id, []).append(values)
     return found
 

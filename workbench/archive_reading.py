@@ -142,6 +142,7 @@ def _sentences(text: str, domain: Domain, people: set[str]) -> Iterable[tuple[Se
             for task in values["tasks"]:
                 _check_task(task, sentence, domain, people)
             for doubt in values.setdefault("second_look", []):  # older archives have none
+                doubt.setdefault("left_out", None)  # those from before one could be left out
                 _check_doubt(doubt, sentence, people)
                 compared |= {_string(doubt["other"])} if doubt["other"] is not None else set()
         except WorkbenchError as error:
@@ -192,6 +193,13 @@ def _check_doubt(doubt: Mapping[str, Any], sentence: Sentence, people: set[str])
         raise BadInput(f"{doubt['decided_by']} took a second look at it but is not in people.json.")
     if doubt["state"] not in FINDING_STATES[1:] or not doubt["decided_at"]:
         raise BadInput(f"a decision of a second look is {doubt['state']!r}; one of {', '.join(FINDING_STATES[1:])} is.")
+    sides = ("this", "other") if doubt["other"] is not None else ("this",)
+    allowed = sides if doubt["state"] == "left_out" else (None,)
+    if doubt["left_out"] not in allowed:
+        raise BadInput(
+            f"a second look that says {doubt['state']!r} leaves out {doubt['left_out']!r}; "
+            f"it is one of {', '.join(map(str, allowed))}."
+        )
     for spans in (doubt["there"], doubt["proposed"]):
         check_spans(sentence, [Span(_whole(start), _whole(end), _string(type)) for start, end, type in spans])
     for start, end, type in doubt["other_there"] or ():

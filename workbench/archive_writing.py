@@ -118,6 +118,7 @@ def _decided(
     row: FindingRow = archive_rows.columns_of(FindingRow, with_moments(dict(given)), PARTS["second_look"])
     row.campaign_id, row.sentence_id, row.decided_by = sentence.campaign_id, sentence.id, ids[given["decided_by"]]
     row.other_id = None if given["other"] is None else rows[given["other"]].id
+    row.left_out_id = {None: None, "this": row.sentence_id, "other": row.other_id}[given["left_out"]]
     return row
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from crossner_core.errors import BadInput, NotFound
 from crossner_core.schema import Sentence, Span, Suggestion
-from db import browse_rows
-from db.engine import Store
+from db import browse_rows, second_look_rows
+from db.engine import Session, Store
 from db.tables import SPLITS, Annotation
 from workbench.access import KEEPERS, enter
 from workbench.actors import Actor, require
@@ -59,7 +59,10 @@ class LayerView:
 
 @dataclass(frozen=True, slots=True)
 class SentenceLayers:
-    """A sentence with everything that was said about it; `shown` are the suggestions that do not overlap."""
+    """A sentence with everything that was said about it; `shown` are the suggestions that do not overlap.
+
+    `left_out` says who left it out of what models learn from, when and why; it is empty where nobody did.
+    """
 
     sentence: Sentence
     split: str
@@ -71,6 +74,7 @@ class SentenceLayers:
     suggestions: tuple[Suggestion, ...]
     shown: tuple[Suggestion, ...]
     preannotated: bool
+    left_out: str = ""
 
 
 def browse(
@@ -121,6 +125,7 @@ def sentence_layers(store: Store, actor: Actor, campaign_id: int, sentence_id: i
             suggestions=suggestions,
             shown=best_suggestions(suggestions, weights_of(campaign)),
             preannotated=row.preannotated_at is not None,
+            left_out=_left_out(session, row.id),
         )
 
 
@@ -132,6 +137,14 @@ def layer_counts(store: Store, actor: Actor, campaign_id: int) -> dict[str, int]
         counts = browse_rows.layer_counts(session, campaign_id)
         by_layer = {layer: counts.get(stage, 0) for stage, layer in _LAYER.items()}
         return by_layer | {"suggestions": counts["suggestions"]}
+
+
+def _left_out(session: Session, sentence_id: int) -> str:
+    found = second_look_rows.who_left_out(session, sentence_id)
+    if found is None:
+        return ""
+    row, user = found
+    return f"{user.display_name}, {row.decided_at:%Y-%m-%d %H:%M} UTC. {row.why}"
 
 
 def _view(stage: str, work: Annotation, sentence: Sentence) -> LayerView:

@@ -9,7 +9,7 @@ from typing import Any
 
 from crossner_core.domains import Domain, domain_to_toml
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, UnknownType
-from db import campaign_rows, people_rows, run_rows
+from db import campaign_rows, people_rows, run_rows, second_look_rows
 from db.engine import Session, Store
 from db.tables import SPLITS, Campaign, SentenceRow
 from workbench.access import EVERYONE, WORKERS, enter
@@ -197,12 +197,14 @@ def _add_members(session: Session, campaign_id: int, user_ids: Iterable[int]) ->
 def _views(session: Session, rows: Sequence[Campaign]) -> tuple[CampaignView, ...]:
     ids = [row.id for row in rows]
     tasks, sentences = campaign_rows.task_counts(session, ids), campaign_rows.sentence_counts(session, ids)
+    left_out = second_look_rows.left_out_gold(session, ids)
     return tuple(
         campaign_view(
             row,
             splits={split: sentences.get((row.id, split), 0) for split in SPLITS},
             counts=tasks,
             members=people_rows.members(session, row.id),
+            left_out=left_out.get(row.id, 0),
         )
         for row in rows
     )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from crossner_core.errors import NotFound
 from crossner_core.schema import LabelledSentence
-from db import layer_rows
+from db import layer_rows, second_look_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from workbench.access import OVERSEERS, enter
@@ -40,6 +40,12 @@ def gold(session: Session, campaign_id: int) -> tuple[GoldSentence, ...]:
         found.append((annotation.submitted_at or annotation.updated_at, row, labelled))
     found.sort(key=lambda one: (one[0], one[1].position, one[1].id))
     return tuple(GoldSentence(labelled, row.split, when, row.id) for when, row, labelled in found)
+
+
+def gold_to_learn_from(session: Session, campaign_id: int) -> tuple[GoldSentence, ...]:
+    """Return the gold without the sentences that an expert left out at a second look."""
+    left_out = second_look_rows.left_out(session, campaign_id)
+    return tuple(one for one in gold(session, campaign_id) if one.sentence_id not in left_out)
 
 
 def layer(store: Store, actor: Actor, campaign_id: int, which: str) -> list[tuple[LabelledSentence, str]]:

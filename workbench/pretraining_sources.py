@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from crossner_core.adaptation.texts import describe_files, text_files
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound
 from crossner_core.schema import LabelledSentence
-from db import dataset_rows, layer_rows
+from db import dataset_rows, layer_rows, second_look_rows
 from db.engine import Session, Store
 from db.training_tables import Dataset
 from workbench import corpora, frozen
@@ -114,10 +114,11 @@ def dataset_source(session: Session, name: str) -> Source:
 
 
 def campaign_source(session: Session, actor: Actor, campaign_id: int, folder: Path) -> Source:
-    """Write the sentences a campaign has now to a folder; those that test or tune its models are left out."""
+    """Write the sentences a campaign has now to a folder; without those that test or tune its models or were left out."""
     _, campaign = enter(session, actor, campaign_id, *KEEPERS)
     rows = layer_rows.sentences(session, campaign_id)
-    lines = [" ".join(row.text.split()) for row in rows if row.split == "pool"]
+    left_out = second_look_rows.left_out(session, campaign_id)
+    lines = [" ".join(row.text.split()) for row in rows if row.split == "pool" and row.id not in left_out]
     _require_enough(len(lines), f"The campaign {campaign.name!r} (without its dev and test sentences)")
     data = "".join(f"{line}\n" for line in lines).encode()
     return text_source(_written(folder, data), kind="campaign", name=campaign.name)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from crossner_core.second_look.base import Finding, check, check_ids, touching
 from db import annotation_rows, campaign_rows, job_rows, second_look_rows, task_rows
 from db.engine import Session, Store
 from db.second_look_tables import FindingRow
-from db.tables import Campaign, SentenceRow
+from db.tables import SPLITS, Campaign, SentenceRow
 from workbench import layers
 from workbench.access import OVERSEERS, enter, enter_alone, refuse_archived
 from workbench.actors import Actor, fresh, require
@@ -24,7 +24,7 @@ from workbench.jobs import JobView, cancel_within, view
 from workbench.steps import take_up
 from workbench.values import sentence_of, spans_of
 
-DECISIONS = {"keep": "kept", "change": "changed", "reopen": "reopened"}
+DECISIONS = {"keep": "kept", "change": "changed", "reopen": "reopened", "leave_out": "left_out"}
 _IMPORTED_WORDS = ("Imported twice", "The same sentence came in again with other labels; what came first is gold.")
 
 
@@ -70,6 +70,16 @@ class FindingView:
     def can_change(self) -> bool:
         """Whether something else than what is there is proposed."""
         return self.proposed != self.there
+
+    @property
+    def leaves(self) -> str:
+        """The split whose copy `leave_out` takes away: of a leak the one farther from test, else none."""
+        return min(self.split, self.other_split, key=SPLITS.index) if self.kind == "leak" else ""
+
+    @property
+    def leaving(self) -> Sentence:
+        """The copy that `leave_out` takes away."""
+        return self.sentence if self.other is None or self.split == self.leaves else self.other
 
 
 def look_again(
@@ -129,11 +139,12 @@ def queues(store: Store, actor: Actor, campaign_id: int) -> tuple[QueueView, ...
         rows = {id: second_look_rows.of_check(session, campaign_id=campaign_id, found_by=id) for id in _queue_ids()}
         waiting = {id: [row for row in found if row.state == "open"] for id, found in rows.items()}
         gold = _gold(session, [row for found in waiting.values() for row in found])
+        left_out = second_look_rows.left_out(session, campaign_id)
         views = []
         for id, found in rows.items():
             title, line = _IMPORTED_WORDS if id == IMPORTED else (check(id).title, check(id).line)
             if found or id != IMPORTED:
-                count = sum(_fits(row, gold) for row in waiting[id])
+                count = sum(_fits(row, gold) and not _settled(row, left_out) for row in waiting[id])
                 views.append(QueueView(id, title, line, count, len(found) - len(waiting[id])))
         return tuple(views)
 
@@ -164,17 +175,20 @@ def decided(store: Store, actor: Actor, campaign_id: int) -> tuple[FindingView, 
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
         pairs = second_look_rows.decided(session, campaign_id)
-        sentences = {row.id: row for row in second_look_rows.sentences(session, [row.sentence_id for row, _ in pairs])}
+        sentences = _sentences(session, [row for row, _ in pairs])
         return tuple(
-            _view(row, sentences[row.sentence_id], _spans(row.there), who=user.display_name) for row, user in pairs
-        )
+            _view(row, sentences[row.sentence_id], _spans(row.there), other=sentences.get(row.other_id or 0),
+                  who=user.display_name)
+            for row, user in pairs
+        )  # fmt: skip
 
 
 def decide(store: Store, actor: Actor, finding_id: int, decision: str) -> None:
-    """Keep the gold, change it to what is proposed, or reopen it for adjudication. For experts.
+    """Keep the gold, change it to what is proposed, reopen it for adjudication, or leave a repeated sentence out.
 
-    A change goes the way of every adjudication: the version before stays, and snapshots stay as they are. Raises
-    Conflict where it was decided before, or where the gold is another by now.
+    A change goes the way of every adjudication: the version before stays, and snapshots stay as they are. Of a leak the
+    copy farther from test is left out: it stays gold, but snapshots from now on lack it. For experts. Raises Conflict
+    where it was decided before, or where the gold is another by now.
     """
     require(actor, "expert")
     if decision not in DECISIONS:
@@ -183,33 +197,44 @@ def decide(store: Store, actor: Actor, finding_id: int, decision: str) -> None:
         row, current, campaign = _for_decision(session, actor, finding_id)
         if row.state != "open":
             raise Conflict(f"This was decided before ({row.state}); go on to the next.")
+        if _settled(row, second_look_rows.left_out(session, row.campaign_id)):
+            raise Conflict("One of the two sentences was left out meanwhile; go on to the next.")
         views = _current(session, [row])
         if not views:
             raise Conflict("The gold is another here by now, so this doubt is past; go on to the next.")
         (one,) = views
         if decision == "change" and not one.can_change:
             raise BadInput("Nothing is proposed in place of what is there; keep it, or reopen the sentence.")
-        if decision != "keep":
+        out = None
+        if decision == "leave_out":
+            if not one.leaves:
+                raise BadInput("Only a sentence that is repeated across splits is left out; choose another decision.")
+            out = row.sentence_id if one.split == one.leaves else row.other_id
+        elif decision != "keep":
             task = task_rows.of_sentence(session, row.sentence_id)["adjudicate"]
             if decision == "change":
                 rest = [span for span in one.spans if span not in one.there]
                 change_gold(session, campaign, current, task, [*rest, *one.proposed])
             else:
                 take_up(session, campaign, current, task)
-        second_look_rows.decide(row, state=DECISIONS[decision], user_id=current.id)
+        second_look_rows.decide(row, state=DECISIONS[decision], user_id=current.id, left_out_id=out)
 
 
 def take_back(store: Store, actor: Actor, finding_id: int) -> None:
     """Take one's own decision back: the doubt is open again, and gold that was changed is as it was before.
 
-    Raises Conflict where nothing was decided, where the sentence was reopened, or where the gold is another by now;
-    NotAllowed where somebody else decided.
+    A sentence that was left out any expert takes in again: nothing else does. Raises Conflict where nothing was
+    decided, where the sentence was reopened, or where the gold is another by now; NotAllowed where somebody else
+    decided.
     """
     require(actor, "expert")
     with store.write() as session:
         row, current, campaign = _for_decision(session, actor, finding_id)
         if row.state == "open":
             raise Conflict("This doubt is open; there is no decision to take back.")
+        if row.state == "left_out":
+            second_look_rows.reopen(row)
+            return
         if row.decided_by != current.id:
             raise NotAllowed("Somebody else decided this; only they can take it back.")
         if row.state == "reopened":
@@ -229,9 +254,16 @@ def take_back(store: Store, actor: Actor, finding_id: int) -> None:
 def keep_findings(
     session: Session, campaign_id: int, check_id: str, found: Iterable[Finding], sentence_ids: Sequence[int]
 ) -> tuple[int, int]:
-    """Put a check's findings in place of its open ones; return how many stand and how many were decided before."""
+    """Put a check's findings in place of its open ones; return how many stand and how many were decided before.
+
+    Those that leaving a sentence out has settled count as decided; they stand again should it be taken in again.
+    """
     rows = [_values(one, sentence_ids) for one in found]
-    return second_look_rows.replace_open(session, campaign_id=campaign_id, found_by=check_id, rows=rows)
+    stand, before = second_look_rows.replace_open(session, campaign_id=campaign_id, found_by=check_id, rows=rows)
+    left_out = second_look_rows.left_out(session, campaign_id)
+    kept = second_look_rows.of_check(session, campaign_id=campaign_id, found_by=check_id, state="open")
+    settled = sum(_settled(row, left_out) for row in kept)
+    return stand - settled, before + settled
 
 
 def _for_decision(session: Session, actor: Actor, finding_id: int) -> tuple[FindingRow, Actor, Campaign]:
@@ -288,13 +320,24 @@ def _gold(session: Session, rows: Sequence[FindingRow]) -> dict[int, tuple[Span,
 def _current(session: Session, rows: Sequence[FindingRow], *, limit: int | None = None) -> tuple[FindingView, ...]:
     """Return the findings that still fit: the gold has at these tokens what it had when they were found."""
     gold = _gold(session, rows)
-    kept = [row for row in rows if _fits(row, gold)][:limit]
-    ids = {row.sentence_id for row in kept} | {row.other_id for row in kept if row.other_id is not None}
-    sentences = {row.id: row for row in second_look_rows.sentences(session, sorted(ids))}
+    left_out = second_look_rows.left_out(session, rows[0].campaign_id) if rows else {}
+    kept = [row for row in rows if _fits(row, gold) and not _settled(row, left_out)][:limit]
+    sentences = _sentences(session, kept)
     return tuple(
         _view(row, sentences[row.sentence_id], gold[row.sentence_id], other=sentences.get(row.other_id or 0))
         for row in kept
     )
+
+
+def _sentences(session: Session, rows: Sequence[FindingRow]) -> dict[int, SentenceRow]:
+    """Return the sentences that findings are about and compare with, by id."""
+    ids = {row.sentence_id for row in rows} | {row.other_id for row in rows if row.other_id is not None}
+    return {row.id: row for row in second_look_rows.sentences(session, sorted(ids))}
+
+
+def _settled(row: FindingRow, left_out: Container[int]) -> bool:
+    """Say whether models no longer learn from one of the two sentences of a leak, so that nothing leaks."""
+    return row.kind == "leak" and (row.sentence_id in left_out or row.other_id in left_out)
 
 
 def _fits(row: FindingRow, gold: Mapping[int, tuple[Span, ...]]) -> bool:

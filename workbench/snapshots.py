@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 from crossner_core.errors import BadInput, NotFound
 from crossner_core.schema import LabelledSentence
-from db import snapshot_rows
+from db import second_look_rows, snapshot_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from db.training_tables import Snapshot
@@ -52,7 +52,10 @@ class SnapshotView:
 
 
 def freeze(store: Store, actor: Actor, campaign_id: int) -> SnapshotView:
-    """Freeze the gold as it is now; the same gold gives the same snapshot. Raises BadInput where there is none."""
+    """Freeze the gold as it is now, without what was left out; the same gold gives the same snapshot.
+
+    Raises BadInput where there is none to train on.
+    """
     require(actor, *MAY_CHANGE, SYSTEM.role)
     with store.write() as session:
         _, campaign = enter(session, actor, campaign_id, *MAY_CHANGE, SYSTEM.role)
@@ -133,11 +136,14 @@ def view(row: Snapshot, *, runs: int = 0, is_new: bool = False) -> SnapshotView:
 
 def _gold(session: Session, campaign_id: int) -> list[tuple[str, LabelledSentence]]:
     gold = []
-    for one in layers.gold(session, campaign_id):
+    for one in layers.gold_to_learn_from(session, campaign_id):
         # Metadata decides nothing about a training; it stays with the campaign.
         gold.append((one.split, LabelledSentence(replace(one.labelled.sentence, meta={}), one.labelled.spans)))
     if not any(split == "pool" for split, _ in gold):
+        left_out = second_look_rows.left_out_gold(session, [campaign_id]).get(campaign_id, 0)
         there = f"the {len(gold)} gold sentences are dev and test, which are not trained on" if gold else "no gold yet"
+        if left_out:
+            there = f"{left_out} gold sentences are left out, {len(gold)} are dev and test, which are not trained on"
         raise BadInput(f"Nothing to train on: {there}. Adjudicate sentences of the pool, or import some with gold.")
     return gold
 

@@ -11,7 +11,7 @@ from crossner_core.errors import NotFound
 from crossner_core.experiments.few_shot import nested_subsets
 from crossner_core.schema import LabelledSentence, Sentence, Span, Suggestion
 from crossner_core.training.recipe import Recipe
-from db import campaign_rows, dataset_rows, layer_rows, run_rows
+from db import campaign_rows, dataset_rows, layer_rows, run_rows, second_look_rows
 from db.engine import Session
 from db.training_tables import Dataset, Run
 from workbench import frozen
@@ -82,12 +82,15 @@ def _unlabelled(session: Session, run: Run, whole: tuple[LabelledSentence, ...],
     """Return bare target sentences: the campaign's pool outside the snapshot, and what a subset leaves of training.
 
     It is what the snapshot lacks, in an order of its own, and not what has no gold or comes next today: a run that
-    goes on tomorrow finds the same. Dev and test sentences stay out, with or without gold.
+    goes on tomorrow finds the same. Dev and test sentences stay out, with or without gold, and so does what an expert
+    had left out when the run was queued.
     """
     found = [item.sentence for item in whole] if run.size is not None else []
     if run.snapshot is not None:
         rows = layer_rows.sentences(session, run.snapshot.campaign_id)
-        found += [sentence_of(row) for row in rows if row.split == "pool"]
+        since = second_look_rows.left_out(session, run.snapshot.campaign_id)
+        out = {id_ for id_, when in since.items() if when <= run.created_at}
+        found += [sentence_of(row) for row in rows if row.split == "pool" and row.id not in out]
     train = subset(whole, run.size, run.order_seed or 0) if run.size is not None else whole
     known = {item.sentence.content_hash for item in (*train, *parts["dev"], *parts["test"])}
     by_hash = {sentence.content_hash: sentence for sentence in found}

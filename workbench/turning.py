@@ -135,7 +135,7 @@ def _plan(place: Workplace, session: Session, turn_id: int) -> _Plan:
         domain_of(campaign).type_names,
         tuple(row.id for row in rows),
         tuple(sentence_of(row) for row in rows),
-        tuple(one.labelled for one in layers.gold(session, campaign.id) if one.split == "pool"),
+        tuple(one.labelled for one in layers.gold_to_learn_from(session, campaign.id) if one.split == "pool"),
         turn.run_id,
         folder,
         runs.get(turn.run_id or 0, ""),

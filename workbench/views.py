@@ -54,6 +54,8 @@ class CampaignView:
     splits: dict[str, int]
     stages: tuple[StageCounts, ...]
     members: tuple[MemberView, ...] = ()
+    left_out: int = 0
+    """How many of the gold sentences snapshots leave out."""
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -141,7 +143,12 @@ def stage_counts(
 
 
 def campaign_view(
-    campaign: Campaign, *, splits: dict[str, int], counts: dict[tuple[int, str, str], int], members: Iterable[User]
+    campaign: Campaign,
+    *,
+    splits: dict[str, int],
+    counts: dict[tuple[int, str, str], int],
+    members: Iterable[User],
+    left_out: int,
 ) -> CampaignView:
     """Make the view of a campaign."""
     total = sum(splits.values())
@@ -164,4 +171,5 @@ def campaign_view(
         splits=splits,
         stages=stage_counts(campaign, counts, total),
         members=tuple(member_view(user) for user in members),
+        left_out=left_out,
     )

@@ -1,0 +1,269 @@
+"""A repeated sentence is left out: models no longer learn from it, its gold stays, and it can be taken in again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound
+from crossner_core.training.recipe import Recipe
+from db import annotation_rows, job_rows, run_rows, task_rows
+from db.engine import Store
+from tests import builders
+from tests.test_exchange import change, contents
+from tests.test_second_look import gold_of, look, said
+from workbench import adaptation, archive, browsing, campaigns, layers, overview, second_look, snapshots, turns
+from workbench.actors import Actor
+from workbench.pretraining_sources import campaign_source
+from workbench.second_look import FindingView
+from workbench.training_data import _unlabelled
+
+POOL = "A great crowd sang with Mara Vell in the rain until all the lamps of Oslo went out ."
+TEST, DEV = POOL.replace(" .", " !"), POOL.replace(" .", " ;")
+MARA = (5, 7, "musicalartist")
+
+
+@pytest.fixture
+def repeated(store: Store, people: dict[str, Actor], campaign: int) -> int:
+    """A campaign of six gold sentences of the pool, and one more that stands in test again; test came first."""
+    builders.make_gold(store, people, campaign)
+    for split, text in (("test", TEST), ("pool", POOL)):
+        campaigns.add_sentences(store, people["res"], campaign, [said(text, MARA, id=f"{split}-1")], split=split)
+    look(store, campaign, "near_duplicates")
+    return campaign
+
+
+def leak(store: Store, people: dict[str, Actor], campaign: int) -> FindingView:
+    return second_look.findings(store, people["eva"], campaign, "near_duplicates")[0]
+
+
+def frozen(store: Store, people: dict[str, Actor], campaign: int) -> dict[str, set[str]]:
+    """Freeze the gold; return the texts of the snapshot by split."""
+    made = adaptation.freeze(store, people["res"], campaign)
+    with store.read() as session:
+        _, parts = snapshots.content_of(session, made.id)
+    assert {split: len(items) for split, items in parts.items()} == {s: made.counts[s] for s in parts}
+    return {split: {item.sentence.text for item in items} for split, items in parts.items()}
+
+
+def test_leaving_out_takes_the_copy_outside_test_from_snapshots_and_keeps_its_gold(
+    store: Store, people: dict[str, Actor], repeated: int
+) -> None:
+    before, gold = frozen(store, people, repeated), gold_of(store, repeated)
+    first = snapshots.list_snapshots(store, people["res"], repeated)[0]
+    one = leak(store, people, repeated)
+    assert (one.kind, one.split, one.leaves, one.leaving.text) == ("leak", "test", "pool", POOL)
+    second_look.decide(store, people["eva"], one.id, "leave_out")
+    after = frozen(store, people, repeated)
+    assert after == {**before, "pool": before["pool"] - {POOL}} and POOL in before["pool"] and TEST in after["test"]
+    assert gold_of(store, repeated) == gold
+    with store.read() as session:
+        _, parts = snapshots.content_of(session, first.id)  # what was frozen earlier stays as it is
+        tasks = [task_rows.of_sentence(session, id)["adjudicate"] for id in (one.sentence_id, _other_id(one.id, store))]
+        assert all(annotation_rows.standing(session, task.id) for task in tasks)
+    assert POOL in {item.sentence.text for item in parts["pool"]}
+
+
+def _other_id(finding_id: int, store: Store) -> int:
+    from db import second_look_rows
+
+    with store.write() as session:
+        row = second_look_rows.find(session, finding_id)
+        assert row is not None and row.other_id is not None
+        return row.other_id
+
+
+def test_leaving_out_is_kept_with_who_when_and_why_and_does_not_come_back(
+    store: Store, people: dict[str, Actor], repeated: int
+) -> None:
+    second_look.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
+    (kept,) = second_look.decided(store, people["eva"], repeated)
+    assert (kept.state, kept.decided_by, kept.leaving.text) == ("left_out", "Eva", POOL)
+    assert kept.decided_at is not None and "in test" in kept.why
+    look(store, repeated, "near_duplicates")
+    queue = next(one for one in second_look.queues(store, people["eva"], repeated) if one.id == "near_duplicates")
+    assert (queue.open, queue.decided) == (0, 1)
+    with pytest.raises(Conflict, match="decided before"):
+        second_look.decide(store, people["eva"], kept.id, "keep")
+
+
+def test_sentence_is_taken_in_again_by_any_expert(store: Store, people: dict[str, Actor], repeated: int) -> None:
+    before = frozen(store, people, repeated)
+    one = leak(store, people, repeated)
+    second_look.decide(store, people["eva"], one.id, "leave_out")
+    other = builders.make_person(store, "ewa", "expert")
+    with pytest.raises(NotFound):
+        second_look.take_back(store, other, one.id)
+    campaigns.add_members(store, people["adm"], repeated, [other.id])
+    second_look.take_back(store, other, one.id)
+    assert frozen(store, people, repeated) == before and second_look.decided(store, other, repeated) == ()
+    assert leak(store, people, repeated).id == one.id
+
+
+@pytest.mark.parametrize("name", ["ann1", "res", "adm"])
+def test_leaving_out_and_taking_in_are_for_experts(
+    store: Store, people: dict[str, Actor], repeated: int, name: str
+) -> None:
+    one = leak(store, people, repeated)
+    with pytest.raises(NotAllowed):
+        second_look.decide(store, people[name], one.id, "leave_out")
+    second_look.decide(store, people["eva"], one.id, "leave_out")
+    with pytest.raises(NotAllowed):
+        second_look.take_back(store, people[name], one.id)
+    assert POOL not in frozen(store, people, repeated)["pool"]
+
+
+def test_stranger_leaves_nothing_out(store: Store, people: dict[str, Actor], repeated: int) -> None:
+    stranger = builders.make_person(store, "zoe", "expert")
+    with pytest.raises(NotFound):
+        second_look.decide(store, stranger, leak(store, people, repeated).id, "leave_out")
+    assert POOL in frozen(store, people, repeated)["pool"]
+
+
+def test_only_what_is_repeated_across_splits_is_left_out(
+    store: Store, people: dict[str, Actor], campaign: int
+) -> None:
+    rows = [said(f"{name} was praised .", (0, 2, kind), id=kind) for name, kind in (("Mara Vell", "band"),)]
+    rows += [said(f"We like Mara Vell {n} .", (2, 4, "musicalartist"), id=n) for n in ("a", "b")]
+    campaigns.add_sentences(store, people["res"], campaign, rows)
+    look(store, campaign)
+    one = second_look.findings(store, people["eva"], campaign, "inconsistent_surfaces")[0]
+    with pytest.raises(BadInput, match="repeated across splits"):
+        second_look.decide(store, people["eva"], one.id, "leave_out")
+    assert second_look.decided(store, people["eva"], campaign) == ()
+
+
+def test_leaving_out_settles_the_other_leaks_of_that_sentence_alone(
+    store: Store, people: dict[str, Actor], repeated: int
+) -> None:
+    campaigns.add_sentences(store, people["res"], repeated, [said(DEV, MARA, id="dev-1")], split="dev")
+    look(store, repeated, "near_duplicates")
+    open_ = {one.leaves + one.split + one.other_split: one for one in second_look.findings(
+        store, people["eva"], repeated, "near_duplicates"
+    )}  # fmt: skip
+    assert sorted(open_) == ["devtestdev", "poolpooldev", "pooltestpool"]
+    second_look.decide(store, people["eva"], open_["pooltestpool"].id, "leave_out")
+
+    def left() -> list[str]:
+        return [one.leaves for one in second_look.findings(store, people["eva"], repeated, "near_duplicates")]
+
+    assert left() == ["dev"]
+    assert next(q.open for q in second_look.queues(store, people["eva"], repeated) if q.id == "near_duplicates") == 1
+    with pytest.raises(Conflict, match="left out meanwhile"):
+        second_look.decide(store, people["eva"], open_["poolpooldev"].id, "keep")
+    look(store, repeated, "near_duplicates")
+    assert left() == ["dev"]
+    second_look.take_back(store, people["eva"], open_["pooltestpool"].id)
+    assert sorted(left()) == ["dev", "pool", "pool"]
+
+
+def test_mark_stays_when_the_gold_of_a_left_out_sentence_is_made_anew(
+    store: Store, people: dict[str, Actor], repeated: int
+) -> None:
+    from workbench.steps import reopen
+
+    one = leak(store, people, repeated)
+    second_look.decide(store, people["eva"], one.id, "leave_out")
+    with store.read() as session:
+        task = task_rows.of_sentence(session, one.sentence_id)["adjudicate"].id  # the copy in test
+        pool = task_rows.of_sentence(session, _other_id(one.id, store))["adjudicate"].id
+    for id in (task, pool):
+        with pytest.raises(NotAllowed):
+            reopen(store, people["ann1"], id)
+    assert campaigns.get_campaign(store, people["eva"], repeated).left_out == 1
+    assert POOL not in frozen(store, people, repeated)["pool"]
+
+
+def test_counts_say_what_is_left_out(store: Store, people: dict[str, Actor], repeated: int) -> None:
+    def counts() -> tuple[int, int, int, int]:
+        view = campaigns.get_campaign(store, people["res"], repeated)
+        stages = overview.overview(store, people["res"], repeated).stages
+        queue = turns.queue_state(store, people["res"], repeated)
+        return view.gold, view.left_out, stages[-1].done, queue.gold
+
+    assert counts() == (8, 0, 8, 7)
+    second_look.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
+    assert counts() == (8, 1, 8, 6)
+    assert sum(map(len, frozen(store, people, repeated).values())) == 7
+    lines = browsing.browse(store, people["res"], repeated, text=POOL).lines
+    assert [(line.place, line.split) for line in lines] == [("gold", "pool")]
+    found = browsing.sentence_layers(store, people["res"], repeated, lines[0].id)
+    assert found.left_out.startswith("Eva, 20") and "in test" in found.left_out
+    other = browsing.browse(store, people["res"], repeated, text=TEST).lines[0]
+    assert browsing.sentence_layers(store, people["res"], repeated, other.id).left_out == ""
+
+
+def test_automatic_run_does_not_wait_for_gold_that_is_left_out(
+    store: Store, people: dict[str, Actor], repeated: int
+) -> None:
+    second_look.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
+    turns.update_turn_settings(store, people["res"], repeated, strategy="", random_share=0.2, retrain_every=1)
+    turns.tick(store)
+    with store.read() as session:
+        (run,) = run_rows.listed(session, campaign_id=repeated)
+        assert run.snapshot is not None and run.snapshot.counts["pool"] == 6
+    with store.write() as session:
+        row = run_rows.get(session, run.id)
+        assert row is not None
+        row.state = "done"
+    assert turns.queue_state(store, people["res"], repeated).missing == 1  # it would be due for ever otherwise
+
+
+def test_nothing_learns_from_the_text_that_is_left_out(
+    store: Store, people: dict[str, Actor], repeated: int, tmp_path: Path
+) -> None:
+    with store.read() as session:
+        campaign_source(session, people["res"], repeated, tmp_path)
+    second_look.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
+    with store.read() as session:
+        campaign_source(session, people["res"], repeated, tmp_path)
+        assert POOL not in {one.labelled.sentence.text for one in layers.gold_to_learn_from(session, repeated)}
+
+
+def test_snapshot_of_nothing_but_what_is_left_out_is_refused(
+    store: Store, people: dict[str, Actor], campaign: int
+) -> None:
+    for split, text in (("test", TEST), ("pool", POOL)):
+        campaigns.add_sentences(store, people["res"], campaign, [said(text, MARA, id=f"{split}-1")], split=split)
+    look(store, campaign, "near_duplicates")
+    second_look.decide(store, people["eva"], leak(store, people, campaign).id, "leave_out")
+    with pytest.raises(BadInput, match="1 gold sentences are left out, 1 are dev and test"):
+        adaptation.freeze(store, people["res"], campaign)
+
+
+def test_archive_carries_what_is_left_out(store: Store, people: dict[str, Actor], repeated: int) -> None:
+    second_look.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
+    data = archive.export_campaign(store, people["adm"], repeated)
+    copy = archive.import_campaign(store, people["adm"], data, name="Copy")
+    assert frozen(store, people, copy) == frozen(store, people, repeated)
+    assert [one.leaving.text for one in second_look.decided(store, people["adm"], copy)] == [POOL]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (b'"left_out": "other"', b'"left_out": "both"', "leaves out 'both'; it is one of this, other"),
+        (b'"left_out": "other"', b'"left_out": null', "leaves out None"),
+        (b'"state": "left_out"', b'"state": "kept"', "'kept' leaves out 'other'; it is one of None"),
+    ],
+)
+def test_archive_that_leaves_out_what_it_does_not_say_is_refused(
+    store: Store, people: dict[str, Actor], repeated: int, old: bytes, new: bytes, message: str
+) -> None:
+    second_look.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
+    files = contents(archive.export_campaign(store, people["adm"], repeated))
+    assert old in files["sentences.jsonl"]
+    with pytest.raises(BadInput, match=message):
+        archive.import_campaign(store, people["adm"], change(files, "sentences.jsonl", old, new), name="Copy")
+
+
+def test_archive_of_before_sentences_were_left_out_is_read(
+    store: Store, people: dict[str, Actor], repeated: int
+) -> None:
+    second_look.decide(store, people["eva"], leak(store, people, repeated).id, "keep")
+    files = contents(archive.export_campaign(store, people["adm"], repeated))
+    older = change(files, "sentences.jsonl", b', "left_out": null', b"")
+    copy = archive.import_campaign(store, people["adm"], older, name="Copy")
+    assert [one.state for one in second_look.decided(store, people["adm"], copy)] == ["kept"]
