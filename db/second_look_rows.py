@@ -87,7 +87,7 @@ def left_out(session: Session, campaign_id: int) -> dict[int, dt.datetime]:
         .where(FindingRow.campaign_id == campaign_id, FindingRow.left_out_id.is_not(None))
         .group_by(FindingRow.left_out_id)
     )
-    return {row[0]: row[1] for row in session.execute(query)}
+    return {id_: since for id_, since in session.execute(query) if id_ is not None and since is not None}
 
 
 def is_left_out() -> sa.ColumnElement[bool]:

@@ -114,7 +114,9 @@ def _snapshot_choice(actor: Actor, campaign: CampaignView) -> SnapshotView | Non
             ),
             placeholder="No snapshot yet: freeze the gold first",
         )
-        if st.button(f"Freeze the gold now ({campaign.gold - campaign.left_out} sentences)", key=f"freeze-{campaign.id}"):
+        if st.button(
+            f"Freeze the gold now ({campaign.gold - campaign.left_out} sentences)", key=f"freeze-{campaign.id}"
+        ):
             made = adaptation.freeze(shell.store(), actor, campaign.id)
             shell.note(
                 f"Snapshot {made.name} holds {sum(made.counts[s] for s in ('pool', 'dev', 'test'))} sentences."

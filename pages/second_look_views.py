@@ -98,8 +98,8 @@ def _shown(one: FindingView, domain: Domain) -> None:
         if one.leaves:
             stays = one.other_split if one.leaves == one.split else one.split
             st.caption(
-                f"*Leave out*: the copy in {one.leaves} stays gold with all its labels, but snapshots frozen from now on "
-                f"lack it, and no training uses its text. The copy in {stays} stays as it is."
+                f"*Leave out*: the copy in {one.leaves} stays gold with all its labels, but snapshots frozen from now "
+                f"on lack it, and no training on them uses its text. The copy in {stays} stays as it is."
             )
 
 
@@ -121,12 +121,15 @@ def _decisions(actor: Actor, campaign: CampaignView, one: FindingView) -> None:
             words = f"Models no longer learn from the copy in {one.leaves}."
             leave_out, change = st.button("Leave out", shortcut="2", key=f"leave-out-{one.id}", help=words), False
         else:
-            leave_out, change = False, st.button(
-                "Change",
-                shortcut="2",
-                key=f"change-{one.id}",
-                disabled=not one.can_change,
-                help="What is proposed becomes gold; the version before is kept.",
+            leave_out, change = (
+                False,
+                st.button(
+                    "Change",
+                    shortcut="2",
+                    key=f"change-{one.id}",
+                    disabled=not one.can_change,
+                    help="What is proposed becomes gold; the version before is kept.",
+                ),
             )
         reopen = st.button("Reopen", shortcut="3", key=f"reopen-{one.id}", help="Adjudicate the sentence again.")
         later = st.button("Later", shortcut="4", key=f"later-{one.id}", type="tertiary")
@@ -268,6 +271,7 @@ def _left_out(actor: Actor, campaign: CampaignView, out: Sequence[FindingView]) 
         if (st.session_state.get(key := f"{_LAST}-{campaign.id}") or (None,))[0] == chosen:
             st.session_state[key] = None
         second_look.take_back(shell.store(), actor, chosen)
+        shell.note("The sentence is taken in again; its doubt is open in its queue.")
         st.rerun()
 
 

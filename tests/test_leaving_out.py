@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
 from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound
-from crossner_core.training.recipe import Recipe
-from db import annotation_rows, job_rows, run_rows, task_rows
+from crossner_core.schema import Span
+from crossner_core.second_look.base import Finding
+from db import annotation_rows, run_rows, second_look_rows, task_rows, turn_rows
 from db.engine import Store
 from tests import builders
 from tests.test_exchange import change, contents
 from tests.test_second_look import gold_of, look, said
-from workbench import adaptation, archive, browsing, campaigns, layers, overview, second_look, snapshots, turns
+from tests.training_store import recipe_here
+from workbench import (
+    adaptation,
+    archive,
+    browsing,
+    campaigns,
+    layers,
+    looking,
+    overview,
+    second_look,
+    snapshots,
+    training_data,
+    turning,
+    turns,
+)
 from workbench.actors import Actor
 from workbench.pretraining_sources import campaign_source
 from workbench.second_look import FindingView
-from workbench.training_data import _unlabelled
 
 POOL = "A great crowd sang with Mara Vell in the rain until all the lamps of Oslo went out ."
 TEST, DEV = POOL.replace(" .", " !"), POOL.replace(" .", " ;")
@@ -67,8 +81,6 @@ def test_leaving_out_takes_the_copy_outside_test_from_snapshots_and_keeps_its_go
 
 
 def _other_id(finding_id: int, store: Store) -> int:
-    from db import second_look_rows
-
     with store.write() as session:
         row = second_look_rows.find(session, finding_id)
         assert row is not None and row.other_id is not None
@@ -122,9 +134,7 @@ def test_stranger_leaves_nothing_out(store: Store, people: dict[str, Actor], rep
     assert POOL in frozen(store, people, repeated)["pool"]
 
 
-def test_only_what_is_repeated_across_splits_is_left_out(
-    store: Store, people: dict[str, Actor], campaign: int
-) -> None:
+def test_only_what_is_repeated_across_splits_is_left_out(store: Store, people: dict[str, Actor], campaign: int) -> None:
     rows = [said(f"{name} was praised .", (0, 2, kind), id=kind) for name, kind in (("Mara Vell", "band"),)]
     rows += [said(f"We like Mara Vell {n} .", (2, 4, "musicalartist"), id=n) for n in ("a", "b")]
     campaigns.add_sentences(store, people["res"], campaign, rows)
@@ -159,21 +169,28 @@ def test_leaving_out_settles_the_other_leaks_of_that_sentence_alone(
     assert sorted(left()) == ["dev", "pool", "pool"]
 
 
-def test_mark_stays_when_the_gold_of_a_left_out_sentence_is_made_anew(
+def test_left_out_stays_so_and_is_taken_in_again_whatever_becomes_of_its_gold(
     store: Store, people: dict[str, Actor], repeated: int
 ) -> None:
-    from workbench.steps import reopen
-
     one = leak(store, people, repeated)
     second_look.decide(store, people["eva"], one.id, "leave_out")
     with store.read() as session:
-        task = task_rows.of_sentence(session, one.sentence_id)["adjudicate"].id  # the copy in test
-        pool = task_rows.of_sentence(session, _other_id(one.id, store))["adjudicate"].id
-    for id in (task, pool):
-        with pytest.raises(NotAllowed):
-            reopen(store, people["ann1"], id)
-    assert campaigns.get_campaign(store, people["eva"], repeated).left_out == 1
+        gold, ids = looking.gold_of(session, repeated)
+    at = next(n for n, item in enumerate(gold.items) if item.sentence.text == POOL)
+    doubt = Finding(at, "type", 5, 7, (Span(*MARA),), (Span(5, 7, "band"),), 0.9, "Why not.")
+    with store.write() as session:
+        second_look.keep_findings(session, repeated, "label_errors", [doubt], ids)
+    second_look.decide(
+        store, people["eva"], second_look.findings(store, people["eva"], repeated, "label_errors")[0].id, "change"
+    )
+    assert gold_of(store, repeated)[POOL] == (Span(5, 7, "band"),)
     assert POOL not in frozen(store, people, repeated)["pool"]
+    second_look.take_back(store, people["eva"], one.id)
+    assert POOL in frozen(store, people, repeated)["pool"]
+    look(store, repeated, "near_duplicates")  # both sides of what is a conflict now
+    assert {found.kind for found in second_look.findings(store, people["eva"], repeated, "near_duplicates")} == {
+        "conflict"
+    }
 
 
 def test_counts_say_what_is_left_out(store: Store, people: dict[str, Actor], repeated: int) -> None:
@@ -199,7 +216,7 @@ def test_automatic_run_does_not_wait_for_gold_that_is_left_out(
     store: Store, people: dict[str, Actor], repeated: int
 ) -> None:
     second_look.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
-    turns.update_turn_settings(store, people["res"], repeated, strategy="", random_share=0.2, retrain_every=1)
+    turns.change_turns(store, people["res"], repeated, strategy="", retrain_every=1)
     turns.tick(store)
     with store.read() as session:
         (run,) = run_rows.listed(session, campaign_id=repeated)
@@ -214,12 +231,49 @@ def test_automatic_run_does_not_wait_for_gold_that_is_left_out(
 def test_nothing_learns_from_the_text_that_is_left_out(
     store: Store, people: dict[str, Actor], repeated: int, tmp_path: Path
 ) -> None:
-    with store.read() as session:
-        campaign_source(session, people["res"], repeated, tmp_path)
+    more = [said(f"Sentence {n} of the pool , about nothing much .", id=f"more-{n}") for n in range(20)]
+    campaigns.add_sentences(store, people["res"], repeated, [one.sentence for one in more])
+
+    def pretrained_on() -> str:
+        with store.read() as session:
+            return Path(campaign_source(session, people["res"], repeated, tmp_path).path).read_text()
+
+    def learnt_bare(run_id: int) -> set[str]:
+        with store.read() as session:
+            run = run_rows.get(session, run_id)
+            assert run is not None and run.snapshot_id is not None
+            _, parts = snapshots.content_of(session, run.snapshot_id)
+            return {one.text for one in training_data._unlabelled(session, run, parts["pool"][:3], parts)}
+
+    def start() -> int:
+        snapshot = adaptation.freeze(store, people["res"], repeated)
+        recipe = recipe_here(tmp_path)
+        return adaptation.start_run(store, people["res"], campaign_id=repeated, snapshot_id=snapshot.id, recipe=recipe)
+
+    before = start()
+    assert POOL in pretrained_on() and POOL in learnt_bare(before)
     second_look.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
+    assert POOL not in pretrained_on() and POOL not in learnt_bare(start())
+    assert POOL in learnt_bare(before)  # a run that goes on finds what it began with
     with store.read() as session:
-        campaign_source(session, people["res"], repeated, tmp_path)
         assert POOL not in {one.labelled.sentence.text for one in layers.gold_to_learn_from(session, repeated)}
+
+
+def test_strategies_take_no_gold_into_account_that_is_left_out(
+    store: Store, people: dict[str, Actor], repeated: int
+) -> None:
+    turns.change_turns(store, people["res"], repeated, strategy="longest")
+    turns.order_now(store, people["res"], repeated)
+
+    def known() -> set[str]:
+        with store.read() as session:
+            (turn,) = turn_rows.listed(session, repeated)
+            plan = turning._plan(cast(Any, None), session, turn.id)  # no model, so no folder of checkpoints is asked
+            return {item.sentence.text for item in plan.gold}
+
+    before = known()
+    second_look.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
+    assert known() == before - {POOL} and POOL in before
 
 
 def test_snapshot_of_nothing_but_what_is_left_out_is_refused(

@@ -30,7 +30,10 @@ from db.migrate import migrate
 from db.tables import Annotation, AppliedEvent, Task
 from db.types import now
 from tests.builders import SENTENCES, Tab, make_campaign, make_gold, make_people, make_person
-from workbench import adjudication, campaigns, handout, jobs, snapshots, training_data
+from tests.test_leaving_out import MARA
+from tests.test_leaving_out import POOL as REPEATED
+from tests.test_second_look import look, said
+from workbench import adjudication, campaigns, handout, jobs, second_look, snapshots, training_data, turns
 from workbench.actors import Actor
 
 URL = os.environ.get("CROSSNER_POSTGRES", "")
@@ -326,6 +329,22 @@ def test_the_run_for_the_pool_is_of_the_newest_snapshot(store: Store, people: Pe
     with store.read() as session:
         best = run_rows.best_done(session, campaign_id=campaign)
         assert best is not None and best.id == of_snapshot
+
+
+def test_what_is_left_out_is_in_no_snapshot_until_it_is_taken_in_again(
+    store: Store, people: People, campaign: int
+) -> None:
+    make_gold(store, people, campaign)
+    for split, text in (("pool", REPEATED), ("test", REPEATED.replace(" .", " !"))):
+        campaigns.add_sentences(store, people["res"], campaign, [said(text, MARA, id=split)], split=split)
+    look(store, campaign, "near_duplicates")
+    (one,) = second_look.findings(store, people["eva"], campaign, "near_duplicates")
+    second_look.decide(store, people["eva"], one.id, "leave_out")
+    assert snapshots.freeze(store, people["res"], campaign).counts["pool"] == 6
+    assert campaigns.get_campaign(store, people["res"], campaign).left_out == 1
+    assert turns.queue_state(store, people["res"], campaign).gold == 6
+    second_look.take_back(store, people["eva"], one.id)
+    assert snapshots.freeze(store, people["res"], campaign).counts["pool"] == 7
 
 
 def test_release_leaves_what_was_submitted_meanwhile(

@@ -13,6 +13,7 @@ from workbench import campaigns, second_look
 from workbench.actors import Actor
 
 MARA = "Mara Vell was praised in Norway ."
+REPEATED = "The crowd heard Mara Vell in the rain until all the lamps of the town went out ."
 
 
 @pytest.fixture
@@ -111,3 +112,77 @@ def test_page_shows_calmly_what_was_decided_elsewhere(
     second_look.decide(store, people["eva"], one.id, "keep")
     press(screen, "Keep")
     assert len(second_look.decided(store, people["eva"], doubted)) == 1
+
+
+@pytest.fixture
+def repeated(store: Store, people: dict[str, Actor], campaign: int) -> int:
+    """A campaign with gold of which one sentence of the pool stands in test again."""
+    builders.make_gold(store, people, campaign)
+    for split, text in (("pool", REPEATED), ("test", REPEATED.replace(" .", " !"))):
+        rows = [said(text, (3, 5, "musicalartist"), id=f"{split}-1")]
+        campaigns.add_sentences(store, people["res"], campaign, rows, split=split)
+    look(store, campaign)
+    return campaign
+
+
+def left_out(store: Store, people: dict[str, Actor], campaign: int) -> list[str]:
+    done = second_look.decided(store, people["eva"], campaign)
+    return [one.leaving.text for one in done if one.state == "left_out"]
+
+
+def test_page_leaves_out_what_is_repeated_and_takes_it_back(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], repeated: int
+) -> None:
+    screen = page(monkeypatch, store, people["eva"], repeated)
+    said_there = words(screen)
+    assert "the copy in pool stays gold" in said_there and "The copy in test stays as it is." in said_there
+    button = next(one for one in screen.button if one.label == "Leave out")
+    assert button.proto.shortcut == "2" and not [one for one in screen.button if one.label == "Change"]
+    press(screen, "Leave out")
+    assert left_out(store, people, repeated) == [REPEATED]
+    assert "Last left out: The crowd" in words(screen).replace("\\", "") and "Nothing is waiting here." in words(screen)
+    press(screen, "Undo")
+    assert left_out(store, people, repeated) == [] and "the copy in pool stays gold" in words(screen)
+
+
+def test_page_lists_what_is_left_out_and_takes_it_in_again(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], repeated: int
+) -> None:
+    (one,) = second_look.findings(store, people["eva"], repeated, "near_duplicates")
+    second_look.decide(store, people["eva"], one.id, "leave_out")
+    screen = page(monkeypatch, store, people["eva"], repeated)
+    assert any(part.label == "Left out · 1" for part in screen.expander)
+    table = next(one for one in screen.dataframe if "split" in one.value.columns)
+    assert table.value[["who", "split", "sentence"]].to_numpy().tolist() == [["Eva", "pool", REPEATED]]
+    assert next(button for button in screen.button if button.label == "Take in again").disabled
+    screen.session_state[table.key] = {"selection": {"rows": [0], "columns": [], "cells": []}}
+    press(screen.run(), "Take in again")
+    assert left_out(store, people, repeated) == [] and "its doubt is open in its queue" in words(screen)
+    assert second_look.findings(store, people["eva"], repeated, "near_duplicates") == (one,)
+    assert not any(part.label.startswith("Left out") for part in screen.expander)
+
+
+def test_pages_count_what_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], repeated: int
+) -> None:
+    (one,) = second_look.findings(store, people["eva"], repeated, "near_duplicates")
+    second_look.decide(store, people["eva"], one.id, "leave_out")
+    models = open_screen(monkeypatch, store, "adaptation", people["res"], campaign=repeated)
+    models.button_group(key="model-view").set_value("Train").run()
+    assert not models.exception, models.exception
+    assert "Freeze the gold now (7 sentences)" in [button.label for button in models.button]
+    progress = open_screen(monkeypatch, store, "campaign", people["res"], campaign=repeated)
+    assert "1 of them left out of snapshots" in words(progress)
+    assert "8 of 8 sentences are gold" in progress.get("progress")[0].proto.text
+    queue = open_screen(monkeypatch, store, "queue", people["res"], campaign=repeated)
+    assert "6 of the pool are gold to learn from" in words(queue)
+
+
+def test_sentences_say_what_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], repeated: int
+) -> None:
+    (one,) = second_look.findings(store, people["eva"], repeated, "near_duplicates")
+    second_look.decide(store, people["eva"], one.id, "leave_out")
+    query = {"sentence": str(one.sentence_id)}
+    test = open_screen(monkeypatch, store, "data", people["res"], campaign=repeated, query=query)
+    assert "Left out of what models learn from: Eva, 20" in words(test)

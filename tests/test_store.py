@@ -154,6 +154,36 @@ def test_migrate_keeps_what_points_at_a_table_that_is_made_anew(tmp_path: Path) 
     store.close()
 
 
+def test_migrate_keeps_what_was_decided_at_a_second_look(tmp_path: Path) -> None:
+    store = _at_revision(tmp_path, "0008")
+    with store.write() as session:
+        for row in (
+            "user_account(id, name, display_name, password_hash, role, active, created_at)"
+            " values (1, 'eva', 'Eva', '!', 'expert', 1, '2026-01-01')",
+            "campaign(id, name, domain_name, domain_toml, blind_share, control_share, lease_minutes, seed,"
+            " suggestions_on, archived, created_at) values (1, 'c', 'music', '', 0, 0, 1, 1, 1, 0, '2026-01-01')",
+            "sentence(id, campaign_id, external_id, content_hash, text, tokens, meta, split, position, control, blind,"
+            " created_at) values (1, 1, 's', 'h', 'a', '[[0, 1]]', '{}', 'pool', 0, 0, 0, '2026-01-01')",
+            'second_look_finding(id, campaign_id, sentence_id, found_by, kind, start, "end", there, proposed, score,'
+            " why, state, decided_by, decided_at, created_at)"
+            " values (1, 1, 1, 'x', 'leak', 0, 1, '[]', '[]', 1, '', 'kept', 1, '2026-01-01', '2026-01-01')",
+        ):
+            session.execute(sa.text(f"insert into {row}"))
+    migrate(store)
+    with store.write() as session:
+        assert session.execute(sa.text("select state, left_out_id from second_look_finding")).one() == ("kept", None)
+        session.execute(sa.text("update second_look_finding set state = 'left_out', left_out_id = 1"))
+    for wrong in ("left_out_id = null", "state = 'kept'", "state = 'gone', left_out_id = null"):
+        with pytest.raises(IntegrityError), store.write() as session:
+            session.execute(sa.text(f"update second_look_finding set {wrong}"))
+    with store.migrating() as connection:
+        command.downgrade(_config(connection), "0008")
+        connection.commit()
+    with store.read() as session:
+        assert session.execute(sa.text("select state from second_look_finding")).scalar_one() == "kept"
+    store.close()
+
+
 def test_migrate_changes_nothing_where_rows_would_point_nowhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -175,12 +205,16 @@ def test_migrate_changes_nothing_where_rows_would_point_nowhere(
 def _at_revision(folder: Path, revision: str) -> Store:
     store = Store(f"sqlite:///{folder / 'earlier.sqlite3'}")
     with store.migrating() as connection:
-        config = Config()
-        config.set_main_option("script_location", str(Path(db.__file__).parent / "migrations"))
-        config.attributes["connection"] = connection
-        command.upgrade(config, revision)
+        command.upgrade(_config(connection), revision)
         connection.commit()
     return store
+
+
+def _config(connection: sa.Connection) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(db.__file__).parent / "migrations"))
+    config.attributes["connection"] = connection
+    return config
 
 
 def test_migrate_says_that_the_store_cannot_be_reached(tmp_path: Path) -> None:

@@ -114,7 +114,10 @@ def dataset_source(session: Session, name: str) -> Source:
 
 
 def campaign_source(session: Session, actor: Actor, campaign_id: int, folder: Path) -> Source:
-    """Write the sentences a campaign has now to a folder; without those that test or tune its models or were left out."""
+    """Write the sentences a campaign has now to a folder.
+
+    Those that test or tune its models stay out, and so do those that an expert left out.
+    """
     _, campaign = enter(session, actor, campaign_id, *KEEPERS)
     rows = layer_rows.sentences(session, campaign_id)
     left_out = second_look_rows.left_out(session, campaign_id)

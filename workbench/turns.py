@@ -77,7 +77,8 @@ class Upcoming:
 class QueueState:
     """Where a campaign's queue stands: gold in the pool, sentences nobody has begun, and what is missing to a run.
 
-    What was left out is not in `gold`, as no run learns from it. `under_way` says how far the turn `turn_id` is; both are None where there is none.
+    What was left out is not in `gold`, as no run learns from it. `under_way` says how far the turn `turn_id` is; both
+    are None where there is none.
     """
 
     gold: int
