@@ -167,6 +167,22 @@ def test_training_not_finite_loss_stops_and_keeps_what_was_good(
     assert torch.isfinite(weights(tmp_path)["head.weight"]).all()
 
 
+def test_training_not_finite_before_the_last_stage_says_that_nothing_was_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from crossner_core.models.tagger import Tagger
+
+    right, calls = Tagger.loss, count(1)
+    monkeypatch.setattr(
+        Tagger, "loss", lambda self, batch: right(self, batch) * (float("nan") if next(calls) > 7 else 1)
+    )
+    data = replace(tiny_data(), source_train=tiny_data().train, source_dev=tiny_data().dev)
+    recipe = tiny_recipe(setting="pretrain_finetune", source_epochs=9)
+    result = result_of(run_all(recipe, data, tmp_path))
+    assert result.outcome == "not_finite" and result.checkpoint is None and not (tmp_path / "tagger").exists()
+    assert "at step 8 (epoch 3, batch 2)" in result.notes[-1] and "nothing was kept" in result.notes[-1]
+
+
 def test_training_not_finite_from_the_start_leaves_no_tagger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from crossner_core.models.tagger import Tagger
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from crossner_core.training.predictor import load_tagger
 from db import job_rows, run_rows
 from db.engine import Store
 from tests.training_store import ended, meanwhile, own_dataset, person, recipe_here, start_worker, work
@@ -169,6 +170,25 @@ def test_worker_not_finite_loss_fails_with_advice(
     assert work(store, tmp_path / "home") == 1
     run = get_run(store, actor, run_id).run
     assert run.state == "failed" and "learning rate" in (run.error or "")
+    assert "at step 1 (epoch 1, batch 1)" in (run.error or "") and "nothing was kept" in (run.error or "")
+
+
+def test_worker_not_finite_loss_says_where_the_kept_weights_lie(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from crossner_core.training.stage import StageRun
+
+    actor = person(store, "researcher")
+    data = own_dataset(store, actor)
+    run_id = start_run(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path, max_epochs=3))
+    right = StageRun._step
+    monkeypatch.setattr(
+        StageRun, "_step", lambda self, indices: right(self, indices) if self.progress.epoch < 2 else float("nan")
+    )
+    assert work(store, tmp_path / "home") == 1
+    error = get_run(store, actor, run_id).run.error or ""
+    kept = tmp_path / "home" / "checkpoints" / f"run-{run_id}" / "tagger"
+    assert "are kept" in error and f"They lie in {kept}." in error and load_tagger(kept).types
 
 
 def test_worker_full_disk_fails_with_advice(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

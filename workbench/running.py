@@ -145,8 +145,8 @@ def _settle(place: Workplace, lease: Lease, run_id: int, result: RunResult) -> N
         raise LeaseLost
     held: dict[str, Any] = {"job_id": lease.job.id, "worker": place.worker}
     if result.outcome == "not_finite":
-        reason = result.notes[-1] if result.notes else "The loss was not a finite number."
-        raise CheckpointError(f"{reason} Lower the learning rate, lengthen the warm-up, or use precision fp32.")
+        kept = f" They lie in {result.checkpoint}." if result.checkpoint else ""
+        raise CheckpointError(f"{result.notes[-1]}{kept}")
     with place.store.write() as session:
         if result.outcome == "stopped":
             if lease.cancelled.is_set():

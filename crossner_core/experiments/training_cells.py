@@ -99,7 +99,10 @@ def _train(task: CellTask, should_stop: Callable[[], bool]) -> Iterator[CellEven
         yield CellEvent(cell.key, stopped=True)
         return
     if result.outcome == "not_finite" or result.test is None:
-        yield CellEvent(cell.key, error=" ".join(result.notes) or "There is no score on the test sentences.")
+        # Begun anew, a later call finds the same, or trains with what was changed meanwhile.
+        shutil.rmtree(run_folder(task.out, cell.key), ignore_errors=True)
+        bad = result.notes[-1] if result.outcome == "not_finite" else "There is no score on the test sentences."
+        yield CellEvent(cell.key, error=bad)
         return
     made = _cell_result(cell, result, time.perf_counter() - began, device)
     CellStore(task.out, index=False).put(made)

@@ -217,7 +217,8 @@ class _Run:
         meta = self._identity() | {"encoder": encoder.name, "encoder_hash": encoder.fingerprint, "name": self.name}
         types, length = stage.types[: stage.scored], min(self.recipe.max_length, encoder.max_length)
         predictor = Predictor(model, encoder.tokenizer, types, max_length=length, meta=meta)
-        return StageRun(stage, self.recipe, predictor, random, self.before.steps, former)
+        is_last = stage is self.stages[-1]
+        return StageRun(stage, self.recipe, predictor, random, self.before.steps, former, is_last=is_last)
 
     def _drive(self, run: StageRun, number: int, should_stop: Callable[[], bool]) -> Iterator[TrainEvent]:
         """Forward a stage's events; save now and then, and when told to stop."""

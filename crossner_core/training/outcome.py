@@ -18,7 +18,7 @@ _SAID = {
     "early_stop": "Stopped early: dev F1 did not rise for {patience} epochs; epoch {best} is kept.",
     "all_epochs": "All {epochs} epochs done.",
     "stopped": "Stopped on request after {epochs} whole epochs; resume to go on.",
-    "not_finite": "Stopped: the loss was not a finite number in epoch {next}, batch {batch}.",
+    "not_finite": "{trouble}",
 }
 
 
@@ -32,8 +32,7 @@ def measure_run(run: StageRun, data: TrainingData, *, outcome: str, usable: bool
         patience=run.stage.patience,
         best=progress.best_epoch,
         epochs=progress.epoch,
-        next=progress.epoch + 1,
-        batch=progress.batch + 1,
+        trouble=run.trouble,
     )
     if outcome == "all_epochs" and progress.best_epoch is not None:
         said += f" Epoch {progress.best_epoch} was best on dev and is kept."

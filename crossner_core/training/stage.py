@@ -66,9 +66,11 @@ class StageRun:
         random: RunRandom,
         first_step: int,
         former: TokenTagger | None = None,
+        *,
+        is_last: bool = True,
     ) -> None:
         self.stage, self.recipe, self.predictor, self.random = stage, recipe, predictor, random
-        self.first_step = first_step
+        self.first_step, self.is_last, self.trouble = first_step, is_last, ""
         self.model: TokenTagger = predictor.model
         self.device = next(self.model.parameters()).device
         self.objective: Objective | None = None
@@ -122,7 +124,8 @@ class StageRun:
                 loss = self._step(batches[progress.batch])
                 if not math.isfinite(loss):
                     progress.outcome = "not_finite"
-                    yield self.event(loss, message=self._not_finite(loss, batches[progress.batch]))
+                    self.trouble = self._not_finite(loss, batches[progress.batch])
+                    yield self.event(loss, message=self.trouble)
                     return
                 progress.loss_sum += loss
                 progress.batch += 1
@@ -298,13 +301,14 @@ class StageRun:
 
     def _not_finite(self, loss: float, indices: Sequence[int]) -> str:
         progress = self.progress
-        kept = f"the weights of epoch {progress.best_epoch} are kept" if self.best is not None else "nothing was kept"
+        good = self.best is not None and self.is_last
+        kept = f"the weights of epoch {progress.best_epoch} are kept" if good else "nothing was kept"
         ids = list(dict.fromkeys(self.stage.train[self.windows[at].sentence].sentence.id for at in indices))
         more = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
         return (
             f"Stopped: the loss is {loss} at step {self.first_step + progress.step + 1} (epoch {progress.epoch + 1}, "
             f"batch {progress.batch + 1}) on sentences {', '.join(ids[:NAMED])}{more}; {kept}. "
-            "Lower the learning rate or use precision fp32."
+            "Lower the learning rate, lengthen the warm-up, or use precision fp32."
         )
 
 
