@@ -217,6 +217,19 @@ def test_pdaln_ablation_says_what_all_target_labels_would_give() -> None:
     assert {cell.size for cell in chosen.cells(config)} == {100, None}
 
 
+def test_study_says_where_dev_kept_what_the_last_stage_began_with() -> None:
+    chosen = study("pdaln_ablation")
+    config = chosen.config(corpora=("wikigold",), seeds=(1, 2))
+    cells = [cell for cell in chosen.cells(config) if cell.recipe.pdaln_rounds and cell.recipe.setting == "pdaln"]
+    without = [cell for cell in cells if not cell.recipe.pdaln_use_word_mmd]
+    best = {cell: 0 if cell.recipe.seed == 1 and cell in without else 3 for cell in cells}
+    results = {cell: SimpleNamespace(f1=50.0, best_epoch=epoch) for cell, epoch in best.items()}
+    made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
+    assert made.notes[-1].endswith("what it began with, which was kept: PDALN w/o word MMD (1 of 2).")
+    later = {cell: SimpleNamespace(f1=50.0, best_epoch=None) for cell in cells}
+    assert len(chosen.build(config, Inputs(later, Path(), Path())).notes) == len(made.notes) - 1  # type: ignore[arg-type]
+
+
 def test_recipe_that_every_row_overrides_is_refused_and_the_rest_is_noted() -> None:
     def cells(id: str, **changes: Any) -> list[Cell]:
         config = study(id).config(**{"corpora": ("ai",), "seeds": (1,), **changes})

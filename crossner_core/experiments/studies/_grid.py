@@ -76,7 +76,7 @@ def grid_tables(
         table = _f1_table(title, config, once, scores)
         gains = _gain_table(title, config, once, scores)
         draw = curves(title, axis, _points(config, made, scores)) if axis else bars(title, table)
-        said = (*overridden(config, made), *notes(config))
+        said = (*overridden(config, made), *notes(config), *_refused(config, inputs, once))
         return Made((table, gains) if gains.rows else (table,), draw, said)
 
     return build
@@ -138,6 +138,18 @@ def _scores(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> _Scores
         if result is not None:
             found[row.label][corpus][seed] = result.f1
     return found
+
+
+def _refused(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> tuple[str, ...]:
+    """Say in which rows dev kept what the last stage began with: what that stage does is not in their figures."""
+    found: dict[str, list[bool]] = {}
+    for seed, corpus, row in _places(config, rows):
+        result = inputs.results.get(cell_of(config, row, corpus, seed))
+        if result is not None:
+            found.setdefault(row.label, []).append(result.best_epoch == 0)
+    said = [f"{label} ({sum(zero)} of {len(zero)})" for label, zero in found.items() if any(zero)]
+    what = "In these trainings no epoch of the last stage was better on dev than what it began with, which was kept:"
+    return (f"{what} {', '.join(said)}.",) if said else ()
 
 
 def average(by_corpus: Mapping[str, Mapping[int, float]]) -> dict[int, float]:
