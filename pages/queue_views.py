@@ -103,7 +103,8 @@ def turns_view(actor: Actor, campaign: CampaignView) -> None:
     if not found:
         st.info("No turn yet. Choose a strategy, or after how much gold to retrain, under Rules.")
         return
-    st.dataframe([_row(one) for one in found], hide_index=True)
+    when = st.column_config.DatetimeColumn(format="D MMM, HH:mm")
+    st.dataframe([_row(one) for one in found], hide_index=True, column_config={"When": when})
     for one in found[:5]:
         for note in one.notes:
             st.caption(as_text(f"Turn {one.id}: {note}"))
