@@ -30,8 +30,10 @@ TYPES = 13
 SAME = 1e-9
 
 
-def both_ways(predictor: LabelPredictor) -> nn.LSTM:
-    """Return PyTorch's bidirectional LSTM with the predictor's own parameters."""
+def both_ways(predictor: LabelPredictor) -> nn.LSTM | None:
+    """Return PyTorch's bidirectional LSTM with the predictor's own parameters; None where it reads labels without."""
+    if not predictor.bilstm:
+        return None
     joined = nn.LSTM(predictor.size, predictor.size, batch_first=True, bidirectional=True)
     for name, parameter in predictor.forwards.named_parameters():
         setattr(joined, name, parameter)
@@ -40,11 +42,11 @@ def both_ways(predictor: LabelPredictor) -> nn.LSTM:
     return joined
 
 
-def position_states(predictor: LabelPredictor, lstm: nn.LSTM, labels: Tensor, tags: Tensor) -> Tensor:
-    """Run the BiLSTM anew over the tags (B, at) before a position: (B, max(at, 1), 2 d2)."""
+def position_states(predictor: LabelPredictor, lstm: nn.LSTM | None, labels: Tensor, tags: Tensor) -> Tensor:
+    """Run the BiLSTM, if there is one, anew over the tags (B, at) before a position: (B, max(at, 1), 2 d2)."""
     if tags.shape[1] == 0:
         return predictor.begin.expand(len(tags), 1, -1)
-    return lstm(labels[tags])[0]
+    return labels[tags] if lstm is None else lstm(labels[tags])[0]
 
 
 def position_loop(predictor: LabelPredictor, vectors: Vectors, history: Tensor) -> Tensor:

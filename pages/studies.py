@@ -29,7 +29,7 @@ with shell.shown_errors():
     if any(one.is_under_way for one in found):
         model_runs.worker_line()
     chosen = studies_views.choose(found)
-    st.markdown(f"#### {as_text(chosen.title)}")
+    st.markdown(f"#### {as_text(studies_views.study_name(chosen.title, chosen.section))}")
     st.caption(as_text(f"{chosen.question} {chosen.reference}"))
     studies_views.job_line(actor, chosen)
     views = ["Results", *(["Run"] if actor.role in KEEPERS else [])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from typing import Any
 
@@ -40,25 +41,60 @@ def start_view(actor: Actor, one: StudyView) -> None:
         values = option_inputs(options.config, key, only=_COMMON, choices=offered, free=("encoders",))
         if own:
             values |= option_inputs(options.config, key, only=own, given=values)
-        values["recipe"] = _changes(key)
+        values["recipe"] = _changes("Recipe fields to change", key, "None: every training as the study has it")
+        values["rows"] = _changes_of_rows(key, studies.row_labels(shell.store(), actor, one.id, values))
+        name, side_by_side = _how(one, key)
         count = studies.count_cells(shell.store(), actor, one.id, values)
         st.caption(f"{count:,} trainings. Those that have their result already are not trained again.")
-        pressed = st.button("Start this study", type="primary", disabled=one.is_under_way)
+        busy = studies.get_study(shell.store(), actor, one.id, name).is_under_way
+        pressed = st.button("Start this study", type="primary", disabled=busy)
     if pressed:
-        job_id, is_new = studies.start_study(shell.store(), actor, one.id, values)
+        job_id, is_new = studies.start_study(shell.store(), actor, one.id, values, section=name, workers=side_by_side)
         said = "waits for the worker" if is_new else "is under way already"
         shell.note(f"The study {said} (job {job_id}).")
         st.rerun()
 
 
-def _changes(key: str) -> dict[str, Any]:
+def _changes(label: str, key: str, placeholder: str) -> dict[str, Any]:
     names = [spec.name for spec in fields(Recipe) if spec.name not in _DECIDED]
     chosen = st.multiselect(
-        "Recipe fields to change",
-        names,
-        format_func=field_name,
-        key=f"{key}:fields",
-        persist_state="session",
-        placeholder="None: every training as the study has it",
+        label, names, format_func=field_name, key=f"{key}:fields", persist_state="session", placeholder=placeholder
     )
     return option_inputs(Recipe, f"{key}-recipe", only=chosen, whatever=True)
+
+
+def _changes_of_rows(key: str, labels: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Draw the recipe fields to change in single rows; return them by the row's label."""
+    if not labels:
+        return {}
+    chosen = st.multiselect(
+        "Rows to change by themselves",
+        labels,
+        key=f"{key}:rows",
+        persist_state="session",
+        placeholder="None: what is changed above is changed in all rows",
+        help="Rows of the study's table. What is set here goes before what the study has and before what is set above.",
+    )
+    made = {row: _changes(f"Fields of {as_text(row)}", f"{key}-row-{row}", "Nothing yet") for row in chosen}
+    return {row: changes for row, changes in made.items() if changes}
+
+
+def _how(one: StudyView, key: str) -> tuple[str, int]:
+    """Draw under which name results are kept and how many trainings go side by side."""
+    first, second = st.columns(2)
+    name = first.text_input(
+        "Name of these results",
+        one.section,
+        key=f"{key}:section:{one.section}",
+        placeholder="None",
+        help="Results of the same study under another name are kept beside these; under the same, they are replaced.",
+    )
+    side_by_side = second.number_input(
+        "Trainings side by side",
+        1,
+        64,
+        studies.usual_workers(shell.store()),
+        key=f"{key}:workers",
+        help="Each takes its share of the worker's cores. Its memory must hold them all.",
+    )
+    return name.strip(), int(side_by_side)

@@ -52,7 +52,7 @@ def choose(found: Sequence[StudyView]) -> StudyView:
     """Draw the list of studies; return the one chosen, at first the one under way or with the newest result."""
     chosen = chosen_row(
         studies_table(found),
-        [one.id for one in found],
+        [one.key for one in found],
         key="study-table",
         height="content" if len(found) < 7 else 250,
         placeholder="–",
@@ -63,7 +63,7 @@ def choose(found: Sequence[StudyView]) -> StudyView:
         },
     )
     if chosen is not None:
-        return next(one for one in found if one.id == chosen)
+        return next(one for one in found if one.key == chosen)
     return next((one for one in found if one.is_under_way), found[0])
 
 
@@ -72,7 +72,7 @@ def studies_table(found: Sequence[StudyView]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "study": one.title,
+                "study": study_name(one.title, one.section),
                 "state": _state(one),
                 "cells": f"{one.done} of {one.total}" if one.result and one.total else None,
                 "made": pd.Timestamp(one.result.made_at) if one.result else None,
@@ -81,6 +81,11 @@ def studies_table(found: Sequence[StudyView]) -> pd.DataFrame:
             for one in found
         ]
     )
+
+
+def study_name(title: str, section: str) -> str:
+    """Return a study's title, with the name of these results where they have one."""
+    return f"{title} · {section}" if section else title
 
 
 def _state(one: StudyView) -> str:
@@ -100,7 +105,7 @@ def job_line(actor: Actor, one: StudyView) -> None:
     if one.job is None:
         return
     if one.is_under_way:
-        _live_job(actor, one.id)
+        _live_job(actor, one.id, one.section)
     elif one.job.state == "failed":
         first, *more = (one.job.error or "The last run of this study failed.").splitlines()
         st.error(as_text(first))
@@ -109,9 +114,9 @@ def job_line(actor: Actor, one: StudyView) -> None:
 
 
 @st.fragment(run_every=2)
-def _live_job(actor: Actor, id: str) -> None:
+def _live_job(actor: Actor, id: str, section: str) -> None:
     with shell.shown_errors():
-        job = studies.get_study(shell.store(), actor, id).job
+        job = studies.get_study(shell.store(), actor, id, section).job
         if job is None or job.state not in ("queued", "running"):
             st.rerun()  # the whole page: there are new tables
         st.progress(job.progress, text=as_text(job.message) or _STATE_WORDS[job.state])
@@ -141,9 +146,9 @@ def results_view(actor: Actor, one: StudyView) -> None:
         st.html(rows_html([study_table(table, len(result.seeds))]))
         st.caption(as_text(f"{table.note}{_BESIDE if _has_published(table) else ''}"))
     if result.figure is not None:
-        saved_figure(go.Figure(dict(result.figure)), None, name=f"study-{result.id}")
-    _downloads(actor, result)
-    report_download(partial(_report, one.title, result), name=f"study-{result.id}")
+        saved_figure(go.Figure(dict(result.figure)), None, name=f"study-{one.key}")
+    _downloads(actor, one, result)
+    report_download(partial(_report, study_name(one.title, one.section), result), name=f"study-{one.key}")
     for note in result.notes:
         st.caption(as_text(note))
     download_problem()
@@ -223,22 +228,24 @@ def _encoder(one: Mapping[str, str]) -> str:
     return f"{named}, weights {one['fingerprint'][:8]}"
 
 
-def _downloads(actor: Actor, result: StudyResult) -> None:
+def _downloads(actor: Actor, one: StudyView, result: StudyResult) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption("The tables as", width="content")
         for label, (name, mime) in _DOWNLOADS.items():
-            make = partial(_table_file, shell.store(), actor, result.id, name)
-            lazy_download(
-                label, make, file_name=f"{result.id}{name[5:]}", key=f"{name}-{result.id}", mime=mime, type="tertiary"
-            )
+            make = partial(_table_file, shell.store(), actor, one, name)
+            file_name = f"{one.key}{name[5:]}"
+            if label == "CSV" and len(result.tables) > 1:
+                make = partial(studies.study_archive, shell.store(), actor, one.id, one.section, prepared=safe_csv)
+                file_name, mime = f"{one.key}-csv.zip", "application/zip"
+            lazy_download(label, make, file_name=file_name, key=f"{name}-{one.key}", mime=mime, type="tertiary")
         if result.figure is not None:
             st.caption("the figure as", width="content")
             html = partial(_figure_html, result.figure)
-            lazy_download("HTML", html, file_name=f"{result.id}.html", key=f"html-{result.id}", type="tertiary")
+            lazy_download("HTML", html, file_name=f"{one.key}.html", key=f"html-{one.key}", type="tertiary")
 
 
-def _table_file(store: Store, actor: Actor, id: str, name: str) -> bytes:
-    data = studies.study_file(store, actor, id, name)
+def _table_file(store: Store, actor: Actor, one: StudyView, name: str) -> bytes:
+    data = studies.study_file(store, actor, one.id, name, one.section)
     return safe_csv(data) if name.endswith(".csv") else data
 
 

@@ -19,7 +19,8 @@ from crossner_core.calibration.model_scores import (
 from crossner_core.calibration.reliability import Reliability, binned, expected_error, reliability
 from crossner_core.calibration.span_maps import LEAST_SPANS, METHODS, SpanMap, choose, fit
 from crossner_core.errors import CheckpointError
-from crossner_core.training.checkpoint import read_json, write_json
+from crossner_core.folders import write_json
+from crossner_core.training.checkpoint import read_json
 from crossner_core.training.data import TrainingData
 from crossner_core.training.events import RunResult
 from crossner_core.training.loop import train

@@ -23,6 +23,7 @@ from crossner_core.adaptation.dapt import DaptTask, run_dapt
 from crossner_core.adaptation.language_model import MaskedLanguageModel, fits, trained_head
 from crossner_core.adaptation.prepared import Arrays
 from crossner_core.adaptation.pretraining import PretrainEvent, PretrainResult, read_result
+from crossner_core.adaptation.pretraining_run import PretrainRun
 from crossner_core.adaptation.texts import level_texts, text_files
 from crossner_core.encoders import load_encoder
 from crossner_core.errors import BadInput, CheckpointMismatch, InvalidConfig, NotFound, StorageError
@@ -302,6 +303,38 @@ def test_dapt_stops_at_a_loss_that_is_no_number_and_keeps_the_state_before(
     assert "step 5 (epoch 2, batch 1)" in events[-1].message and "work/state" in events[-1].message
     assert not (tmp_path / "out").exists()
     assert result_of(run_all(tmp_path, options())).after == result_of(run_all(tmp_path / "whole", options())).after
+
+
+@pytest.mark.parametrize("sound", [True, False])
+def test_dapt_goes_on_after_a_loss_that_is_no_number_with_a_lower_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sound: bool
+) -> None:
+    loss, asked = DaptTask.loss, count(1)
+
+    def broken(self: DaptTask, part: object) -> torch.Tensor:
+        return loss(self, part) * (float("nan") if next(asked) == 9 else 1.0)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as patched:
+        patched.setattr(DaptTask, "loss", broken)
+        patched.setattr(pretraining_job, "SECONDS_BETWEEN_SAVES", -1.0)
+        patched.setattr(pretraining_job, "SAVING_SHARE", 1e9)
+        patched.setattr(PretrainRun, "is_sound", lambda self: sound)
+        run_all(tmp_path, options())
+    with pytest.raises(CheckpointMismatch, match=r"another options.*--fresh"):
+        run_all(tmp_path, options(seed=7))
+    lower = options(learning_rate=1e-5, precision="fp32")
+    events = run_all(tmp_path, lower)
+    (resumed,) = [event.message for event in events if "Resumed after step" in event.message]
+    assert "learning_rate is 1e-05 now, 0.005 before." in resumed
+    (steered,) = result_of(events).provenance["steered"]
+    assert steered["after_step"] == 4 and steered["changed"]["learning_rate"] == [0.005, 1e-5]
+
+
+def test_dapt_goes_on_from_a_stopped_run_with_its_own_rate_alone(tmp_path: Path) -> None:
+    asked = count(1)
+    run_all(tmp_path, options(), should_stop=lambda: next(asked) == 6)
+    with pytest.raises(CheckpointMismatch, match="another options"):
+        run_all(tmp_path, options(learning_rate=1e-5))
 
 
 def test_dapt_full_disk_is_said_and_leaves_nothing_half_written(

@@ -25,6 +25,8 @@ from tests.training_builders import TYPES, own_sentences, tiny_encoder, tiny_rec
 
 TAGS = len(head_tags(TYPES))
 SWITCHES = [(True, True), (True, False), (False, True), (False, False)]
+# background, context, BiLSTM
+WITH_BILSTM = [(*parts, bilstm) for bilstm in (True, False) for parts in SWITCHES[:3]]
 
 
 def model_of(types: tuple[str, ...] = TYPES, **changes: object) -> LabelAware:
@@ -52,11 +54,11 @@ def random_vectors(lengths: list[int], hidden: int = 7, *, seed: int = 0, width:
 
 
 def random_predictor(
-    *, background: bool = True, context: bool = True, hidden: int = 7, size: int = 4
+    *, background: bool = True, context: bool = True, bilstm: bool = True, hidden: int = 7, size: int = 4
 ) -> LabelPredictor:
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(5)
-        made = LabelPredictor(hidden, TAGS, size, background=background, context=context).double()
+        made = LabelPredictor(hidden, TAGS, size, background=background, context=context, bilstm=bilstm).double()
         torch.nn.init.normal_(made.head.weight)
     return made
 
@@ -107,10 +109,13 @@ def test_label_aware_golden_greedy(golden: dict[str, Tensor]) -> None:
     assert torch.equal(path[:, 1:], golden["greedy_logits"].argmax(-1))
 
 
-@pytest.mark.parametrize(("background", "context"), SWITCHES[:3])
+@pytest.mark.parametrize(("background", "context", "bilstm"), WITH_BILSTM)
 @pytest.mark.parametrize("lengths", [[9, 1, 5, 9, 2], [1, 1], [1], [12]])
-def test_label_aware_one_pass_equals_position_loop(lengths: list[int], background: bool, context: bool) -> None:
-    predictor, vectors = random_predictor(background=background, context=context), random_vectors(lengths)
+def test_label_aware_one_pass_equals_position_loop(
+    lengths: list[int], background: bool, context: bool, bilstm: bool
+) -> None:
+    predictor = random_predictor(background=background, context=context, bilstm=bilstm)
+    vectors = random_vectors(lengths)
     history = random_tags(vectors.mask)
     one = learn(lambda: predictor(vectors, history), predictor, vectors, history)
     two = learn(lambda: position_loop(predictor, vectors, history), predictor, vectors, history)
@@ -147,8 +152,9 @@ def test_label_aware_gradients_are_right() -> None:
     assert torch.autograd.gradcheck(scores, values, fast_mode=True)
 
 
-def test_label_aware_no_token_sees_its_own_or_a_later_tag() -> None:
-    predictor, vectors = random_predictor(), random_vectors([8])
+@pytest.mark.parametrize("bilstm", [True, False])
+def test_label_aware_no_token_sees_its_own_or_a_later_tag(bilstm: bool) -> None:
+    predictor, vectors = random_predictor(bilstm=bilstm), random_vectors([8])
     history = random_tags(vectors.mask)
     other = history.clone()
     other[:, 4:] = (other[:, 4:] + 1) % TAGS
@@ -168,9 +174,10 @@ def test_label_aware_padding_changes_nothing(background: bool, context: bool) ->
     assert torch.equal(*greedy)
 
 
-@pytest.mark.parametrize(("background", "context"), SWITCHES[:3])
-def test_label_aware_greedy_equals_sentence_by_sentence(background: bool, context: bool) -> None:
-    predictor, vectors = random_predictor(background=background, context=context), random_vectors([3, 11, 1, 7, 11])
+@pytest.mark.parametrize(("background", "context", "bilstm"), WITH_BILSTM)
+def test_label_aware_greedy_equals_sentence_by_sentence(background: bool, context: bool, bilstm: bool) -> None:
+    predictor = random_predictor(background=background, context=context, bilstm=bilstm)
+    vectors = random_vectors([3, 11, 1, 7, 11])
     start, moves = (part.double() for part in iob2_transitions(head_tags(TYPES)))
     with torch.no_grad():
         quick, scores = predictor.greedy(vectors, start, moves)
@@ -260,6 +267,32 @@ def test_label_aware_switches_leave_their_parameters_out(background: bool, conte
     assert not unused
     decoded = model.eval().decode(batch_of(model), allowed=3)
     assert all(tag < 3 for answer in decoded for tag in answer.tags)
+
+
+@pytest.mark.parametrize(("embeddings", "bilstm"), SWITCHES)
+def test_label_aware_without_embeddings_or_bilstm(embeddings: bool, bilstm: bool) -> None:
+    model = model_of(label_embeddings=embeddings, label_bilstm=bilstm)
+    names = {name.split(".")[0] for name, _ in model.predictor.named_parameters()}
+    assert ("forwards" in names, "backwards" in names) == (bilstm, bilstm)
+    model.loss(batch_of(model)).backward()
+    unlearned = {name for name, parameter in model.predictor.named_parameters() if parameter.grad is None}
+    assert unlearned == (set() if embeddings else {"labels.weight"})
+    other = model_of(label_embeddings=embeddings, label_bilstm=bilstm)
+    torch.nn.init.normal_(other.predictor.labels.weight)
+    assert model.copy_shared_tags(other) == model.tags
+    assert torch.equal(model.predictor.labels.weight, other.predictor.labels.weight)
+    other = model_of(label_embeddings=embeddings, label_bilstm=not bilstm)
+    assert model.copy_shared_tags(other) == ()
+
+
+def test_label_aware_keys_of_old_runs_stay_and_switches_without_effect_do_not_count() -> None:
+    names = {"label_embeddings", "label_bilstm"}
+    assert not names & effective(Recipe(architecture="label_aware").to_dict()).keys()
+    both = {"label_embeddings": False, "label_bilstm": False}
+    neither = {"label_background": False, "label_context": False}
+    whole = Recipe(architecture="label_aware", **both)
+    assert names <= effective(whole.to_dict()).keys()
+    assert not names & effective(Recipe(architecture="label_aware", **both, **neither).to_dict()).keys()
 
 
 def test_label_aware_background_over_subwords_sees_more_than_tokens() -> None:

@@ -23,7 +23,8 @@ VARIANTS: dict[str, dict[str, object]] = {
         "label_history": "mixed",
         "label_noise": 0.1,
         "label_embedding_dropout": 0.1,
-    }
+    },
+    "label_aware-identities": {"architecture": "label_aware", "label_embeddings": False, "label_bilstm": False},
 }
 CASES = {id: {"architecture": id} for id in architecture_ids()} | VARIANTS
 

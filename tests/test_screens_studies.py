@@ -116,6 +116,33 @@ def test_studies_screen_starts_and_cancels_a_study(
         assert [one.state for one in job_rows.recent(session)] == ["cancelled"]
 
 
+def test_studies_screen_changes_single_rows_and_names_results(
+    monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
+) -> None:
+    made_result(experiments)
+    made_result(experiments, section="dev")
+    test = _open(monkeypatch, store, "researcher")
+    assert list(test.dataframe[0].value["study"])[:2] == [
+        "Transfer settings and encoders",
+        "Transfer settings and encoders · dev",
+    ]
+    test.button_group(key="study:view").set_value("Run").run()
+    rows = test.multiselect(key="study-transfer:rows")
+    assert rows.options == ["direct", "pretrain_finetune", "joint"]
+    rows.set_value(["joint"]).run()
+    test.multiselect(key="study-transfer-row-joint:fields").set_value(["max_epochs"]).run()
+    test.number_input(key="study-transfer-row-joint-recipe-max_epochs").set_value(3).run()
+    test.text_input(key="study-transfer:section:").set_value("short").run()
+    test.number_input(key="study-transfer:workers").set_value(2).run()
+    _press(test, "Start this study")
+    with store.read() as session:
+        (job,) = job_rows.recent(session, kinds=(studies.KIND,))
+    assert job.payload["config"]["rows"] == {"joint": {"max_epochs": 3}}
+    assert (job.payload["section"], job.payload["workers"]) == ("short", 2)
+    test.text_input(key="study-transfer:section:short").set_value("a/b").run()
+    assert "no section's name" in test.error[0].value
+
+
 def test_studies_screen_without_a_data_folder_says_how_to_set_it(
     monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
 ) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import io
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, InvalidConfig, NotAllowed, NotFound
+from crossner_core.experiments import running
 from crossner_core.experiments.results import read_study
+from crossner_core.experiments.training_cells import CellEvent
 from db import job_rows
 from db.engine import Store
 from tests.study_builders import data_folder, made_result, small_config
@@ -96,6 +100,49 @@ def test_study_that_is_cancelled_keeps_its_cells_and_goes_on(store: Store, actor
     assert first.items() <= _cells(home).items()
 
 
+def test_study_under_a_name_is_kept_beside_the_others(store: Store, actor: Actor, home: Path) -> None:
+    plain, _ = studies.start_study(store, actor, "transfer", small_config("mine"))
+    named, is_new = studies.start_study(store, actor, "transfer", small_config("mine"), section="dev-2", workers=2)
+    assert is_new and named != plain
+    assert studies.start_study(store, actor, "transfer", {}, section="dev-2") == (named, False)
+    assert work(store, home) == 2
+    found = {one.key: one for one in studies.list_studies(store, actor) if one.id == "transfer"}
+    assert list(found) == ["transfer", "transfer-dev-2"]
+    assert found["transfer-dev-2"].result is not None and found["transfer-dev-2"].result.section == "dev-2"
+    assert found["transfer"].result is not None and found["transfer"].result.section == ""
+    assert studies.study_file(store, actor, "transfer", "table.md", "dev-2").startswith(b"**")
+    with zipfile.ZipFile(io.BytesIO(studies.study_archive(store, actor, "transfer", "dev-2"))) as archive:
+        assert archive.namelist() == ["table.csv", "table-2.csv"]
+        assert archive.read("table-2.csv").startswith(b",music")
+    with pytest.raises(NotFound):
+        studies.study_archive(store, actor, "transfer", "other")
+    for name in ("../up", "a b", "a/b"):
+        with pytest.raises(InvalidConfig, match="section"):
+            studies.start_study(store, actor, "transfer", {}, section=name)
+        with pytest.raises(InvalidConfig, match="section"):
+            studies.study_file(store, actor, "transfer", "table.md", name)
+
+
+def test_study_trains_so_many_cells_side_by_side_as_it_is_told(
+    store: Store, actor: Actor, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[int, str]] = []
+
+    def seen(tasks: object, *, workers: int, ray: str, should_stop: object) -> Iterator[CellEvent]:
+        asked.append((workers, ray))
+        return iter(())
+
+    monkeypatch.setattr(running, "run_cells", seen)
+    for told, environment in (({"workers": 3, "ray": "local"}, {}), ({}, {"STUDY_WORKERS": "2", "RAY": "ray://head"})):
+        for name, value in environment.items():
+            monkeypatch.setenv(f"CROSSNER_{name}", value)
+        studies.start_study(store, actor, "transfer", small_config("mine"), **told)
+        work(store, home)
+    assert asked == [(3, "local"), (2, "ray://head")]
+    with pytest.raises(InvalidConfig, match="workers is 0"):
+        studies.start_study(store, actor, "transfer", small_config("mine"), workers=0)
+
+
 @pytest.mark.parametrize("step", [3, 12])
 def test_study_gives_way_to_what_people_wait_for_and_trains_each_cell_once(
     store: Store, actor: Actor, home: Path, monkeypatch: pytest.MonkeyPatch, step: int
@@ -167,6 +214,8 @@ def test_studies_are_for_those_who_oversee(store: Store, home: Path) -> None:
         lambda who: studies.list_studies(store, who),
         lambda who: studies.get_study(store, who, "transfer"),
         lambda who: studies.study_file(store, who, "transfer", "table.csv"),
+        lambda who: studies.study_archive(store, who, "transfer"),
+        lambda who: studies.row_labels(store, who, "transfer", {}),
         lambda who: studies.choices(store, who, "transfer"),
         lambda who: studies.count_cells(store, who, "transfer", {}),
     )

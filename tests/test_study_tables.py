@@ -13,11 +13,13 @@ from typing import Any
 
 import pytest
 
-from crossner_core.errors import BadInput, InvalidConfig, NotFound
+from crossner_core.errors import BadInput, InvalidConfig, NotFound, StorageError
 from crossner_core.experiments import __main__ as command
+from crossner_core.experiments import results
 from crossner_core.experiments.cells import Cell
 from crossner_core.experiments.published import published_f1
 from crossner_core.experiments.report import shown_command
+from crossner_core.experiments.results import study_folder
 from crossner_core.experiments.study import (
     Inputs,
     StudyConfig,
@@ -63,7 +65,7 @@ def test_table_as_markdown_csv_and_latex() -> None:
 
 def test_published_figures_stand_beside_ours() -> None:
     gains = study("laner_ablation").cells(study("laner_ablation").config(corpora=("ai",), seeds=(1,)))
-    assert len(gains) == 5
+    assert len(gains) == 7
     assert published_f1("LANER", "pretrain_finetune")["ai"] == 61.72
     assert published_f1("BERT + CRF", "semi-supervised")["wikigold"] == 48.45
     assert published_f1("NER-BERT", "direct")["bionlp13pc"] == 85.35
@@ -273,3 +275,21 @@ def test_differences_name_the_claims_with_values_of_their_own() -> None:
         chosen.cells(chosen.config(**asked, rows={"typo": {"max_epochs": 1}}))
     changed = chosen.cells(chosen.config(**asked, rows={"LANER − tagger": {"max_epochs": 1}}))
     assert [cell.recipe.architecture for cell in changed if cell.recipe.max_epochs == 1] == ["label_aware"]
+
+
+def test_study_folder_is_written_as_a_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = made_result(tmp_path, tables=(Table("a", ("x",), ((1,),)), Table("b", ("x",), ((2,),))))
+    folder = study_folder(tmp_path, "transfer")
+    assert {path.name for path in folder.iterdir()} >= {"table.csv", "table-2.csv", "figure.json", "study.json"}
+
+    def full(*_: object) -> None:
+        raise StorageError("No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(results, "write_json", full)
+        with pytest.raises(StorageError, match="No space"):
+            made_result(tmp_path, title="Another", tables=(Table("c", ("x",), ((3,),)),))
+    assert read_study(folder) == first and (folder / "table-2.csv").read_text() == "x\n2\n"
+    assert [path.name for path in folder.parent.iterdir()] == ["transfer"]
+    made_result(tmp_path, tables=(Table("c", ("x",), ((3,),)),), figure=None)
+    assert sorted(path.name for path in folder.iterdir()) == ["study.json", "table.csv", "table.md", "table.tex"]

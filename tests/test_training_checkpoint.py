@@ -11,8 +11,9 @@ import pytest
 import torch
 
 from crossner_core.errors import CheckpointError, StorageError
+from crossner_core.folders import SECONDS_LEFT_ALONE, beside_of
 from crossner_core.training import checkpoint
-from crossner_core.training.checkpoint import SECONDS_LEFT_ALONE, beside_of, read_folder, write_folder
+from crossner_core.training.checkpoint import read_folder, write_folder
 from crossner_core.training.loop import train
 from crossner_core.training.predictor import load_tagger
 from tests.training_builders import labelled, own_sentences, tiny_data, tiny_encoder, tiny_recipe

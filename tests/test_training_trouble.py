@@ -17,7 +17,8 @@ import sqlalchemy as sa
 import torch
 
 from crossner_core.errors import CheckpointError, CheckpointMismatch, Conflict, StorageError
-from crossner_core.training.checkpoint import FORMAT_VERSION, read_folder, read_json, write_json
+from crossner_core.folders import write_json
+from crossner_core.training.checkpoint import FORMAT_VERSION, read_folder, read_json
 from crossner_core.training.loop import train
 from crossner_core.training.predictor import load_tagger
 from crossner_core.training.stage import StageRun

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from crossner_core.training.checkpoint import read_json, write_json
+from crossner_core.folders import write_json
+from crossner_core.training.checkpoint import read_json
 from db.engine import Store
 from tests.test_turns import bare, campaign, newest, queue
 from tests.training_store import beat, person, recipe_here, when_asked, work

@@ -9,8 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from crossner_core.domains import load_domain
+from crossner_core.folders import write_json
 from crossner_core.schema import LabelledSentence, Sentence, Suggestion, sentence_from_words
-from crossner_core.training.checkpoint import read_json, write_json
+from crossner_core.training.checkpoint import read_json
 from db.engine import Store
 from db.tables import SentenceRow, SuggestionRow
 from tests.test_adaptation import campaign_with_gold, in_music

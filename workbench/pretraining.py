@@ -105,7 +105,7 @@ def _settle(place: Workplace, lease: Lease, order: Order, last: PretrainEvent) -
     if lease.lost.is_set():
         raise LeaseLost
     if last.outcome == "not_finite":
-        raise CheckpointError(f"{last.message} Lower the learning rate, lengthen the warm-up, or use precision fp32.")
+        raise CheckpointError(f"{last.message} Pre-train anew with that changed; trying this one again repeats it.")
     if last.outcome not in ("done", "stopped") or (last.outcome == "done" and last.result is None):
         raise BadInput("Pre-training ended without a result; start it again.")
     held: dict[str, Any] = {"job_id": lease.job.id, "worker": place.worker}

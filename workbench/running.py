@@ -352,10 +352,12 @@ def _finite(value: Any) -> Any:
 
 def study_cells(place: Workplace, lease: Lease) -> None:
     """Train the cells of a study that have no result yet, and make its tables."""
+    from workbench.settings import settings_of
     from workbench.studies import work_through
 
     require_space(place.experiments)
-    _end(place, lease, work_through(lease, place.experiments))
+    settings = settings_of(place.store)
+    _end(place, lease, work_through(lease, place.experiments, workers=settings.study_workers, ray=settings.ray or ""))
 
 
 def order_queue(place: Workplace, lease: Lease) -> None:

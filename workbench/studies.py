@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import typing
-from collections.abc import Mapping, Sequence
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crossner_core.errors import BadInput, InvalidConfig, NotFound, WorkbenchError
 from crossner_core.experiments.corpora import corpus_ids
-from crossner_core.experiments.results import StudyResult, read_study, study_folder
+from crossner_core.experiments.results import (
+    StudyResult,
+    checked_section,
+    read_study,
+    sections_of,
+    study_folder,
+    table_file,
+)
 from crossner_core.experiments.study import Study, StudyConfig, run_study, study, study_ids
 from db import job_rows
 from db.engine import Store
@@ -34,16 +44,22 @@ _MOST_JOBS = 200
 class StudyView:
     """A study, what was made of it here (None: nothing yet), and the newest job that runs or ran it.
 
-    `problem` says why its results cannot be read.
+    `section` tells it from others of the same study; `problem` says why its results cannot be read.
     """
 
     id: str
+    section: str
     title: str
     question: str
     reference: str
     result: StudyResult | None
     job: JobView | None
     problem: str = ""
+
+    @property
+    def key(self) -> str:
+        """Study and section in one."""
+        return f"{self.id}-{self.section}" if self.section else self.id
 
     @property
     def done(self) -> int:
@@ -77,29 +93,52 @@ class StudyChoices:
 
 
 def list_studies(store: Store, actor: Actor) -> tuple[StudyView, ...]:
-    """Return all studies: those with results first, then those under way, by title."""
+    """Return all studies, each of their sections by itself: with results first, then those under way, by title."""
     newest = _newest_jobs(store, actor)
     out = settings_of(store).experiments
-    found = [_view(study(id), out, newest.get(id)) for id in study_ids()]
-    return tuple(sorted(found, key=lambda one: (one.result is None, one.job is None, one.title)))
+    found = [
+        _view(study(id), section, out, newest.get((id, section)))
+        for id in study_ids()
+        for section in _sections(id, out, newest)
+    ]
+    return tuple(sorted(found, key=lambda one: (one.result is None, one.job is None, one.title, one.section)))
 
 
-def get_study(store: Store, actor: Actor, id: str) -> StudyView:
-    """Return one study; raise NotFound naming those there are."""
+def get_study(store: Store, actor: Actor, id: str, section: str = "") -> StudyView:
+    """Return one study; raise NotFound naming those there are, InvalidConfig for a section that cannot be one."""
     newest = _newest_jobs(store, actor)
-    return _view(_known(id), settings_of(store).experiments, newest.get(id))
+    return _view(_known(id), checked_section(section), settings_of(store).experiments, newest.get((id, section)))
 
 
-def study_file(store: Store, actor: Actor, id: str, name: str) -> bytes:
+def study_file(store: Store, actor: Actor, id: str, name: str, section: str = "") -> bytes:
     """Return a study's table as it was written: one of FILES; raise NotFound where there is none."""
-    _admit(store, actor, *OVERSEERS)
     if name not in FILES:
         raise NotFound(f"A study has no file {name!r}; there are {', '.join(FILES)}.")
-    path = study_folder(settings_of(store).experiments, _known(id).id) / name
+    return _read(_results(store, actor, id, section) / name)
+
+
+def study_archive(
+    store: Store, actor: Actor, id: str, section: str = "", *, prepared: Callable[[bytes], bytes] = lambda data: data
+) -> bytes:
+    """Return all of a study's tables as CSV in a zip archive, each as `prepared` makes it; raise NotFound without."""
+    folder = _results(store, actor, id, section)
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        for at in range(len(read_study(folder).tables)):
+            archive.writestr(table_file(at), prepared(_read(folder / table_file(at))))
+    return whole.getvalue()
+
+
+def _results(store: Store, actor: Actor, id: str, section: str) -> Path:
+    _admit(store, actor, *OVERSEERS)
+    return study_folder(settings_of(store).experiments, _known(id).id, section)
+
+
+def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise NotFound(f"There is no {name} of the study {id!r} yet; run it first.") from error
+        raise NotFound(f"There is no {path.name} of the study {path.parent.name!r} yet; run it first.") from error
 
 
 def choices(store: Store, actor: Actor, id: str) -> StudyChoices:
@@ -125,31 +164,59 @@ def count_cells(store: Store, actor: Actor, id: str, values: Mapping[str, Any]) 
     return len(set(known.cells(whole))) + (known.plays(whole) if known.plays is not None else 0)
 
 
+def usual_workers(store: Store) -> int:
+    """Return how many trainings of a study go side by side where nobody says otherwise."""
+    return settings_of(store).study_workers
+
+
+def row_labels(store: Store, actor: Actor, id: str, values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the rows that `rows` may change with these values; none where a study has no rows."""
+    options = choices(store, actor, id)
+    known = _known(id)
+    if known.labels is None:
+        return ()
+    return tuple(known.labels(_whole(known, known.config.from_dict(values), options.there)))
+
+
 def start_study(
-    store: Store, actor: Actor, id: str, values: Mapping[str, Any], *, data: Path | None = None
+    store: Store,
+    actor: Actor,
+    id: str,
+    values: Mapping[str, Any],
+    *,
+    section: str = "",
+    data: Path | None = None,
+    workers: int | None = None,
+    ray: str | None = None,
 ) -> tuple[int, bool]:
     """Queue a study; return the job's id, and whether it is a new one: a study is never queued twice.
 
-    `values` are fields of the study's config. Cells trained before are not trained again. `data` replaces the data
-    folder of the settings. Raises InvalidConfig for a value out of range, BadInput for corpora that are not there.
+    `values` are fields of the study's config; results are kept under `section` beside others of the study. Cells
+    trained before are not trained again. `data`, `workers` (trainings side by side) and `ray` (a cluster's address)
+    replace the settings'. Raises InvalidConfig for a value out of range, BadInput for corpora that are not there.
     """
     require(actor, *KEEPERS)
+    if workers is not None and workers < 1:
+        raise InvalidConfig(f"workers is {workers}; it must be 1 or more.")
     settings = settings_of(store)
     folder = _data_folder(data or settings.data)
     known = _known(id)
+    checked_section(section)
     config = known.config.from_dict(values)
     _require_corpora(known, config, folder)
     known.cells(_whole(known, config, corpus_ids(folder)))  # what its rows refuse is said now, not by the worker
     with store.write() as session:
         fresh(session, actor, *KEEPERS)
         for job in job_rows.recent(session, kinds=(KIND,), limit=_MOST_JOBS):
-            if job.state in ("queued", "running") and job.payload["study"] == id:
+            if job.state in ("queued", "running") and _named(job.payload) == (id, section):
                 return job.id, False
+        asked: dict[str, Any] = {"section": section or None, "workers": workers, "ray": ray}
         payload = {"study": id, "config": config.to_dict(), "data": str(folder)}
+        payload |= {name: value for name, value in asked.items() if value is not None}
         return job_rows.add(session, kind=KIND, payload=payload, created_by=actor.id or None, priority=PRIORITY), True
 
 
-def work_through(lease: Lease, out: Path) -> str:
+def work_through(lease: Lease, out: Path, *, workers: int = 1, ray: str = "") -> str:
     """Do a study's job, reporting by the lease; return what became of it in words. Called by the worker.
 
     Raises NothingMeasured where not a single cell could be trained.
@@ -158,10 +225,19 @@ def work_through(lease: Lease, out: Path) -> str:
 
     payload = lease.job.payload
     known = _known(payload["study"])
+    events = partial(
+        run_study,
+        data=Path(payload["data"]),
+        out=out,
+        workers=payload.get("workers", workers),
+        ray=payload.get("ray", ray),
+        section=payload.get("section", ""),
+        should_stop=lease.should_stop,
+    )
     config = known.config.from_dict(_with_own_encoders(payload["config"], out.parent / "encoders"))
     result = None
     try:
-        for event in run_study(known.id, config, data=Path(payload["data"]), out=out, should_stop=lease.should_stop):
+        for event in events(known.id, config):
             lease.progress = event.done / event.total if event.total else 0.0
             lease.message = f"{event.done} of {event.total} · {event.message}"
             result = event.result or result
@@ -175,12 +251,23 @@ def work_through(lease: Lease, out: Path) -> str:
     return f"All {len(result.cells)} cells have their result."
 
 
-def _newest_jobs(store: Store, actor: Actor) -> dict[str, JobView]:
+def _named(payload: Mapping[str, Any]) -> tuple[str, str]:
+    """Return study and section of a job."""
+    return payload["study"], payload.get("section", "")
+
+
+def _sections(id: str, out: Path, jobs: Mapping[tuple[str, str], JobView]) -> list[str]:
+    """Return the sections of a study that have results, or a job that was not cancelled; if there are none, ""."""
+    asked = (section for (study, section), job in jobs.items() if study == id and job.state != "cancelled")
+    return sorted({*sections_of(out, id), *asked}) or [""]
+
+
+def _newest_jobs(store: Store, actor: Actor) -> dict[tuple[str, str], JobView]:
     require(actor, *OVERSEERS)
     with store.read() as session:
         fresh(session, actor, *OVERSEERS)
         found = job_rows.recent(session, kinds=(KIND,), limit=_MOST_JOBS)
-        return {job.payload["study"]: view(job) for job in reversed(found)}
+        return {_named(job.payload): view(job) for job in reversed(found)}
 
 
 def _admit(store: Store, actor: Actor, *roles: str) -> None:
@@ -189,15 +276,15 @@ def _admit(store: Store, actor: Actor, *roles: str) -> None:
         fresh(session, actor, *roles)
 
 
-def _view(known: Study, out: Path, job: JobView | None) -> StudyView:
+def _view(known: Study, section: str, out: Path, job: JobView | None) -> StudyView:
     result, problem = None, ""
     try:
-        result = read_study(study_folder(out, known.id))
+        result = read_study(study_folder(out, known.id, section))
     except NotFound:
         pass  # it was not run yet
     except WorkbenchError as error:
         problem = str(error)
-    return StudyView(known.id, known.title, known.question, known.reference, result, job, problem)
+    return StudyView(known.id, section, known.title, known.question, known.reference, result, job, problem)
 
 
 def _known(id: str) -> Study:

@@ -52,6 +52,8 @@ def _follow(events: Events) -> int:
         print(f"{where}{event.message}".rstrip(), flush=True)
         if event.result is not None:
             print(f"Encoder: {event.result.encoder}")
+    if outcome == "not_finite":
+        print("The same command with that changed goes on from what was kept; --fresh begins anew.", flush=True)
     return {"done": 0, "stopped": STOPPED}.get(outcome, 1)
 
 

@@ -18,7 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from crossner_core.errors import CheckpointError, StorageError
-from crossner_core.training.checkpoint import META, beside_of, read_json, recover_folder, write_json
+from crossner_core.folders import beside_of, recover_folder, write_json
+from crossner_core.training.checkpoint import META, read_json
 
 FORMAT = 1
 Array = npt.NDArray[Any]

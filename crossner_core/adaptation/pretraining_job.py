@@ -24,16 +24,9 @@ from crossner_core.adaptation.pretraining import (
 from crossner_core.adaptation.pretraining_run import PretrainRun, Task
 from crossner_core.encoders import Encoder, quiet, weights_fingerprint
 from crossner_core.errors import BadInput, CheckpointError, CheckpointMismatch
+from crossner_core.folders import recover_folder, write_json
 from crossner_core.options.pretraining import PretrainOptions
-from crossner_core.training.checkpoint import (
-    META,
-    prefixed,
-    read_folder,
-    read_json,
-    recover_folder,
-    write_folder,
-    write_json,
-)
+from crossner_core.training.checkpoint import META, prefixed, read_folder, read_json, write_folder
 from crossner_core.training.loop import STATE, STEPS_BETWEEN_EVENTS
 from crossner_core.training.machine import PeakMemory
 from crossner_core.training.precision import RunRandom, pick_device, use_bf16
@@ -43,6 +36,9 @@ PREPARED = "prepared"
 # A killed run loses at most about this much work; where saving is slow, it takes a twentieth of the time at most.
 SECONDS_BETWEEN_SAVES = 120.0
 SAVING_SHARE = 0.05
+
+# Options that a run whose loss was no number may go on with changed: how big its steps are, and in which numbers.
+STEERING = ("learning_rate", "head_learning_rate", "head_first_learning_rate", "clip_norm", "precision")
 
 MakeTask = Callable[[Encoder, Arrays, Arrays], Task]
 
@@ -58,6 +54,7 @@ class PretrainJob:
         self.provenance = dict(provenance)
         self.identity: dict[str, Any] = {}
         self.corpus_hash = ""
+        self.steered: list[dict[str, Any]] = []
         self._saved_at, self._pause = time.monotonic(), SECONDS_BETWEEN_SAVES
         recover_folder(self.out, to_write=True)
         if self.out.exists() and not (self.out / RESULT).exists() and (self.out.is_file() or any(self.out.iterdir())):
@@ -93,7 +90,7 @@ class PretrainJob:
         """
         recover_folder(self.work / STATE, to_write=True)
         if (self.work / STATE).exists():
-            self._check_same(self.work / STATE)
+            self._check_same(self.work / STATE, may_steer=True)
         folder = self.work / PREPARED
         if (folder / TRAIN / META).exists() and read_json(folder / TRAIN / META).get("identity") == self.identity:
             return
@@ -126,10 +123,16 @@ class PretrainJob:
             meta, tensors = read_folder(self.work / STATE)
             if meta["corpus_hash"] != self.corpus_hash:
                 raise CheckpointMismatch(
-                    f"{self.work / STATE} was made with another corpus; give another folder or start without resuming."
+                    f"{self.work / STATE} was made with another corpus; give another folder or start without resuming "
+                    "(--fresh)."
                 )
             run.restore(meta["progress"], tensors)
-            yield run.event(0.0, message=f"Resumed after step {run.progress.step}.")
+            self.steered = list(meta.get("steered", ()))
+            said = ""
+            if changed := self._steered_from(meta):
+                self.steered.append({"after_step": run.progress.step, "changed": changed})
+                said = "".join(f" {name} is {to} now, {was} before." for name, (was, to) in changed.items())
+            yield run.event(0.0, message=f"Resumed after step {run.progress.step}.{said}")
         yield from self._drive(run, should_stop)
         if run.outcome == "done":
             run.restore_best()
@@ -180,19 +183,28 @@ class PretrainJob:
             if fresh.progress.head_step % STEPS_BETWEEN_EVENTS == 0:
                 yield run.event(0.0, message=f"A fresh head learns: step {fresh.progress.head_step}.")
 
-    def _save(self, run: PretrainRun) -> None:
+    def _save(self, run: PretrainRun, *, broken: bool = False) -> None:
         began = time.monotonic()
-        meta = {"identity": self.identity, "corpus_hash": self.corpus_hash, "progress": run.plain_progress()}
+        meta = {
+            "identity": self.identity,
+            "corpus_hash": self.corpus_hash,
+            "progress": run.plain_progress(),
+            "options": self.options.to_dict(),
+            "steered": self.steered,
+            "broken": broken,
+        }
         write_folder(self.work / STATE, meta, run.tensors())
         self._saved_at = time.monotonic()
         self._pause = max(SECONDS_BETWEEN_SAVES, (self._saved_at - began) / SAVING_SHARE)
 
     def _broken(self, run: PretrainRun, event: PretrainEvent) -> PretrainEvent:
-        """Keep the weights of the step before, if they are any good; else what was saved last stays as it is."""
+        """Keep the weights of the step before, if they are any good, else what was saved last; say where."""
+        state = self.work / STATE
         if run.is_sound():
-            self._save(run)
-        kept = (self.work / STATE).exists()
-        where = f" The weights before it are kept in {self.work / STATE}." if kept else " Nothing was kept."
+            self._save(run, broken=True)
+        elif state.exists():
+            write_json(state / META, {**read_json(state / META), "broken": True})
+        where = f" The weights before it are kept in {state}." if state.exists() else " Nothing was kept."
         return replace(event, message=event.message + where, outcome="not_finite")
 
     def _keep(
@@ -210,6 +222,7 @@ class PretrainJob:
             "options": self.options.to_dict(),
             "head_first_steps": progress.head_step,
             "kept_step": progress.best_step if run.best is not None else progress.step,
+            **({"steered": self.steered} if self.steered else {}),
             **hashes,
             **run.task.about(),
         }
@@ -238,12 +251,24 @@ class PretrainJob:
         write_folder(self.out, {"identity": self.identity}, prefixed("head", model.head.state_dict()), add_files)
         return result
 
-    def _check_same(self, folder: Path) -> None:
-        there = read_json(folder / META).get("identity")
+    def _check_same(self, folder: Path, *, may_steer: bool = False) -> None:
+        meta = read_json(folder / META)
+        there = meta.get("identity")
         if not isinstance(there, dict):
             raise CheckpointError(f"{folder} says nothing of what it was made with; give another folder.")
-        if other := sorted(name for name in self.identity if there.get(name) != self.identity[name]):
+        other = sorted(name for name in self.identity if there.get(name) != self.identity[name])
+        if other == ["options"] and may_steer and self._steered_from(meta):
+            return
+        if other:
             raise CheckpointMismatch(
                 f"{folder} was made with another {' and another '.join(other)}; give another folder or start without "
-                "resuming."
+                "resuming (--fresh)."
             )
+
+    def _steered_from(self, meta: Mapping[str, Any]) -> dict[str, list[Any]]:
+        """Return the options, before and now, with which a broken run goes on changed; none if another one differs."""
+        then, now = meta.get("options"), self.options.to_dict()
+        if not meta.get("broken") or not isinstance(then, dict):
+            return {}
+        changed = {name: [then.get(name), now[name]] for name in now if then.get(name) != now[name]}
+        return changed if changed.keys() <= set(STEERING) else {}

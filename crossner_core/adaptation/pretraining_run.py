@@ -252,5 +252,5 @@ class PretrainRun:
         return self.event(
             loss,
             message=f"Stopped: the loss is {loss} at step {number} (epoch {epoch + 1}, batch {batch + 1}). Lower the "
-            "learning rate or use precision fp32, and start afresh.",
+            "learning rate, clip_norm or use precision fp32.",
         )

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
@@ -16,7 +15,7 @@ from typing import Any
 
 from crossner_core.errors import InvalidConfig, WorkbenchError
 from crossner_core.experiments.report import put_section, study_section
-from crossner_core.experiments.results import StudyResult, study_folder
+from crossner_core.experiments.results import StudyResult, checked_section, study_folder
 from crossner_core.experiments.study import Study, StudyConfig, run_study, study, study_ids
 from crossner_core.training.processes import run_together
 
@@ -47,7 +46,7 @@ def _run(chosen: Study, options: argparse.Namespace, words: list[str]) -> int:
     result: StudyResult | None = None
     for event in run_study(
         chosen.id, config, data=options.data, out=options.out, workers=workers, ray=ray, keep=options.keep,
-        should_stop=lambda: options.tables,
+        section=options.section, should_stop=lambda: options.tables,
     ):  # fmt: skip
         if event.message:
             print(f"[{event.done}/{event.total}] {event.message}", flush=True)
@@ -62,15 +61,14 @@ def _show(result: StudyResult, options: argparse.Namespace, words: list[str]) ->
         print(f"\n{table.title}\n\n{table.to_markdown()}\n\n{table.note}")
     for missing in result.missing:
         print(f"missing: {missing}", file=sys.stderr)
-    folder = study_folder(options.out, result.id)
+    folder = study_folder(options.out, result.id, result.section)
     if options.html and result.figure is not None:
         from crossner_core.experiments.plots import to_html
 
         (folder / "figure.html").write_text(to_html(result.figure), encoding="utf-8")
     print(f"\nTables and figure are in {folder}.")
     if options.report is not None:
-        name = f"study-{result.id}" + (f"-{options.section}" if options.section else "")
-        put_section(options.report, name, study_section(result, words, options.section))
+        put_section(options.report, f"study-{folder.name}", study_section(result, words))
 
 
 def _given(config: type[StudyConfig], options: argparse.Namespace) -> dict[str, Any]:
@@ -108,14 +106,16 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", type=Path, metavar="PAGE", help="Put the study's section into this page.")
     parser.add_argument(
         "--section", type=_section, default="", metavar="NAME",
-        help="With --report: what tells this section from others of the same study, such as pretrain_finetune.",
+        help="What tells these results from others of the same study, such as pretrain_finetune: "
+        "a folder, and with --report a section, of their own.",
     )  # fmt: skip
 
 
 def _section(text: str) -> str:
-    if not re.fullmatch(r"[A-Za-z0-9_-]*", text):
-        raise argparse.ArgumentTypeError(f"{text!r} is no section's name; letters, digits, _ and - make one")
-    return text
+    try:
+        return checked_section(text)
+    except InvalidConfig as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _add_field(parser: argparse.ArgumentParser, name: str, type_name: Any, metadata: Mapping[str, Any]) -> None:

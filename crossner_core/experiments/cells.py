@@ -141,7 +141,7 @@ class CellStore:
 
     def put(self, result: CellResult) -> None:
         """Keep a result; raise StorageError where the disk refuses."""
-        from crossner_core.training.checkpoint import write_json
+        from crossner_core.folders import write_json
 
         write_json(self.folder / f"{result.key}.json", result.to_dict())
         self.found[result.key] = result

@@ -36,13 +36,10 @@ def put_section(path: Path, name: str, text: str) -> None:
         raise StorageError(f"{path} cannot be written: {error}.") from error
 
 
-def study_section(result: StudyResult, command: Sequence[str], name: str = "") -> str:
-    """Return a study as a section in Markdown: what was asked, how it was measured, the tables.
-
-    `name` tells it from other sections of the same study.
-    """
+def study_section(result: StudyResult, command: Sequence[str]) -> str:
+    """Return a study as a section in Markdown: what was asked, how it was measured, the tables."""
     lines = [
-        f"## {result.title}" + (f": {name}" if name else ""),
+        f"## {result.title}" + (f": {result.section}" if result.section else ""),
         "",
         f"{result.question} Reference: {result.reference}.",
         "",

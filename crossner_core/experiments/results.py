@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from crossner_core.errors import BadInput, NotFound, StorageError
+from crossner_core.errors import BadInput, InvalidConfig, NotFound, StorageError
 from crossner_core.experiments.tables import Table
+from crossner_core.folders import recover_folder, replace_folder, write_json
 
 STUDY, FIGURE = "study.json", "figure.json"
+_SECTION = re.compile(r"[A-Za-z0-9_-]*")
 _SEED = re.compile(r"(.*? seed) (\d+)\b(.*)", re.DOTALL)
 _AS_TEXT = {
     "table.md": lambda table: f"**{table.title}**\n\n{table.to_markdown()}\n\n{table.note}".strip(),
@@ -42,6 +44,8 @@ class StudyResult:
     cells: tuple[str, ...] = ()
     """Keys of what the tables are made of: files in `OUT/cells`, or in `OUT/simulations`."""
     missing: tuple[str, ...] = ()
+    section: str = ""
+    """What tells these results from others of the same study that are kept beside them."""
     figure: Mapping[str, Any] | None = field(default=None, compare=False)
 
     @property
@@ -69,36 +73,55 @@ def _row(before: str, seeds: Sequence[str], after: str) -> str:
     return f"{before}{'s' if len(seeds) > 1 else ''} {', '.join(seeds)}{after}" if seeds else before + after
 
 
-def study_folder(out: Path, id: str) -> Path:
-    """Return where a study's results are."""
-    return Path(out) / "studies" / id
+def study_folder(out: Path, id: str, section: str = "") -> Path:
+    """Return where a study's results are; raise InvalidConfig for a section's name that makes no folder."""
+    return Path(out) / "studies" / (f"{id}-{checked_section(section)}" if section else id)
+
+
+def checked_section(section: str) -> str:
+    """Return a section's name as it is, or raise InvalidConfig."""
+    if not _SECTION.fullmatch(section):
+        raise InvalidConfig(f"{section!r} is no section's name; letters, digits, _ and - make one.")
+    return section
+
+
+def sections_of(out: Path, id: str) -> tuple[str, ...]:
+    """Return the sections of a study that have results, sorted: "" is the one without a name."""
+    names = [path.parent.name for path in (Path(out) / "studies").glob(f"{id}*/{STUDY}")]
+    return tuple(sorted(name.removeprefix(id)[1:] for name in names if name == id or name.startswith(f"{id}-")))
 
 
 def write_study(out: Path, result: StudyResult) -> Path:
-    """Write a study's folder, `study.json` last; raise StorageError where the disk refuses."""
-    from crossner_core.training.checkpoint import write_json
+    """Write a study's folder as a whole, in place of the one before; raise StorageError where the disk refuses."""
+    folder = study_folder(out, result.id, result.section)
 
-    folder = study_folder(out, result.id)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
+    def fill(beside: Path) -> None:
         for name, make in _AS_TEXT.items():
-            _write(folder / name, "\n\n".join(make(table) for table in result.tables) + "\n")
+            text = "\n\n".join(make(table) for table in result.tables) + "\n"
+            (beside / name).write_text(text, encoding="utf-8")
         for at, table in enumerate(result.tables):
-            _write(folder / ("table.csv" if at == 0 else f"table-{at + 1}.csv"), table.to_csv())
+            (beside / table_file(at)).write_text(table.to_csv(), encoding="utf-8")
         if result.figure is not None:
-            write_json(folder / FIGURE, result.figure)
-        else:
-            (folder / FIGURE).unlink(missing_ok=True)
+            write_json(beside / FIGURE, result.figure)
+        write_json(beside / STUDY, result.to_dict())
+
+    try:
+        replace_folder(folder, fill)
     except OSError as error:
         raise StorageError(f"{folder} cannot be written: {error}. Free some disk and run the study again.") from error
-    write_json(folder / STUDY, result.to_dict())
     return folder
+
+
+def table_file(at: int) -> str:
+    """Return the name of a study's table as CSV, counted from 0."""
+    return "table.csv" if at == 0 else f"table-{at + 1}.csv"
 
 
 def read_study(folder: Path) -> StudyResult:
     """Read what `write_study` wrote; raise NotFound for a folder without a study, BadInput for a damaged one."""
     folder = Path(folder)
     try:
+        recover_folder(folder)
         values = json.loads((folder / STUDY).read_text(encoding="utf-8"))
         figure = json.loads((folder / FIGURE).read_text(encoding="utf-8")) if (folder / FIGURE).exists() else None
         values.pop("complete")
@@ -115,9 +138,3 @@ def list_studies(out: Path) -> list[StudyResult]:
     """Return the studies of a folder of results, newest first."""
     found = [read_study(path.parent) for path in sorted((Path(out) / "studies").glob(f"*/{STUDY}"))]
     return sorted(found, key=lambda result: result.made_at, reverse=True)
-
-
-def _write(path: Path, text: str) -> None:
-    beside = path.with_name(f".{path.name}.new")
-    beside.write_text(text, encoding="utf-8")
-    beside.replace(path)

@@ -30,6 +30,7 @@ def run(
     workers: int,
     ray: str,
     keep: bool,
+    section: str,
     notes: Sequence[str],
     should_stop: Callable[[], bool],
 ) -> Iterator[StudyEvent]:
@@ -63,7 +64,9 @@ def run(
             yield StudyEvent(one.message, done, total, len(absent))
         if not done:
             raise NothingMeasured(next(iter(absent), "The study was stopped before anything was done."))
-    yield _finish(chosen, config, Inputs(results, data, out), absent, notes, (done, total, len(absent)))
+    result = _made(chosen, config, Inputs(results, data, out), absent, notes, section)
+    write_study(out, result)
+    yield StudyEvent("Tables and figure are written.", done, total, len(absent), result=result)
 
 
 def _there(store: CellStore, key: str, keep: bool) -> bool:
@@ -71,17 +74,17 @@ def _there(store: CellStore, key: str, keep: bool) -> bool:
     return found is not None and (not keep or (run_folder(store.folder.parent, key) / "tagger").is_dir())
 
 
-def _finish(
+def _made(
     chosen: Study,
     config: StudyConfig,
     inputs: Inputs,
     missing: tuple[str, ...],
     notes: Sequence[str],
-    counts: tuple[int, int, int],
-) -> StudyEvent:
+    section: str,
+) -> StudyResult:
     made = chosen.build(config, inputs)
     results = list(inputs.results.values())
-    result = StudyResult(
+    return StudyResult(
         id=chosen.id,
         title=chosen.title,
         question=chosen.question,
@@ -98,10 +101,9 @@ def _finish(
         made_at=datetime.now(UTC).isoformat(timespec="seconds"),
         cells=tuple(sorted({one.key for one in results} | set(made.played))),
         missing=missing,
+        section=section,
         figure=made.figure,
     )
-    write_study(inputs.out, result)
-    return StudyEvent("Tables and figure are written.", *counts, result=result)
 
 
 def _encoders(config: StudyConfig, results: Mapping[Cell, CellResult]) -> tuple[dict[str, str], ...]:

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.cells import Cell, CellResult, find_corpora
-from crossner_core.experiments.results import StudyResult, list_studies, read_study
+from crossner_core.experiments.results import StudyResult, checked_section, list_studies, read_study
 from crossner_core.experiments.tables import Table
 from crossner_core.options.base import Checked, option
 from crossner_core.training.recipe import Recipe
@@ -143,6 +143,8 @@ class Study:
     play: Play | None = None
     plays: Callable[[Any], int] | None = None
     """How many things it plays with a config."""
+    labels: Callable[[Any], Sequence[str]] | None = None
+    """The rows that a config's `rows` may change, where a study has any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,12 +194,14 @@ def run_study(
     workers: int = 1,
     ray: str = "",
     keep: bool = False,
+    section: str = "",
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[StudyEvent]:
-    """Train what is missing, make tables and figure, keep them in `out/studies/<id>`; the last event has the result.
+    """Train what is missing, make tables and figure, keep them in `study_folder`; the last event has the result.
 
     A cell that lies in `out/cells` is not trained again, whichever study asked for it; one that fails or is stopped
-    leaves the study incomplete, and its tables say so. Raises BadInput for a corpus that is not there.
+    leaves the study incomplete, and its tables say so. Under a `section` results are kept beside others of the study.
+    Raises BadInput for a corpus that is not there.
     """
     from crossner_core.experiments.running import run
 
@@ -207,4 +211,7 @@ def run_study(
     corpora, absent = find_corpora(config.corpora, chosen.corpora, data)
     notes = (f"Not in the data folder and left out: {', '.join(absent)}.",) if absent else ()
     whole = replace(config, corpora=corpora)
-    yield from run(chosen, whole, data, out, workers=workers, ray=ray, keep=keep, notes=notes, should_stop=should_stop)
+    yield from run(
+        chosen, whole, data, out, workers=workers, ray=ray, keep=keep, section=checked_section(section), notes=notes,
+        should_stop=should_stop,
+    )  # fmt: skip

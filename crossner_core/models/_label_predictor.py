@@ -33,25 +33,37 @@ class LabelPredictor(nn.Module):
 
     Departure from the paper: the first token, which has no tags before it, attends from and to a learned begin state
     (the paper's e_0 is not defined; the released code lets its [CLS] guess a tag). In a history, K stands for a tag
-    that is left out (a zero embedding). Attention is masked.
+    that is left out (a zero embedding). Attention is masked. Ablations of ours: without `bilstm` a tag's state is its
+    embedding, and 2·d2 is d2 below; without `learn_labels` embeddings stay as drawn.
     """
 
     def __init__(
-        self, hidden: int, tags: int, size: int, *, background: bool = True, context: bool = True, dropout: float = 0.0
+        self,
+        hidden: int,
+        tags: int,
+        size: int,
+        *,
+        background: bool = True,
+        context: bool = True,
+        bilstm: bool = True,
+        learn_labels: bool = True,
+        dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        self.background, self.context, self.size = background, context, size
+        self.background, self.context, self.bilstm, self.size = background, context, bilstm, size
+        state = 2 * size if bilstm else size  # of a tag as the attentions see it
         self.dropout = nn.Dropout(dropout)
         if background or context:
-            self.labels = nn.Embedding(tags, size)  # U
-            self.forwards = nn.LSTM(size, size, batch_first=True)
-            self.backwards = nn.LSTM(size, size, batch_first=True)
-            self.begin = nn.Parameter(0.1 * torch.randn(2 * size))
+            self.labels = nn.Embedding(tags, size).requires_grad_(learn_labels)  # U
+            if bilstm:
+                self.forwards = nn.LSTM(size, size, batch_first=True)
+                self.backwards = nn.LSTM(size, size, batch_first=True)
+            self.begin = nn.Parameter(0.1 * torch.randn(state))
         if background:
-            self.to_sentence = nn.Linear(2 * size, hidden)  # W2, b2
+            self.to_sentence = nn.Linear(state, hidden)  # W2, b2
         if context:
-            self.to_labels = nn.Linear(2 * hidden if background else hidden, 2 * size)  # W3, b3
-        self.head = nn.Linear(hidden + (hidden if background else 0) + (2 * size if context else 0), tags)  # Wo, bo
+            self.to_labels = nn.Linear(2 * hidden if background else hidden, state)  # W3, b3
+        self.head = nn.Linear(hidden + (hidden if background else 0) + (state if context else 0), tags)  # Wo, bo
         nn.init.normal_(self.head.weight, std=0.02)
         nn.init.zeros_(self.head.bias)
 
@@ -60,10 +72,12 @@ class LabelPredictor(nn.Module):
         found, parts = None, [vectors.tokens]
         if self.background or self.context:
             labels = self.label_vectors()  # (K + 1, d2)
-            ahead = self.forwards(labels[history])[0]  # (B, W, d2)
+            ahead = self.forwards(labels[history])[0] if self.bilstm else labels[history]  # (B, W, d2)
         if self.background:
-            last = self.backwards(labels.unsqueeze(1))[0].squeeze(1)  # (K + 1, d2) where a prefix ends in that tag
-            states = torch.cat([ahead, last[history]], -1)[:, :-1]  # (B, W - 1, 2 d2) e_{i-1} of token i
+            states = ahead[:, :-1]  # (B, W - 1, d2)
+            if self.bilstm:
+                last = self.backwards(labels.unsqueeze(1))[0].squeeze(1)  # (K + 1, d2) where a prefix ends in that tag
+                states = torch.cat([states, last[history][:, :-1]], -1)  # (B, W - 1, 2 d2) e_{i-1} of token i
             states = torch.cat([self.begin.expand(len(states), 1, -1), states], 1)  # (B, W, 2 d2)
             found = self._background(states, vectors)  # (B, W, H)
             parts.append(found)
@@ -127,6 +141,11 @@ class LabelPredictor(nn.Module):
         """Attend from every token to the states of the tags before it: (B, W, 2 d2). Source: LANER eq. 3 and 8."""
         rows, width, size = ahead.shape
         begin = self.begin.expand(rows, 1, -1)  # (B, 1, 2 d2)
+        later = torch.ones(width, width, dtype=torch.bool, device=mask.device).triu()  # (W, W)
+        later[0, 0] = False  # the first token has no tag to attend to; its row is put aside below
+        if not self.bilstm:
+            weights = (query @ ahead.transpose(1, 2)).masked_fill(later, float("-inf")).softmax(-1)  # (B, W, W)
+            return torch.cat([begin, (weights @ ahead)[:, 1:]], 1)
         there = prefixes(mask)
         if not there.sizes:
             return begin.expand(-1, width, -1)
@@ -135,8 +154,6 @@ class LabelPredictor(nn.Module):
         packed = step_scores(behind, asked, there.sizes)  # (P,)
         scores = query[..., :size] @ ahead.transpose(1, 2)  # (B, W, W) token, tag before it
         scores = scores + packed.new_zeros(scores.numel()).scatter(0, there.pairs, packed).view_as(scores)
-        later = torch.ones(width, width, dtype=torch.bool, device=mask.device).triu()  # (W, W)
-        later[0, 0] = False  # the first token has no tag to attend to; its row is put aside below
         weights = scores.masked_fill(later, float("-inf")).softmax(-1)  # (B, W, W)
         sums = step_sums(behind, weights.flatten()[there.pairs], there.sizes)  # (R, d2)
         whole = sums.new_zeros(rows * width, size).index_copy(0, there.positions, sums).view(rows, width, size)
@@ -163,6 +180,8 @@ class _Read:
         rows, count = tags.shape
         if count == 0:
             return self.predictor.begin.expand(rows, 1, -1)
+        if not self.predictor.bilstm:
+            return self.labels[tags]
         newest = self.labels[tags[:, -1]]  # (n, d2)
         nothing = newest.new_zeros(rows, newest.shape[1])
         former = (nothing, nothing) if self.carried is None else (self.carried[0][:rows], self.carried[1][:rows])

@@ -24,6 +24,8 @@ class LabelAwareConfig:
     label_size: int = 100
     label_background: bool = True
     label_context: bool = True
+    label_embeddings: bool = True
+    label_bilstm: bool = True
     label_background_over: str = "tokens"
     label_history: str = "gold"
     label_own_share: float = 0.5
@@ -50,6 +52,8 @@ class LabelAware(TokenTagger):
             config.label_size,
             background=config.label_background,
             context=config.label_context,
+            bilstm=config.label_bilstm,
+            learn_labels=config.label_embeddings,
             dropout=config.dropout,
         )
 

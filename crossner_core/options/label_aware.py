@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from crossner_core.options.base import option
 
 _ONLY = {"architecture": ("label_aware",)}
+# Neither part that reads labels is there.
+_NO_LABELS = ({"label_background": (False,), "label_context": (False,)},)
 
 
 @dataclass(frozen=True)
@@ -21,6 +23,22 @@ class LabelAwareOptions:
     )
     label_background: bool = option(True, "Attend from the labels so far to the sentence.", group="model", only=_ONLY)
     label_context: bool = option(True, "Attend from the token to the labels so far.", group="model", only=_ONLY)
+    label_embeddings: bool = option(
+        True,
+        "Learn a vector for each label; otherwise each keeps the one drawn at the start, which only tells it apart.",
+        group="model",
+        only=_ONLY,
+        unless=_NO_LABELS,
+        later=True,
+    )
+    label_bilstm: bool = option(
+        True,
+        "Read the labels so far by a BiLSTM; otherwise each stands for itself, by its vector alone.",
+        group="model",
+        only=_ONLY,
+        unless=_NO_LABELS,
+        later=True,
+    )
     label_background_over: str = option(
         "tokens",
         "What the labels so far attend to: tokens (as the paper says) or all subwords (as its code does).",

@@ -18,10 +18,11 @@ from crossner_core.calibration.sources import SourceWeights
 from crossner_core.encoders import Encoder
 from crossner_core.errors import BadInput
 from crossner_core.evaluation.learning_curves import RoundPoint
+from crossner_core.folders import write_json
 from crossner_core.schema import LabelledSentence, Sentence, Span, Suggestion
 from crossner_core.simulation.annotators import Work, annotate
 from crossner_core.simulation.config import Simulation
-from crossner_core.training.checkpoint import read_json, write_json
+from crossner_core.training.checkpoint import read_json
 from crossner_core.training.data import TrainingData
 from crossner_core.training.events import RunResult
 from crossner_core.training.loop import TAGGER, WarmStart, train

@@ -202,7 +202,7 @@ def asking(folder: Path, corpus: str) -> Callable[[Sequence[Sentence]], Sequence
 
 
 def _write(path: Path, played: Played) -> None:
-    from crossner_core.training.checkpoint import write_json
+    from crossner_core.folders import write_json
 
     write_json(path, {**played.simulation.to_dict(), "points": [asdict(point) for point in played.points]})
 

@@ -7,12 +7,6 @@ plus `result.json` when it is done.
 from __future__ import annotations
 
 import json
-import os
-import re
-import shutil
-import socket
-import time
-import uuid
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,40 +17,29 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from crossner_core.errors import CheckpointError, StorageError
-from crossner_core.processes import has_ended
+from crossner_core.folders import recover_folder, replace_folder, sync, write_json
 
 FORMAT_VERSION = 1
 META = "meta.json"
 TENSORS = "tensors.safetensors"
-# A half-written folder of a process that cannot be asked (another machine's) is left for so long after its last change.
-SECONDS_LEFT_ALONE = 3600
 
 
 def write_folder(
     folder: Path, meta: Mapping[str, Any], tensors: Mapping[str, Tensor], extra: Callable[[Path], None] | None = None
 ) -> None:
     """Write a folder as a whole or not at all; `extra(path)` may add files to it before it is put in place."""
-    _sweep_beside(folder)
-    beside = beside_of(folder)
-    old = folder.with_name(f".{folder.name}.old")
-    try:
-        beside.mkdir(parents=True)
+
+    def fill(beside: Path) -> None:
         if extra is not None:
             _add_files(extra, beside)
         save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, beside / TENSORS)
-        _sync(beside / TENSORS)
+        sync(beside / TENSORS)
         write_json(beside / META, {"format": FORMAT_VERSION, **meta})
-        if folder.exists():
-            shutil.rmtree(old, ignore_errors=True)
-            folder.rename(old)
-        beside.rename(folder)
+
+    try:
+        replace_folder(folder, fill)
     except (OSError, SafetensorError) as error:
-        shutil.rmtree(beside, ignore_errors=True)
         raise StorageError(f"The checkpoint {folder} cannot be written: {error}. Free some disk and resume.") from error
-    except BaseException:
-        shutil.rmtree(beside, ignore_errors=True)
-        raise
-    shutil.rmtree(old, ignore_errors=True)
 
 
 def _add_files(extra: Callable[[Path], None], folder: Path) -> None:
@@ -83,59 +66,6 @@ def read_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
         raise CheckpointError(f"Checkpoint {folder} has no {TENSORS}. Train it again.") from error
     except (OSError, SafetensorError, ValueError) as error:
         raise CheckpointError(f"Checkpoint {folder} is damaged: {error}. Delete it and train again.") from error
-
-
-def recover_folder(folder: Path, *, to_write: bool = False) -> None:
-    """Put the former folder back where a crash fell between the two renames.
-
-    Half-written ones stay, as another process may be writing them; with `to_write`, those that nobody writes go.
-    """
-    old = folder.with_name(f".{folder.name}.old")
-    if not folder.exists() and old.exists():
-        old.rename(folder)
-    if to_write:
-        _sweep_beside(folder)
-
-
-def beside_of(folder: Path) -> Path:
-    """Name a new folder to write into, by which it can be told whose it is."""
-    return folder.with_name(f".{folder.name}.{uuid.uuid4().hex}-{os.getpid()}-{socket.gethostname()}.new")
-
-
-def _sweep_beside(folder: Path) -> None:
-    """Remove half-written folders of ended processes of this machine, and any that has not changed for an hour."""
-    known = re.compile(rf"\.{re.escape(folder.name)}\.[0-9a-f]+(?:-(\d+)-(.*))?\.new")
-    try:
-        there = [path for path in folder.parent.iterdir() if path.name.endswith(".new")]
-    except OSError:  # nothing was ever written there
-        return
-    for path in there:
-        if (name := known.fullmatch(path.name)) is None:
-            continue
-        if (name[1] and has_ended(name[2], int(name[1]))) or _unchanged(path):
-            shutil.rmtree(path, ignore_errors=True)
-
-
-def _unchanged(folder: Path) -> bool:
-    """Say whether nothing in a folder has changed for an hour."""
-    try:
-        latest = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
-    except OSError:  # what was listed is gone: it is being put in place, or swept
-        return False
-    return time.time() - latest > SECONDS_LEFT_ALONE
-
-
-def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Write a JSON file in one piece."""
-    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(json.dumps(values, indent=1, sort_keys=True), encoding="utf-8")
-        _sync(beside)
-        beside.replace(path)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise StorageError(f"{path} cannot be written: {error}. Free some disk and resume.") from error
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -180,8 +110,3 @@ def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def within(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors under `prefix/`, without it."""
     return {name[len(prefix) + 1 :]: tensor for name, tensor in tensors.items() if name.startswith(f"{prefix}/")}
-
-
-def _sync(path: Path) -> None:
-    with path.open("rb") as file:
-        os.fsync(file.fileno())

@@ -12,14 +12,9 @@ from pathlib import Path
 from crossner_core.adaptation.transfer import Stage, setting
 from crossner_core.encoders import Encoder, load_encoder
 from crossner_core.errors import CheckpointError, CheckpointMismatch, InvalidConfig
+from crossner_core.folders import recover_folder, write_json
 from crossner_core.models.base import TokenTagger
-from crossner_core.training.checkpoint import (
-    read_folder,
-    read_json,
-    recover_folder,
-    write_folder,
-    write_json,
-)
+from crossner_core.training.checkpoint import read_folder, read_json, write_folder
 from crossner_core.training.data import TrainingData
 from crossner_core.training.events import EpochRecord, RunResult, TrainEvent
 from crossner_core.training.helping import build_stage_model, share_stage
@@ -291,7 +286,7 @@ class _Run:
             if there != here:
                 raise CheckpointMismatch(
                     f"The checkpoint in {self.folder} was made with another {what} ({_short(there)}, not "
-                    f"{_short(here)}); give another folder or start without resuming."
+                    f"{_short(here)}); give another folder or start without resuming (--afresh)."
                 )
 
 

@@ -12,6 +12,7 @@ from workbench.commands.recipe_options import GroupedCommand, takes_changes
 
 app = typer.Typer(help="The papers' tables with our encoder and data.", no_args_is_help=True)
 
+Section = Annotated[str, typer.Option(help="What tells these results from others of the study, such as dev.")]
 StudyName = Annotated[str, typer.Argument(help="Study, by its id; see workbench study list.")]
 
 
@@ -24,8 +25,8 @@ def list_studies() -> None:
     for one in studies.list_studies(common.PLACE.store, common.PLACE.actor):
         cells = f"{one.done} of {one.total}" if one.result else "–"
         state = one.job.state if one.job else "–"
-        rows.append((one.id, cells, state, one.result.made_at if one.result else "–", one.title))
-    common.table(rows, ("study", "cells", "job", "made", "title"))
+        rows.append((one.id, one.section or "–", cells, state, one.result.made_at if one.result else "–", one.title))
+    common.table(rows, ("study", "section", "cells", "job", "made", "title"))
 
 
 @takes_changes
@@ -41,6 +42,13 @@ def run(
     options: Annotated[
         list[str] | None,
         typer.Option("--option", help="What else this study can be told, as NAME=VALUE; may be given more than once."),
+    ] = None,
+    section: Section = "",
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Trainings side by side. Default: $CROSSNER_STUDY_WORKERS, else 1")
+    ] = None,
+    ray: Annotated[
+        str | None, typer.Option(help="Train on this Ray cluster; local begins one. Default: $CROSSNER_RAY, else none")
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the corpora. Default: $CROSSNER_DATA")] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Train in this process, else queue it for a worker.")] = False,
@@ -58,14 +66,16 @@ def run(
         **_own_options(study, options or []),
     }
     store, actor = common.PLACE.store, common.PLACE.actor
-    job_id, is_new = studies.start_study(store, actor, study, values, data=data)
+    job_id, is_new = studies.start_study(
+        store, actor, study, values, section=section, data=data, workers=workers, ray=ray
+    )
     typer.echo(f"Study {study}: job {job_id} {'is queued' if is_new else 'waits or runs already'}.")
     if not wait:
         typer.echo(worker_status(store).sentence)
         return 0
     code = work_here(store, actor, common.PLACE.settings, job_id, echo=typer.echo)
     if code == 0:
-        show(study)
+        show(study, section)
     return code
 
 
@@ -75,7 +85,8 @@ app.command(cls=GroupedCommand)(run)
 @app.command()
 def show(
     study: StudyName,
-    to: Annotated[str, typer.Option(help="markdown, csv or latex.")] = "markdown",
+    section: Section = "",
+    to: Annotated[str, typer.Option(help="markdown, csv (the first table), csv-archive (all) or latex.")] = "markdown",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
     ] = None,
@@ -84,9 +95,13 @@ def show(
     from workbench import studies
 
     names = {"markdown": "table.md", "csv": "table.csv", "latex": "table.tex"}
+    store, actor = common.PLACE.store, common.PLACE.actor
+    if to == "csv-archive":
+        common.write_out(studies.study_archive(store, actor, study, section), output)
+        return
     if to not in names:
-        common.refuse(f"--to is {to!r}; choose one of {', '.join(names)}.")
-    common.write_out(studies.study_file(common.PLACE.store, common.PLACE.actor, study, names[to]), output)
+        common.refuse(f"--to is {to!r}; choose one of {', '.join(names)}, csv-archive.")
+    common.write_out(studies.study_file(store, actor, study, names[to], section), output)
 
 
 def _own_options(study: str, given: list[str]) -> dict[str, Any]:

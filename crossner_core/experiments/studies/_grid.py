@@ -64,6 +64,15 @@ def grid_cells(rows: MakeRows) -> Callable[[StudyConfig], list[Cell]]:
     return cells
 
 
+def grid_labels(rows: MakeRows) -> Callable[[StudyConfig], list[str]]:
+    """Return a study's `labels`: what its rows are called, each once."""
+
+    def labels(config: StudyConfig) -> list[str]:
+        return list(dict.fromkeys(row.label for row in rows(config)))
+
+    return labels
+
+
 def grid_tables(
     rows: MakeRows, *, title: str, axis: str = "", notes: Callable[[Any], Sequence[str]] = lambda _: ()
 ) -> Callable[[StudyConfig, Inputs], Made]:

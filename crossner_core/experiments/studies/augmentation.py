@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from crossner_core.experiments.published import PDALN_CORPORA, PDALN_RATIOS
-from crossner_core.experiments.studies._grid import Row, grid_cells, grid_tables
+from crossner_core.experiments.studies._grid import Row, grid_cells, grid_labels, grid_tables
 from crossner_core.experiments.studies.pdaln_ablation import PdalnConfig
 from crossner_core.experiments.study import Study, register
 from crossner_core.options.base import option
@@ -51,6 +51,7 @@ register(
         config=AugmentationConfig,
         corpora=PDALN_CORPORA,
         cells=grid_cells(rows),
+        labels=grid_labels(rows),
         build=grid_tables(rows, title=TITLE, axis="source sentences for each target sentence"),
     )
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.published import dapt_system, published_f1
-from crossner_core.experiments.studies._grid import Row, grid_cells, grid_tables, joined
+from crossner_core.experiments.studies._grid import Row, grid_cells, grid_labels, grid_tables, joined
 from crossner_core.experiments.study import Study, StudyConfig, register
 from crossner_core.options.base import option
 
@@ -73,6 +73,7 @@ register(
         config=CorpusSizeConfig,
         corpora=("music",),
         cells=grid_cells(_checked_rows),
+        labels=grid_labels(_checked_rows),
         build=grid_tables(_checked_rows, title=TITLE, axis="share of the corpus (%)"),
     )
 )

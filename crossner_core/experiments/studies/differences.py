@@ -172,6 +172,7 @@ register(
         config=DifferencesConfig,
         corpora=DOMAINS,
         cells=cells,
+        labels=lambda config: [claim.label for claim in claims(config)],
         build=build,
     )
 )

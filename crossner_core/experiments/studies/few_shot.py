@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from crossner_core.experiments.few_shot import ORDERS, PAPER_SIZES
 from crossner_core.experiments.published import FEW_SHOT_STATEMENT, TRAIN_SENTENCES, dapt_system, published_f1
-from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_tables, joined
+from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, grid_tables, joined
 from crossner_core.experiments.study import Study, StudyConfig, register
 from crossner_core.options.base import option
 
@@ -60,6 +60,7 @@ register(
         config=FewShotConfig,
         corpora=("music",),
         cells=grid_cells(rows),
+        labels=grid_labels(rows),
         build=grid_tables(
             rows, title=TITLE, axis="labelled target sentences", notes=lambda config: [FEW_SHOT_STATEMENT]
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_tables, joined
+from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, grid_tables, joined
 from crossner_core.experiments.study import Study, StudyConfig, register
 from crossner_core.options.base import option
 
@@ -43,6 +43,7 @@ register(
         config=LabelSizeConfig,
         corpora=("ai",),
         cells=grid_cells(rows),
+        labels=grid_labels(rows),
         build=grid_tables(rows, title=TITLE, axis="size of a label's embedding"),
     )
 )

@@ -1,4 +1,4 @@
-"""LANER's ablation: label context and label background left out in turn, then the CRF and the plain tagger."""
+"""LANER's ablation: its parts left out in turn, then the CRF and the plain tagger; no paper has the first two."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from crossner_core.experiments.published import DOMAINS, published_f1
-from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_tables, joined
+from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, grid_tables, joined
 from crossner_core.experiments.study import Study, StudyConfig, register
 from crossner_core.options.base import option
 
@@ -15,6 +15,8 @@ TITLE = "Label-aware architecture and its parts"
 _VARIANTS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
     ("tagger", {"architecture": "tagger"}, "BERT-base", "BERT-base + DAPT (span, integrated)"),
     ("crf", {"architecture": "crf"}, "BERT + CRF", "BERT + CRF + DAPT"),
+    ("w/o label embeddings", {"architecture": "label_aware", "label_embeddings": False}, "", ""),
+    ("w/o label BiLSTM", {"architecture": "label_aware", "label_bilstm": False}, "", ""),
     (
         "w/o label background",
         {"architecture": "label_aware", "label_background": False},
@@ -60,6 +62,7 @@ register(
         config=LanerConfig,
         corpora=DOMAINS,
         cells=grid_cells(rows),
+        labels=grid_labels(rows),
         build=grid_tables(rows, title=TITLE),
     )
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from crossner_core.experiments.published import PDALN_CORPORA, PDALN_WITHOUT, published_f1
-from crossner_core.experiments.studies._grid import Row, grid_cells, grid_tables
+from crossner_core.experiments.studies._grid import Row, grid_cells, grid_labels, grid_tables
 from crossner_core.experiments.study import SEEDS, Study, StudyConfig, register
 from crossner_core.options.base import option
 
@@ -83,6 +83,7 @@ register(
         config=PdalnConfig,
         corpora=PDALN_CORPORA,
         cells=grid_cells(rows),
+        labels=grid_labels(rows),
         build=grid_tables(rows, title=TITLE, notes=_notes),
     )
 )

@@ -19,7 +19,7 @@ from crossner_core.experiments.analysis.categories import (
 )
 from crossner_core.experiments.plots import bars
 from crossner_core.experiments.published import dapt_system
-from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, joined
+from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, joined
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
 from crossner_core.experiments.tables import Table
 from crossner_core.models.registry import architecture_ids
@@ -105,6 +105,7 @@ register(
         config=PerCategoryConfig,
         corpora=("music", "ai"),
         cells=grid_cells(rows),
+        labels=grid_labels(rows),
         build=build,
     )
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crossner_core.experiments.published import DOMAINS, dapt_system, published_f1
-from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_tables, joined
+from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, grid_tables, joined
 from crossner_core.experiments.study import Study, StudyConfig, register
 
 SETTINGS = ("direct", "pretrain_finetune", "joint")
@@ -33,6 +33,7 @@ register(
         config=StudyConfig,
         corpora=DOMAINS,
         cells=grid_cells(rows),
+        labels=grid_labels(rows),
         build=grid_tables(rows, title=TITLE),
     )
 )

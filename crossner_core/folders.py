@@ -1,0 +1,97 @@
+"""Folders and files that are written beside and then renamed: whole, or as they were."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from crossner_core.errors import StorageError
+from crossner_core.processes import has_ended
+
+# A half-written folder of a process that cannot be asked (another machine's) is left for so long after its last change.
+SECONDS_LEFT_ALONE = 3600
+
+
+def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Let `fill(path)` write into a new folder, which is then put in place of `folder`; what it raises leaves that."""
+    _sweep_beside(folder)
+    beside = beside_of(folder)
+    old = folder.with_name(f".{folder.name}.old")
+    try:
+        beside.mkdir(parents=True)
+        fill(beside)
+        if folder.exists():
+            shutil.rmtree(old, ignore_errors=True)
+            folder.rename(old)
+        beside.rename(folder)
+    except BaseException:
+        shutil.rmtree(beside, ignore_errors=True)
+        raise
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def recover_folder(folder: Path, *, to_write: bool = False) -> None:
+    """Put the former folder back where a crash fell between the two renames.
+
+    Half-written ones stay, as another process may be writing them; with `to_write`, those that nobody writes go.
+    """
+    old = folder.with_name(f".{folder.name}.old")
+    if not folder.exists() and old.exists():
+        old.rename(folder)
+    if to_write:
+        _sweep_beside(folder)
+
+
+def beside_of(folder: Path) -> Path:
+    """Name a new folder to write into, by which it can be told whose it is."""
+    return folder.with_name(f".{folder.name}.{uuid.uuid4().hex}-{os.getpid()}-{socket.gethostname()}.new")
+
+
+def _sweep_beside(folder: Path) -> None:
+    """Remove half-written folders of ended processes of this machine, and any that has not changed for an hour."""
+    known = re.compile(rf"\.{re.escape(folder.name)}\.[0-9a-f]+(?:-(\d+)-(.*))?\.new")
+    try:
+        there = [path for path in folder.parent.iterdir() if path.name.endswith(".new")]
+    except OSError:  # nothing was ever written there
+        return
+    for path in there:
+        if (name := known.fullmatch(path.name)) is None:
+            continue
+        if (name[1] and has_ended(name[2], int(name[1]))) or _unchanged(path):
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def _unchanged(folder: Path) -> bool:
+    """Say whether nothing in a folder has changed for an hour."""
+    try:
+        latest = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
+    except OSError:  # what was listed is gone: it is being put in place, or swept
+        return False
+    return time.time() - latest > SECONDS_LEFT_ALONE
+
+
+def write_json(path: Path, values: Mapping[str, Any]) -> None:
+    """Write a JSON file in one piece."""
+    beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        beside.write_text(json.dumps(values, indent=1, sort_keys=True), encoding="utf-8")
+        sync(beside)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise StorageError(f"{path} cannot be written: {error}. Free some disk and resume.") from error
+
+
+def sync(path: Path) -> None:
+    """Have a file's content on the disk before going on."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
