@@ -77,7 +77,7 @@ def measure(run: PretrainRun, task: DaptTask, steps: int) -> tuple[dict[str, lis
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     parted = []
     for number in range(steps + 1):
-        work = task.work(WHOLE_PHASE, 0, number % task.epoch_steps)
+        work = task.work(WHOLE_PHASE, 0, number % task.epoch_steps, 1)
         (part,) = work.parts
         task.model.eval()
         with torch.inference_mode():

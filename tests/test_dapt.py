@@ -100,7 +100,7 @@ def test_blocks_mask_no_special_subword_and_the_unknown_word_is_one(tmp_path: Pa
     list(prepare_blocks(tmp_path, documents, HELD_OUT, words, share=0.1, seed=0, meta={}))
     given = options(mask_share=0.9, block_size=16)
     task = DaptTask(given, tiny_encoder(), Arrays(tmp_path / "train"), Arrays(tmp_path / "held_out"))
-    for part in task.work(1, 0, 0).parts:
+    for part in task.work(1, 0, 0, 1).parts:
         assert set(part.wanted.tolist()) == {sang}
 
 
@@ -444,16 +444,16 @@ def test_command_pre_trains_on_a_corpus_and_on_files(tmp_path: Path, capsys: pyt
     assert "middle of a line" in capsys.readouterr().err
 
 
-def test_pretraining_started_in_several_processes_is_refused(
+def test_pretraining_processes_that_do_not_know_of_each_other_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("WORLD_SIZE", "2")  # as torchrun and accelerate launch set it
     monkeypatch.setenv("RANK", "1")
-    with pytest.raises(InvalidConfig, match=r"2 were started.*without torchrun"):
+    with pytest.raises(InvalidConfig, match=r"process 1 of 2.*run_together"):
         run_all(tmp_path, options())
     for words in (["dapt", "--text", "nowhere.txt"], ["entity-tagging", "--labelled", "nowhere.conll"]):
         assert main([*words, "--out", str(tmp_path / "out")]) == 1
-        assert "2 were started" in capsys.readouterr().err  # before the files are looked at
+        assert "process 1 of 2" in capsys.readouterr().err  # before the files are looked at
     assert not list(tmp_path.iterdir())
     monkeypatch.setenv("WORLD_SIZE", "1")
     assert result_of(run_all(tmp_path, options(max_steps=1))).steps == 1

@@ -141,9 +141,9 @@ def test_entity_tagging_accumulated_steps_are_the_same(tmp_path: Path) -> None:
     for parts in (1, 3):
         given = options(accumulate=parts, dropout=0.0)
         arrays = Arrays(tmp_path / "train"), Arrays(tmp_path / "held_out")
-        task = EntityTaggingTask(given, tiny_encoder(dropout=0.0), *arrays, TYPES)
+        task = EntityTaggingTask(given, TYPES, tiny_encoder(dropout=0.0), *arrays)
         task.model.head.weight.data.fill_(0.1)
-        losses.append(sum(task.loss(part).item() for part in task.work(1, 0, 0).parts))
+        losses.append(sum(task.loss(part).item() for part in task.work(1, 0, 0, given.accumulate).parts))
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 

@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from crossner_core.encoders import Encoder
+from crossner_core.adaptation.__main__ import main as pretrain
+from crossner_core.adaptation.pretraining import read_result
+from crossner_core.encoders import Encoder, load_encoder
 from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.corpora import read_corpus
 from crossner_core.formats import Record, write
@@ -188,6 +190,29 @@ def test_scale_two_processes_make_the_run_of_one(tmp_path: Path, capsys: pytest.
     assert "Computed by 2 processes together." in two.notes
     epochs = [line.partition(":")[0] for line in printed if "dev F1" in line]
     assert [line.partition(":")[0] for line in done.stdout.splitlines() if "dev F1" in line] == epochs  # once each
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["dapt", "entity-tagging"])
+def test_scale_two_processes_pre_train_the_encoder_of_one(tmp_path: Path, kind: str) -> None:
+    encoder, corpus = save_encoder(tmp_path / "encoder"), write_corpus(tmp_path / "songs", train=40)
+    words = [kind, "--labelled", str(corpus / "train.txt"), "--held-out", str(corpus / "dev.txt")]
+    words += ["--encoder", str(encoder), "--epochs", "2", "--batch-size", "5", "--head-first-steps", "3"]
+    words += ["--device", "cpu", "--precision", "fp32", "--refit-head"]
+    assert pretrain([*words, "--accumulate", "2", "--out", str(tmp_path / "one")]) == 0
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        [sys.executable, "-m", *launcher(), "-m", "crossner_core.adaptation", *words, "--out", str(tmp_path / "two")],
+        cwd=ROOT, env=environment, capture_output=True, text=True, timeout=280,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    one, two = (read_result(tmp_path / name) for name in ("one", "two"))
+    assert (one.steps, one.tokens) == (two.steps, two.tokens)
+    assert (two.before, two.after, two.refit) == pytest.approx((one.before, one.after, one.refit), rel=1e-3)
+    assert (one.provenance["processes"], two.provenance["processes"]) == (1, 2)
+    weights = [load_encoder(str(tmp_path / name)).model.state_dict() for name in ("one", "two")]
+    assert max(float((weights[0][name] - weights[1][name]).abs().max()) for name in weights[0]) < 1e-4
+    assert not (tmp_path / "two.work" / "state").exists()
 
 
 def test_scale_processes_that_do_not_know_of_each_other_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,7 @@ python -m crossner_core.adaptation dapt --corpus FOLDER --domain music --level i
 python -m crossner_core.adaptation entity-tagging --labelled FILE … --out FOLDER
 python -m crossner_core.adaptation entity-tagging --tagged FOLDER --out FOLDER
 
+Several processes compute each step together: `torchrun --nproc-per-node 2 -m …`, or `accelerate launch --multi_gpu …`.
 The first Ctrl-C saves and stops; the same command goes on from there. Exit code 1: an error; 2: a command line that
 makes no sense; 3: stopped.
 """
@@ -25,7 +26,7 @@ from crossner_core.errors import BadInput, WorkbenchError
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
 from crossner_core.options.pretraining import PretrainOptions
-from crossner_core.training.processes import require_alone
+from crossner_core.training.processes import present, run_together
 
 STOPPED = 3
 
@@ -34,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; return its exit code."""
     given = _parser().parse_args(arguments)
     try:
-        require_alone("Pre-training")  # before a large corpus is read
+        present()  # said before a large corpus is read, where each process would do all of it
         options = given.options(**{spec.name: getattr(given, spec.name) for spec in fields(given.options)})
         return _follow(given.start(given, options))
     except WorkbenchError as error:
@@ -179,4 +180,4 @@ def _add_common(parser: argparse.ArgumentParser, options: type[PretrainOptions],
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run_together(main))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,14 +72,11 @@ def run_dapt(
         share, seed = options.held_out_share, options.seed
         return prepare_blocks(folder, texts(), aside and aside(), words, share=share, seed=seed, meta=meta)
 
-    def make(body: Encoder, train: Arrays, aside: Arrays) -> DaptTask:
-        return DaptTask(options, body, train, aside)
-
     for event in job.prepare(write, should_stop):
         yield event
         if event.outcome:
             return
-    yield from job.go(encoder, make, should_stop)
+    yield from job.go(encoder, partial(DaptTask, options), should_stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,11 +123,10 @@ class DaptTask:
         size = self.options.batch_size
         return self._order[1][batch * size : (batch + 1) * size]
 
-    def work(self, phase: int, epoch: int, batch: int) -> Work:
+    def work(self, phase: int, epoch: int, batch: int, parts: int) -> Work:
         ids, lengths = self.blocks.rows(self.indices(phase, epoch, batch))
         rng = np.random.default_rng([self.options.seed, _MASKS, phase, epoch, batch])
-        parts = self._parts(ids, lengths, rng, min(self.options.accumulate, len(ids)))
-        return Work(parts, int(lengths.sum()))
+        return Work(self._parts(ids, lengths, rng, min(parts, len(ids))), int(lengths.sum()))
 
     def loss(self, part: Part) -> Tensor:
         total = self.model.loss_sum(part.ids, part.attention, part.places, part.wanted)

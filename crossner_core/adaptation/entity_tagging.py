@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,14 +80,11 @@ def run_entity_tagging(
             meta=meta,
         )
 
-    def make(body: Encoder, train: Arrays, aside: Arrays) -> EntityTaggingTask:
-        return EntityTaggingTask(options, body, train, aside, types)
-
     for event in job.prepare(write, should_stop):
         yield event
         if event.outcome:
             return
-    yield from job.go(encoder, make, should_stop)
+    yield from job.go(encoder, partial(EntityTaggingTask, options, tuple(types)), should_stop)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +104,10 @@ class EntityTaggingTask:
     def __init__(
         self,
         options: TaggingPretrainOptions,
+        types: Sequence[str],
         encoder: Encoder,
         train: Arrays,
         held_out: Arrays,
-        types: Sequence[str],
     ) -> None:
         self.options, self.tokenizer, self.keep_best = options, encoder.tokenizer, options.keep_best
         self.types = tuple(types)
@@ -125,16 +123,16 @@ class EntityTaggingTask:
     def epoch_steps(self) -> int:
         return len(self.buckets)
 
-    def work(self, phase: int, epoch: int, batch: int) -> Work:
+    def work(self, phase: int, epoch: int, batch: int, parts: int) -> Work:
         chosen = self.buckets.batch((self.options.seed, phase, epoch), batch)
-        parts = []
-        for rows in np.array_split(chosen, min(self.options.accumulate, len(chosen))):
+        made_of = []
+        for rows in np.array_split(chosen, min(parts, len(chosen))):
             windows, tags = self.train.read(rows.tolist())
             made = collate(windows, self.tokenizer.pad_token_id, tags).to(self.model.head.weight.device)
-            parts.append((made, int((made.tags != IGNORED).sum())))
-        total = sum(scored for _, scored in parts)
+            made_of.append((made, int((made.tags != IGNORED).sum())))
+        total = sum(scored for _, scored in made_of)
         subwords = int(self.train.lengths[chosen].sum())
-        return Work([Part(made, scored / total) for made, scored in parts], subwords)
+        return Work([Part(made, scored / total) for made, scored in made_of], subwords)
 
     def loss(self, part: Part) -> Tensor:
         return self.model.loss(part.batch) * part.share

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -21,7 +20,8 @@ from crossner_core.adaptation.pretraining import (
     ShouldStop,
     read_result,
 )
-from crossner_core.adaptation.pretraining_run import PretrainRun, Task
+from crossner_core.adaptation.pretraining_help import MakeTask, begin_run, share_run
+from crossner_core.adaptation.pretraining_run import PretrainRun
 from crossner_core.encoders import Encoder, quiet, weights_fingerprint
 from crossner_core.errors import BadInput, CheckpointError, CheckpointMismatch
 from crossner_core.folders import recover_folder, write_json
@@ -29,8 +29,8 @@ from crossner_core.options.pretraining import PretrainOptions
 from crossner_core.training.checkpoint import META, prefixed, read_folder, read_json, write_folder
 from crossner_core.training.loop import STATE, STEPS_BETWEEN_EVENTS
 from crossner_core.training.machine import PeakMemory
-from crossner_core.training.precision import RunRandom, pick_device, use_bf16
-from crossner_core.training.processes import require_alone
+from crossner_core.training.precision import pick_device
+from crossner_core.training.processes import present
 
 PREPARED = "prepared"
 # A killed run loses at most about this much work; where saving is slow, it takes a twentieth of the time at most.
@@ -40,8 +40,6 @@ SAVING_SHARE = 0.05
 # Options that a run whose loss was no number may go on with changed: how big its steps are, and in which numbers.
 STEERING = ("learning_rate", "head_learning_rate", "head_first_learning_rate", "clip_norm", "precision")
 
-MakeTask = Callable[[Encoder, Arrays, Arrays], Task]
-
 
 class PretrainJob:
     """One job: `out` gets the encoder, `work` what is needed to get there and is emptied at the end."""
@@ -49,7 +47,7 @@ class PretrainJob:
     def __init__(
         self, kind: str, options: PretrainOptions, out: Path, work: Path, provenance: Mapping[str, Any]
     ) -> None:
-        require_alone("Pre-training")
+        present()  # refuses processes that do not know of each other, before anything is read
         self.kind, self.options, self.out, self.work = kind, options, Path(out), Path(work)
         self.provenance = dict(provenance)
         self.identity: dict[str, Any] = {}
@@ -105,20 +103,10 @@ class PretrainJob:
     def go(self, encoder: Encoder, make: MakeTask, should_stop: ShouldStop) -> Events:
         """Train from the saved state on; end with the event that carries the result."""
         folder = self.work / PREPARED
-        train, held_out = Arrays(folder / TRAIN), Arrays(folder / HELD_OUT)
-        self.corpus_hash = train.hash
-        device = pick_device(self.options.device)
-        self._peak = PeakMemory(device)
-
-        def begin(body: Any) -> PretrainRun:
-            random = RunRandom(self.options.seed, device)
-            with random.active():
-                task = make(replace(encoder, model=copy.deepcopy(body)), train, held_out)
-            task.model.to(device)
-            task.model.use_bf16 = use_bf16(self.options.precision, device)
-            return PretrainRun(task, self.options, random)
-
-        run = begin(encoder.model)
+        held_out_hash = Arrays(folder / HELD_OUT).hash
+        self.corpus_hash = Arrays(folder / TRAIN).hash
+        self._peak = PeakMemory(pick_device(self.options.device))
+        run = begin_run(self.options, make, encoder, folder)
         if (self.work / STATE).exists():
             meta, tensors = read_folder(self.work / STATE)
             if meta["corpus_hash"] != self.corpus_hash:
@@ -133,17 +121,20 @@ class PretrainJob:
                 self.steered.append({"after_step": run.progress.step, "changed": changed})
                 said = "".join(f" {name} is {to} now, {was} before." for name, (was, to) in changed.items())
             yield run.event(0.0, message=f"Resumed after step {run.progress.step}.{said}")
+        share_run(run, make, encoder, folder)
         yield from self._drive(run, should_stop)
         if run.outcome == "done":
             run.restore_best()
             fresh: PretrainRun | None = None
             if self.options.refit_head and run.head_steps:
                 self._save(run)  # stopped from here on, it goes on with the fresh head
-                fresh = begin(run.task.model.encoder)
+                now = replace(encoder, model=run.task.model.encoder)
+                fresh = begin_run(self.options, make, now, folder)
+                share_run(fresh, make, now, folder)
                 yield from self._refit(run, fresh, should_stop)
                 if fresh.progress.before is None:
                     return
-            hashes = {"corpus_hash": self.corpus_hash, "held_out_hash": held_out.hash}
+            hashes = {"corpus_hash": self.corpus_hash, "held_out_hash": held_out_hash}
             result = self._keep(run, encoder, hashes, refit=fresh.progress.before if fresh else None)
             self.forget()
             name = MEASURES[self.kind][0]
@@ -220,6 +211,7 @@ class PretrainJob:
             "base": {"name": encoder.name, "fingerprint": encoder.fingerprint},
             "fingerprint": weights_fingerprint(model.encoder),
             "options": self.options.to_dict(),
+            "processes": run.processes.size,
             "head_first_steps": progress.head_step,
             "kept_step": progress.best_step if run.best is not None else progress.step,
             **({"steered": self.steered} if self.steered else {}),

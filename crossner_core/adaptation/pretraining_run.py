@@ -17,13 +17,14 @@ from crossner_core.options.pretraining import PretrainOptions
 from crossner_core.training.checkpoint import optimizer_tensors, prefixed, restore_optimizer, within
 from crossner_core.training.optim import hold_rate, make_optimizer, set_rate
 from crossner_core.training.precision import RunRandom
+from crossner_core.training.processes import LEAVE, STEP, present
 
 HEAD_PHASE, WHOLE_PHASE = 0, 1  # passes of the one are never in the order of the other
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """One step's batch in parts that are computed one after the other; `tokens` are its subwords."""
+    """One step's batch in parts, computed one after the other or by several processes; `tokens` are its subwords."""
 
     parts: Sequence[Any]
     tokens: int
@@ -43,8 +44,8 @@ class Task(Protocol):
         """The steps of one pass."""
         ...
 
-    def work(self, phase: int, epoch: int, batch: int) -> Work:
-        """Return a batch; it follows from the seed and these three numbers alone."""
+    def work(self, phase: int, epoch: int, batch: int, parts: int) -> Work:
+        """Return a batch, in so many parts at most; it follows from the seed and the first three numbers alone."""
         ...
 
     def loss(self, part: Any) -> Tensor:
@@ -91,6 +92,7 @@ class PretrainRun:
             weight_decay=options.weight_decay,
             layer_decay=1.0,
         )
+        self.processes = present()
         self.progress = Progress()
         self.best: dict[str, Tensor] | None = None
         self.outcome = ""
@@ -103,6 +105,12 @@ class PretrainRun:
 
     def run(self) -> Iterator[PretrainEvent]:
         """Go on from `progress` to the end; `outcome` is "done" or "not_finite" then."""
+        try:
+            yield from self._steps()
+        finally:
+            self.processes.tell(LEAVE)
+
+    def _steps(self) -> Iterator[PretrainEvent]:
         progress = self.progress
         while progress.head_step < self.head_steps:
             loss = self._timed_step(HEAD_PHASE, progress.head_step)
@@ -174,28 +182,28 @@ class PretrainRun:
         return step == self.total or step % (self.options.measure_every or self.epoch_steps) == 0
 
     def _timed_step(self, phase: int, number: int) -> float:
-        began = time.perf_counter()
-        epoch, batch = divmod(number, self.epoch_steps)
-        work = self.task.work(phase, epoch, batch)
-        loss = self._step(phase, work)
+        """Learn from a batch, with the helpers where there are some; return its loss."""
+        began, state = time.perf_counter(), self.random.state
+        seed = self.random.draw_seed() if self._parts > 1 else 0
+        self.processes.tell(STEP, phase, number, seed)
+        self.processes.broken = self.processes.size > 1
+        loss, tokens = self.learn(phase, number, seed)
+        self.processes.broken = False
         took = time.perf_counter() - began
         self.progress.seconds += took
-        if phase == WHOLE_PHASE and math.isfinite(loss):
+        if not math.isfinite(loss):
+            self.random.state = state  # so that what is saved is the state before this step
+        elif phase == WHOLE_PHASE:
             self.progress.learning_seconds += took
-            self.progress.tokens += work.tokens
+            self.progress.tokens += tokens
         return loss
 
-    def _step(self, phase: int, work: Work) -> float:
-        self._set_rate(phase)
+    def learn(self, phase: int, number: int, seed: int) -> tuple[float, int]:
+        """Make one step, unless the loss is no number; return the loss of the whole batch and its subwords."""
+        self._set_rate(phase, number)
         self.model.train()
-        value, state = 0.0, self.random.state
-        for part in work.parts:
-            with self.random.active():
-                loss = self.task.loss(part)
-            value += float(loss.item())
-            if not math.isfinite(value):
-                break
-            loss.backward()
+        work = self.task.work(phase, *divmod(number, self.epoch_steps), self._parts)
+        value = self.processes.add_up(self.model.parameters(), self._gradients(work, seed))
         if math.isfinite(value):
             norm = torch.nn.utils.clip_grad_norm_(self.model.parameters(), self.options.clip_norm)
             if bool(torch.isfinite(norm)):
@@ -203,17 +211,35 @@ class PretrainRun:
             else:
                 value = float("nan")
         self.optimizer.zero_grad(set_to_none=True)
-        if not math.isfinite(value):
-            self.random.state = state  # so that what is saved is the state before this step
+        return value, work.tokens
+
+    @property
+    def _parts(self) -> int:
+        """Into how many parts a batch is cut: those of one process times the processes."""
+        return self.options.accumulate * self.processes.size
+
+    def _gradients(self, work: Work, seed: int) -> float:
+        """Add up the gradients of this process's parts; return their share of the loss.
+
+        Each part draws dropout from a seed of its own: the same whichever process computes it.
+        """
+        value, first = 0.0, self.processes.rank * self.options.accumulate
+        for number in range(first, min(first + self.options.accumulate, len(work.parts))):
+            with self.random.active() if self._parts == 1 else self.random.seeded((seed + number) % 2**62):
+                loss = self.task.loss(work.parts[number])
+            value += float(loss.item())
+            if not math.isfinite(value):
+                break
+            loss.backward()
         return value
 
-    def _set_rate(self, phase: int) -> None:
+    def _set_rate(self, phase: int, step: int) -> None:
         """Set the rates of the next step; while the head alone learns, the encoder gets no gradient at all."""
         self.task.model.encoder.requires_grad_(phase == WHOLE_PHASE)
         if phase == HEAD_PHASE:
             hold_rate(self.optimizer, self.options.head_first_learning_rate)
         else:
-            set_rate(self.optimizer, self.progress.step, self.total, self.options.warmup_share)
+            set_rate(self.optimizer, step, self.total, self.options.warmup_share)
 
     def _measure(self) -> float:
         began = time.perf_counter()

@@ -14,10 +14,10 @@ from crossner_core.models.base import TokenTagger
 from crossner_core.training.checkpoint import optimizer_tensors, restore_optimizer
 from crossner_core.training.precision import RunRandom, pick_device, use_bf16
 from crossner_core.training.predictor import Predictor, build_model
-from crossner_core.training.processes import Processes
+from crossner_core.training.processes import LEAVE, SCORE, STEP, Processes
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.source_cache import source_recipe
-from crossner_core.training.stage import LEAVE, SCORE, STEP, StageRun
+from crossner_core.training.stage import StageRun
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,24 @@ class _SharedStage:
     encoder: Encoder
     weights: Mapping[str, Tensor]
     moments: Mapping[str, Tensor]
+
+    def take_part(self, here: Processes) -> None:
+        """Compute this process's share of each step, and of what is scored, until there are no more."""
+        recipe, stage, encoder = self.recipe, self.stage, self.encoder
+        random = RunRandom(stage.seed, pick_device(recipe.device))
+        model = build_stage_model(recipe, stage, encoder, random)
+        model.load_state_dict(dict(self.weights))
+        length = min(recipe.max_length, encoder.max_length)
+        predictor = Predictor(model, encoder.tokenizer, stage.types[: stage.scored], max_length=length, meta={})
+        run = StageRun(stage, recipe, predictor, random, 0)
+        restore_optimizer(run.optimizer, run.names, self.moments)
+        progress = run.progress
+        while (order := here.hear())[0] != LEAVE:
+            if order[0] == STEP:
+                progress.epoch, progress.batch, progress.step = order[1:4]
+                run.learn(run.epoch_batches(progress.epoch)[progress.batch], order[4])
+            elif order[0] == SCORE:
+                here.gather(run.answers())
 
 
 def build_stage_model(recipe: Recipe, stage: Stage, encoder: Encoder, random: RunRandom) -> TokenTagger:
@@ -56,24 +74,6 @@ def share_stage(run: StageRun, encoder: Encoder) -> None:
 
 
 def help_out(here: Processes) -> None:
-    """Take part in one stage after the other until there are no more."""
+    """Take part in one stage or pre-training after the other until there are no more."""
     while (order := here.receive()) is not None:
-        _take_part(order, here)
-
-
-def _take_part(order: _SharedStage, here: Processes) -> None:
-    recipe, stage, encoder = order.recipe, order.stage, order.encoder
-    random = RunRandom(stage.seed, pick_device(recipe.device))
-    model = build_stage_model(recipe, stage, encoder, random)
-    model.load_state_dict(dict(order.weights))
-    length = min(recipe.max_length, encoder.max_length)
-    predictor = Predictor(model, encoder.tokenizer, stage.types[: stage.scored], max_length=length, meta={})
-    run = StageRun(stage, recipe, predictor, random, 0)
-    restore_optimizer(run.optimizer, run.names, order.moments)
-    progress = run.progress
-    while (order_now := here.hear())[0] != LEAVE:
-        if order_now[0] == STEP:
-            progress.epoch, progress.batch, progress.step = order_now[1:4]
-            run.learn(run.epoch_batches(progress.epoch)[progress.batch], order_now[4])
-        elif order_now[0] == SCORE:
-            here.gather(run.answers())
+        order.take_part(here)

@@ -22,6 +22,7 @@ _PLACE = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
 # The helpers wait this long for the first process, which may score or write in the meantime.
 PATIENCE = timedelta(days=1)
 NUMBERS = 5  # in an order to the helpers
+LEAVE, STEP, SCORE = 0, 1, 2  # what its first number can be
 
 
 @dataclass
@@ -108,16 +109,6 @@ def present() -> Processes:
             "run; start the program's work by crossner_core.training.processes.run_together."
         )
     return _present
-
-
-def require_alone(what: str) -> None:
-    """Raise InvalidConfig where a launcher started several processes for work that only one can do."""
-    started = max(_present.size, int(os.environ.get("WORLD_SIZE", "1")))
-    if started > 1:
-        raise InvalidConfig(
-            f"{what} is one process's work, and {started} were started: each would do all of it and write into the "
-            "same folders. Start it without torchrun or accelerate launch."
-        )
 
 
 def run_together(command: Callable[[], int]) -> int:

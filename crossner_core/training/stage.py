@@ -24,11 +24,10 @@ from crossner_core.training.objective import Objective
 from crossner_core.training.optim import hold_rate, make_optimizer, set_rate
 from crossner_core.training.precision import RunRandom
 from crossner_core.training.predictor import Predictor
-from crossner_core.training.processes import ALONE, present
+from crossner_core.training.processes import ALONE, LEAVE, SCORE, STEP, present
 from crossner_core.training.recipe import Recipe
 
 # Orders to the helpers: make a step (epoch, batch, step, seed), tag dev sentences, leave the stage.
-STEP, SCORE, LEAVE = range(3)
 # Sentences of a bad batch that are named.
 NAMED = 16
 
