@@ -13,6 +13,7 @@ from crossner_core.models.registry import architecture, architecture_ids, config
 from crossner_core.models.viterbi import iob2_transitions, viterbi
 from crossner_core.tags import tag_problems
 from crossner_core.training.batches import collate, encode
+from crossner_core.training.optim import rate_factor
 from crossner_core.training.predictor import build_model
 from crossner_core.training.stage import tag_indices
 from tests.training_builders import TYPES, own_sentences, tiny_encoder, tiny_recipe
@@ -102,3 +103,28 @@ def test_models_bf16_is_close_to_single_precision() -> None:
     exact = model.loss(batch)
     model.use_bf16 = True
     assert model.loss(batch).item() == pytest.approx(exact.item(), rel=0.03)
+
+
+@pytest.mark.parametrize("id", ["tagger", "label_aware"])
+def test_models_label_smoothing_spreads_the_share_over_all_tags(id: str) -> None:
+    plain, smooth = (
+        build_model(tiny_recipe(architecture=id, label_smoothing=share), tiny_encoder(dropout=0.0), TYPES).eval()
+        for share in (0.0, 0.2)
+    )
+    smooth.load_state_dict(plain.state_dict())
+    batch = batch_for(plain)
+    log_probabilities = plain.scores(batch).log_softmax(-1)[batch.mask]  # (N, K)
+    gold = -log_probabilities.gather(1, batch.tags[batch.mask].unsqueeze(1)).mean()
+    expected = 0.8 * gold - 0.2 * log_probabilities.mean()
+    assert smooth.loss(batch).item() == pytest.approx(expected.item(), rel=1e-5)
+    assert plain.loss(batch).item() == pytest.approx(gold.item(), rel=1e-5)
+    crf = {"architecture": "crf", "label_smoothing": 0.2}
+    assert tiny_recipe(**crf).hash == tiny_recipe(architecture="crf").hash
+
+
+def test_models_rate_climbs_and_then_falls_or_stays() -> None:
+    falls = [rate_factor(step, 10, 0.2) for step in range(10)]
+    stays = [rate_factor(step, 10, 0.2, "constant") for step in range(10)]
+    assert falls[:3] == stays[:3] == pytest.approx([1 / 3, 2 / 3, 1.0])
+    assert stays[2:] == [1.0] * 8 and falls[2:] == pytest.approx([1 - at / 8 for at in range(8)])
+    assert tiny_recipe(schedule="linear").hash == tiny_recipe().hash != tiny_recipe(schedule="constant").hash

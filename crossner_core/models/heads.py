@@ -6,13 +6,21 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from crossner_core.models._linear_chain import Chain
+from crossner_core.models.base import IGNORED
 
 
 def head_tags(types: Sequence[str]) -> tuple[str, ...]:
     """Return the IOB2 tags of the types, O first, then B- and I- of each type in the order given."""
     return ("O", *(f"{prefix}-{name}" for name in types for prefix in "BI"))
+
+
+def token_loss(scores: Tensor, tags: Tensor, smoothing: float = 0.0) -> Tensor:
+    """Return the mean cross-entropy of scores (B, W, K) over tokens whose tag (B, W) counts, gold tags smoothed."""
+    flat = scores.flatten(0, 1), tags.flatten()
+    return functional.cross_entropy(*flat, ignore_index=IGNORED, label_smoothing=smoothing)
 
 
 def copy_rows(

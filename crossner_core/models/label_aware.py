@@ -7,12 +7,11 @@ from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from crossner_core.encoders import Encoder
 from crossner_core.models._label_predictor import LabelPredictor, Vectors
 from crossner_core.models.base import IGNORED, Batch, TokenTagger
-from crossner_core.models.heads import copy_tag_rows
+from crossner_core.models.heads import copy_tag_rows, token_loss
 from crossner_core.models.registry import register
 from crossner_core.models.viterbi import first_scores, iob2_transitions, viterbi
 
@@ -31,6 +30,7 @@ class LabelAwareConfig:
     label_own_share: float = 0.5
     label_noise: float = 0.0
     label_embedding_dropout: float = 0.0
+    label_smoothing: float = 0.0
     dropout: float = 0.1
     constrained: bool = True
 
@@ -64,7 +64,7 @@ class LabelAware(TokenTagger):
 
     def loss(self, batch: Batch) -> Tensor:
         scores = self.scores(batch)  # (B, W, K)
-        return functional.cross_entropy(scores.flatten(0, 1), batch.tags.flatten(), ignore_index=IGNORED)
+        return token_loss(scores, batch.tags, self.config.label_smoothing)
 
     def paths(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
         """Return greedily chosen tags, and the tags' scores at each token, given the tags before it."""

@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from torch import Tensor, nn
-from torch.nn import functional
 
 from crossner_core.encoders import Encoder
-from crossner_core.models.base import IGNORED, Batch, TokenTagger
-from crossner_core.models.heads import copy_rows
+from crossner_core.models.base import Batch, TokenTagger
+from crossner_core.models.heads import copy_rows, token_loss
 from crossner_core.models.registry import register
 from crossner_core.models.viterbi import first_scores, iob2_transitions, viterbi
 
 
 @dataclass(frozen=True)
 class TaggerConfig:
-    """Dropout before the head, and whether decoding is held to what IOB2 allows."""
+    """Dropout before the head, smoothing of gold tags, and whether decoding is held to what IOB2 allows."""
 
     dropout: float = 0.1
+    label_smoothing: float = 0.0
     constrained: bool = True
 
 
@@ -41,7 +41,7 @@ class Tagger(TokenTagger):
 
     def loss(self, batch: Batch) -> Tensor:
         scores = self.scores(batch)  # (B, W, K)
-        return functional.cross_entropy(scores.flatten(0, 1), batch.tags.flatten(), ignore_index=IGNORED)
+        return token_loss(scores, batch.tags, self.config.label_smoothing)
 
     def paths(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
         scores = self.scores(batch)[..., :allowed].log_softmax(-1)  # (B, W, A)

@@ -37,9 +37,11 @@ def make_optimizer(
     )
 
 
-def set_rate(optimizer: torch.optim.AdamW, step: int, total: int, warmup_share: float) -> None:
-    """Set each group's rate for `step` (0-based) of `total`: linear climb, then linear fall to zero."""
-    factor = rate_factor(step, total, warmup_share)
+def set_rate(
+    optimizer: torch.optim.AdamW, step: int, total: int, warmup_share: float, schedule: str = "linear"
+) -> None:
+    """Set each group's rate for `step` (0-based) of `total`: linear climb, then linear fall to zero, or constant."""
+    factor = rate_factor(step, total, warmup_share, schedule)
     for group in optimizer.param_groups:
         group["lr"] = group["peak"] * factor
 
@@ -50,11 +52,13 @@ def hold_rate(optimizer: torch.optim.AdamW, rate: float) -> None:
         group["lr"] = rate
 
 
-def rate_factor(step: int, total: int, warmup_share: float) -> float:
+def rate_factor(step: int, total: int, warmup_share: float, schedule: str = "linear") -> float:
     """Return the share of the peak rate at a step, in (0, 1]."""
     warmup = int(total * warmup_share)
     if step < warmup:
         return (step + 1) / (warmup + 1)
+    if schedule == "constant":
+        return 1.0
     return max(total - step, 1) / max(total - warmup, 1)
 
 

@@ -69,6 +69,20 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
         max=0.9,
         unless=_NO_TARGET_STAGE,
     )
+    schedule: str = option(
+        "linear",
+        "What the rate does after its climb, in every stage: linear falls to zero, constant stays at its peak.",
+        choices=("linear", "constant"),
+        later=True,
+    )
+    label_smoothing: float = option(
+        0.0,
+        "Share of each gold tag's weight in the loss that is spread over all tags.",
+        min=0.0,
+        max=0.9,
+        only={"architecture": ("tagger", "label_aware")},
+        later=True,
+    )
     weight_decay: float = option(0.01, "Decoupled weight decay (not on biases and norms).", min=0.0, max=1.0)
     clip_norm: float = option(1.0, "Gradients are scaled down to this norm.", min=1e-3, max=1e3)
     max_length: int = option(256, "Subwords a window; longer sentences are split with overlap.", min=16, max=8192)

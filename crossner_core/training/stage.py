@@ -240,7 +240,7 @@ class StageRun:
         else:
             before = stage.head_first_epochs * self.epoch_steps
             total = stage.epochs * self.epoch_steps - before
-            set_rate(self.optimizer, self.progress.step - before, total, stage.warmup_share)
+            set_rate(self.optimizer, self.progress.step - before, total, stage.warmup_share, self.recipe.schedule)
 
     def _end_epoch(self, steps: int) -> TrainEvent:
         progress, began = self.progress, time.perf_counter()
