@@ -156,6 +156,18 @@ def test_layouts_a_file_that_breaks_off_is_told_from_a_bad_one(name: str, text: 
     assert good is None or (len(good.sentences), len(good.problems)) == (1, 1)
 
 
+def test_layouts_a_type_that_breaks_off_makes_no_type() -> None:
+    whole = "Ada\tB-person\nsang\tO\n\nin\tO\nPorto\tB-"
+    with pytest.raises(BadInput, match=r"a.conll:5: type 'pers' is nowhere else .* 'person'") as caught:
+        read_bytes(f"{whole}pers".encode(), name="a.conll")
+    assert "ends in the middle of line 5" in str(caught.value)
+    for end in ("pers\n", "person", "place"):
+        (_, last) = read_bytes(f"{whole}{end}".encode(), name="a.conll").sentences
+        assert [span.type for span in last.spans or ()] == [end.strip()]
+    said = read_bytes(f"{whole}pers\n\nBo\tB-pers".encode(), name="a.conll")
+    assert len(said.sentences) == 3
+
+
 def test_layouts_mixed_columns_are_named_with_what_to_do() -> None:
     text = "Ada\tB-per\nsang\tVB\tO\nloudly\n\nin\tO\nPorto\tB-loc\n"
     with pytest.raises(BadInput) as caught:

@@ -59,6 +59,7 @@ def read(source: Source, options: ConllOptions) -> tuple[list[Record], ConllLayo
     """Read sentences; they are annotated where the file has a tag column."""
     shape = find_shape(source, options.token_column, options.tag_column)
     blocks, tail = find_blocks(source, shape, options.max_tokens)
+    _report_cut_tag(source, blocks)
     scheme = options.scheme or _find_scheme(blocks, shape)
     layout = ConllLayout(
         newline=source.newline,
@@ -96,6 +97,20 @@ def write(records: Sequence[Record], layout: ConllLayout) -> str:
             layout = ConllLayout(**{**vars(layout), "width": layout.width + 1, "tag_column": layout.width})
     gap = layout.newline * 2
     return join_pieces((_piece(record, layout) for record in records), records, "conll", gap, layout)
+
+
+def _report_cut_tag(source: Source, blocks: Sequence[Block]) -> None:
+    """Note a last tag without newline whose type is nowhere else and begins another's name: the file broke off."""
+    if not blocks or source.text.endswith(("\n", "\r")):
+        return
+    last = blocks[-1]
+    if not last.tags or not is_tag(last.tags[-1]):
+        return
+    *others, cut = [tag[2:] for block in blocks for tag in block.tags]
+    if cut and cut not in others and (whole := next((one for one in others if one.startswith(cut)), None)):
+        reason = f"type {cut!r} is nowhere else in the file and may be the beginning of {whole!r}"
+        reason += "; if the file is whole, end it with a newline"
+        last.problem(source, len(last.tags) - 1, reason)
 
 
 def _find_scheme(blocks: Iterable[Block], shape: Shape) -> str:
