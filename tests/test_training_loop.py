@@ -167,7 +167,7 @@ def test_training_not_finite_loss_stops_and_keeps_what_was_good(
     assert torch.isfinite(weights(tmp_path)["head.weight"]).all()
 
 
-def test_training_not_finite_before_the_last_stage_says_that_nothing_was_kept(
+def test_training_not_finite_before_the_last_stage_keeps_what_that_stage_came_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from crossner_core.models.tagger import Tagger
@@ -179,8 +179,14 @@ def test_training_not_finite_before_the_last_stage_says_that_nothing_was_kept(
     data = replace(tiny_data(), source_train=tiny_data().train, source_dev=tiny_data().dev)
     recipe = tiny_recipe(setting="pretrain_finetune", source_epochs=9)
     result = result_of(run_all(recipe, data, tmp_path))
-    assert result.outcome == "not_finite" and result.checkpoint is None and not (tmp_path / "tagger").exists()
-    assert "at step 8 (epoch 3, batch 2)" in result.notes[-1] and "nothing was kept" in result.notes[-1]
+    assert result.outcome == "not_finite" and not (tmp_path / "tagger").exists()
+    assert "at step 8 (epoch 3, batch 2)" in result.notes[-1]
+    assert "of the source stage are kept" in result.notes[-1]
+    assert result.checkpoint == str(tmp_path / "stage-tagger")
+    assert torch.isfinite(load_tagger(tmp_path / "stage-tagger").model.head.weight).all()
+    monkeypatch.setattr(Tagger, "loss", right)
+    assert result_of(run_all(recipe, data, tmp_path)).outcome != "not_finite"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["result.json", "tagger"]
 
 
 def test_training_not_finite_from_the_start_leaves_no_tagger(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,6 +28,8 @@ from crossner_core.training.source_cache import cached_source
 from crossner_core.training.stage import StageRun
 
 STATE, TAGGER, RESULT = "state", "tagger", "result.json"
+# A tagger of the source's types: what a stage before the last had come to when its loss was no number.
+STAGE_TAGGER = "stage-tagger"
 # A killed run loses at most about this much work.
 SECONDS_BETWEEN_SAVES = 30.0
 # Steps between two events inside an epoch.
@@ -133,7 +135,7 @@ class _Run:
     def forget(self) -> None:
         """Remove what an earlier run left in the folder."""
         (self.folder / RESULT).unlink(missing_ok=True)
-        for name in (STATE, TAGGER):
+        for name in (STATE, TAGGER, STAGE_TAGGER):
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
     def go(self, pretrained: Encoder, should_stop: Callable[[], bool]) -> Iterator[TrainEvent]:
@@ -250,7 +252,8 @@ class _Run:
         """Measure, save the tagger and the result, and drop the state; a stopped run keeps only its state."""
         self._carry(run)
         outcome = run.progress.outcome or "stopped"
-        usable = last and outcome != "stopped" and (outcome != "not_finite" or run.best is not None)
+        good = outcome != "stopped" and (outcome != "not_finite" or run.best is not None)
+        usable, tagger = last and good, self.folder / (TAGGER if last else STAGE_TAGGER)
         result = measure_run(run, self.data, outcome=outcome, usable=usable)
         peak = max(self.before.peak_memory_mb, self.memory.megabytes())
         result = replace(
@@ -262,12 +265,14 @@ class _Run:
             history=tuple(self.before.history),
             peak_memory_mb=peak,
             notes=(*self.before.notes, f"Peak memory {peak:.0f} MB ({self.memory.of}).", *result.notes),
-            checkpoint=str(self.folder / TAGGER) if usable else None,
+            checkpoint=str(tagger) if good else None,
         )
+        if good:
+            save_tagger(tagger, run.predictor, run.stage.types)
         if usable:
-            save_tagger(self.folder / TAGGER, run.predictor, run.stage.types)
             write_json(self.folder / RESULT, result.to_dict())
-            shutil.rmtree(self.folder / STATE, ignore_errors=True)
+            for done_with in (STATE, STAGE_TAGGER):
+                shutil.rmtree(self.folder / done_with, ignore_errors=True)
         return replace(
             run.event(0.0), step=self.before.steps, epoch=result.epochs, message=result.notes[-1], result=result
         )

@@ -300,8 +300,8 @@ class StageRun:
 
     def _not_finite(self, loss: float, indices: Sequence[int]) -> str:
         progress = self.progress
-        good = self.best is not None and self.is_last
-        kept = f"the weights of epoch {progress.best_epoch} are kept" if good else "nothing was kept"
+        which = f"epoch {progress.best_epoch}" + ("" if self.is_last else f" of the {self.stage.phase} stage")
+        kept = f"the weights of {which} are kept" if self.best is not None else "nothing was kept"
         ids = list(dict.fromkeys(self.stage.train[self.windows[at].sentence].sentence.id for at in indices))
         more = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
         return (
