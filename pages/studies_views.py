@@ -225,7 +225,8 @@ def _provenance(result: StudyResult) -> str:
 
 def _encoder(one: Mapping[str, str]) -> str:
     named = one["name"] if one["label"] in ("", one["name"]) else f"{one['label']} ({one['name']})"
-    return f"{named}, weights {one['fingerprint'][:8]}"
+    made = f", {one['pretrained']}" if one.get("pretrained") else ""
+    return f"{named}, weights {one['fingerprint'][:8]}{made}"
 
 
 def _downloads(actor: Actor, one: StudyView, result: StudyResult) -> None:

@@ -5,6 +5,7 @@ import json
 import multiprocessing
 import os
 import re
+import shutil
 import signal
 import statistics
 from collections.abc import Iterable, Iterator
@@ -14,11 +15,13 @@ from typing import Any
 
 import pytest
 
+from crossner_core.adaptation.pretraining import PretrainResult
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.experiments import __main__ as command
 from crossner_core.experiments import training_cells
 from crossner_core.experiments.cells import Binder, Cell, CellResult, CellStore, run_folder
 from crossner_core.experiments.executor import Line, run_cells, run_pool
+from crossner_core.experiments.report import how_measured
 from crossner_core.experiments.running import NothingMeasured
 from crossner_core.experiments.study import (
     StudyConfig,
@@ -88,6 +91,22 @@ def whole(data: Path, encoder: str, tmp_path_factory: pytest.TempPathFactory) ->
     """A study that ran without interruption: its folder of results, its config and its last event."""
     out, config = tmp_path_factory.mktemp("whole"), _small(encoder)
     return out, config, _run(config, data, out)[-1]
+
+
+def test_study_says_what_an_encoders_pretraining_came_to(data: Path, encoder: str, tmp_path: Path) -> None:
+    own = Path(shutil.copytree(encoder, tmp_path / "own"))
+    made = PretrainResult(
+        kind="dapt", encoder=str(own), before=719.25, after=256.5, measure="perplexity", steps=150, epochs=1,
+        tokens=300_000, seconds=1.0, peak_memory_mb=1.0, refit=260.0,
+    )  # fmt: skip
+    (own / "pretraining.json").write_text(json.dumps(made.to_dict()), encoding="utf-8")
+    small = _small(encoder)
+    recipe = {name: value for name, value in small.recipe.items() if name != "encoder"}
+    config = replace(small, corpora=("north",), seeds=(1,), recipe=recipe, encoders=(f"none={encoder}", f"dapt={own}"))
+    result = _run(config, data, tmp_path)[-1].result
+    assert result is not None
+    said = "held-out perplexity 719.25 → 256.50 (260.00 through a fresh head) by 300,000 subwords in 150 steps"
+    assert [one["pretrained"] for one in result.encoders] == ["", said] and said in how_measured(result)
 
 
 def _trained(events: list[StudyEvent]) -> set[str]:

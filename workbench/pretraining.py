@@ -141,9 +141,5 @@ def _message(event: PretrainEvent) -> str:
 
 
 def summary(result: PretrainResult) -> str:
-    """Say in words what a pre-training bought: held-out perplexity, or F1 in percent."""
-    if result.measure == "f1":
-        what = f"held-out F1 {100 * result.before:.2f} → {100 * result.after:.2f}"
-    else:
-        what = f"held-out perplexity {result.before:,.2f} → {result.after:,.2f}"
-    return f"{what} · {result.steps:,} steps in {result.seconds:.0f} s"
+    """Say in words what a pre-training bought, and what it took."""
+    return f"{result.in_words()} · {result.steps:,} steps in {result.seconds:.0f} s"

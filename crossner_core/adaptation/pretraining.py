@@ -58,6 +58,17 @@ class PretrainResult:
         now = self.after if self.refit is None else self.refit
         return now > self.before if MEASURES[self.kind][1] else now < self.before
 
+    def in_words(self) -> str:
+        """Say what a pre-training bought: held-out perplexity, or F1 in percent, before and after."""
+        f1 = self.measure == "f1"
+        before, after, *refit = (
+            f"{100 * value if f1 else value:,.2f}"
+            for value in (self.before, self.after, self.refit)
+            if value is not None
+        )
+        said = f"held-out {'F1' if f1 else self.measure} {before} → {after}"
+        return f"{said} ({refit[0]} through a fresh head)" if refit else said
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that `from_dict` reads back."""
         return asdict(self)

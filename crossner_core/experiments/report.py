@@ -60,6 +60,7 @@ def how_measured(result: StudyResult) -> str:
     """Return encoders, seeds, recipe and machine in words."""
     encoders = "; ".join(
         f"{one['label'] + ': ' if one['label'] else ''}{one['name']} ({one['fingerprint'][:12]})"
+        f"{', ' + one['pretrained'] if one.get('pretrained') else ''}"
         for one in result.encoders
     )
     changes = {name: value for name, value in result.config["recipe"].items() if name != "encoder"}

@@ -37,7 +37,7 @@ class StudyResult:
     seeds: tuple[int, ...]
     corpora: tuple[str, ...]
     encoders: tuple[Mapping[str, str], ...]
-    """Label, name and fingerprint of each encoder that a cell used."""
+    """Label, name and fingerprint of each encoder that a cell used, and what its pre-training, if any, came to."""
     machines: tuple[str, ...]
     versions: Mapping[str, str]
     made_at: str

@@ -9,7 +9,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from crossner_core.errors import WorkbenchError
+from crossner_core.adaptation.pretraining import read_result
+from crossner_core.errors import NotFound, WorkbenchError
 from crossner_core.experiments.cells import Binder, Cell, CellResult, CellStore, run_folder
 from crossner_core.experiments.executor import run_cells
 from crossner_core.experiments.results import StudyResult, write_study
@@ -114,8 +115,19 @@ def _encoders(config: StudyConfig, results: Mapping[Cell, CellResult]) -> tuple[
         name = cell.recipe.encoder
         label = next((text for text, path in labels.items() if path.replace("{corpus}", cell.corpus) == name), "")
         short = Path(name).name
-        found[short, result.encoder_hash] = {"label": label, "name": short, "fingerprint": result.encoder_hash}
+        found[short, result.encoder_hash] = {
+            "label": label, "name": short, "fingerprint": result.encoder_hash, "pretrained": _pretrained(name),
+        }  # fmt: skip
     return tuple(found.values())
+
+
+def _pretrained(encoder: str) -> str:
+    """Say how an encoder was pre-trained, if it was here."""
+    try:
+        result = read_result(encoder)
+    except NotFound:
+        return ""
+    return f"{result.in_words()} by {result.tokens:,} subwords in {result.steps:,} steps"
 
 
 def _machine(values: Mapping[str, Any]) -> str:
