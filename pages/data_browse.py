@@ -36,7 +36,7 @@ def browse_view(actor: Actor, campaign: CampaignView) -> None:
     asked = st.query_params.get("sentence", "")
     if asked.isdecimal():
         st.button("All sentences", on_click=_forget_sentence, type="tertiary")
-        _one(browsing.sentence_layers(shell.store(), actor, campaign.id, int(asked)), campaign)
+        layers_view(browsing.sentence_layers(shell.store(), actor, campaign.id, int(asked)), campaign)
         return
     place, split, text = _filter(campaign.id)
     page_key = f"data:page:{campaign.id}"
@@ -59,7 +59,7 @@ def browse_view(actor: Actor, campaign: CampaignView) -> None:
         del st.session_state[page_key]
         st.rerun()
     chosen = _table(found, page, page_key, key=f"data:table:{campaign.id}:{place}:{split}:{text}:{page}")
-    _one(browsing.sentence_layers(shell.store(), actor, campaign.id, chosen), campaign)
+    layers_view(browsing.sentence_layers(shell.store(), actor, campaign.id, chosen), campaign)
 
 
 def _forget_sentence() -> None:
@@ -126,7 +126,7 @@ def _table(found: Found, page: int, page_key: str, *, key: str) -> int:
     return found.lines[0].id if chosen is None else chosen
 
 
-def _one(found: SentenceLayers, campaign: CampaignView) -> None:
+def layers_view(found: SentenceLayers, campaign: CampaignView) -> None:
     """Draw a sentence: what it is, then a line for each layer."""
     domain, sentence = domain_of(campaign), found.sentence
     with st.container(border=True):

@@ -18,7 +18,8 @@ from pages.compare_views import run_line
 from pages.components.chosen_row import chosen_row
 from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text, marked_sentence
-from workbench import adaptation, errors_browsing
+from pages.data_browse import layers_view
+from workbench import adaptation, browsing, errors_browsing
 from workbench.access import KEEPERS
 from workbench.actors import Actor
 from workbench.adaptation import RunView
@@ -179,6 +180,10 @@ def _one(line: ErrorLine, domain: Domain, actor: Actor, campaign: CampaignView) 
             with st.container(gap=None):
                 st.caption(name)
                 st.html(marked_sentence(sentence, spans, domain, {here: line.kind} if here else {}))
+    # An expert has no page Sentences, which shows unfinished work of others: what led to this gold is shown here.
+    if line.sentence_id is not None and actor.role not in KEEPERS:
+        with st.expander("How this gold came about", key=f"errors:layers:{line.sentence_id}"), shell.shown_errors():
+            layers_view(browsing.sentence_layers(shell.store(), actor, campaign.id, line.sentence_id), campaign)
 
 
 def _by_type(found: ErrorList) -> None:

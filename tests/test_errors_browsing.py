@@ -100,6 +100,24 @@ def test_errors_lead_to_their_sentence_in_the_campaign(store: Store, trained: Tr
     assert span is not None and line.surface(span) in line.item.sentence.text and line.surface(None) == ""
 
 
+def test_errors_lead_experts_to_what_was_said_of_gold_and_of_nothing_else(store: Store) -> None:
+    from workbench.browsing import browse, sentence_layers
+
+    people, campaign_id = suggested(store)
+    (source,) = errors_browsing.speakers(store, people["eva"], campaign_id)
+    line = errors_browsing.errors_of(store, people["eva"], campaign_id, source, split="pool").lines[0]
+    assert line.sentence_id is not None
+    layers = sentence_layers(store, people["eva"], campaign_id, line.sentence_id)
+    assert layers.place == "gold" and layers.work[-1].layer == "gold"
+    other = make_campaign(store, people, name="Unfinished")
+    unfinished = browse(store, people["res"], other).lines[0].id
+    assert sentence_layers(store, people["res"], other, unfinished).place == "annotate"
+    with pytest.raises(NotAllowed, match="once it is gold"):
+        sentence_layers(store, people["eva"], other, unfinished)
+    with pytest.raises(NotAllowed):
+        sentence_layers(store, people["ann1"], campaign_id, line.sentence_id)
+
+
 def test_errors_of_a_source_of_suggestions(store: Store) -> None:
     people, campaign_id = suggested(store)
     (source,) = errors_browsing.speakers(store, people["eva"], campaign_id)

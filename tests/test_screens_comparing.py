@@ -17,6 +17,7 @@ from pages.components.html_report import HtmlReport
 from tests.builders import make_campaign, make_people
 from tests.screens import open_screen
 from tests.test_adaptation import campaign_with_gold
+from tests.test_errors_browsing import suggested
 from tests.training_store import person, recipe_here, work
 from workbench import adaptation, comparing, errors_browsing
 from workbench.actors import Actor
@@ -107,6 +108,17 @@ def test_errors_screen_lists_filters_and_leads_to_the_sentence(
     assert set(test.dataframe[0].value["error"]) == {kind}
     test.text_input(key=f"errors:text:{campaign_id}").set_value("nowhere to be found").run()
     assert "No error fits" in _said(test) and not test.exception
+
+
+def test_errors_screen_shows_an_expert_how_the_gold_came_about(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
+    people, campaign_id = suggested(store)
+    test = open_screen(monkeypatch, store, "errors", people["eva"], campaign=campaign_id)
+    assert not test.exception, test.exception
+    (how,) = [one for one in test.expander if one.label == "How this gold came about"]
+    assert any("pool" in one.value for one in how.text) and not test.get("link_button")
+    researcher = open_screen(monkeypatch, store, "errors", people["res"], campaign=campaign_id)
+    assert [one.proto.label for one in researcher.get("link_button")] == ["Open in Sentences"]
+    assert not [one for one in researcher.expander if one.label == "How this gold came about"]
 
 
 def test_errors_screen_without_anything_said(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:

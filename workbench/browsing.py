@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from crossner_core.errors import BadInput, NotFound
+from crossner_core.errors import BadInput, NotAllowed, NotFound
 from crossner_core.schema import Sentence, Span, Suggestion
 from db import browse_rows, second_look_rows
 from db.engine import Session, Store
 from db.tables import SPLITS, Annotation
-from workbench.access import KEEPERS, enter
+from workbench.access import KEEPERS, OVERSEERS, enter
 from workbench.actors import Actor, require
 from workbench.proposing import weights_of
 from workbench.values import best_suggestions, checked_spans, sentence_of, suggestion_of
@@ -104,14 +104,19 @@ def browse(
 
 
 def sentence_layers(store: Store, actor: Actor, campaign_id: int, sentence_id: int) -> SentenceLayers:
-    """Return a sentence with every layer; raise NotFound if the campaign has no such sentence."""
-    require(actor, *KEEPERS)
+    """Return a sentence with every layer; raise NotFound if the campaign has no such sentence.
+
+    An expert may see those of gold alone: whoever still annotates or checks a sentence must not see the others' work.
+    """
+    require(actor, *OVERSEERS)
     with store.read() as session:
-        _, campaign = enter(session, actor, campaign_id, *KEEPERS)
+        _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
         found = browse_rows.one(session, campaign_id, sentence_id)
         if found is None:
             raise NotFound(f"The campaign has no sentence {sentence_id}; it may have been deleted.")
         row, place = found
+        if place != "gold" and actor.role not in KEEPERS:
+            raise NotAllowed("What others said of a sentence can be seen once it is gold; this one is not finished.")
         sentence = sentence_of(row, row.links)
         suggestions = tuple(suggestion_of(one) for one in row.suggestions)
         return SentenceLayers(
