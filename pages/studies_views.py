@@ -68,11 +68,13 @@ def choose(found: Sequence[StudyView]) -> StudyView:
 
 
 def studies_table(found: Sequence[StudyView]) -> pd.DataFrame:
-    """List the studies for people: how far each is, and when its tables were made."""
+    """List the studies for people: how far each is, and when its tables were made; their names where any has one."""
+    named = any(one.section for one in found)
     return pd.DataFrame(
         [
             {
-                "study": study_name(one.title, one.section),
+                "study": one.title,
+                **({"name": one.section or None} if named else {}),
                 "state": _state(one),
                 "cells": f"{one.done} of {one.total}" if one.result and one.total else None,
                 "made": pd.Timestamp(one.result.made_at) if one.result else None,
