@@ -7,14 +7,6 @@ import streamlit as st
 from pages import campaign_views, shell
 from workbench.overview import overview
 
-VIEWS = {
-    "Progress": campaign_views.progress_view,
-    "The four shares": campaign_views.shares_view,
-    "Agreement": campaign_views.agreement_view,
-    "Suggestions": campaign_views.suggestions_view,
-    "Effort": campaign_views.effort_view,
-}
-
 actor = shell.signed_in("expert", "researcher", "admin")
 campaign = shell.page(
     actor,
@@ -32,6 +24,6 @@ if campaign:
     with shell.shown_errors():
         found = overview(shell.store(), actor, campaign.id)
         chosen = st.segmented_control(
-            "View", list(VIEWS), default="Progress", key="campaign-view", label_visibility="collapsed"
+            "View", list(campaign_views.VIEWS), default="Progress", key="campaign-view", label_visibility="collapsed"
         )
-        VIEWS[chosen or "Progress"](actor, campaign, found)
+        campaign_views.draw(chosen or "Progress", actor, campaign, found)

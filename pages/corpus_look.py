@@ -8,6 +8,7 @@ from crossner_core.domains import Domain
 from crossner_core.errors import NotFound
 from pages import shell
 from pages.components.corpus_sentences import corpus_list
+from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text
 from workbench import corpora, domains
 from workbench.actors import Actor
@@ -18,6 +19,14 @@ _SHOWN = 20
 
 def counts_line(one: CorpusView) -> None:
     """Say in words what a corpus holds, as a table of corpora would in numbers."""
+    counted, facts = _counted(one)
+    with st.container(gap=None):
+        st.text(counted)
+        st.caption(as_text(facts))
+
+
+def _counted(one: CorpusView) -> tuple[str, str]:
+    """Return what a corpus holds, and how it was made."""
     skipped = sum(one.skipped.values())
     counted = (
         f"{one.pages:,} pages: {one.kept:,} kept, {one.redirects:,} redirects, {one.categories:,} categories, "
@@ -32,9 +41,7 @@ def counts_line(one: CorpusView) -> None:
         facts.append("not pre-annotated")
     if one.skipped:
         facts.append("skipped: " + ", ".join(f"{why} {many:,}" for why, many in sorted(one.skipped.items())))
-    with st.container(gap=None):
-        st.text(counted)
-        st.caption(as_text(" · ".join(facts)))
+    return counted, " · ".join(facts)
 
 
 def look_view(actor: Actor, one: CorpusView) -> None:
@@ -56,7 +63,11 @@ def look_view(actor: Actor, one: CorpusView) -> None:
         said = f"{len(found)} of {one.sentences:,} sentences, drawn at random. Choose one to see where it is from."
     st.caption(said if found else "No sentence contains it. Case does not matter; accents and spaces do.")
     if found:
-        st.html(corpus_list(found, domain_of(one)))
+        report = HtmlReport(f"Corpus {one.name}", [f"sentences that contain {text!r}" if text else f"seed {seed}"])
+        for words in (*_counted(one), said):
+            report.text(words, caption=True)
+        st.html(report.html(corpus_list(found, domain_of(one))))
+        report_download(lambda: report, name=f"corpus-{one.name}")
 
 
 def domain_of(one: CorpusView) -> Domain | None:

@@ -12,6 +12,7 @@ import streamlit as st
 from pages import model_runs, shell
 from pages.components.cancel_button import cancel_button
 from pages.components.chosen_row import chosen_row
+from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text
 from pages.components.palette import mark_colours
 from pages.components.saved_figure import saved_figure
@@ -95,8 +96,10 @@ def list_view(actor: Actor) -> None:
     for one in found:
         if one.problem:
             st.warning(as_text(f"{one.name}: {one.problem}"))
+    report, table = HtmlReport("Encoders"), encoders_table(found)
+    report.table(table)
     chosen = chosen_row(
-        encoders_table(found),
+        table,
         [one.name for one in found],
         key="encoder-table",
         height="content" if len(found) < 9 else 320,
@@ -110,11 +113,12 @@ def list_view(actor: Actor) -> None:
     )
     made = [one for one in found if one.kind and not one.problem]
     if chosen is not None:
-        _one_encoder(actor, next(one for one in found if one.name == chosen))
+        _one_encoder(actor, next(one for one in found if one.name == chosen), report)
     elif made:
-        _one_encoder(actor, max(made, key=lambda one: one.made_at or dt.datetime.min.replace(tzinfo=dt.UTC)))
+        _one_encoder(actor, max(made, key=lambda one: one.made_at or dt.datetime.min.replace(tzinfo=dt.UTC)), report)
     else:
         st.info("No encoder was pre-trained here yet: every recipe starts from one that knows nothing of your domain.")
+    report_download(lambda: report, name="encoders")
 
 
 def encoders_table(found: Sequence[EncoderView]) -> pd.DataFrame:
@@ -138,13 +142,14 @@ def encoders_table(found: Sequence[EncoderView]) -> pd.DataFrame:
     )
 
 
-def _one_encoder(actor: Actor, one: EncoderView) -> None:
+def _one_encoder(actor: Actor, one: EncoderView, report: HtmlReport) -> None:
     st.markdown(f"#### {as_text(one.name)}")
+    report.heading(one.name)
     if not one.kind or one.measure is None or one.before is None or one.after is None:
         runs = f"{one.runs} runs name it" if one.runs != 1 else "1 run names it"
-        st.caption(as_text(f"{one.how[:1].upper()}{one.how[1:]}. {runs}."))
+        st.caption(as_text(report.text(f"{one.how[:1].upper()}{one.how[1:]}. {runs}.", caption=True)))
         return
-    st.caption(as_text(f"{one.how}, from {encoder_name(one.base or '')}."))
+    st.caption(as_text(report.text(f"{one.how}, from {encoder_name(one.base or '')}.", caption=True)))
     change = f"{'-' if one.after < one.before else '+'}{_figure(one.measure, abs(one.after - one.before))}"
     st.metric(
         _MEASURES[one.measure].capitalize(),
@@ -153,14 +158,17 @@ def _one_encoder(actor: Actor, one: EncoderView) -> None:
         delta_color="normal" if one.measure == "f1" else "inverse",
         width="content",
     )
+    report.text(
+        f"{_MEASURES[one.measure].capitalize()}: {_figure(one.measure, one.before)} before, "
+        f"{_figure(one.measure, one.after)} after."
+    )
     if not one.equal_heads:
-        st.caption(
-            "After: through the head that went on learning with the encoder, to which part of the change is due."
-        )
-    st.caption(as_text(_cost(one)))
+        said = "After: through the head that went on learning with the encoder, to which part of the change is due."
+        st.caption(report.text(said, caption=True))
+    st.caption(as_text(report.text(_cost(one), caption=True)))
     if actor.role in KEEPERS:
-        _gains(encoders.encoder_gains(shell.store(), actor, one), one)
-    _history(one)
+        _gains(encoders.encoder_gains(shell.store(), actor, one), one, report)
+    _history(one, report)
     lines = encoders.encoder_log(shell.store(), actor, one.name)
     if lines:
         with st.expander("Log"):
@@ -184,7 +192,7 @@ def _cost(one: EncoderView) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _gains(found: Sequence[Gain], one: EncoderView) -> None:
+def _gains(found: Sequence[Gain], one: EncoderView, report: HtmlReport) -> None:
     st.markdown("**Runs with it**")
     base = encoder_name(one.base or "")
     if not found:
@@ -195,23 +203,26 @@ def _gains(found: Sequence[Gain], one: EncoderView) -> None:
             )
         )
         return
+    table = pd.DataFrame(
+        [
+            {
+                "trained on": each.on,
+                "method": each.method,
+                "sentences": "all" if each.sentences is None else str(each.sentences),
+                f"F1 from {base}": 100 * each.base,
+                f"F1 from {one.name}": 100 * each.own,
+                "change": 100 * each.change,
+                "± sd": None if each.sd is None else 100 * each.sd,
+                "pairs": each.pairs,
+                "measured on": each.measure,
+            }
+            for each in found
+        ]
+    )
+    report.heading("Runs with it")
+    report.table(table.round(2))
     st.dataframe(
-        pd.DataFrame(
-            [
-                {
-                    "trained on": each.on,
-                    "method": each.method,
-                    "sentences": "all" if each.sentences is None else str(each.sentences),
-                    f"F1 from {base}": 100 * each.base,
-                    f"F1 from {one.name}": 100 * each.own,
-                    "change": 100 * each.change,
-                    "± sd": None if each.sd is None else 100 * each.sd,
-                    "pairs": each.pairs,
-                    "measured on": each.measure,
-                }
-                for each in found
-            ]
-        ),
+        table,
         hide_index=True,
         placeholder="–",
         column_config={
@@ -226,7 +237,7 @@ def _gains(found: Sequence[Gain], one: EncoderView) -> None:
     )
 
 
-def _history(one: EncoderView) -> None:
+def _history(one: EncoderView, report: HtmlReport) -> None:
     points = [(0, one.before), *one.history]
     scale = 100 if one.measure == "f1" else 1
     table = pd.DataFrame({"step": [step for step, _ in points], "value": [scale * (y or 0.0) for _, y in points]})
@@ -244,7 +255,7 @@ def _history(one: EncoderView) -> None:
     figure.update_xaxes(title="step", rangemode="tozero")
     figure.update_yaxes(title=name)
     figure.update_layout(height=260, margin={"l": 8, "r": 8, "t": 36, "b": 8})
-    saved_figure(figure, table.rename(columns={"value": name}), name=f"encoder-{one.name}")
+    saved_figure(report.figure(figure), table.rename(columns={"value": name}), name=f"encoder-{one.name}")
 
 
 def _remove(actor: Actor, one: EncoderView) -> None:

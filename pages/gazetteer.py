@@ -44,7 +44,7 @@ with shell.shown_errors():
         "Gazetteer",
         names,
         index=names.index(own) if own in whole else 0,
-        format_func=lambda one: one or "the bundled sample",
+        format_func=lambda one: one or gazetteer_views.SAMPLE,
         key=f"gazetteer:which:{which}",
     )
     domain_name = right.selectbox(

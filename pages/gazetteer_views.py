@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+import pandas as pd
 import streamlit as st
 
 from crossner_core.domains import Domain
 from crossner_core.gazetteer.explanation import Explanation
 from crossner_core.schema import Sentence, Span
 from pages import shell
+from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text, marked_sentence, type_chip
 from pages.components.rows import opening_row, rows_html, table_html
 from workbench import browsing, gazetteers
@@ -21,6 +23,7 @@ from workbench.views import CampaignView
 
 _SOURCE_WORDS = {"link": "link", "page": "named before on the page", "dbpedia": "name in the text"}
 _CHOICES = 50
+SAMPLE = "the bundled sample"
 
 
 def counts_line(one: GazetteerView | None) -> None:
@@ -45,13 +48,16 @@ def sentence_view(actor: Actor, name: str | None, domain: Domain, campaign: Camp
     found = gazetteers.explain_sentence(shell.store(), actor, name, sentence, domain)
     won = [one for one in found.places if one.won and one.type is not None]
     spans = {Span(one.start, one.end, str(one.type)): f"{one.score:.2f}" for one in won}
-    st.html(marked_sentence(sentence, spans, domain, spans, links=sentence.links))
+    report = HtmlReport("Why spans were suggested", [name or SAMPLE, domain.title])
+    st.html(report.html(marked_sentence(sentence, spans, domain, spans, links=sentence.links)))
     if not found.places:
         st.info("No name is known in this sentence.")
         return
     lost = len(found.places) - len(won)
-    st.caption(f"{len(found.places)} places were considered, {len(won)} suggested, {lost} not. Choose one to see why.")
-    st.html(rows_html([_place(one, found, domain) for one in found.places]))
+    said = f"{len(found.places)} places were considered, {len(won)} suggested, {lost} not. Choose one to see why."
+    st.caption(report.text(said, caption=True))
+    st.html(report.html(rows_html([_place(one, found, domain) for one in found.places])))
+    report_download(lambda: report, name="gazetteer-sentence")
 
 
 def _chosen(actor: Actor, campaign: CampaignView | None) -> Sentence | None:
@@ -117,14 +123,19 @@ def name_view(actor: Actor, name: str | None, domain: Domain) -> None:
     if not surface.strip():
         return
     found = gazetteers.look_up(shell.store(), actor, name, surface, domain)
+    inside = f"Known inside it: {', '.join(found.inside)}" if found.inside else ""
     if found.candidates:
         many = len(found.candidates)
-        st.caption("One page has this name." if many == 1 else f"{many} pages have this name.")
-        st.html(rows_html([_candidates(found.candidates, domain)]))
+        report = HtmlReport(f"What {surface.strip()} may stand for", [name or SAMPLE, domain.title])
+        said = "One page has this name." if many == 1 else f"{many} pages have this name."
+        st.caption(report.text(said, caption=True))
+        st.html(report.html(rows_html([_candidates(found.candidates, domain)])))
+        report.text(inside)
+        report_download(lambda: report, name="gazetteer-name")
     else:
         st.info("No page has this name. Case counts, except for a first letter; spaces do not.")
-    if found.inside:
-        st.text("Known inside it: " + ", ".join(found.inside))
+    if inside:
+        st.text(inside)
 
 
 def _candidates(found: Sequence[CandidateView], domain: Domain) -> str:
@@ -153,8 +164,10 @@ def classes_view(actor: Actor, name: str, domain: Domain) -> None:
     if not rows:
         st.success("Every class leads to a type.")
         return
-    st.caption(f"{len(rows)} classes lead to no type of this domain. A page may have others that do.")
-    st.dataframe(
+    report = HtmlReport("Classes without a type", [name, domain.title])
+    said = f"{len(rows)} classes lead to no type of this domain. A page may have others that do."
+    st.caption(report.text(said, caption=True))
+    table = pd.DataFrame(
         [
             {
                 "Class": row.cls,
@@ -163,6 +176,7 @@ def classes_view(actor: Actor, name: str, domain: Domain) -> None:
                 "What could be done": row.suggestion,
             }
             for row in rows
-        ],
-        hide_index=True,
+        ]
     )
+    st.dataframe(report.table(table), hide_index=True)
+    report_download(lambda: report, name=f"classes-without-type-{name}")

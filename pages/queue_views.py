@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import pandas as pd
 import streamlit as st
 
 from crossner_core.acquisition.selecting import AND_GAZETTEER, RECOMMENDED, SELF_TRAINING
 from crossner_core.acquisition.selecting import strategy as read_strategy
 from pages import shell
 from pages.components.cancel_button import cancel_button
+from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text
 from pages.recipe_form import recipe_inputs
 from workbench import datasets, encoders, jobs, turns
@@ -19,6 +21,7 @@ from workbench.views import CampaignView
 
 _SECONDS_BETWEEN_LOOKS = 2
 _STATES = {"queued": "waiting", "running": "under way", "done": "done", "failed": "failed", "cancelled": "cancelled"}
+_TURNS_IN_WORDS = 5
 _OWN = "own mixture"
 _NONE = "none: the order of import"
 _USUAL = read_strategy(RECOMMENDED)
@@ -82,8 +85,9 @@ def next_view(actor: Actor, campaign: CampaignView) -> None:
         shell.note("The worker will order the queue with the best model there is.")
         st.rerun()
     rows = [{"Place": at, "Sentence": one.text, "Chosen by": one.why} for at, one in enumerate(found, start=1)]
+    report = HtmlReport("What comes next", [campaign.name])
     st.dataframe(
-        rows,
+        report.table(pd.DataFrame(rows)),
         hide_index=True,
         column_config={
             "Place": st.column_config.NumberColumn(width=55),
@@ -94,7 +98,8 @@ def next_view(actor: Actor, campaign: CampaignView) -> None:
     brought = turns.gold_by_choice(shell.store(), actor, campaign.id)
     if brought:
         said = ", ".join(f"{count:,} by {why}" for why, count in sorted(brought.items(), key=lambda one: -one[1]))
-        st.caption(as_text(f"Gold so far: {said}."))
+        st.caption(as_text(report.text(f"Gold so far: {said}.", caption=True)))
+    report_download(lambda: report, name=f"next-{campaign.id}")
 
 
 def turns_view(actor: Actor, campaign: CampaignView) -> None:
@@ -104,10 +109,15 @@ def turns_view(actor: Actor, campaign: CampaignView) -> None:
         st.info("No turn yet. Choose a strategy, or after how much gold to retrain, under Rules.")
         return
     when = st.column_config.DatetimeColumn(format="D MMM, HH:mm")
-    st.dataframe([_row(one) for one in found], hide_index=True, column_config={"When": when})
-    for one in found[:5]:
+    report = HtmlReport("Turns", [campaign.name])
+    rows = pd.DataFrame([_row(one) for one in found])
+    st.dataframe(report.table(rows), hide_index=True, column_config={"When": when}, placeholder="–")
+    for at, one in enumerate(found):
         for note in one.notes:
-            st.caption(as_text(f"Turn {one.id}: {note}"))
+            said = report.text(f"Turn {one.id}: {note}", caption=True)
+            if at < _TURNS_IN_WORDS:
+                st.caption(as_text(said))
+    report_download(lambda: report, name=f"turns-{campaign.id}")
 
 
 def _row(one: TurnView) -> dict[str, Any]:

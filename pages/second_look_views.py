@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from html import escape
 
 import pandas as pd
 import streamlit as st
 
-from crossner_core.domains import Domain, parse_domain
+from crossner_core.domains import Domain
 from crossner_core.options.second_look import SecondLookOptions
 from crossner_core.schema import Link, Sentence, Span
+from db.engine import Store
 from pages import shell
 from pages.components.cancel_button import cancel_button
 from pages.components.chosen_row import chosen_row
 from pages.components.held_keys import once_a_press
+from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text, marked_sentence, type_chip
 from pages.recipe_form import option_inputs
 from workbench import jobs, second_look
 from workbench.actors import Actor
+from workbench.campaigns import domain_of
 from workbench.second_look import FindingView, QueueView
 from workbench.views import CampaignView
 
 _LATER = "second-look-later"
 _LAST = "second-look-last"
+_IN_REPORT = 200  # of each queue
 _ASKED = ("judge", "encoder", "folds", "repeats", "epochs", "learning_rate", "share", "alike")
 _KINDS = {
     "type": "another type",
@@ -51,6 +56,24 @@ def second_look_view(actor: Actor, campaign: CampaignView) -> None:
     done = second_look.decided(shell.store(), actor, campaign.id)
     _decided(done)
     _left_out(actor, campaign, [one for one in done if one.state == "left_out"])
+    report_download(partial(_report, shell.store(), actor, campaign, found, done), name=f"second-look-{campaign.id}")
+
+
+def _report(
+    store: Store, actor: Actor, campaign: CampaignView, found: Sequence[QueueView], done: Sequence[FindingView]
+) -> HtmlReport:
+    """Make the report: what each check doubts, its most doubtful places, and what was decided."""
+    report, domain = HtmlReport("Second look", [campaign.name]), domain_of(campaign)
+    for queue in found:
+        report.heading(queue.title)
+        report.text(f"{queue.line} {queue.open} open, {queue.decided} decided.", caption=True)
+        for one in second_look.findings(store, actor, campaign.id, queue.id, limit=_IN_REPORT):
+            report.html(_finding(one, domain))
+            report.text(one.why, caption=True)
+    if done:
+        report.heading("Decided")
+        report.table(_decided_table(done))
+    return report
 
 
 def _work_off(actor: Actor, campaign: CampaignView, found: Sequence[QueueView]) -> None:
@@ -74,7 +97,7 @@ def _work_off(actor: Actor, campaign: CampaignView, found: Sequence[QueueView]) 
     if not head:
         st.info("Nothing is waiting here." if queue.decided else "This check doubts nothing.")
     else:
-        _shown(head[0], parse_domain(campaign.domain_toml, origin=campaign.name))
+        _shown(head[0], domain_of(campaign))
         _decisions(actor, campaign, head[0])
     _take_back(actor, campaign)
     once_a_press()
@@ -83,14 +106,7 @@ def _work_off(actor: Actor, campaign: CampaignView, found: Sequence[QueueView]) 
 def _shown(one: FindingView, domain: Domain) -> None:
     with st.container(border=True):
         st.caption(as_text(f"{_KINDS.get(one.kind, one.kind)} · {one.split} · doubt {one.score:.2f}"))
-        doubted = [Link(one.start, one.end, "in doubt")] if one.kind != "leak" else []
-        st.html(marked_sentence(one.sentence, one.spans, domain, {}, links=doubted))
-        sides = [("Gold", _side(one.sentence, one.there, domain))]
-        if one.can_change:
-            sides.append(("Proposed", _side(one.sentence, one.proposed, domain)))
-        rows = "".join(f'<span style="opacity:.75">{name}</span><span dir="auto">{side}</span>' for name, side in sides)
-        if one.kind != "leak":
-            st.html(f'<div style="{_SIDE}">{rows}</div>')
+        st.html(_finding(one, domain))
         st.text(one.why)
         if one.other is not None:
             st.caption(as_text(f"The other sentence, in {one.other_split}:"))
@@ -101,6 +117,19 @@ def _shown(one: FindingView, domain: Domain) -> None:
                 f"*Leave out*: the copy in {one.leaves} stays gold with all its labels, but snapshots frozen from now "
                 f"on lack it, and no training on them uses its text. The copy in {stays} stays as it is."
             )
+
+
+def _finding(one: FindingView, domain: Domain) -> str:
+    """Return a doubt as HTML: the sentence with its place underlined, what gold says there, what is proposed."""
+    doubted = [Link(one.start, one.end, "in doubt")] if one.kind != "leak" else []
+    marked = marked_sentence(one.sentence, one.spans, domain, {}, links=doubted)
+    if one.kind == "leak":
+        return marked
+    sides = [("Gold", _side(one.sentence, one.there, domain))]
+    if one.can_change:
+        sides.append(("Proposed", _side(one.sentence, one.proposed, domain)))
+    rows = "".join(f'<span style="opacity:.75">{name}</span><span dir="auto">{side}</span>' for name, side in sides)
+    return f'{marked}<div style="{_SIDE}">{rows}</div>'
 
 
 def _side(sentence: Sentence, spans: Sequence[Span], domain: Domain) -> str:
@@ -218,23 +247,27 @@ def _decided(done: Sequence[FindingView]) -> None:
         return
     with st.expander(f"Decided · {len(done)}"):
         st.dataframe(
-            pd.DataFrame(
-                [
-                    {
-                        "when": one.decided_at,
-                        "who": one.decided_by,
-                        "decided": _STATES[one.state],
-                        "gold was": _words(one.sentence, one.there),
-                        "proposed": _words(one.sentence, one.proposed),
-                        "why": one.why,
-                    }
-                    for one in done
-                ]
-            ),
+            _decided_table(done),
             hide_index=True,
             height="content" if len(done) < 10 else 360,
             column_config={"when": st.column_config.DatetimeColumn(format="D MMM, HH:mm")},
         )
+
+
+def _decided_table(done: Sequence[FindingView]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {
+                "when": one.decided_at,
+                "who": one.decided_by,
+                "decided": _STATES[one.state],
+                "gold was": _words(one.sentence, one.there),
+                "proposed": _words(one.sentence, one.proposed),
+                "why": one.why,
+            }
+            for one in done
+        ]
+    )
 
 
 def _left_out(actor: Actor, campaign: CampaignView, out: Sequence[FindingView]) -> None:

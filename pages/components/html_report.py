@@ -26,7 +26,10 @@ th,td{border-top:1px solid var(--line);padding:.2rem 1rem .2rem 0;text-align:sta
 
 
 class HtmlReport:
-    """Collects what a page shows, in order; `data` makes the file when somebody asks for it."""
+    """Collects what a page shows, in order; `data` makes the file when somebody asks for it.
+
+    What is added comes back, so that a page can draw it in the same line.
+    """
 
     def __init__(self, title: str, about: Sequence[str] = ()) -> None:
         self.title = title
@@ -38,22 +41,26 @@ class HtmlReport:
         """Begin a part of the report."""
         self._parts.append(f"<h2>{escape(words)}</h2>")
 
-    def text(self, words: str, *, caption: bool = False) -> None:
+    def text(self, words: str, *, caption: bool = False) -> str:
         """Add a paragraph."""
         self._parts.append(f"<p{' class=caption' if caption else ''}>{escape(words)}</p>")
+        return words
 
-    def table(self, table: pd.DataFrame, *, index: bool = False) -> None:
+    def table(self, table: pd.DataFrame, *, index: bool = False) -> pd.DataFrame:
         """Add a table; what is missing is shown as a dash."""
         made = table.to_html(index=index, border=0, na_rep="–", escape=True, float_format=lambda value: f"{value:g}")
         self._parts.append(f'<div class="wide">{made}</div>')
+        return table
 
-    def figure(self, figure: go.Figure) -> None:
+    def figure(self, figure: go.Figure) -> go.Figure:
         """Add a figure, which can be zoomed and read off in the file as on the page."""
         self._parts.append(figure)
+        return figure
 
-    def html(self, made: str) -> None:
+    def html(self, made: str) -> str:
         """Add HTML whose every word has been escaped already, such as marked sentences."""
         self._parts.append(made)
+        return made
 
     def data(self) -> bytes:
         """Return the file."""
