@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from crossner_core.acquisition.selecting import RECOMMENDED, WITHOUT_GAZETTEER
-from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotAllowed
+from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotAllowed, NotFound
 from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.schema import LabelledSentence
 from crossner_core.simulation.annotators import AnnotatorOptions
@@ -16,7 +16,7 @@ from crossner_core.simulation.config import Simulation
 from crossner_core.simulation.costs import Observed
 from db import job_rows, layer_rows, simulation_rows, suggestion_rows
 from db.engine import Store
-from pages import saved_views
+from pages import played_views
 from tests.screens import open_screen
 from tests.test_adaptation import in_music
 from tests.test_turns import small
@@ -69,8 +69,7 @@ def test_strategies_are_played_with_the_share_of_chance_that_the_queue_has(store
         turns.change_turns(store, admin, campaign_id, strategy="longest", random_share=share)
         simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
         with store.read() as session:
-            job = simulation_rows.newest_job(session, campaign_id)
-            assert job is not None
+            (job,) = simulation_rows.newest_jobs(session, campaign_id)
             told = [Simulation.from_dict(row.settings).options for row in simulation_rows.of_job(session, job.id)]
         assert [(one.label, one.random_share) for one in told] == [("random", 0.0), (name, share)]
         simulations.cancel_simulations(store, admin, campaign_id)
@@ -313,7 +312,12 @@ def test_queue_screen_plays_strategies_and_says_what_they_saved(
     assert not test.exception, test.exception
     next(one for one in test.button if one.label == "Play").click().run()
     said = " ".join(one.value for one in test.caption)
-    assert "0 of 6 campaigns played" in said and "Those before, of" in said  # and what was found before stays
+    assert "0 of 6 campaigns played" in said
+    listed = test.selectbox(key=f"saved:play-chosen:{campaign_id}")
+    waiting, before, cancelled = listed.options  # newest first; what was found before stays
+    assert "queued, 0 of 6 played" in waiting and "cancelled, 0 of 3 played" in cancelled
+    assert "played" not in before and "longest, 20% by chance; token_entropy + bert_km" in before
+    assert "seed 555 · gold" in before and "seeds 555, 666, 777" in waiting
     lines = [one.value for one in test.markdown if "the best of random" in one.value]
     assert len(lines) == 2 and lines[0].startswith(("longest", "token"))
     table = next(one.value for one in test.dataframe if "area" in one.value.columns)
@@ -321,6 +325,44 @@ def test_queue_screen_plays_strategies_and_says_what_they_saved(
     assert set(table["curve"]) == {"random", *shared}
     assert any("20% of its sentences by chance" in one.value for one in test.caption)
     assert any("555" in one.value and "An entity takes 7" in one.value for one in test.caption)
+    newest, _, dropped = simulations.list_plays(store, admin, campaign_id)
+    listed.set_value(dropped.job.id).run()
+    assert not test.exception and any("0 of 3 were played" in one.value for one in test.warning)
+    assert not [one for one in test.dataframe if "area" in one.value.columns]
+    work(store, tmp_path / "home")
+    test.run()
+    assert test.selectbox(key=listed.key).value == dropped.job.id  # what a person chose stays
+    test = open_screen(monkeypatch, store, "queue", admin, campaign=campaign_id)
+    test.segmented_control[0].set_value("Saved").run()
+    assert test.selectbox(key=listed.key).value == newest.job.id
+    assert not any("were played" in one.value for one in test.warning)
+    assert any("Mean over 3 seeds" in one.value for one in test.caption)
+
+
+def test_plays_are_listed_newest_first_with_what_they_were_told(store: Store, tmp_path: Path) -> None:
+    admin, annotator = person(store, "admin"), person(store, "annotator")
+    campaign_id, other = campaign(store, admin, tmp_path), campaign(store, admin, tmp_path, pool=25)
+    campaigns.add_members(store, admin, campaign_id, [annotator.id])
+    first = simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
+    work(store, tmp_path / "home")
+    second = simulations.start_simulations(store, admin, campaign_id, ["token_entropy", "longest"], seeds=(2, 3))
+    simulations.cancel_simulations(store, admin, campaign_id)
+    newest, before = simulations.list_plays(store, admin, campaign_id)
+    assert (newest.job.id, newest.job.state, newest.done, newest.total) == (second, "cancelled", 0, 6)
+    assert newest.seeds == (2, 3) and newest.recipe["max_epochs"] == 2
+    assert newest.strategies == ("random", "token_entropy, 20% by chance", "longest, 20% by chance")
+    assert (before.job.id, before.job.state, before.done, before.total) == (first, "done", 2, 2)
+    found = simulations.get_play(store, admin, campaign_id, first)
+    assert {one.seed for one in found.points} == {1} and found.snapshot == before.snapshot
+    assert simulations.get_play(store, admin, campaign_id, second).points == ()
+    assert simulations.list_plays(store, admin, other) == ()
+    turn_job = turns.job_of_turn(store, admin, campaign_id, turns.order_now(store, admin, campaign_id))
+    for job_id, place in ((first, other), (9999, campaign_id), (turn_job, campaign_id)):
+        with pytest.raises(NotFound, match="played nothing"):
+            simulations.get_play(store, admin, place, job_id)
+    for call in (simulations.list_plays, lambda *who: simulations.get_play(*who, first)):
+        with pytest.raises(NotAllowed):
+            call(store, annotator, campaign_id)
 
 
 def test_commands_set_rules_play_strategies_and_print_what_they_saved(
@@ -387,7 +429,7 @@ def test_time_that_a_strategy_saves_is_said_of_the_f1_that_the_sentence_names() 
     points = played("random", 10, [0.40, 0.50, 0.58, 0.60])
     points += played("longest", 11, [0.47, 0.56, 0.59, 0.62]) + played("dear", 60, [0.40, 0.50, 0.55, 0.60])
     points += played("worse", 1, [0.10, 0.20, 0.30, 0.40]) + played("late", 1, [0.30, 0.40, 0.50, 0.59, 0.61])
-    assert saved_views._sentences(points) == [
+    assert played_views._sentences(points) == [
         "longest: 67 sentences for F1 60.0, the best of random sentences; 13 fewer, and 50 seconds less of annotators' "
         "time.",
         "dear: 80 sentences for F1 60.0, the best of random sentences; as many, and 50 minutes more of annotators' "
@@ -396,7 +438,7 @@ def test_time_that_a_strategy_saves_is_said_of_the_f1_that_the_sentence_names() 
         "time.",
         "worse: never reached F1 60.0, the best of random sentences.",
     ]
-    assert saved_views._sentences(points[:8]) == [] == saved_views._sentences(points[8:])
+    assert played_views._sentences(points[:8]) == [] == played_views._sentences(points[8:])
 
 
 @pytest.mark.parametrize(

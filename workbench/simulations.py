@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from crossner_core.acquisition.selecting import RECOMMENDED, WITHOUT_GAZETTEER, strategy
-from crossner_core.errors import BadInput, Conflict, InvalidConfig
+from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound
 from crossner_core.evaluation.learning_curves import BASELINE, RoundPoint
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.simulation.config import Simulation, SimulationOptions
 from crossner_core.training.recipe import Recipe
 from db import campaign_rows, job_rows, layer_rows, simulation_rows
 from db.engine import Session, Store
-from db.training_tables import Job
+from db.training_tables import Job, SimulationRow
 from workbench import jobs, snapshots
 from workbench.access import KEEPERS, OVERSEERS, enter, refuse_archived
 from workbench.actors import Actor, require
@@ -28,11 +28,12 @@ PRIORITY = 25
 STEPS = 5
 LEAST_POOL = 5 * STEPS
 MOST_CAMPAIGNS = 60
+UNDER_WAY = ("queued", "running")
 
 
 @dataclass(frozen=True, slots=True)
-class SimulationsView:
-    """The newest simulated campaigns on a campaign's gold: the job, what was measured, and what they were told.
+class PlayView:
+    """Simulated campaigns that were asked for together: the job, and what they were told.
 
     `done` of `total` are through; `snapshot` names the gold; `annotator` holds the seconds of the steps.
     """
@@ -41,10 +42,22 @@ class SimulationsView:
     snapshot: str
     done: int
     total: int
-    points: tuple[RoundPoint, ...]
+    strategies: tuple[str, ...]
     seeds: tuple[int, ...]
     recipe: Mapping[str, Any]
     annotator: AnnotatorOptions
+
+    @property
+    def is_under_way(self) -> bool:
+        """Say whether the job waits or runs."""
+        return self.job.state in UNDER_WAY
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationsView(PlayView):
+    """A play with what was measured in those of its campaigns that are through."""
+
+    points: tuple[RoundPoint, ...]
 
 
 def drawn_seeds(count: int) -> tuple[int, ...]:
@@ -137,26 +150,54 @@ def newest_simulations(
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
-        job = simulation_rows.newest_job(session, campaign_id, with_points=with_points)
-        if job is None:
-            return None
-        rows = simulation_rows.of_job(session, job.id)
-        told = [Simulation.from_dict(row.settings) for row in rows]
-        return SimulationsView(
-            jobs.view(job),
-            snapshots.view(rows[0].snapshot).name,
-            sum(row.points is not None for row in rows),
-            len(rows),
-            tuple(RoundPoint(**point) for row in rows for point in row.points or ()),
-            tuple(dict.fromkeys(one.options.seed for one in told)),
-            told[0].recipe.to_dict(),
-            told[0].annotator,
-        )
+        newest = simulation_rows.newest_jobs(session, campaign_id, with_points=with_points)
+        return _measured(newest[0], simulation_rows.of_job(session, newest[0].id)) if newest else None
+
+
+def list_plays(store: Store, actor: Actor, campaign_id: int, *, limit: int = 100) -> tuple[PlayView, ...]:
+    """Return what was asked to be played on a campaign's gold, newest first, whatever became of it."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        there = simulation_rows.newest_jobs(session, campaign_id, limit=limit)
+        rows = simulation_rows.told(session, [job.id for job in there])
+        return tuple(PlayView(**_told(job, rows[job.id])) for job in there)
+
+
+def get_play(store: Store, actor: Actor, campaign_id: int, job_id: int) -> SimulationsView:
+    """Return one play with its points; raise NotFound for a job that played nothing on this campaign's gold."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        job, rows = job_rows.get(session, job_id), simulation_rows.of_job(session, job_id)
+        if job is None or job.campaign_id != campaign_id or not rows:
+            raise NotFound(f"Job {job_id} played nothing on this campaign's gold.")
+        return _measured(job, rows)
+
+
+def _measured(job: Job, rows: Sequence[SimulationRow]) -> SimulationsView:
+    points = tuple(RoundPoint(**point) for row in rows for point in row.points or ())
+    return SimulationsView(**_told(job, [(row, row.points is not None) for row in rows]), points=points)
+
+
+def _told(job: Job, rows: Sequence[tuple[SimulationRow, bool]]) -> dict[str, Any]:
+    """Return the fields of a PlayView."""
+    told = [Simulation.from_dict(row.settings) for row, _ in rows]
+    return {
+        "job": jobs.view(job),
+        "snapshot": snapshots.view(rows[0][0].snapshot).name,
+        "done": sum(is_through for _, is_through in rows),
+        "total": len(rows),
+        "strategies": tuple(dict.fromkeys(one.options.label for one in told)),
+        "seeds": tuple(dict.fromkeys(one.options.seed for one in told)),
+        "recipe": told[0].recipe.to_dict(),
+        "annotator": told[0].annotator,
+    }
 
 
 def _under_way(session: Session, campaign_id: int) -> Job | None:
-    job = simulation_rows.newest_job(session, campaign_id)
-    return job if job is not None and job.state in ("queued", "running") else None
+    newest = simulation_rows.newest_jobs(session, campaign_id)
+    return newest[0] if newest and newest[0].state in UNDER_WAY else None
 
 
 def usual_strategy(store: Store, actor: Actor, campaign_id: int) -> str:
