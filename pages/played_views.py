@@ -8,7 +8,6 @@ import streamlit as st
 
 from crossner_core.errors import BadInput
 from crossner_core.evaluation.learning_curves import (
-    AXES,
     BASELINE,
     RoundPoint,
     Summary,
@@ -22,6 +21,7 @@ from pages.components.cancel_button import cancel_button
 from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text
 from pages.components.saved_figure import saved_figure
+from pages.curve_choice import axis_and_type, measured
 from workbench import simulations, turns
 from workbench.actors import Actor
 from workbench.recipe_names import recipe_name
@@ -99,39 +99,52 @@ def _results(campaign: CampaignView, found: SimulationsView) -> None:
     by_strategy: dict[str, list[RoundPoint]] = {}
     for point in found.points:
         by_strategy.setdefault(point.strategy, []).append(point)
-    said = [*_sentences(found.points), _told(found)]
-    for one in said[:-1]:
+    axis, type_name = axis_and_type(found.points, "saved")
+    said, told = _sentences(found.points, type_name), _told(found)
+    for one in said:
         st.markdown(as_text(one))
-    axis = st.segmented_control(
-        "Over", AXES, default=AXES[0], format_func=str.capitalize, key="saved-axis", required=True
-    )
-    axis = axis or AXES[0]
-    lines = {name: mean_curve(line, axis) for name, line in by_strategy.items()}
-    figure = comparison_charts.learning_figure(lines, axis, what="entity F1 on test, %")
+    lines = {name: mean_curve(line, axis, type_name) for name, line in by_strategy.items()}
+    figure = comparison_charts.learning_figure(lines, axis, what=measured(type_name))
     table = comparison_charts.learning_table(lines, axis)
     saved_figure(figure, table, name=f"strategies-{campaign.id}")
-    st.caption(as_text(said[-1]))
+    st.caption(as_text(told))
     report = HtmlReport("What strategies save", [campaign.name, _play_line(found)])
     report.figure(figure)
-    for one in said:
+    for one in (*said, told):
         report.text(one)
-    if rows := _summary(found.points, axis):
-        summary = comparison_charts.summary_table(rows, axis)
-        st.dataframe(summary, hide_index=True, height="content", placeholder="–")
-        report.table(summary)
+    _areas(found.points, axis, type_name, report)
     report.heading("The points")
     report.table(table)
     report_download(lambda: report, name=f"strategies-{campaign.id}")
 
 
-def _sentences(points: Sequence[RoundPoint]) -> list[str]:
+def _areas(points: Sequence[RoundPoint], axis: str, type_name: str | None, report: HtmlReport) -> None:
+    """Draw the area under each curve; where it is of all types, that of each type beside."""
+    if rows := _summary(points, axis, type_name):
+        summary = comparison_charts.summary_table(rows, axis)
+        st.dataframe(summary, hide_index=True, height="content", placeholder="–")
+        report.table(summary)
+    if not rows or type_name is not None:
+        return
+    types = dict.fromkeys(name for point in points for name in point.per_type)
+    by_type = {name: _summary(points, axis, name) for name in types}
+    areas = comparison_charts.areas_table(by_type, [one.strategy for one in rows])
+    title = f"Area under the curve of each entity type over {axis}"
+    st.markdown(f"**{title}**")
+    st.dataframe(areas, hide_index=True, height="content", placeholder="–")
+    report.heading(title)
+    report.table(areas)
+
+
+def _sentences(points: Sequence[RoundPoint], type_name: str | None = None) -> list[str]:
     """Say of each strategy how many sentences and how much time it needs for the best that random sentences gave."""
-    rows, said = _summary(points, "sentences"), []
-    spared = seconds_saved(points) if rows else {}
+    rows, said = _summary(points, "sentences", type_name), []
+    spared = seconds_saved(points, type=type_name) if rows else {}
+    of = f" of {type_name}" if type_name else ""
     for row in rows:
         if row.strategy == BASELINE:
             continue
-        goal = f"F1 {100 * row.f1:.1f}, the best of random sentences"
+        goal = f"F1{of} {100 * row.f1:.1f}, the best of random sentences"
         if row.needs is None or row.saved is None:
             said.append(f"{row.strategy}: never reached {goal}.")
             continue
@@ -149,9 +162,9 @@ def _less(seconds: float) -> str:
     return f"{time_words(abs(seconds))} {'less' if round(seconds) >= 0 else 'more'}"
 
 
-def _summary(points: Sequence[RoundPoint], axis: str) -> tuple[Summary, ...]:
+def _summary(points: Sequence[RoundPoint], axis: str, type_name: str | None) -> tuple[Summary, ...]:
     try:
-        return summarise(points, axis)
+        return summarise(points, axis, type=type_name)
     except BadInput:  # no harm: while the first campaigns are played there is nothing to compare yet
         return ()
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +21,8 @@ from crossner_core.simulation.costs import Observed
 from db import job_rows, layer_rows, simulation_rows, suggestion_rows
 from db.engine import Store
 from pages import played_views
-from tests.screens import open_screen
+from pages.components.marked_text import as_text
+from tests.screens import made_reports, open_screen
 from tests.test_adaptation import in_music
 from tests.test_turns import small
 from tests.training_builders import own_sentences
@@ -337,6 +342,69 @@ def test_queue_screen_plays_strategies_and_says_what_they_saved(
     assert test.selectbox(key=listed.key).value == newest.job.id
     assert not any("were played" in one.value for one in test.warning)
     assert any("Mean over 3 seeds" in one.value for one in test.caption)
+
+
+def test_saved_screen_draws_the_curves_of_one_entity_type_beside_random_sentences(
+    monkeypatch: pytest.MonkeyPatch, store: Store, tmp_path: Path
+) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin, tmp_path)
+    job_id = simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1, 2))
+    points = [
+        [asdict(one) for one in lines]
+        for seed in (1, 2)
+        for lines in (
+            grown("random", seed, [0.4, 0.6], {"band": [0.2, 0.5], "song": [0.6, 0.7]}),
+            grown("longest", seed, [0.5, 0.7], {"band": [0.5, 0.6], "song": [0.3, 0.4]}),
+        )
+    ]
+    with store.write() as session:
+        for row, found in zip(simulation_rows.of_job(session, job_id), points, strict=True):
+            simulation_rows.save_points(session, row.id, found)
+    reports = made_reports(monkeypatch, "pages.played_views")
+    test = open_screen(monkeypatch, store, "queue", admin, campaign=campaign_id)
+    test.segmented_control[0].set_value("Saved").run()
+    assert not test.exception, test.exception
+    areas = test.dataframe[-1].value.set_index("type")
+    assert areas["longest"].to_dict() == {"band": 55.0, "song": 35.0}
+    assert areas["random"].to_dict() == {"band": 35.0, "song": 65.0}
+    test.button_group(key="saved-axis").set_value("seconds").run()
+    test.selectbox(key="saved-type").set_value("band").run()
+    assert not test.exception, test.exception
+    (drawn,) = (json.loads(one.proto.spec) for one in test.get("plotly_chart"))
+    named = {trace["name"]: trace for trace in drawn["data"] if "name" in trace}
+    assert drawn["layout"]["yaxis"]["title"]["text"] == "F1 of band on test, %"
+    assert {name: values(one["x"]) for name, one in named.items()} == {"random": [70, 140], "longest": [70, 140]}
+    assert {name: values(one["y"]) for name, one in named.items()} == {"random": [20, 50], "longest": [50, 60]}
+    said = "longest: 10 sentences for F1 of band 50.0, the best of random sentences; 10 fewer, and 1 minute less"
+    assert any(as_text(said) in one.value for one in test.markdown)
+    (report,) = reports.values()
+    assert "F1 of band on test, %" in report and said in report
+
+
+def grown(strategy: str, seed: int, f1: list[float], types: dict[str, list[float]]) -> list[RoundPoint]:
+    """Return rounds of ten sentences each, with F1 overall and by type."""
+    return [
+        RoundPoint(
+            strategy,
+            seed,
+            at + 1,
+            10 * (at + 1),
+            one,
+            100 * (at + 1),
+            10 * (at + 1),
+            70.0 * (at + 1),
+            {name: found[at] for name, found in types.items()},
+        )
+        for at, one in enumerate(f1)
+    ]
+
+
+def values(data: Any) -> list[float]:
+    """Return a trace's numbers, which plotly may have packed."""
+    if isinstance(data, dict):
+        data = np.frombuffer(base64.b64decode(data["bdata"]), dtype=data["dtype"])
+    return [pytest.approx(float(one)) for one in data]
 
 
 def test_plays_are_listed_newest_first_with_what_they_were_told(store: Store, tmp_path: Path) -> None:

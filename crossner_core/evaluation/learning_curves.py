@@ -176,7 +176,9 @@ def summarise(
     return tuple(sorted(rows, key=lambda row: (-row.area, row.strategy)))
 
 
-def seconds_saved(points: Iterable[RoundPoint], *, baseline: str = BASELINE) -> dict[str, float | None]:
+def seconds_saved(
+    points: Iterable[RoundPoint], *, type: str | None = None, baseline: str = BASELINE
+) -> dict[str, float | None]:
     """Return by strategy how many of annotators' seconds it saves for the F1 that `summarise` asks over sentences.
 
     Both sides are priced alike: the sentences that the baseline needs less those that the strategy needs, each at what
@@ -185,7 +187,7 @@ def seconds_saved(points: Iterable[RoundPoint], *, baseline: str = BASELINE) -> 
     Raises BadInput as `summarise` does.
     """
     points = tuple(points)
-    rows, by_strategy = summarise(points, baseline=baseline), _by(points, lambda point: point.strategy)
+    rows, by_strategy = summarise(points, type=type, baseline=baseline), _by(points, lambda point: point.strategy)
     took = {row.strategy: _seconds_of(by_strategy[row.strategy], row.needs) for row in rows}
     usual = took[baseline]
     return {name: None if usual is None or one is None else usual - one for name, one in took.items()}
