@@ -15,6 +15,7 @@ from crossner_core.evaluation.learning_curves import (
     seconds_saved,
     summarise,
 )
+from crossner_core.simulation.annotators import AnnotatorOptions
 from pages import shell
 from pages.components import comparison_charts
 from pages.components.cancel_button import cancel_button
@@ -170,9 +171,14 @@ def _summary(points: Sequence[RoundPoint], axis: str, type_name: str | None) -> 
 
 
 def _told(found: PlayView) -> str:
-    prices = found.annotator
     return (
         f"Mean over {len(found.seeds)} seeds ({', '.join(map(str, found.seeds))}), band: one standard deviation. Gold "
-        f"{found.snapshot} answered for the annotators; {recipe_name(found.recipe)}. An entity takes "
-        f"{prices.seconds_added:.1f} s, a suggested one that is kept {prices.seconds_kept:.1f} s."
+        f"{found.snapshot} answered for the annotators; {recipe_name(found.recipe)}. {_people(found.annotators)}"
     )
+
+
+def _people(annotators: Sequence[AnnotatorOptions]) -> str:
+    if len(annotators) == 1:
+        return annotators[0].words
+    each = " ".join(f"Annotator {number}: {one.words}" for number, one in enumerate(annotators, start=1))
+    return f"{len(annotators)} annotators took sentences in turn. {each}"

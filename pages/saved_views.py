@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import streamlit as st
 
 from crossner_core.errors import BadInput
 from pages import played_views, shell
+from pages.annotator_form import annotator_inputs
 from pages.components.marked_text import as_text
 from workbench import annotator_costs, simulations, turns
 from workbench.actors import Actor
@@ -59,6 +62,7 @@ def _ask(actor: Actor, campaign: CampaignView, *, busy: bool) -> None:
             key=f"saved:suggestions:{campaign.id}",
             help="Those of the strategies; the random ones begin from scratch, always.",
         )
+        annotators = _annotators(actor, campaign)
         st.caption(
             f"Each strategy is played once for each seed, with four trainings and {100 * now.random_share:g}% of its "
             "sentences by chance, as under Rules. The worker does it in the background; turns, runs and suggestions go "
@@ -67,7 +71,20 @@ def _ask(actor: Actor, campaign: CampaignView, *, busy: bool) -> None:
         if st.button("Play", type="primary", disabled=busy, key=f"saved:play:{campaign.id}"):
             wanted = [line.strip() for line in text.splitlines() if line.strip()]
             simulations.start_simulations(
-                shell.store(), actor, campaign.id, wanted, seeds=simulations.drawn_seeds(int(seeds)), suggestions=shown
-            )
+                shell.store(), actor, campaign.id, wanted,
+                seeds=simulations.drawn_seeds(int(seeds)), suggestions=shown, annotators=annotators,
+            )  # fmt: skip
             shell.note("The worker will play them; what it finds appears here.")
             st.rerun()
+
+
+def _annotators(actor: Actor, campaign: CampaignView) -> list[dict[str, Any]]:
+    """Ask what the annotators are like; return in what they differ from this campaign's own."""
+    key, usual = f"saved:annotators:{campaign.id}", simulations.usual_annotator(shell.store(), actor, campaign.id)
+    if not st.checkbox(
+        "Annotators are others than this campaign's own",
+        key=key,
+        help="They begin without errors, and with what steps cost here; as published where too little work tells.",
+    ):
+        return []
+    return annotator_inputs(key, usual)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,12 @@ def campaign(store: Store, admin: Actor, folder: Path, *, pool: int = 30, test: 
     return found
 
 
+def told(store: Store, job_id: int) -> list[Simulation]:
+    """Return what a job's campaigns were told."""
+    with store.read() as session:
+        return [Simulation.from_dict(row.settings) for row in simulation_rows.of_job(session, job_id)]
+
+
 def test_strategies_are_played_on_a_campaigns_gold(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin, tmp_path)
@@ -72,11 +78,9 @@ def test_strategies_are_played_with_the_share_of_chance_that_the_queue_has(store
     campaign_id = campaign(store, admin, tmp_path)
     for share, name in ((0.35, "longest, 35% by chance"), (0.0, "longest")):
         turns.change_turns(store, admin, campaign_id, strategy="longest", random_share=share)
-        simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
-        with store.read() as session:
-            (job,) = simulation_rows.newest_jobs(session, campaign_id)
-            told = [Simulation.from_dict(row.settings).options for row in simulation_rows.of_job(session, job.id)]
-        assert [(one.label, one.random_share) for one in told] == [("random", 0.0), (name, share)]
+        job_id = simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
+        found = [one.options for one in told(store, job_id)]
+        assert [(one.label, one.random_share) for one in found] == [("random", 0.0), (name, share)]
         simulations.cancel_simulations(store, admin, campaign_id)
 
 
@@ -86,8 +90,8 @@ def test_strategy_with_self_training_is_played_beside_random_sentences_without(s
     simulations.start_simulations(store, admin, campaign_id, ["longest with self-training"], seeds=(1,))
     work(store, tmp_path / "home")
     found = simulations.newest_simulations(store, admin, campaign_id)
-    told = "longest, 20% by chance, self-training"
-    assert found is not None and {one.strategy for one in found.points} == {"random", told}
+    name = "longest, 20% by chance, self-training"
+    assert found is not None and {one.strategy for one in found.points} == {"random", name}
 
 
 def asked(store: Store, campaign_id: int) -> int:
@@ -342,6 +346,62 @@ def test_queue_screen_plays_strategies_and_says_what_they_saved(
     assert test.selectbox(key=listed.key).value == newest.job.id
     assert not any("were played" in one.value for one in test.warning)
     assert any("Mean over 3 seeds" in one.value for one in test.caption)
+
+
+def test_annotators_are_this_campaigns_own_but_for_what_is_said(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, annotator = person(store, "admin"), person(store, "annotator")
+    campaign_id = campaign(store, admin, tmp_path)
+    campaigns.add_members(store, admin, campaign_id, [annotator.id])
+    own = AnnotatorOptions(seconds_added=11.5, seconds_token=0.2)
+    monkeypatch.setattr(simulations, "costs_in", lambda session, campaign_id: own)
+    assert simulations.usual_annotator(store, admin, campaign_id) == own
+    with pytest.raises(NotAllowed):
+        simulations.usual_annotator(store, annotator, campaign_id)
+    for wrong, says in (({"speed": 1}, "no option speed"), ({"missed": 7}, "missed is 7.0; it must lie in")):
+        with pytest.raises(InvalidConfig, match=says):
+            simulations.start_simulations(store, admin, campaign_id, ["longest"], annotators=[{}, wrong])
+    wanted: tuple[tuple[list[dict[str, float]], tuple[AnnotatorOptions, ...]], ...] = (
+        ([], (own,)),
+        ([{"led": 0.5}], (replace(own, led=0.5),)),
+        ([{}, {"missed": 0.1, "seconds_added": 3}], (own, replace(own, missed=0.1, seconds_added=3.0))),
+    )
+    for changes, expected in wanted:
+        job_id = simulations.start_simulations(store, admin, campaign_id, ["longest"], annotators=changes)
+        assert {one.annotators for one in told(store, job_id)} == {expected}
+        assert simulations.get_play(store, admin, campaign_id, job_id).annotators == expected
+        simulations.cancel_simulations(store, admin, campaign_id)
+
+
+def test_saved_screen_asks_what_annotators_are_like_and_tells_it(
+    monkeypatch: pytest.MonkeyPatch, store: Store, tmp_path: Path
+) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin, tmp_path)
+    own = AnnotatorOptions(seconds_added=11.5)
+    monkeypatch.setattr(simulations, "costs_in", lambda session, campaign_id: own)
+    test = open_screen(monkeypatch, store, "queue", admin, campaign=campaign_id)
+    test.segmented_control[0].set_value("Saved").run()
+    test.text_area[0].set_value("longest").run()
+    key = f"saved:annotators:{campaign_id}"
+    test.checkbox(key=key).set_value(True).run()
+    test.number_input(key=f"{key}:count").set_value(2).run()
+    first, second = (f"{key}:{number}:{hash(own)}" for number in (1, 2))
+    assert test.number_input(key=f"{first}-seconds_added").value == 11.5
+    assert "nobody suggests" in test.number_input(key=f"{first}-missed").help
+    test.number_input(key=f"{second}-missed").set_value(0.1).run()
+    next(one for one in test.button if one.label == "Play").click().run()
+    assert not test.exception, test.exception
+    (play,) = simulations.list_plays(store, admin, campaign_id)
+    assert play.annotators == (own, replace(own, missed=0.1))
+    found = [asdict(one) for one in grown("random", 555, [0.4, 0.6], {})]
+    with store.write() as session:
+        simulation_rows.save_points(session, simulation_rows.of_job(session, play.job.id)[0].id, found)
+    test.run()
+    said = " ".join(one.value for one in test.caption).replace("\\", "")
+    assert "2 annotators took sentences in turn. Annotator 1: An entity takes 11.5 s" in said
+    assert "Annotator 2:" in said and "10% of the entities are missed." in said
 
 
 def test_saved_screen_draws_the_curves_of_one_entity_type_beside_random_sentences(

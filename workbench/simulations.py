@@ -35,7 +35,7 @@ UNDER_WAY = ("queued", "running")
 class PlayView:
     """Simulated campaigns that were asked for together: the job, and what they were told.
 
-    `done` of `total` are through; `snapshot` names the gold; `annotator` holds the seconds of the steps.
+    `done` of `total` are through; `snapshot` names the gold; `annotators` took its sentences in turn.
     """
 
     job: JobView
@@ -45,7 +45,7 @@ class PlayView:
     strategies: tuple[str, ...]
     seeds: tuple[int, ...]
     recipe: Mapping[str, Any]
-    annotator: AnnotatorOptions
+    annotators: tuple[AnnotatorOptions, ...]
 
     @property
     def is_under_way(self) -> bool:
@@ -73,15 +73,17 @@ def start_simulations(
     *,
     seeds: Sequence[int] = (),
     suggestions: bool = False,
+    annotators: Sequence[Mapping[str, Any]] = (),
 ) -> int:
     """Freeze the gold and queue simulated campaigns on it, random ones beside each strategy; return the job's id.
 
     Models are trained at four sizes, up to four fifths of the gold, with the recipe of the campaign's turns; of a
     strategy's sentences chance chooses the share that it has in the campaign's queue. Steps cost what they cost this
     campaign's annotators, as published where there are too few sentences to tell. With `suggestions` the annotators of
-    the strategies see what gazetteer, links and newest model suggest. Without `seeds` there are three. Raises BadInput
-    where the gold is too small or has no test sentences, or a strategy hears gazetteer and links and they were asked
-    in none of it; Conflict while others are under way.
+    the strategies see what gazetteer, links and newest model suggest. Each of `annotators` holds what is other than
+    that with one of those who take sentences in turn: error rates, prices. Without `seeds` there are three. Raises
+    BadInput where the gold is too small or has no test sentences, or a strategy hears gazetteer and links and they
+    were asked in none of it; Conflict while others are under way.
     """
     require(actor, *KEEPERS)
     texts = dict.fromkeys((BASELINE, *(strategy(one).text for one in strategies)))
@@ -105,7 +107,8 @@ def start_simulations(
                 f"{deaf[0]!r} hears gazetteer and links, which were asked in no sentence that is gold; pre-annotate "
                 "before people begin, or leave out 'and gazetteer'."
             )
-        recipe, annotator = Recipe.from_dict(campaign.turn_recipe), costs_in(session, campaign_id)
+        recipe, own = Recipe.from_dict(campaign.turn_recipe), costs_in(session, campaign_id)
+        annotator, *others = (own.differing(one) for one in annotators or ({},))
         check_source(session, recipe)
         options = SimulationOptions(at=_sizes(snapshot.counts), dev_sentences=snapshot.counts["dev"])
         job_id = job_rows.add(
@@ -121,7 +124,7 @@ def start_simulations(
                     random_share=0.0 if chosen.text == BASELINE else campaign.random_share,
                     suggestions=shown, suggestions_from=campaign.hint_below if shown else 0.0,
                 )  # fmt: skip
-                one = Simulation(campaign.domain_name, told, recipe, annotator)
+                one = Simulation(campaign.domain_name, told, recipe, annotator, tuple(others))
                 simulation_rows.add(session, job_id=job_id, snapshot_id=snapshot.id, settings=one.to_dict())
         return job_id
 
@@ -191,7 +194,7 @@ def _told(job: Job, rows: Sequence[tuple[SimulationRow, bool]]) -> dict[str, Any
         "strategies": tuple(dict.fromkeys(one.options.label for one in told)),
         "seeds": tuple(dict.fromkeys(one.options.seed for one in told)),
         "recipe": told[0].recipe.to_dict(),
-        "annotator": told[0].annotator,
+        "annotators": told[0].annotators,
     }
 
 
@@ -206,6 +209,14 @@ def usual_strategy(store: Store, actor: Actor, campaign_id: int) -> str:
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
         return RECOMMENDED if _have_names(session, campaign_id) else WITHOUT_GAZETTEER
+
+
+def usual_annotator(store: Store, actor: Actor, campaign_id: int) -> AnnotatorOptions:
+    """Return what simulated annotators are like where nobody says otherwise: steps cost what they cost here."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        return costs_in(session, campaign_id)
 
 
 def _have_names(session: Session, campaign_id: int) -> bool:
