@@ -1,4 +1,4 @@
-"""What pages with learning curves ask alike: over what, and of which entity type."""
+"""What pages with learning curves ask alike, over what and of which entity type, and say of their random sentences."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from collections.abc import Sequence
 import streamlit as st
 
 from crossner_core.evaluation.learning_curves import AXES, RoundPoint, axes_of
+from pages import shell
+from workbench import turns
+from workbench.actors import Actor
+from workbench.views import CampaignView
 
 _EVERY_TYPE = ""
 
@@ -28,3 +32,15 @@ def axis_and_type(points: Sequence[RoundPoint], key: str, *, help: str | None = 
 def measured(type_name: str | None) -> str:
     """Say what a curve's height is."""
     return f"F1 of {type_name} on test, %" if type_name else "entity F1 on test, %"
+
+
+def of_chosen_gold(actor: Actor, campaign: CampaignView) -> str:
+    """Say that random sentences are drawn from gold that strategies chose; nothing where they chose none of it."""
+    gold = turns.gold_by_choice(shell.store(), actor, campaign.id)
+    chosen = sum(count for why, count in gold.items() if why not in turns.NO_STRATEGY)
+    if not chosen:
+        return ""
+    return (
+        f"Strategies chose {chosen:,} of the {sum(gold.values()):,} gold sentences that this campaign's pool has "
+        "brought, so random ones among them are not random over the pool."
+    )

@@ -18,7 +18,7 @@ from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text
 from pages.components.palette import entity_colour
 from pages.components.saved_figure import saved_figure
-from pages.curve_choice import axis_and_type, measured
+from pages.curve_choice import axis_and_type, measured, of_chosen_gold
 from workbench import curves, learning
 from workbench.actors import Actor
 from workbench.campaigns import domain_of
@@ -51,6 +51,8 @@ def _live_curve(actor: Actor, campaign: CampaignView) -> None:
         points = learning.rounds(shell.store(), actor, shown)
         axis, type_name = axis_and_type([one for line in points.values() for one in line], "curve", help=_AXES_HELP)
         figure, table, said = _curve(campaign, shown, points, axis, type_name)
+        if any(not line.measured_on for line in shown):
+            said = f"{said.rstrip()} {of_chosen_gold(actor, campaign)}".rstrip()
         saved_figure(figure, table, name=f"few-shot-{campaign.id}")
         st.caption(as_text(said))
         report = HtmlReport("Few-shot curve", [campaign.name])

@@ -22,7 +22,7 @@ from pages.components.cancel_button import cancel_button
 from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text
 from pages.components.saved_figure import saved_figure
-from pages.curve_choice import axis_and_type, measured
+from pages.curve_choice import axis_and_type, measured, of_chosen_gold
 from workbench import simulations, turns
 from workbench.actors import Actor
 from workbench.recipe_names import recipe_name
@@ -51,7 +51,7 @@ def _played(actor: Actor, campaign: CampaignView) -> None:
         if chosen is not plays[0]:
             _state(actor, campaign, chosen)
         if chosen.done:
-            _results(campaign, simulations.get_play(shell.store(), actor, campaign.id, chosen.job.id))
+            _results(actor, campaign, simulations.get_play(shell.store(), actor, campaign.id, chosen.job.id))
 
 
 def _chosen(campaign: CampaignView, plays: Sequence[PlayView]) -> PlayView:
@@ -96,12 +96,12 @@ def _why_not(found: PlayView) -> str:
     return found.job.error or found.job.message or f"The job was {found.job.state}."
 
 
-def _results(campaign: CampaignView, found: SimulationsView) -> None:
+def _results(actor: Actor, campaign: CampaignView, found: SimulationsView) -> None:
     by_strategy: dict[str, list[RoundPoint]] = {}
     for point in found.points:
         by_strategy.setdefault(point.strategy, []).append(point)
     axis, type_name = axis_and_type(found.points, "saved")
-    said, told = _sentences(found.points, type_name), _told(found)
+    said, told = _sentences(found.points, type_name), f"{_told(found)} {of_chosen_gold(actor, campaign)}".rstrip()
     for one in said:
         st.markdown(as_text(one))
     lines = {name: mean_curve(line, axis, type_name) for name, line in by_strategy.items()}

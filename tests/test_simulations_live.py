@@ -5,11 +5,13 @@ from __future__ import annotations
 import base64
 import json
 from dataclasses import asdict, replace
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from crossner_core.acquisition.selecting import RECOMMENDED, WITHOUT_GAZETTEER
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotAllowed, NotFound
@@ -20,6 +22,7 @@ from crossner_core.simulation.config import Simulation
 from crossner_core.simulation.costs import Observed
 from db import job_rows, layer_rows, simulation_rows, suggestion_rows
 from db.engine import Store
+from db.tables import SentenceRow
 from pages import played_views
 from pages.components.marked_text import as_text
 from tests.screens import made_reports, open_screen
@@ -440,6 +443,20 @@ def test_saved_screen_draws_the_curves_of_one_entity_type_beside_random_sentence
     assert any(as_text(said) in one.value for one in test.markdown)
     (report,) = reports.values()
     assert "F1 of band on test, %" in report and said in report
+    assert "not random over the pool" not in report  # all of the gold was imported
+    chosen_by_strategies(store, campaign_id, 12)
+    test.run()
+    caveat = "Strategies chose 12 of the 30 gold sentences that this campaign's pool has brought, so random ones among"
+    (report,) = reports.values()
+    assert any(as_text(caveat) in one.value for one in test.caption) and escape(caveat) in report
+
+
+def chosen_by_strategies(store: Store, campaign_id: int, count: int) -> None:
+    """Have a strategy put some of the pool's sentences into the queue, and chance one."""
+    with store.write() as session:
+        ids = [row.id for row in layer_rows.sentences(session, campaign_id) if row.split == "pool"]
+        for one, why in zip(ids, ["longest"] * count + ["chance"], strict=False):
+            session.execute(sa.update(SentenceRow).where(SentenceRow.id == one).values(chosen_by=why))
 
 
 def grown(strategy: str, seed: int, f1: list[float], types: dict[str, list[float]]) -> list[RoundPoint]:
