@@ -18,6 +18,7 @@ from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.experiments.__main__ import main
 from crossner_core.experiments.studies.strategies import StrategiesConfig, simulations
 from crossner_core.experiments.study import read_study, study
+from crossner_core.experiments.tables import Measured
 from crossner_core.schema import Sentence, Span, Suggestion
 from crossner_core.simulation.annotators import AnnotatorOptions, annotate
 from crossner_core.simulation.campaign import Round, play, split_pool
@@ -442,7 +443,10 @@ def test_strategies_study_says_what_is_wrong(tmp_path: Path, capsys: pytest.Capt
 
 def test_strategies_table_counts_sentences_to_the_f1_of_random_ones() -> None:
     def line(strategy: str, seed: int, *pairs: tuple[int, float]) -> list[RoundPoint]:
-        return [RoundPoint(strategy, seed, n, size, f1, size, size, 7.0 * size) for n, (size, f1) in enumerate(pairs)]
+        return [
+            RoundPoint(strategy, seed, n, size, f1, 20 * size, 3 * size, 7.0 * size)
+            for n, (size, f1) in enumerate(pairs)
+        ]
 
     runs = {
         "random": line("random", 1, (50, 0.4), (100, 0.5)) + line("random", 2, (50, 0.4), (100, 0.5)),
@@ -460,11 +464,37 @@ def test_strategies_table_counts_sentences_to_the_f1_of_random_ones() -> None:
     assert uneven.rows[0][-2:] == (100, 900)  # seeds that took unequally long have no curve over seconds to its end
     figure = go.Figure(strategies_figure({"own": runs, "other": {"random": runs["random"]}}))
     panels = {(trace.xaxis, trace.name): trace for trace in figure.data if trace.name}
-    assert list(panels["x", "longest"].x) == [50, 70] and list(panels["x3", "longest"].x) == [350, 490]
+    assert list(panels["x", "longest"].x) == [50, 70] and list(panels["x7", "longest"].x) == [350, 490]
+    assert list(panels["x3", "longest"].x) == [1000, 1400] and list(panels["x5", "longest"].x) == [150, 210]
+    titles = [figure.layout[f"xaxis{at or ''}"].title.text for at in ("", 3, 5, 7)]
+    assert titles == ["sentences", "tokens", "entities", "seconds"]
     assert list(panels["x2", "random"].x) == [50, 100] and not list(panels["x2", "longest"].x or ())
-    assert panels["x", "longest"].line.color == panels["x3", "longest"].line.color
+    assert panels["x", "longest"].line.color == panels["x7", "longest"].line.color
     assert [one.text for one in figure.layout.annotations] == ["own", "other"]
-    assert [panels[at, "random"].showlegend for at in ("x", "x2", "x3", "x4")] == [True, False, False, False]
+    assert [panels[at, "random"].showlegend for at in ("x", "x2", "x3", "x8")] == [True, False, False, False]
+    untimed = [replace(point, seconds=None) for point in runs["random"]]
+    figure = go.Figure(strategies_figure({"own": {**runs, "random": untimed}}))
+    assert {trace.xaxis for trace in figure.data} == {"x", "x2", "x3"}  # nobody counted the seconds of some
+
+
+def test_strategies_table_has_areas_over_the_range_that_all_strategies_cover() -> None:
+    def line(strategy: str, seed: int, *pairs: tuple[int, float]) -> list[RoundPoint]:
+        return [RoundPoint(strategy, seed, n, size, f1) for n, (size, f1) in enumerate(pairs)]
+
+    runs = {
+        "random": line("random", 1, (0, 0.0), (100, 0.5), (200, 0.5)) + line("random", 2, (0, 0.2), (200, 0.2)),
+        "longest": line("longest", 1, (20, 0.4), (100, 0.8)),
+        "once": line("once", 1, (60, 0.9)) + line("once", 2, (60, 0.9), (70, 0.9)),
+    }
+    table = strategies_table({"own": runs, "alone": {"once": runs["once"]}}, goals=())
+    rows = {row[:2]: row[-2:] for row in table.rows}
+    assert table.columns[-2:] == ("area", "over sentences")
+    found, over = rows["own", "random"]
+    assert isinstance(found, Measured) and over == "20 to 100"  # mean F1 of 0.1 to 0.5 is 0.3, beside 0.2
+    assert (found.mean, found.sd, found.n) == (pytest.approx(25), pytest.approx(7.0711, abs=1e-3), 2)
+    found, over = rows["own", "longest"]
+    assert isinstance(found, Measured) and (found.mean, found.sd, over) == (pytest.approx(60), None, "20 to 100")
+    assert rows["own", "once"] == rows["alone", "once"] == (None, None)
 
 
 def test_strategies_study_counts_its_campaigns() -> None:

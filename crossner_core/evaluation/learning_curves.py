@@ -109,6 +109,18 @@ def area(
     return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
+def common_range(points: Iterable[RoundPoint], axis: str = "sentences", type: str | None = None) -> tuple[float, float]:
+    """Return the range of an axis that all seeds of all strategies cover; raise BadInput where there is none."""
+    by_strategy = _by(points, lambda point: point.strategy)
+    places = [line[0] for found in by_strategy.values() for line in _lines(found, axis, type)]
+    if not places:
+        raise BadInput(f"There are no curves over {axis}, so they have no range in common.")
+    low, high = float(max(one[0] for one in places)), float(min(one[-1] for one in places))
+    if not low < high:
+        raise BadInput(f"The curves have no range of {axis} in common: one begins at {low:g}, one ends at {high:g}.")
+    return low, high
+
+
 def reaches(curve: Sequence[MeanPoint], f1: float) -> float | None:
     """Return the first place at which a curve has an F1, on straight lines between its points; None if it never has.
 
@@ -159,10 +171,7 @@ def summarise(
     by_strategy = {name: found for name, found in by_strategy.items() if _lines(found, axis, type)}
     if baseline not in by_strategy:
         raise BadInput(f"The strategy {baseline!r} has no scores of type {type!r}.")
-    lines = [line for found in by_strategy.values() for line in _lines(found, axis, type)]
-    low, high = max(line[0][0] for line in lines), min(line[0][-1] for line in lines)
-    if not low < high:
-        raise BadInput(f"The curves have no range of {axis} in common: one begins at {low:g}, one ends at {high:g}.")
+    low, high = common_range((point for found in by_strategy.values() for point in found), axis, type)
     curves = {name: mean_curve(found, axis, type) for name, found in by_strategy.items()}
     goal = max(point.mean for point in curves[baseline])
     usual = reaches(curves[baseline], goal)
