@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import sqlalchemy as sa
+from sqlalchemy.orm import defer
 
 from db.engine import Session
 from db.training_tables import Job, SimulationRow
@@ -30,17 +31,26 @@ def open_ids(session: Session) -> list[int]:
     return list(session.scalars(query.where(Job.state.in_(("queued", "running")))))
 
 
-def newest_job(session: Session, campaign_id: int, *, with_points: bool = False) -> Job | None:
-    """Return the newest job that plays, or played, simulated campaigns on a campaign's gold.
+def newest_jobs(session: Session, campaign_id: int, *, with_points: bool = False, limit: int = 1) -> list[Job]:
+    """Return the jobs that play, or played, simulated campaigns on a campaign's gold, newest first.
 
-    `with_points` asks for the newest of which one campaign is through at least. A job without campaigns is none: an
+    `with_points` asks for those of which one campaign is through at least. A job without campaigns is none: an
     earlier migration took some along.
     """
     those = sa.select(SimulationRow.job_id)
     if with_points:
         those = those.where(SimulationRow.points.is_not(None))
     query = sa.select(Job).where(Job.kind == KIND, Job.campaign_id == campaign_id, Job.id.in_(those))
-    return session.scalars(query.order_by(Job.id.desc()).limit(1)).first()
+    return list(session.scalars(query.order_by(Job.id.desc()).limit(limit)))
+
+
+def told(session: Session, job_ids: Sequence[int]) -> dict[int, list[tuple[SimulationRow, bool]]]:
+    """Return jobs' simulated campaigns by job, each with whether it is through; their points are not read."""
+    query = sa.select(SimulationRow, SimulationRow.points.is_not(None)).options(defer(SimulationRow.points))
+    found: dict[int, list[tuple[SimulationRow, bool]]] = {id: [] for id in job_ids}
+    for row, is_through in session.execute(query.where(SimulationRow.job_id.in_(job_ids)).order_by(SimulationRow.id)):
+        found[row.job_id].append((row, bool(is_through)))
+    return found
 
 
 def save_points(session: Session, id: int, points: Sequence[Mapping[str, Any]]) -> None:

@@ -10,7 +10,7 @@ import streamlit as st
 
 from crossner_core.errors import BadInput
 from crossner_core.evaluation.confusion import Confusion
-from crossner_core.evaluation.learning_curves import AXES, RoundPoint, axes_of, mean_curve, summarise
+from crossner_core.evaluation.learning_curves import RoundPoint, mean_curve, summarise
 from crossner_core.experiments.published import published
 from pages import shell
 from pages.components import charts, comparison_charts
@@ -18,6 +18,7 @@ from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text
 from pages.components.palette import entity_colour
 from pages.components.saved_figure import saved_figure
+from pages.curve_choice import axis_and_type, measured, of_chosen_gold
 from workbench import curves, learning
 from workbench.actors import Actor
 from workbench.campaigns import domain_of
@@ -27,7 +28,6 @@ from workbench.views import CampaignView
 _REFERENCE_SYSTEM = "BERT-base"
 _AXES_HELP = """Tokens and entities of each run's own sentences. Seconds are the active time of all who worked on them;
 they are there where all of the gold was made by people here."""
-_EVERY_TYPE = ""
 _SECONDS_BETWEEN_LOOKS = 5
 
 
@@ -49,8 +49,10 @@ def _live_curve(actor: Actor, campaign: CampaignView) -> None:
             st.info("Choose a method.")
             return
         points = learning.rounds(shell.store(), actor, shown)
-        axis, type_name = _choose(points)
+        axis, type_name = axis_and_type([one for line in points.values() for one in line], "curve", help=_AXES_HELP)
         figure, table, said = _curve(campaign, shown, points, axis, type_name)
+        if any(not line.measured_on for line in shown):
+            said = f"{said.rstrip()} {of_chosen_gold(actor, campaign)}".rstrip()
         saved_figure(figure, table, name=f"few-shot-{campaign.id}")
         st.caption(as_text(said))
         report = HtmlReport("Few-shot curve", [campaign.name])
@@ -73,26 +75,12 @@ def _drawn(actor: Actor, campaign: CampaignView) -> list[Series]:
     return drawn
 
 
-def _choose(points: Mapping[str, Sequence[RoundPoint]]) -> tuple[str, str]:
-    every = [point for line in points.values() for point in line]
-    types = dict.fromkeys(name for point in every for name in point.per_type)
-    with st.container(horizontal=True, vertical_alignment="top"):
-        axis = st.segmented_control(
-            "Over", axes_of(every), default=AXES[0], format_func=str.capitalize, key="curve-axis", required=True,
-            help=_AXES_HELP,
-        )  # fmt: skip
-        type_name = st.selectbox(
-            "F1 of", [_EVERY_TYPE, *types], format_func=lambda name: name or "all types", key="curve-type", width=220
-        )
-    return axis or AXES[0], type_name
-
-
 def _curve(
     campaign: CampaignView,
     shown: Sequence[Series],
     points: Mapping[str, Sequence[RoundPoint]],
     axis: str,
-    type_name: str,
+    type_name: str | None,
 ) -> tuple[go.Figure, pd.DataFrame, str]:
     said = _where_from(shown)
     if axis == "sentences" and not type_name:
@@ -104,12 +92,11 @@ def _curve(
         ]
         said += "Open markers: published, with BERT-base on the whole training set." if references else ""
         return charts.few_shot_figure(shown, references), charts.few_shot_table(shown), said
-    lines = {name: mean_curve(line, axis, type_name or None) for name, line in points.items()}
+    lines = {name: mean_curve(line, axis, type_name) for name, line in points.items()}
     if axis != "sentences":
         said += f"Seeds differ in their {axis}: between two sizes F1 is taken to lie on the straight line."
-    what = f"F1 of {type_name} on test, %" if type_name else "entity F1 on test, %"
     return (
-        comparison_charts.learning_figure(lines, axis, what=what),
+        comparison_charts.learning_figure(lines, axis, what=measured(type_name)),
         comparison_charts.learning_table(lines, axis),
         said,
     )
@@ -128,12 +115,12 @@ def _where_from(shown: Sequence[Series]) -> str:
     return said
 
 
-def _summary(points: Mapping[str, Sequence[RoundPoint]], axis: str, type_name: str, report: HtmlReport) -> None:
+def _summary(points: Mapping[str, Sequence[RoundPoint]], axis: str, type_name: str | None, report: HtmlReport) -> None:
     """Draw the area under each curve, and what it saves against the first of them at equal F1."""
     baseline = next(iter(points))
     try:
         every = [point for line in points.values() for point in line]
-        rows = summarise(every, axis, type=type_name or None, baseline=baseline)
+        rows = summarise(every, axis, type=type_name, baseline=baseline)
     except BadInput as error:  # no harm: curves of one size have no area yet
         st.caption(as_text(f"No area under the curve yet. {error}"))
         return

@@ -100,6 +100,12 @@ def option_inputs(
     return asked
 
 
+def changed_options(config: type, key: str, *, start: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Draw an input for each field; return the values of those that are not what they began with."""
+    begin = {spec.name: spec.default for spec in fields(config)} | dict(start or {})
+    return {name: value for name, value in option_inputs(config, key, start=begin).items() if value != begin[name]}
+
+
 def _standing(config: type, key: str, given: Mapping[str, Any], begin: Mapping[str, Any]) -> dict[str, Any]:
     """Return what every field says now: what was given or typed before, the default where it has no effect."""
     specs = fields(config)

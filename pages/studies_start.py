@@ -8,8 +8,11 @@ from typing import Any
 
 import streamlit as st
 
+from crossner_core.experiments.study import StudyConfig
+from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.training.recipe import Recipe
 from pages import shell
+from pages.annotator_form import annotator_inputs
 from pages.components.marked_text import as_text
 from pages.recipe_form import option_inputs
 from workbench import encoders, studies
@@ -41,6 +44,7 @@ def start_view(actor: Actor, one: StudyView) -> None:
         values = option_inputs(options.config, key, only=_COMMON, choices=offered, free=("encoders",))
         if own:
             values |= option_inputs(options.config, key, only=own, given=values)
+        values |= _annotators(options.config, key)
         values["recipe"] = _changes("Recipe fields to change", key, "None: every training as the study has it")
         values["rows"] = _changes_of_rows(key, studies.row_labels(shell.store(), actor, one.id, values))
         name, side_by_side = _how(one, key)
@@ -53,6 +57,16 @@ def start_view(actor: Actor, one: StudyView) -> None:
         said = "waits for the worker" if is_new else "is under way already"
         shell.note(f"The study {said} (job {job_id}).")
         st.rerun()
+
+
+def _annotators(config: type[StudyConfig], key: str) -> dict[str, Any]:
+    """Ask what simulated annotators are like, where the study has any; return its field."""
+    if "annotator" not in {spec.name for spec in fields(config)}:
+        return {}
+    with st.expander("Simulated annotators"):
+        asked = annotator_inputs(f"{key}-annotator", AnnotatorOptions())
+    several = {f"annotator {number}": one for number, one in enumerate(asked, start=1)}
+    return {"annotator": several if len(asked) > 1 else asked[0]}
 
 
 def _changes(label: str, key: str, placeholder: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from crossner_core.evaluation.learning_curves import (
     RoundPoint,
     area,
     axes_of,
+    common_range,
     mean_curve,
     reaches,
     saved_by_level,
@@ -152,3 +153,13 @@ def test_seconds_saved_are_below_zero_where_a_strategy_takes_longer_and_none_whe
     assert seconds_saved(line("random", 1, [0.2, 0.5]) + line("longest", 1, [0.2, 0.6]))["longest"] is None
     with pytest.raises(BadInput, match="no strategy 'random'"):
         seconds_saved(timed("longest", 1, [0.1, 0.2]))
+
+
+def test_common_range_is_what_all_seeds_of_all_strategies_cover() -> None:
+    points = line("random", 1, [0.1, 0.2, 0.3], tokens=5) + line("random", 2, [0.1, 0.2], tokens=7)
+    points += line("longest", 1, [0.1, 0.2, 0.3, 0.4], tokens=4)
+    assert common_range(points) == (10, 20) and common_range(points, "tokens") == (7, 14)
+    with pytest.raises(BadInput, match="no range of sentences in common: one begins at 10, one ends at 10"):
+        common_range([*points, *line("once", 1, [0.5])])
+    with pytest.raises(BadInput, match="no curves over sentences"):
+        common_range([])

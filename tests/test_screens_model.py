@@ -20,6 +20,7 @@ from pages.components.marked_text import as_text
 from tests.builders import Tab, make_campaign, make_gold, make_people
 from tests.screens import made_reports, open_screen
 from tests.test_adaptation import campaign_with_gold, in_music
+from tests.test_simulations_live import chosen_by_strategies
 from tests.test_turns import small
 from tests.training_builders import own_sentences
 from tests.training_store import person, recipe_here, work
@@ -76,6 +77,9 @@ def test_adaptation_screen_shows_every_view_of_finished_runs(
     assert "area" in test.dataframe[0].value.columns
     test.button_group(key="curve-axis").set_value("tokens").run()
     assert "Seeds differ in their tokens" in _said(test) and not test.exception
+    assert "not random over the pool" not in _said(test)
+    chosen_by_strategies(store, campaign_id, 3)
+    assert "Strategies chose 3 of the" in _said(test.run()) and "not random over the pool" in _said(test)
     grown = _said(_show(test, "model-view", "As gold grows"))
     assert "What becomes of the gold entities" in grown and len(test.get("plotly_chart")) == 2
     by_type = _said(_show(test, "model-view", "By type"))

@@ -10,6 +10,7 @@ import pytest
 
 from crossner_core.experiments.results import read_study
 from crossner_core.experiments.tables import Measured, Table
+from crossner_core.simulation.annotators import AnnotatorOptions
 from db import job_rows
 from db.engine import Store
 from pages.components.saved_figure import safe_csv
@@ -140,6 +141,25 @@ def test_studies_screen_changes_single_rows_and_names_results(
     assert (job.payload["section"], job.payload["workers"]) == ("short", 2)
     test.text_input(key="study-transfer:section:short").set_value("a/b").run()
     assert "no section's name" in test.error[0].value
+
+
+def test_studies_screen_asks_what_the_annotators_of_strategies_are_like(
+    monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
+) -> None:
+    made_result(experiments, id="strategies", cells=(), missing=())
+    test = _open(monkeypatch, store, "researcher")
+    test.button_group(key="study:view").set_value("Run").run()
+    key = "study-strategies-annotator"
+    usual = hash(AnnotatorOptions())
+    test.number_input(key=f"{key}:1:{usual}-led").set_value(0.25).run()
+    _press(test, "Start this study")
+    test.number_input(key=f"{key}:count").set_value(2).run()
+    _press(test, "Cancel this study")
+    _press(test, "Start this study")
+    with store.read() as session:
+        second, first = (job.payload["config"]["annotator"] for job in job_rows.recent(session, kinds=(studies.KIND,)))
+    assert first == {"led": 0.25}
+    assert second == {"annotator 1": {"led": 0.25}, "annotator 2": {}}
 
 
 def test_studies_screen_without_a_data_folder_says_how_to_set_it(

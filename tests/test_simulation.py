@@ -18,6 +18,7 @@ from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.experiments.__main__ import main
 from crossner_core.experiments.studies.strategies import StrategiesConfig, simulations
 from crossner_core.experiments.study import read_study, study
+from crossner_core.experiments.tables import Measured
 from crossner_core.schema import Sentence, Span, Suggestion
 from crossner_core.simulation.annotators import AnnotatorOptions, annotate
 from crossner_core.simulation.campaign import Round, play, split_pool
@@ -298,6 +299,63 @@ def test_simulation_keeps_the_keys_of_results_from_before_later_options() -> Non
     assert one.options.random_share == 0 and one.key("d", "e") == "8362bbafbaf675c9320fb5c8"  # what it was before
 
 
+def test_annotators_take_sentences_in_turn_and_the_same_ones_whatever_the_strategy(tmp_path: Path) -> None:
+    slow, blind = AnnotatorOptions(seconds_added=100.0), AnnotatorOptions(missed=1.0)
+    whose: dict[str, dict[int, bool]] = {}
+    for name in ("random", "longest"):
+        both = replace(simulation(strategy=name, at=(8, 12)), annotator=slow, others=(blind,))
+        rounds(tmp_path / name, both)
+        state = read_json(tmp_path / name / "state.json")["labelled"]
+        whose[name] = {at: bool(spans) for at, spans in zip(state["chosen"], state["spans"], strict=True)}
+        assert state["seconds"] == 100.0 * sum(map(len, state["spans"])) > 0
+        assert 0 < sum(whose[name].values()) < 12  # some are the first one's, some the other's
+    shared = set(whose["random"]) & set(whose["longest"])
+    assert shared and all(whose["random"][at] == whose["longest"][at] for at in shared)
+    rounds(tmp_path / "again", replace(simulation(strategy="longest", at=(8,)), annotator=slow, others=(blind,)))
+    again = read_json(tmp_path / "again" / "state.json")["labelled"]
+    assert [bool(spans) for spans in again["spans"]] == list(whose["longest"].values())[:8]
+
+
+def test_annotators_that_take_turns_have_a_key_of_their_own_and_one_alone_has_the_old_one() -> None:
+    one, blind = simulation(), AnnotatorOptions(missed=1.0)
+    both = replace(one, others=(blind,))
+    assert both.key("d", "e") != one.key("d", "e") != replace(one, annotator=blind).key("d", "e")
+    assert both.key("d", "e") != replace(both, others=(blind, blind)).key("d", "e")
+    assert Simulation.from_dict(both.to_dict()) == both and both.annotators == (AnnotatorOptions(), blind)
+    before = one.to_dict()
+    del before["others"]  # as it was kept before there were several
+    assert Simulation.from_dict(before) == one and Simulation.from_dict(before).key("d", "e") == one.key("d", "e")
+
+
+def test_strategies_study_takes_one_annotator_or_several_by_name() -> None:
+    def made(annotator: dict[str, object]) -> Simulation:
+        found = study("strategies").config(corpora=("own",), seeds=(1,), strategies=("longest",), annotator=annotator)
+        return simulations(found)[0]
+
+    assert made({}).annotators == (AnnotatorOptions(),)
+    assert made({"missed": 0.1}).annotators == (AnnotatorOptions(missed=0.1),)
+    several = made({"quick": {"missed": 0.2, "seconds_added": 4}, "careful": {}})
+    assert several.annotators == (AnnotatorOptions(missed=0.2, seconds_added=4.0), AnnotatorOptions())
+    for wrong, says in (
+        ({"quick": {"missed": 0.2}, "led": 0.5}, "several annotators by name"),
+        ({"quick": {"missed": "much"}}, "give numbers by name"),
+        ({"missed": "much"}, "give numbers by name"),
+        ({"quick": {"speed": 1}}, "no option speed"),
+        ({"quick": {"missed": 2}}, r"missed is 2\.0; it must lie in"),
+    ):
+        with pytest.raises(InvalidConfig, match=says):
+            made(wrong)
+
+
+def test_annotator_is_told_in_words() -> None:
+    said = AnnotatorOptions(missed=0.05, led=0.5, seconds_token=0.25).words
+    assert said == (
+        "An entity takes 7.0 s, a suggested one that is kept 3.5 s, changed 5.0 s, deleted 2.0 s, a token 0.25 s to "
+        "read; 5% of the entities are missed, 50% of wrong suggestions are taken."
+    )
+    assert AnnotatorOptions().words.endswith("no errors.")
+
+
 def test_simulation_kept_with_the_weight_of_a_set_is_read_without_it() -> None:
     kept = simulation(strategy="token_entropy + bert_km").to_dict()
     kept["options"]["strategy"] = "token_entropy + 100*bert_km"
@@ -336,13 +394,15 @@ def words_for(tmp_path: Path) -> list[str]:
 
 def test_strategies_study_plays_once_and_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [*words_for(tmp_path), "--strategies", "token_entropy", "longest with self-training"]
-    words += ["--report", str(tmp_path / "page.md")]
+    words += ["--report", str(tmp_path / "page.md"), "--annotator", '{"quick": {"missed": 0.2}, "careful": {}}']
     assert main(words) == 0
     said = capsys.readouterr().out
     assert "[6/6]" in said and "| own | random |" in said and "| own | longest, self-training |" in said
     folder = tmp_path / "out" / "simulations"
     assert len(list(folder.glob("*.json"))) == 6 and not [one for one in folder.iterdir() if one.is_dir()]
-    assert "seeds 1, 2" in (tmp_path / "page.md").read_text().lower()
+    page = (tmp_path / "page.md").read_text()
+    assert "seeds 1, 2" in page.lower() and "2 annotators take sentences in turn" in page
+    assert "quick: An entity takes 7.0 s" in page and "20% of the entities are missed" in page
     written = {path: path.stat().st_mtime_ns for path in folder.glob("*.json")}
     assert main([*words, "--workers", "2"]) == 0
     assert main([*words, "--tables"]) == 0 and "| own | random |" in capsys.readouterr().out
@@ -383,7 +443,10 @@ def test_strategies_study_says_what_is_wrong(tmp_path: Path, capsys: pytest.Capt
 
 def test_strategies_table_counts_sentences_to_the_f1_of_random_ones() -> None:
     def line(strategy: str, seed: int, *pairs: tuple[int, float]) -> list[RoundPoint]:
-        return [RoundPoint(strategy, seed, n, size, f1, size, size, 7.0 * size) for n, (size, f1) in enumerate(pairs)]
+        return [
+            RoundPoint(strategy, seed, n, size, f1, 20 * size, 3 * size, 7.0 * size)
+            for n, (size, f1) in enumerate(pairs)
+        ]
 
     runs = {
         "random": line("random", 1, (50, 0.4), (100, 0.5)) + line("random", 2, (50, 0.4), (100, 0.5)),
@@ -401,11 +464,37 @@ def test_strategies_table_counts_sentences_to_the_f1_of_random_ones() -> None:
     assert uneven.rows[0][-2:] == (100, 900)  # seeds that took unequally long have no curve over seconds to its end
     figure = go.Figure(strategies_figure({"own": runs, "other": {"random": runs["random"]}}))
     panels = {(trace.xaxis, trace.name): trace for trace in figure.data if trace.name}
-    assert list(panels["x", "longest"].x) == [50, 70] and list(panels["x3", "longest"].x) == [350, 490]
+    assert list(panels["x", "longest"].x) == [50, 70] and list(panels["x7", "longest"].x) == [350, 490]
+    assert list(panels["x3", "longest"].x) == [1000, 1400] and list(panels["x5", "longest"].x) == [150, 210]
+    titles = [figure.layout[f"xaxis{at or ''}"].title.text for at in ("", 3, 5, 7)]
+    assert titles == ["sentences", "tokens", "entities", "seconds"]
     assert list(panels["x2", "random"].x) == [50, 100] and not list(panels["x2", "longest"].x or ())
-    assert panels["x", "longest"].line.color == panels["x3", "longest"].line.color
+    assert panels["x", "longest"].line.color == panels["x7", "longest"].line.color
     assert [one.text for one in figure.layout.annotations] == ["own", "other"]
-    assert [panels[at, "random"].showlegend for at in ("x", "x2", "x3", "x4")] == [True, False, False, False]
+    assert [panels[at, "random"].showlegend for at in ("x", "x2", "x3", "x8")] == [True, False, False, False]
+    untimed = [replace(point, seconds=None) for point in runs["random"]]
+    figure = go.Figure(strategies_figure({"own": {**runs, "random": untimed}}))
+    assert {trace.xaxis for trace in figure.data} == {"x", "x2", "x3"}  # nobody counted the seconds of some
+
+
+def test_strategies_table_has_areas_over_the_range_that_all_strategies_cover() -> None:
+    def line(strategy: str, seed: int, *pairs: tuple[int, float]) -> list[RoundPoint]:
+        return [RoundPoint(strategy, seed, n, size, f1) for n, (size, f1) in enumerate(pairs)]
+
+    runs = {
+        "random": line("random", 1, (0, 0.0), (100, 0.5), (200, 0.5)) + line("random", 2, (0, 0.2), (200, 0.2)),
+        "longest": line("longest", 1, (20, 0.4), (100, 0.8)),
+        "once": line("once", 1, (60, 0.9)) + line("once", 2, (60, 0.9), (70, 0.9)),
+    }
+    table = strategies_table({"own": runs, "alone": {"once": runs["once"]}}, goals=())
+    rows = {row[:2]: row[-2:] for row in table.rows}
+    assert table.columns[-2:] == ("area", "over sentences")
+    found, over = rows["own", "random"]
+    assert isinstance(found, Measured) and over == "20 to 100"  # mean F1 of 0.1 to 0.5 is 0.3, beside 0.2
+    assert (found.mean, found.sd, found.n) == (pytest.approx(25), pytest.approx(7.0711, abs=1e-3), 2)
+    found, over = rows["own", "longest"]
+    assert isinstance(found, Measured) and (found.mean, found.sd, over) == (pytest.approx(60), None, "20 to 100")
+    assert rows["own", "once"] == rows["alone", "once"] == (None, None)
 
 
 def test_strategies_study_counts_its_campaigns() -> None:

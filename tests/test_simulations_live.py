@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import base64
+import json
+from dataclasses import asdict, replace
+from html import escape
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from crossner_core.acquisition.selecting import RECOMMENDED, WITHOUT_GAZETTEER
-from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotAllowed
+from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotAllowed, NotFound
 from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.schema import LabelledSentence
 from crossner_core.simulation.annotators import AnnotatorOptions
@@ -16,8 +22,10 @@ from crossner_core.simulation.config import Simulation
 from crossner_core.simulation.costs import Observed
 from db import job_rows, layer_rows, simulation_rows, suggestion_rows
 from db.engine import Store
-from pages import saved_views
-from tests.screens import open_screen
+from db.tables import SentenceRow
+from pages import played_views
+from pages.components.marked_text import as_text
+from tests.screens import made_reports, open_screen
 from tests.test_adaptation import in_music
 from tests.test_turns import small
 from tests.training_builders import own_sentences
@@ -44,6 +52,12 @@ def campaign(store: Store, admin: Actor, folder: Path, *, pool: int = 30, test: 
     return found
 
 
+def told(store: Store, job_id: int) -> list[Simulation]:
+    """Return what a job's campaigns were told."""
+    with store.read() as session:
+        return [Simulation.from_dict(row.settings) for row in simulation_rows.of_job(session, job_id)]
+
+
 def test_strategies_are_played_on_a_campaigns_gold(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin, tmp_path)
@@ -67,12 +81,9 @@ def test_strategies_are_played_with_the_share_of_chance_that_the_queue_has(store
     campaign_id = campaign(store, admin, tmp_path)
     for share, name in ((0.35, "longest, 35% by chance"), (0.0, "longest")):
         turns.change_turns(store, admin, campaign_id, strategy="longest", random_share=share)
-        simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
-        with store.read() as session:
-            job = simulation_rows.newest_job(session, campaign_id)
-            assert job is not None
-            told = [Simulation.from_dict(row.settings).options for row in simulation_rows.of_job(session, job.id)]
-        assert [(one.label, one.random_share) for one in told] == [("random", 0.0), (name, share)]
+        job_id = simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
+        found = [one.options for one in told(store, job_id)]
+        assert [(one.label, one.random_share) for one in found] == [("random", 0.0), (name, share)]
         simulations.cancel_simulations(store, admin, campaign_id)
 
 
@@ -82,8 +93,8 @@ def test_strategy_with_self_training_is_played_beside_random_sentences_without(s
     simulations.start_simulations(store, admin, campaign_id, ["longest with self-training"], seeds=(1,))
     work(store, tmp_path / "home")
     found = simulations.newest_simulations(store, admin, campaign_id)
-    told = "longest, 20% by chance, self-training"
-    assert found is not None and {one.strategy for one in found.points} == {"random", told}
+    name = "longest, 20% by chance, self-training"
+    assert found is not None and {one.strategy for one in found.points} == {"random", name}
 
 
 def asked(store: Store, campaign_id: int) -> int:
@@ -313,7 +324,12 @@ def test_queue_screen_plays_strategies_and_says_what_they_saved(
     assert not test.exception, test.exception
     next(one for one in test.button if one.label == "Play").click().run()
     said = " ".join(one.value for one in test.caption)
-    assert "0 of 6 campaigns played" in said and "Those before, of" in said  # and what was found before stays
+    assert "0 of 6 campaigns played" in said
+    listed = test.selectbox(key=f"saved:play-chosen:{campaign_id}")
+    waiting, before, cancelled = listed.options  # newest first; what was found before stays
+    assert "queued, 0 of 6 played" in waiting and "cancelled, 0 of 3 played" in cancelled
+    assert "played" not in before and "longest, 20% by chance; token_entropy + bert_km" in before
+    assert "seed 555 · gold" in before and "seeds 555, 666, 777" in waiting
     lines = [one.value for one in test.markdown if "the best of random" in one.value]
     assert len(lines) == 2 and lines[0].startswith(("longest", "token"))
     table = next(one.value for one in test.dataframe if "area" in one.value.columns)
@@ -321,6 +337,177 @@ def test_queue_screen_plays_strategies_and_says_what_they_saved(
     assert set(table["curve"]) == {"random", *shared}
     assert any("20% of its sentences by chance" in one.value for one in test.caption)
     assert any("555" in one.value and "An entity takes 7" in one.value for one in test.caption)
+    newest, _, dropped = simulations.list_plays(store, admin, campaign_id)
+    listed.set_value(dropped.job.id).run()
+    assert not test.exception and any("0 of 3 were played" in one.value for one in test.warning)
+    assert not [one for one in test.dataframe if "area" in one.value.columns]
+    work(store, tmp_path / "home")
+    test.run()
+    assert test.selectbox(key=listed.key).value == dropped.job.id  # what a person chose stays
+    test = open_screen(monkeypatch, store, "queue", admin, campaign=campaign_id)
+    test.segmented_control[0].set_value("Saved").run()
+    assert test.selectbox(key=listed.key).value == newest.job.id
+    assert not any("were played" in one.value for one in test.warning)
+    assert any("Mean over 3 seeds" in one.value for one in test.caption)
+
+
+def test_annotators_are_this_campaigns_own_but_for_what_is_said(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, annotator = person(store, "admin"), person(store, "annotator")
+    campaign_id = campaign(store, admin, tmp_path)
+    campaigns.add_members(store, admin, campaign_id, [annotator.id])
+    own = AnnotatorOptions(seconds_added=11.5, seconds_token=0.2)
+    monkeypatch.setattr(simulations, "costs_in", lambda session, campaign_id: own)
+    assert simulations.usual_annotator(store, admin, campaign_id) == own
+    with pytest.raises(NotAllowed):
+        simulations.usual_annotator(store, annotator, campaign_id)
+    for wrong, says in (({"speed": 1}, "no option speed"), ({"missed": 7}, "missed is 7.0; it must lie in")):
+        with pytest.raises(InvalidConfig, match=says):
+            simulations.start_simulations(store, admin, campaign_id, ["longest"], annotators=[{}, wrong])
+    wanted: tuple[tuple[list[dict[str, float]], tuple[AnnotatorOptions, ...]], ...] = (
+        ([], (own,)),
+        ([{"led": 0.5}], (replace(own, led=0.5),)),
+        ([{}, {"missed": 0.1, "seconds_added": 3}], (own, replace(own, missed=0.1, seconds_added=3.0))),
+    )
+    for changes, expected in wanted:
+        job_id = simulations.start_simulations(store, admin, campaign_id, ["longest"], annotators=changes)
+        assert {one.annotators for one in told(store, job_id)} == {expected}
+        assert simulations.get_play(store, admin, campaign_id, job_id).annotators == expected
+        simulations.cancel_simulations(store, admin, campaign_id)
+
+
+def test_saved_screen_asks_what_annotators_are_like_and_tells_it(
+    monkeypatch: pytest.MonkeyPatch, store: Store, tmp_path: Path
+) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin, tmp_path)
+    own = AnnotatorOptions(seconds_added=11.5)
+    monkeypatch.setattr(simulations, "costs_in", lambda session, campaign_id: own)
+    test = open_screen(monkeypatch, store, "queue", admin, campaign=campaign_id)
+    test.segmented_control[0].set_value("Saved").run()
+    test.text_area[0].set_value("longest").run()
+    key = f"saved:annotators:{campaign_id}"
+    test.checkbox(key=key).set_value(True).run()
+    test.number_input(key=f"{key}:count").set_value(2).run()
+    first, second = (f"{key}:{number}:{hash(own)}" for number in (1, 2))
+    assert test.number_input(key=f"{first}-seconds_added").value == 11.5
+    assert "nobody suggests" in test.number_input(key=f"{first}-missed").help
+    test.number_input(key=f"{second}-missed").set_value(0.1).run()
+    next(one for one in test.button if one.label == "Play").click().run()
+    assert not test.exception, test.exception
+    (play,) = simulations.list_plays(store, admin, campaign_id)
+    assert play.annotators == (own, replace(own, missed=0.1))
+    found = [asdict(one) for one in grown("random", 555, [0.4, 0.6], {})]
+    with store.write() as session:
+        simulation_rows.save_points(session, simulation_rows.of_job(session, play.job.id)[0].id, found)
+    test.run()
+    said = " ".join(one.value for one in test.caption).replace("\\", "")
+    assert "2 annotators took sentences in turn. Annotator 1: An entity takes 11.5 s" in said
+    assert "Annotator 2:" in said and "10% of the entities are missed." in said
+
+
+def test_saved_screen_draws_the_curves_of_one_entity_type_beside_random_sentences(
+    monkeypatch: pytest.MonkeyPatch, store: Store, tmp_path: Path
+) -> None:
+    admin = person(store, "admin")
+    campaign_id = campaign(store, admin, tmp_path)
+    job_id = simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1, 2))
+    points = [
+        [asdict(one) for one in lines]
+        for seed in (1, 2)
+        for lines in (
+            grown("random", seed, [0.4, 0.6], {"band": [0.2, 0.5], "song": [0.6, 0.7]}),
+            grown("longest", seed, [0.5, 0.7], {"band": [0.5, 0.6], "song": [0.3, 0.4]}),
+        )
+    ]
+    with store.write() as session:
+        for row, found in zip(simulation_rows.of_job(session, job_id), points, strict=True):
+            simulation_rows.save_points(session, row.id, found)
+    reports = made_reports(monkeypatch, "pages.played_views")
+    test = open_screen(monkeypatch, store, "queue", admin, campaign=campaign_id)
+    test.segmented_control[0].set_value("Saved").run()
+    assert not test.exception, test.exception
+    areas = test.dataframe[-1].value.set_index("type")
+    assert areas["longest"].to_dict() == {"band": 55.0, "song": 35.0}
+    assert areas["random"].to_dict() == {"band": 35.0, "song": 65.0}
+    test.button_group(key="saved-axis").set_value("seconds").run()
+    test.selectbox(key="saved-type").set_value("band").run()
+    assert not test.exception, test.exception
+    (drawn,) = (json.loads(one.proto.spec) for one in test.get("plotly_chart"))
+    named = {trace["name"]: trace for trace in drawn["data"] if "name" in trace}
+    assert drawn["layout"]["yaxis"]["title"]["text"] == "F1 of band on test, %"
+    assert {name: values(one["x"]) for name, one in named.items()} == {"random": [70, 140], "longest": [70, 140]}
+    assert {name: values(one["y"]) for name, one in named.items()} == {"random": [20, 50], "longest": [50, 60]}
+    said = "longest: 10 sentences for F1 of band 50.0, the best of random sentences; 10 fewer, and 1 minute less"
+    assert any(as_text(said) in one.value for one in test.markdown)
+    (report,) = reports.values()
+    assert "F1 of band on test, %" in report and said in report
+    assert "not random over the pool" not in report  # all of the gold was imported
+    chosen_by_strategies(store, campaign_id, 12)
+    test.run()
+    caveat = "Strategies chose 12 of the 30 gold sentences that this campaign's pool has brought, so random ones among"
+    (report,) = reports.values()
+    assert any(as_text(caveat) in one.value for one in test.caption) and escape(caveat) in report
+
+
+def chosen_by_strategies(store: Store, campaign_id: int, count: int) -> None:
+    """Have a strategy put some of the pool's sentences into the queue, and chance one."""
+    with store.write() as session:
+        ids = [row.id for row in layer_rows.sentences(session, campaign_id) if row.split == "pool"]
+        for one, why in zip(ids, ["longest"] * count + ["chance"], strict=False):
+            session.execute(sa.update(SentenceRow).where(SentenceRow.id == one).values(chosen_by=why))
+
+
+def grown(strategy: str, seed: int, f1: list[float], types: dict[str, list[float]]) -> list[RoundPoint]:
+    """Return rounds of ten sentences each, with F1 overall and by type."""
+    return [
+        RoundPoint(
+            strategy,
+            seed,
+            at + 1,
+            10 * (at + 1),
+            one,
+            100 * (at + 1),
+            10 * (at + 1),
+            70.0 * (at + 1),
+            {name: found[at] for name, found in types.items()},
+        )
+        for at, one in enumerate(f1)
+    ]
+
+
+def values(data: Any) -> list[float]:
+    """Return a trace's numbers, which plotly may have packed."""
+    if isinstance(data, dict):
+        data = np.frombuffer(base64.b64decode(data["bdata"]), dtype=data["dtype"])
+    return [pytest.approx(float(one)) for one in data]
+
+
+def test_plays_are_listed_newest_first_with_what_they_were_told(store: Store, tmp_path: Path) -> None:
+    admin, annotator = person(store, "admin"), person(store, "annotator")
+    campaign_id, other = campaign(store, admin, tmp_path), campaign(store, admin, tmp_path, pool=25)
+    campaigns.add_members(store, admin, campaign_id, [annotator.id])
+    first = simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
+    work(store, tmp_path / "home")
+    second = simulations.start_simulations(store, admin, campaign_id, ["token_entropy", "longest"], seeds=(2, 3))
+    simulations.cancel_simulations(store, admin, campaign_id)
+    newest, before = simulations.list_plays(store, admin, campaign_id)
+    assert (newest.job.id, newest.job.state, newest.done, newest.total) == (second, "cancelled", 0, 6)
+    assert newest.seeds == (2, 3) and newest.recipe["max_epochs"] == 2
+    assert newest.strategies == ("random", "token_entropy, 20% by chance", "longest, 20% by chance")
+    assert (before.job.id, before.job.state, before.done, before.total) == (first, "done", 2, 2)
+    found = simulations.get_play(store, admin, campaign_id, first)
+    assert {one.seed for one in found.points} == {1} and found.snapshot == before.snapshot
+    assert simulations.get_play(store, admin, campaign_id, second).points == ()
+    assert simulations.list_plays(store, admin, other) == ()
+    turn_job = turns.job_of_turn(store, admin, campaign_id, turns.order_now(store, admin, campaign_id))
+    for job_id, place in ((first, other), (9999, campaign_id), (turn_job, campaign_id)):
+        with pytest.raises(NotFound, match="played nothing"):
+            simulations.get_play(store, admin, place, job_id)
+    for call in (simulations.list_plays, lambda *who: simulations.get_play(*who, first)):
+        with pytest.raises(NotAllowed):
+            call(store, annotator, campaign_id)
 
 
 def test_commands_set_rules_play_strategies_and_print_what_they_saved(
@@ -387,7 +574,7 @@ def test_time_that_a_strategy_saves_is_said_of_the_f1_that_the_sentence_names() 
     points = played("random", 10, [0.40, 0.50, 0.58, 0.60])
     points += played("longest", 11, [0.47, 0.56, 0.59, 0.62]) + played("dear", 60, [0.40, 0.50, 0.55, 0.60])
     points += played("worse", 1, [0.10, 0.20, 0.30, 0.40]) + played("late", 1, [0.30, 0.40, 0.50, 0.59, 0.61])
-    assert saved_views._sentences(points) == [
+    assert played_views._sentences(points) == [
         "longest: 67 sentences for F1 60.0, the best of random sentences; 13 fewer, and 50 seconds less of annotators' "
         "time.",
         "dear: 80 sentences for F1 60.0, the best of random sentences; as many, and 50 minutes more of annotators' "
@@ -396,7 +583,7 @@ def test_time_that_a_strategy_saves_is_said_of_the_f1_that_the_sentence_names() 
         "time.",
         "worse: never reached F1 60.0, the best of random sentences.",
     ]
-    assert saved_views._sentences(points[:8]) == [] == saved_views._sentences(points[8:])
+    assert played_views._sentences(points[:8]) == [] == played_views._sentences(points[8:])
 
 
 @pytest.mark.parametrize(

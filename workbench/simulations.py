@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from crossner_core.acquisition.selecting import RECOMMENDED, WITHOUT_GAZETTEER, strategy
-from crossner_core.errors import BadInput, Conflict, InvalidConfig
+from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound
 from crossner_core.evaluation.learning_curves import BASELINE, RoundPoint
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.simulation.config import Simulation, SimulationOptions
 from crossner_core.training.recipe import Recipe
 from db import campaign_rows, job_rows, layer_rows, simulation_rows
 from db.engine import Session, Store
-from db.training_tables import Job
+from db.training_tables import Job, SimulationRow
 from workbench import jobs, snapshots
 from workbench.access import KEEPERS, OVERSEERS, enter, refuse_archived
 from workbench.actors import Actor, require
@@ -28,23 +28,36 @@ PRIORITY = 25
 STEPS = 5
 LEAST_POOL = 5 * STEPS
 MOST_CAMPAIGNS = 60
+UNDER_WAY = ("queued", "running")
 
 
 @dataclass(frozen=True, slots=True)
-class SimulationsView:
-    """The newest simulated campaigns on a campaign's gold: the job, what was measured, and what they were told.
+class PlayView:
+    """Simulated campaigns that were asked for together: the job, and what they were told.
 
-    `done` of `total` are through; `snapshot` names the gold; `annotator` holds the seconds of the steps.
+    `done` of `total` are through; `snapshot` names the gold; `annotators` took its sentences in turn.
     """
 
     job: JobView
     snapshot: str
     done: int
     total: int
-    points: tuple[RoundPoint, ...]
+    strategies: tuple[str, ...]
     seeds: tuple[int, ...]
     recipe: Mapping[str, Any]
-    annotator: AnnotatorOptions
+    annotators: tuple[AnnotatorOptions, ...]
+
+    @property
+    def is_under_way(self) -> bool:
+        """Say whether the job waits or runs."""
+        return self.job.state in UNDER_WAY
+
+
+@dataclass(frozen=True, slots=True)
+class SimulationsView(PlayView):
+    """A play with what was measured in those of its campaigns that are through."""
+
+    points: tuple[RoundPoint, ...]
 
 
 def drawn_seeds(count: int) -> tuple[int, ...]:
@@ -60,15 +73,17 @@ def start_simulations(
     *,
     seeds: Sequence[int] = (),
     suggestions: bool = False,
+    annotators: Sequence[Mapping[str, Any]] = (),
 ) -> int:
     """Freeze the gold and queue simulated campaigns on it, random ones beside each strategy; return the job's id.
 
     Models are trained at four sizes, up to four fifths of the gold, with the recipe of the campaign's turns; of a
     strategy's sentences chance chooses the share that it has in the campaign's queue. Steps cost what they cost this
     campaign's annotators, as published where there are too few sentences to tell. With `suggestions` the annotators of
-    the strategies see what gazetteer, links and newest model suggest. Without `seeds` there are three. Raises BadInput
-    where the gold is too small or has no test sentences, or a strategy hears gazetteer and links and they were asked
-    in none of it; Conflict while others are under way.
+    the strategies see what gazetteer, links and newest model suggest. Each of `annotators` holds what is other than
+    that with one of those who take sentences in turn: error rates, prices. Without `seeds` there are three. Raises
+    BadInput where the gold is too small or has no test sentences, or a strategy hears gazetteer and links and they
+    were asked in none of it; Conflict while others are under way.
     """
     require(actor, *KEEPERS)
     texts = dict.fromkeys((BASELINE, *(strategy(one).text for one in strategies)))
@@ -92,7 +107,8 @@ def start_simulations(
                 f"{deaf[0]!r} hears gazetteer and links, which were asked in no sentence that is gold; pre-annotate "
                 "before people begin, or leave out 'and gazetteer'."
             )
-        recipe, annotator = Recipe.from_dict(campaign.turn_recipe), costs_in(session, campaign_id)
+        recipe, own = Recipe.from_dict(campaign.turn_recipe), costs_in(session, campaign_id)
+        annotator, *others = (own.differing(one) for one in annotators or ({},))
         check_source(session, recipe)
         options = SimulationOptions(at=_sizes(snapshot.counts), dev_sentences=snapshot.counts["dev"])
         job_id = job_rows.add(
@@ -108,7 +124,7 @@ def start_simulations(
                     random_share=0.0 if chosen.text == BASELINE else campaign.random_share,
                     suggestions=shown, suggestions_from=campaign.hint_below if shown else 0.0,
                 )  # fmt: skip
-                one = Simulation(campaign.domain_name, told, recipe, annotator)
+                one = Simulation(campaign.domain_name, told, recipe, annotator, tuple(others))
                 simulation_rows.add(session, job_id=job_id, snapshot_id=snapshot.id, settings=one.to_dict())
         return job_id
 
@@ -137,26 +153,54 @@ def newest_simulations(
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
-        job = simulation_rows.newest_job(session, campaign_id, with_points=with_points)
-        if job is None:
-            return None
-        rows = simulation_rows.of_job(session, job.id)
-        told = [Simulation.from_dict(row.settings) for row in rows]
-        return SimulationsView(
-            jobs.view(job),
-            snapshots.view(rows[0].snapshot).name,
-            sum(row.points is not None for row in rows),
-            len(rows),
-            tuple(RoundPoint(**point) for row in rows for point in row.points or ()),
-            tuple(dict.fromkeys(one.options.seed for one in told)),
-            told[0].recipe.to_dict(),
-            told[0].annotator,
-        )
+        newest = simulation_rows.newest_jobs(session, campaign_id, with_points=with_points)
+        return _measured(newest[0], simulation_rows.of_job(session, newest[0].id)) if newest else None
+
+
+def list_plays(store: Store, actor: Actor, campaign_id: int, *, limit: int = 100) -> tuple[PlayView, ...]:
+    """Return what was asked to be played on a campaign's gold, newest first, whatever became of it."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        there = simulation_rows.newest_jobs(session, campaign_id, limit=limit)
+        rows = simulation_rows.told(session, [job.id for job in there])
+        return tuple(PlayView(**_told(job, rows[job.id])) for job in there)
+
+
+def get_play(store: Store, actor: Actor, campaign_id: int, job_id: int) -> SimulationsView:
+    """Return one play with its points; raise NotFound for a job that played nothing on this campaign's gold."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        job, rows = job_rows.get(session, job_id), simulation_rows.of_job(session, job_id)
+        if job is None or job.campaign_id != campaign_id or not rows:
+            raise NotFound(f"Job {job_id} played nothing on this campaign's gold.")
+        return _measured(job, rows)
+
+
+def _measured(job: Job, rows: Sequence[SimulationRow]) -> SimulationsView:
+    points = tuple(RoundPoint(**point) for row in rows for point in row.points or ())
+    return SimulationsView(**_told(job, [(row, row.points is not None) for row in rows]), points=points)
+
+
+def _told(job: Job, rows: Sequence[tuple[SimulationRow, bool]]) -> dict[str, Any]:
+    """Return the fields of a PlayView."""
+    told = [Simulation.from_dict(row.settings) for row, _ in rows]
+    return {
+        "job": jobs.view(job),
+        "snapshot": snapshots.view(rows[0][0].snapshot).name,
+        "done": sum(is_through for _, is_through in rows),
+        "total": len(rows),
+        "strategies": tuple(dict.fromkeys(one.options.label for one in told)),
+        "seeds": tuple(dict.fromkeys(one.options.seed for one in told)),
+        "recipe": told[0].recipe.to_dict(),
+        "annotators": told[0].annotators,
+    }
 
 
 def _under_way(session: Session, campaign_id: int) -> Job | None:
-    job = simulation_rows.newest_job(session, campaign_id)
-    return job if job is not None and job.state in ("queued", "running") else None
+    newest = simulation_rows.newest_jobs(session, campaign_id)
+    return newest[0] if newest and newest[0].state in UNDER_WAY else None
 
 
 def usual_strategy(store: Store, actor: Actor, campaign_id: int) -> str:
@@ -165,6 +209,14 @@ def usual_strategy(store: Store, actor: Actor, campaign_id: int) -> str:
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
         return RECOMMENDED if _have_names(session, campaign_id) else WITHOUT_GAZETTEER
+
+
+def usual_annotator(store: Store, actor: Actor, campaign_id: int) -> AnnotatorOptions:
+    """Return what simulated annotators are like where nobody says otherwise: steps cost what they cost here."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        return costs_in(session, campaign_id)
 
 
 def _have_names(session: Session, campaign_id: int) -> bool:

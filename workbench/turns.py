@@ -28,8 +28,9 @@ log = logging.getLogger(__name__)
 # Before the cells of a curve, after what a person waits for.
 PRIORITY = 12
 MAY_CHANGE = KEEPERS
-CHANCE = "chance"
-"""What `chosen_by` says of sentences that no strategy chose."""
+CHANCE, IMPORT = "chance", "import"
+NO_STRATEGY = (CHANCE, IMPORT)
+"""What is said of sentences that no strategy chose: drawn for the queue, or as they were imported."""
 _BROKEN = ("failed", "cancelled")
 
 
@@ -129,7 +130,7 @@ def upcoming(store: Store, actor: Actor, campaign_id: int, *, limit: int = 20) -
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
         rows = turn_rows.movable(session, campaign_id, limit=limit)
-        return tuple(Upcoming(row.id, row.external_id, row.text, row.chosen_by or "import") for row in rows)
+        return tuple(Upcoming(row.id, row.external_id, row.text, row.chosen_by or IMPORT) for row in rows)
 
 
 def turn_settings(store: Store, actor: Actor, campaign_id: int) -> TurnSettings:
@@ -224,7 +225,7 @@ def gold_by_choice(store: Store, actor: Actor, campaign_id: int) -> Mapping[str,
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
-        return {why or "import": count for why, count in turn_rows.chosen_by(session, campaign_id).items()}
+        return {why or IMPORT: count for why, count in turn_rows.chosen_by(session, campaign_id).items()}
 
 
 def tick(store: Store) -> int:

@@ -109,6 +109,18 @@ def area(
     return float(np.mean(values)), float(np.std(values, ddof=1)) if len(values) > 1 else None
 
 
+def common_range(points: Iterable[RoundPoint], axis: str = "sentences", type: str | None = None) -> tuple[float, float]:
+    """Return the range of an axis that all seeds of all strategies cover; raise BadInput where there is none."""
+    by_strategy = _by(points, lambda point: point.strategy)
+    places = [line[0] for found in by_strategy.values() for line in _lines(found, axis, type)]
+    if not places:
+        raise BadInput(f"There are no curves over {axis}, so they have no range in common.")
+    low, high = float(max(one[0] for one in places)), float(min(one[-1] for one in places))
+    if not low < high:
+        raise BadInput(f"The curves have no range of {axis} in common: one begins at {low:g}, one ends at {high:g}.")
+    return low, high
+
+
 def reaches(curve: Sequence[MeanPoint], f1: float) -> float | None:
     """Return the first place at which a curve has an F1, on straight lines between its points; None if it never has.
 
@@ -159,10 +171,7 @@ def summarise(
     by_strategy = {name: found for name, found in by_strategy.items() if _lines(found, axis, type)}
     if baseline not in by_strategy:
         raise BadInput(f"The strategy {baseline!r} has no scores of type {type!r}.")
-    lines = [line for found in by_strategy.values() for line in _lines(found, axis, type)]
-    low, high = max(line[0][0] for line in lines), min(line[0][-1] for line in lines)
-    if not low < high:
-        raise BadInput(f"The curves have no range of {axis} in common: one begins at {low:g}, one ends at {high:g}.")
+    low, high = common_range((point for found in by_strategy.values() for point in found), axis, type)
     curves = {name: mean_curve(found, axis, type) for name, found in by_strategy.items()}
     goal = max(point.mean for point in curves[baseline])
     usual = reaches(curves[baseline], goal)
@@ -176,7 +185,9 @@ def summarise(
     return tuple(sorted(rows, key=lambda row: (-row.area, row.strategy)))
 
 
-def seconds_saved(points: Iterable[RoundPoint], *, baseline: str = BASELINE) -> dict[str, float | None]:
+def seconds_saved(
+    points: Iterable[RoundPoint], *, type: str | None = None, baseline: str = BASELINE
+) -> dict[str, float | None]:
     """Return by strategy how many of annotators' seconds it saves for the F1 that `summarise` asks over sentences.
 
     Both sides are priced alike: the sentences that the baseline needs less those that the strategy needs, each at what
@@ -185,7 +196,7 @@ def seconds_saved(points: Iterable[RoundPoint], *, baseline: str = BASELINE) -> 
     Raises BadInput as `summarise` does.
     """
     points = tuple(points)
-    rows, by_strategy = summarise(points, baseline=baseline), _by(points, lambda point: point.strategy)
+    rows, by_strategy = summarise(points, type=type, baseline=baseline), _by(points, lambda point: point.strategy)
     took = {row.strategy: _seconds_of(by_strategy[row.strategy], row.needs) for row in rows}
     usual = took[baseline]
     return {name: None if usual is None or one is None else usual - one for name, one in took.items()}

@@ -81,6 +81,7 @@ def panels(title: str, rows: Mapping[str, Mapping[str, Lines]]) -> dict[str, Any
     columns = list(dict.fromkeys(column for groups in rows.values() for column in groups))
     layout = _layout(title) | {"grid": {"rows": len(rows), "columns": len(columns), "pattern": "independent"}}
     layout |= {"height": 80 + 360 * len(rows), "margin": {"t": 80, "r": 20}, "annotations": []}
+    layout["legend"]["y"] *= 2 / max(len(rows), 2)  # as far below the panels, however high they are
     places = [(axis, column) for axis in rows for column in columns]
     for number, (axis, column) in enumerate(places, start=1):
         own = str(number) if number > 1 else ""

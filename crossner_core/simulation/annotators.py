@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
+from crossner_core.errors import InvalidConfig
 from crossner_core.options.base import Checked, option
 from crossner_core.schema import LabelledSentence, Span
 
@@ -32,6 +34,30 @@ class AnnotatorOptions(Checked):
         """Return the seconds of so many steps in sentences of so many tokens in all."""
         entities = self.seconds_kept * kept + self.seconds_changed * changed + self.seconds_added * added
         return self.seconds_token * tokens + entities + self.seconds_deleted * deleted
+
+    def differing(self, changes: Mapping[str, Any]) -> AnnotatorOptions:
+        """Return such an annotator but for some options; raise InvalidConfig for one that there is not."""
+        known = self.__dataclass_fields__
+        if unknown := sorted(set(changes) - set(known)):
+            valid = ", ".join(sorted(known))
+            raise InvalidConfig(f"An annotator has no option {', '.join(unknown)}; valid are {valid}.")
+        return replace(self, **changes)
+
+    @property
+    def words(self) -> str:
+        """Say what such an annotator's steps take, and how it errs."""
+        shares = (
+            (self.missed, "of the entities are missed"),
+            (self.wrong_type, "of new ones get a wrong type"),
+            (self.wrong_boundary, "of new ones a wrong boundary"),
+            (self.led, "of wrong suggestions are taken"),
+        )
+        errors = ", ".join(f"{100 * share:g}% {what}" for share, what in shares if share)
+        return (
+            f"An entity takes {self.seconds_added:.1f} s, a suggested one that is kept {self.seconds_kept:.1f} s, "
+            f"changed {self.seconds_changed:.1f} s, deleted {self.seconds_deleted:.1f} s, a token "
+            f"{self.seconds_token:.2f} s to read; {errors or 'no errors'}."
+        )
 
 
 @dataclass(frozen=True, slots=True)

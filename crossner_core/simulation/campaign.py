@@ -29,8 +29,8 @@ from crossner_core.training.loop import TAGGER, WarmStart, train
 from crossner_core.training.predictor import Predictor, load_tagger
 
 STATE, ASKED = "state.json", "asked.json"
-# What the seed is joined with to draw dev sentences, to choose, and to annotate.
-_DEV, _CHOOSE, _ANNOTATE = 1, 2, 3
+# What the seed is joined with to draw dev sentences, to choose, to annotate, and whose a sentence is.
+_DEV, _CHOOSE, _ANNOTATE, _WHOSE = 1, 2, 3, 4
 
 Suggested = Callable[[Sequence[Sentence]], Sequence[Sequence[Suggestion] | None]]
 """What gazetteer and links suggest in each of some sentences; None where nobody has asked them."""
@@ -125,6 +125,8 @@ class _Campaign:
                 f"The pool has {len(self.pool)} sentences, fewer than the {self.options.at[-1]} that were asked for; "
                 "take a smaller number in at."
             )
+        whose = np.random.default_rng([self.options.seed, _WHOSE])
+        self.whose = whose.integers(len(simulation.annotators), size=len(self.pool)).tolist()
         self.recipe = simulation.models_recipe
         self.asked = self._ask(suggested)
         self.labelled = _Labelled([], [], [])
@@ -179,7 +181,8 @@ class _Campaign:
         rng = np.random.default_rng([self.options.seed, _ANNOTATE, number])
         for at, suggestions in zip(chosen, heard, strict=True):
             shown = self._shown(suggestions, weights)
-            work = annotate(self.pool[at], shown, self.data.types, self.simulation.annotator, rng)
+            annotator = self.simulation.annotators[self.whose[at]]
+            work = annotate(self.pool[at], shown, self.data.types, annotator, rng)
             self.labelled.add(at, suggestions, work)
         self._save()
         return " ".join([f"Round {number + 1}: {len(chosen)} more sentences.", *notes])

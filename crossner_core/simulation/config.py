@@ -71,12 +71,16 @@ class SimulationOptions(Checked):
 
 @dataclass(frozen=True)
 class Simulation:
-    """A simulated campaign: corpus, options, annotator, and the recipe of its models."""
+    """A simulated campaign: corpus, options, annotator, and the recipe of its models.
+
+    Where there are `others`, each sentence is the first annotator's or one of theirs; the seed says whose.
+    """
 
     corpus: str
     options: SimulationOptions
     recipe: Recipe
     annotator: AnnotatorOptions = field(default_factory=AnnotatorOptions)
+    others: tuple[AnnotatorOptions, ...] = ()
 
     def __post_init__(self) -> None:
         if self.options.self_training:
@@ -90,6 +94,11 @@ class Simulation:
         return with_students(recipe, gazetteer=told) if self.options.self_training else recipe
 
     @property
+    def annotators(self) -> tuple[AnnotatorOptions, ...]:
+        """All who take its sentences in turn."""
+        return (self.annotator, *self.others)
+
+    @property
     def asks_gazetteer(self) -> bool:
         """Whether a given gazetteer is asked: for suggestions or teachers, by a strategy, or before any model."""
         chosen = strategy(self.options.strategy)
@@ -101,7 +110,8 @@ class Simulation:
         recipe = {name: value for name, value in effective(self.models_recipe.to_dict()).items() if name != "encoder"}
         known = {spec.name: spec for spec in fields(SimulationOptions)}
         options = {name: value for name, value in asdict(self.options).items() if not is_as_before(known[name], value)}
-        parts = [self.corpus, options, asdict(self.annotator), recipe, data_hash, encoder_hash]
+        parts: list[Any] = [self.corpus, options, asdict(self.annotator), recipe, data_hash, encoder_hash]
+        parts += [[asdict(one) for one in self.others]] if self.others else []  # one annotator's key is as before
         parts += [gazetteer_hash] if gazetteer_hash and self.asks_gazetteer else []
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
@@ -112,6 +122,7 @@ class Simulation:
             "options": asdict(self.options),
             "recipe": self.recipe.to_dict(),
             "annotator": asdict(self.annotator),
+            "others": [asdict(one) for one in self.others],
         }
 
     @classmethod
@@ -125,6 +136,7 @@ class Simulation:
             _made(SimulationOptions, options),
             Recipe.from_dict(values["recipe"]),
             _made(AnnotatorOptions, values["annotator"]),
+            tuple(_made(AnnotatorOptions, one) for one in values.get("others", ())),
         )
 
     def __str__(self) -> str:

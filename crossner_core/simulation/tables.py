@@ -2,20 +2,33 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from statistics import mean
 from typing import Any
 
-from crossner_core.evaluation.learning_curves import BASELINE, RoundPoint, mean_curve, reaches
+from crossner_core.errors import BadInput
+from crossner_core.evaluation.learning_curves import (
+    AXES,
+    BASELINE,
+    RoundPoint,
+    area,
+    axes_of,
+    common_range,
+    mean_curve,
+    reaches,
+)
 from crossner_core.experiments.plots import panels
 from crossner_core.experiments.tables import Measured, Table, Value, summary
 
 TITLE = "Strategies in simulated campaigns"
 NOTE = (
-    "Entity F1 in percent on the whole test set, mean ± sample deviation over the seeds. To F1 of n random: how many "
-    "sentences the mean curve needs, on straight lines between its points, for the mean F1 that n random sentences "
-    "give; – where it never gets there. Seconds are annotators' active time, simulated."
+    "Entity F1 in percent on the whole test set, mean ± sample deviation over the seeds. Area: mean F1 under the "
+    "curve, on straight lines between its points, over the range of sentences that all strategies of the corpus cover, "
+    "which stands beside it; – where a strategy has too few points. To F1 of n random: how many sentences the mean "
+    "curve needs, on such lines, for the mean F1 that n random sentences give; – where it never gets there. Seconds "
+    "are annotators' active time, simulated."
 )
 Runs = Mapping[str, Sequence[RoundPoint]]
 """The points of each strategy on one corpus, all seeds."""
@@ -24,21 +37,22 @@ Runs = Mapping[str, Sequence[RoundPoint]]
 def strategies_table(by_corpus: Mapping[str, Runs], goals: Sequence[int] = (100, 200)) -> Table:
     """Return a row for each corpus and strategy, the baseline first; `goals` are numbers of random sentences."""
     sizes = sorted({point.sentences for runs in by_corpus.values() for found in runs.values() for point in found})
-    columns = ("corpus", "strategy", *(f"F1 at {size}" for size in sizes))
+    columns = ("corpus", "strategy", *(f"F1 at {size}" for size in sizes), "area", "over sentences")
     columns += tuple(f"{unit} to F1 of {goal} random" for goal in goals for unit in ("sentences", "seconds"))
     rows: list[tuple[Value, ...]] = []
     for corpus, runs in by_corpus.items():
-        usual = _by_size(runs.get(BASELINE, ()))
+        usual, areas = _by_size(runs.get(BASELINE, ())), _areas(runs)
         for name in sorted(runs, key=lambda one: one != BASELINE):
             found = _by_size(runs[name])
             needed = _spent if name == BASELINE else partial(_needs, usual=usual)
             needs = [needed(runs[name], goal=goal, axis=axis) for goal in goals for axis in ("sentences", "seconds")]
-            rows.append((corpus, name, *(found.get(size) for size in sizes), *needs))
+            rows.append((corpus, name, *(found.get(size) for size in sizes), *areas.get(name, (None, None)), *needs))
     return Table(TITLE, columns, tuple(rows), NOTE)
 
 
-def strategies_figure(by_corpus: Mapping[str, Runs], axes: Sequence[str] = ("sentences", "seconds")) -> dict[str, Any]:
-    """Return the curves of all strategies, a column a corpus and a row an axis of learning curves."""
+def strategies_figure(by_corpus: Mapping[str, Runs]) -> dict[str, Any]:
+    """Return the curves of all strategies: a column a corpus, and a row an axis on which all points have a place."""
+    axes = axes_of(point for runs in by_corpus.values() for found in runs.values() for point in found) or AXES[:1]
     names = list(dict.fromkeys(name for runs in by_corpus.values() for name in runs))
     rows = {
         axis: {corpus: {name: _line(runs.get(name, ()), axis) for name in names} for corpus, runs in by_corpus.items()}
@@ -50,6 +64,27 @@ def strategies_figure(by_corpus: Mapping[str, Runs], axes: Sequence[str] = ("sen
 def _line(points: Sequence[RoundPoint], axis: str) -> list[tuple[float, Measured]]:
     curve = mean_curve(points, axis)
     return [(one.x, Measured(100 * one.mean, None if one.sd is None else 100 * one.sd, one.n)) for one in curve]
+
+
+def _areas(runs: Runs) -> dict[str, tuple[Measured, str]]:
+    """Return the area under the curve of each strategy that has one, and the range over which it is taken."""
+    long = {name: found for name, found in runs.items() if _has_lines(found)}
+    try:
+        low, high = common_range(point for found in long.values() for point in found)
+    except BadInput:  # no harm: without a common range there is nothing to compare
+        return {}
+    made = {}
+    for name, found in long.items():
+        mean_f1, sd = area(found, low, high)
+        seeds = len({point.seed for point in found})
+        made[name] = Measured(100 * mean_f1, None if sd is None else 100 * sd, seeds), f"{low:g} to {high:g}"
+    return made
+
+
+def _has_lines(points: Iterable[RoundPoint]) -> bool:
+    """Say whether each seed was measured more than once."""
+    rounds = Counter(point.seed for point in points)
+    return bool(rounds) and min(rounds.values()) > 1
 
 
 def _by_size(points: Iterable[RoundPoint]) -> dict[int, Measured]:

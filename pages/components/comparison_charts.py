@@ -150,6 +150,12 @@ def summary_table(rows: Sequence[Summary], axis: str) -> pd.DataFrame:
     return table if len(rows) > 1 else table.drop(columns=[name for name in table if name.startswith(axis)])
 
 
+def areas_table(found: Mapping[str, Sequence[Summary]], curves: Sequence[str]) -> pd.DataFrame:
+    """List the areas under curves by entity type in percent, a column a curve."""
+    rows = [{"type": name, **{one.strategy: round(100 * one.area, 2) for one in rows}} for name, rows in found.items()]
+    return pd.DataFrame(rows, columns=["type", *curves])
+
+
 def fates_table(found: Mapping[int, Confusion]) -> pd.DataFrame:
     """List what became of the gold entities by number of sentences trained on, in percent, and spurious ones beside."""
     rows = []

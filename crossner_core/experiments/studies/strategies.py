@@ -44,17 +44,32 @@ class StrategiesConfig(StudyConfig):
     suggestions: bool = option(False, "Annotators of strategies see suggestions: the newest model's, a gazetteer's.")
     suggestions_from: float = option(0.4, "Proposals with a lower score are hints, which cost nothing.", min=0, max=1)
     gazetteer: str = option("", "Folder of a built gazetteer, for suggestions and strategies; none without.")
-    annotator: Mapping[str, Any] = option({}, "What annotators are like: error rates and seconds, by name.")
+    annotator: Mapping[str, Any] = option(
+        {},
+        "What annotators are like: error rates and seconds, by name. Several, each under a name of its own, take "
+        "sentences in turn.",
+    )
 
     @property
     def names(self) -> Path | None:
         """The folder of the gazetteer, if there is one."""
         return Path(self.gazetteer) if self.gazetteer else None
 
+    def annotators(self) -> dict[str, AnnotatorOptions]:
+        """Return those who take sentences in turn, by name; one alone has none. Raises InvalidConfig for no numbers."""
+        several = any(isinstance(one, Mapping) for one in self.annotator.values())
+        told = self.annotator if several else {"": self.annotator}
+        for one in told.values():
+            if not isinstance(one, Mapping) or any(not isinstance(value, int | float) for value in one.values()):
+                raise InvalidConfig(
+                    f"annotator is {dict(self.annotator)}; give numbers by name, or several annotators by name, each "
+                    "with its numbers."
+                )
+        return {name: AnnotatorOptions().differing(one) for name, one in told.items()}
+
     def __post_init__(self) -> None:
         super().__post_init__()
-        if any(not isinstance(value, int | float) for value in self.annotator.values()):
-            raise InvalidConfig(f"annotator is {dict(self.annotator)}; give numbers by name.")
+        self.annotators()
         if len(self.encoders) > 1:
             raise InvalidConfig(
                 f"encoders is {list(self.encoders)}; strategies are compared on one encoder. Name one, and start the "
@@ -71,16 +86,17 @@ class StrategiesConfig(StudyConfig):
 
 def simulations(config: StrategiesConfig) -> list[Simulation]:
     """Return a campaign for each seed, strategy and corpus, random sentences first."""
-    known = set(AnnotatorOptions.__dataclass_fields__)
-    if unknown := sorted(set(config.annotator) - known):
-        raise InvalidConfig(f"An annotator has no option {', '.join(unknown)}; valid are {', '.join(sorted(known))}.")
-    annotator = AnnotatorOptions(**config.annotator)
+    annotator, *others = config.annotators().values()
     texts = tuple(dict.fromkeys((BASELINE, *config.strategies)))
     recipe = config.recipe_of()
     name = next(iter(config.labelled_encoders.values()), recipe.encoder)
     return [
         Simulation(
-            corpus, _options(config, text, seed), replace(recipe, encoder=name.replace("{corpus}", corpus)), annotator
+            corpus,
+            _options(config, text, seed),
+            replace(recipe, encoder=name.replace("{corpus}", corpus)),
+            annotator,
+            others=tuple(others),
         )
         for seed in config.seeds
         for text in texts
@@ -133,11 +149,21 @@ def build(config: StrategiesConfig, inputs: Inputs) -> Made:
         "test is only measured on.",
         f"Encoder {', '.join(dict.fromkeys(Path(one.simulation.recipe.encoder).name for one in found.values()))}.",
     )
+    notes += (_people(config),) if config.annotator else ()
     if config.names is not None:
         asked = dict.fromkeys(one.simulation.corpus for one in found.values() if one.simulation.asks_gazetteer)
         notes += tuple(_known(config.names, corpus, inputs.data) for corpus in asked)
     table = strategies_table(by_corpus, config.goals)
     return Made((table,), strategies_figure(by_corpus), notes, tuple(found))
+
+
+def _people(config: StrategiesConfig) -> str:
+    """Say what the annotators that were asked for are like."""
+    told = config.annotators()
+    if len(told) == 1:
+        return f"Annotators: {next(iter(told.values())).words}"
+    each = " ".join(f"{name}: {one.words}" for name, one in told.items())
+    return f"{len(told)} annotators take sentences in turn, drawn by the seed. {each}"
 
 
 def _known(gazetteer: Path, corpus: str, root: Path) -> str:
