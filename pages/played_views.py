@@ -132,7 +132,9 @@ def _areas(points: Sequence[RoundPoint], axis: str, type_name: str | None, repor
     areas = comparison_charts.areas_table(by_type, [one.strategy for one in rows])
     title = f"Area under the curve of each entity type over {axis}"
     st.markdown(f"**{title}**")
-    st.dataframe(areas, hide_index=True, height="content", placeholder="–")
+    # So narrow that the figures stand beside their types on a phone, too.
+    narrow = {one.strategy: st.column_config.NumberColumn(width=130) for one in rows}
+    st.dataframe(areas, hide_index=True, height="content", width="content", placeholder="–", column_config=narrow)
     report.heading(title)
     report.table(areas)
 

@@ -58,6 +58,7 @@ def choose(found: Sequence[StudyView]) -> StudyView:
         placeholder="–",
         column_config={
             "study": st.column_config.TextColumn(width="medium"),
+            "name": st.column_config.TextColumn(width=130),
             "question": st.column_config.TextColumn(width="large"),
             "made": st.column_config.DatetimeColumn(format="D MMM"),
         },
