@@ -520,7 +520,8 @@ def test_commands_set_rules_play_strategies_and_print_what_they_saved(
     monkeypatch.setenv("CROSSNER_HOME", str(tmp_path))
     monkeypatch.setenv("CROSSNER_WORKER_THREADS", "1")
     store = open_store(settings)
-    name = campaigns.get_campaign(store, admin := person(store, "admin"), campaign(store, admin, tmp_path)).name
+    place = campaigns.get_campaign(store, admin := person(store, "admin"), campaign(store, admin, tmp_path))
+    name = place.name
 
     def call(*arguments: str) -> tuple[int, str]:
         capfd.readouterr()
@@ -544,6 +545,18 @@ def test_commands_set_rules_play_strategies_and_print_what_they_saved(
     code, again = call("saved")
     assert code == 0 and "0 of 2 campaigns played, queued" in again and "Those before, of" in again
     assert again.splitlines()[-2:] == said.splitlines()[-2:]
+    newest, before, *_ = simulations.list_plays(store, admin, place.id)
+    code, chosen = call("saved", "--job", str(before.job.id))
+    assert (
+        code == 0 and "2 of 2 campaigns played, done" in chosen and chosen.splitlines()[-2:] == said.splitlines()[-2:]
+    )
+    assert call("saved", "--job", str(newest.job.id))[0] == 2 and call("saved", "--job", "999")[0] == 2
+    assert call("cancel-simulations")[0] == 0
+    for wrong in ("missed", '{"slow": 1}', "[]"):
+        assert call("simulate", "longest", "--annotator", wrong)[0] == 2
+    people = ("--annotator", '{"missed": 0.2, "seconds_added": 4}', "--annotator", "{}")
+    assert call("simulate", "longest", "--seeds", "1", *people)[0] == 0
+    assert [one.missed for one in simulations.list_plays(store, admin, place.id)[0].annotators] == [0.2, 0.0]
     store.close()
 
 

@@ -149,6 +149,14 @@ def simulate(
             "--suggestions", help="Annotators of the strategies see suggestions: gazetteer's, links', model's."
         ),
     ] = False,
+    annotators: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--annotator",
+            help="In what an annotator is other than this campaign's own, as JSON: '{\"missed\": 0.1}'. Given several "
+            "times, so many take sentences in turn.",
+        ),
+    ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Play in this process, else queue it for a worker.")] = False,
 ) -> int:
     """Play strategies on a campaign's own gold, which answers for the annotators."""
@@ -159,7 +167,10 @@ def simulate(
     store, actor = common.PLACE.store, common.PLACE.actor
     campaign_id = common.find_campaign(campaign).id
     drawn = simulations.drawn_seeds(seeds)
-    job_id = simulations.start_simulations(store, actor, campaign_id, strategies, seeds=drawn, suggestions=suggestions)
+    people = [_json_object(one) for one in annotators or ()]
+    job_id = simulations.start_simulations(
+        store, actor, campaign_id, strategies, seeds=drawn, suggestions=suggestions, annotators=people
+    )
     if not wait:
         typer.echo(f"Job {job_id} is queued. {worker_status(store).sentence}")
         return 0
@@ -177,26 +188,45 @@ def cancel_simulations(campaign: CampaignName) -> None:
     typer.echo("Cancelled." if state == "cancelled" else "The worker was asked to stop.")
 
 
+def _json_object(text: str) -> dict[str, Any]:
+    import json
+
+    try:
+        values = json.loads(text)
+    except ValueError:
+        values = None
+    if not isinstance(values, dict):
+        common.refuse(f"--annotator is {text!r}; give a JSON object, as in '{{\"missed\": 0.1}}'.")
+    return values
+
+
 @app.command()
-def saved(campaign: CampaignName) -> int:
-    """Print what strategies saved in the newest simulated campaigns on this campaign's gold."""
-    return _print_saved(common.find_campaign(campaign).id)
+def saved(
+    campaign: CampaignName,
+    job: Annotated[int | None, typer.Option(help="Those that this job played. Default: the newest.")] = None,
+) -> int:
+    """Print what strategies saved in simulated campaigns on this campaign's gold."""
+    return _print_saved(common.find_campaign(campaign).id, job)
 
 
-def _print_saved(campaign_id: int) -> int:
+def _print_saved(campaign_id: int, job: int | None = None) -> int:
     from crossner_core.evaluation.learning_curves import seconds_saved, summarise
     from workbench import simulations
     from workbench.time_words import time_words
 
-    found = simulations.newest_simulations(common.PLACE.store, common.PLACE.actor, campaign_id)
+    store, actor = common.PLACE.store, common.PLACE.actor
+    if job is not None:
+        found: simulations.SimulationsView | None = simulations.get_play(store, actor, campaign_id, job)
+    else:
+        found = simulations.newest_simulations(store, actor, campaign_id)
     if found is None:
         typer.echo("No strategy has been played on this campaign's gold yet; see workbench turn simulate.")
         return 2
     typer.echo(f"Gold {found.snapshot}: {found.done} of {found.total} campaigns played, {found.job.state}.")
     if found.done < found.total:
         typer.echo(found.job.error or found.job.message)
-        before = simulations.newest_simulations(common.PLACE.store, common.PLACE.actor, campaign_id, with_points=True)
-        if before is None or before.done < before.total:
+        before = simulations.newest_simulations(store, actor, campaign_id, with_points=True)
+        if job is not None or before is None or before.done < before.total:
             return 2
         typer.echo(f"Those before, of {before.job.created_at:%d %B %Y, %H:%M} UTC:")
         found = before
