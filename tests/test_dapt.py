@@ -288,17 +288,24 @@ def test_dapt_stopped_run_reads_its_corpus_again_if_need_be(tmp_path: Path) -> N
     assert result_of(events).provenance["fingerprint"] == whole.provenance["fingerprint"]
 
 
-def test_dapt_stops_at_a_loss_that_is_no_number_and_keeps_the_state_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def broken_loss() -> Iterator[pytest.MonkeyPatch]:
+    """The ninth loss that is asked for is no number; undoing it mends that."""
     loss, asked = DaptTask.loss, count(1)
 
     def broken(self: DaptTask, part: object) -> torch.Tensor:
         return loss(self, part) * (float("nan") if next(asked) == 9 else 1.0)  # type: ignore[arg-type]
 
-    with monkeypatch.context() as patched:
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr(DaptTask, "loss", broken)
-        events = run_all(tmp_path, options())
+        yield patched
+
+
+def test_dapt_stops_at_a_loss_that_is_no_number_and_keeps_the_state_before(
+    tmp_path: Path, broken_loss: pytest.MonkeyPatch
+) -> None:
+    events = run_all(tmp_path, options())
+    broken_loss.undo()
     assert events[-1].outcome == "not_finite" and events[-1].result is None
     assert "step 5 (epoch 2, batch 1)" in events[-1].message and "work/state" in events[-1].message
     assert not (tmp_path / "out").exists()
@@ -307,19 +314,13 @@ def test_dapt_stops_at_a_loss_that_is_no_number_and_keeps_the_state_before(
 
 @pytest.mark.parametrize("sound", [True, False])
 def test_dapt_goes_on_after_a_loss_that_is_no_number_with_a_lower_rate(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sound: bool
+    tmp_path: Path, broken_loss: pytest.MonkeyPatch, sound: bool
 ) -> None:
-    loss, asked = DaptTask.loss, count(1)
-
-    def broken(self: DaptTask, part: object) -> torch.Tensor:
-        return loss(self, part) * (float("nan") if next(asked) == 9 else 1.0)  # type: ignore[arg-type]
-
-    with monkeypatch.context() as patched:
-        patched.setattr(DaptTask, "loss", broken)
-        patched.setattr(pretraining_job, "SECONDS_BETWEEN_SAVES", -1.0)
-        patched.setattr(pretraining_job, "SAVING_SHARE", 1e9)
-        patched.setattr(PretrainRun, "is_sound", lambda self: sound)
-        run_all(tmp_path, options())
+    broken_loss.setattr(pretraining_job, "SECONDS_BETWEEN_SAVES", -1.0)
+    broken_loss.setattr(pretraining_job, "SAVING_SHARE", 1e9)
+    broken_loss.setattr(PretrainRun, "is_sound", lambda self: sound)
+    run_all(tmp_path, options())
+    broken_loss.undo()
     with pytest.raises(CheckpointMismatch, match=r"another options.*--fresh"):
         run_all(tmp_path, options(seed=7))
     lower = options(learning_rate=1e-5, precision="fp32")
