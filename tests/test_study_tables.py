@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -19,7 +20,7 @@ from crossner_core.experiments import results
 from crossner_core.experiments.cells import Cell
 from crossner_core.experiments.published import published_f1
 from crossner_core.experiments.report import shown_command
-from crossner_core.experiments.results import study_folder
+from crossner_core.experiments.results import list_studies, sections_of, study_folder
 from crossner_core.experiments.study import (
     Inputs,
     StudyConfig,
@@ -291,5 +292,7 @@ def test_study_folder_is_written_as_a_whole(tmp_path: Path, monkeypatch: pytest.
             made_result(tmp_path, title="Another", tables=(Table("c", ("x",), ((3,),)),))
     assert read_study(folder) == first and (folder / "table-2.csv").read_text() == "x\n2\n"
     assert [path.name for path in folder.parent.iterdir()] == ["transfer"]
+    shutil.copytree(folder, folder.with_name(".transfer.old"))
+    assert list_studies(tmp_path) == [first] and sections_of(tmp_path, "transfer") == ("",)
     made_result(tmp_path, tables=(Table("c", ("x",), ((3,),)),), figure=None)
     assert sorted(path.name for path in folder.iterdir()) == ["study.json", "table.csv", "table.md", "table.tex"]

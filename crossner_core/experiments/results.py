@@ -136,5 +136,6 @@ def read_study(folder: Path) -> StudyResult:
 
 def list_studies(out: Path) -> list[StudyResult]:
     """Return the studies of a folder of results, newest first."""
-    found = [read_study(path.parent) for path in sorted((Path(out) / "studies").glob(f"*/{STUDY}"))]
+    # Those that begin with a dot are being put in place.
+    found = [read_study(path.parent) for path in sorted((Path(out) / "studies").glob(f"[!.]*/{STUDY}"))]
     return sorted(found, key=lambda result: result.made_at, reverse=True)
