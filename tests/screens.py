@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import secrets
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -60,11 +61,15 @@ def open_screen(
 
 
 def made_reports(monkeypatch: pytest.MonkeyPatch, *modules: str) -> dict[str, str]:
-    """Return what fills with the reports that pages offer, as HTML by name; `modules` are those that offer them."""
+    """Return what fills with the reports that pages offer, as HTML by name; `modules` are those that offer them.
+
+    Each is made in another thread, as on a click: there is no session state there.
+    """
     made: dict[str, str] = {}
 
     def keep(make: Callable[[], HtmlReport], *, name: str) -> None:
-        made[name] = make().data().decode()
+        with ThreadPoolExecutor(1) as threads:
+            made[name] = threads.submit(make).result().data().decode()
 
     for module in modules:
         monkeypatch.setattr(f"{module}.report_download", keep)

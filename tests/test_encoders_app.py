@@ -36,8 +36,8 @@ QUICK = {
 SLOW_STEPS = (
     "import time, crossner_core.adaptation.pretraining_job as made, crossner_core.adaptation.pretraining_run as run\n"
     "made.SECONDS_BETWEEN_SAVES, made.SAVING_SHARE = 0.0, 1e9\n"
-    "step = run.PretrainRun._step\n"
-    "run.PretrainRun._step = lambda self, *given: (time.sleep(0.1), step(self, *given))[1]\n"
+    "step = run.PretrainRun.learn\n"
+    "run.PretrainRun.learn = lambda self, *given: (time.sleep(0.1), step(self, *given))[1]\n"
 )
 DAPT = {**QUICK, "block_size": 32, "held_out_share": 0.2}
 

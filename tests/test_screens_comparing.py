@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -174,6 +175,14 @@ def test_report_escapes_every_word_and_fetches_nothing() -> None:
     assert made.count("pwned=1</script><script>") == 0
     assert len(re.findall(r"<script[^>]+src=", made)) == 0 and "default-src 'none'" in made
     assert made.count("plotly.js v") == 1 and "–" in made and "<td>1.5</td>" in made
+
+
+def test_report_writes_times_to_the_minute_and_counts_in_full() -> None:
+    when = dt.datetime(2026, 11, 3, 9, 4, 51, tzinfo=dt.UTC)
+    report = HtmlReport("Counts")
+    report.table(pd.DataFrame({"when": [when, None], "read": [12_345_678, None], "F1": [81.25, 7.0]}))
+    cells = re.findall("<td>(.*?)</td>", report.data().decode())
+    assert cells == ["03 November 2026, 09:04 UTC", "12345678", "81.25", "–", "–", "7"]
 
 
 @pytest.mark.browser

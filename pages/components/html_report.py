@@ -13,6 +13,7 @@ from pages.components.lazy_download import lazy_download
 
 # The file may hold anybody's sentences: besides every word being escaped, the browser may fetch nothing for it.
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
+_TIME = "%d %B %Y, %H:%M UTC"
 _STYLE = """
 :root{color-scheme:light;--line:#cfd6df}
 body{font:15px/1.5 system-ui,sans-serif;color:#1d2530;background:#fff;max-width:70rem;margin:2rem auto;padding:0 1rem}
@@ -33,7 +34,7 @@ class HtmlReport:
 
     def __init__(self, title: str, about: Sequence[str] = ()) -> None:
         self.title = title
-        made = f"made {dt.datetime.now(dt.UTC):%d %B %Y, %H:%M} UTC with the CrossNER workbench"
+        made = f"made {dt.datetime.now(dt.UTC):{_TIME}} with the CrossNER workbench"
         self.about = " · ".join([*about, made])
         self._parts: list[str | go.Figure] = []
 
@@ -47,8 +48,9 @@ class HtmlReport:
         return words
 
     def table(self, table: pd.DataFrame, *, index: bool = False) -> pd.DataFrame:
-        """Add a table; what is missing is shown as a dash."""
-        made = table.to_html(index=index, border=0, na_rep="–", escape=True, float_format=lambda value: f"{value:g}")
+        """Add a table; what is missing is shown as a dash, a time to the minute."""
+        times = table.select_dtypes(["datetime", "datetimetz"]).apply(lambda column: column.dt.strftime(_TIME))
+        made = table.assign(**times).to_html(index=index, border=0, na_rep="–", escape=True, float_format=_number)
         self._parts.append(f'<div class="wide">{made}</div>')
         return table
 
@@ -81,6 +83,11 @@ class HtmlReport:
             f"<style>{_STYLE}</style></head><body><h1>{escape(self.title)}</h1>"
             f'<p class="about">{escape(self.about)}</p>\n{body}\n</body></html>'
         ).encode()
+
+
+def _number(value: float) -> str:
+    """Write a whole number with all its digits, since a gap among counts makes floats of them; else six digits."""
+    return f"{value:.0f}" if value.is_integer() else f"{value:g}"
 
 
 def report_download(make: Callable[[], HtmlReport], *, name: str) -> None:
