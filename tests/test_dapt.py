@@ -431,7 +431,7 @@ def test_options_are_checked_and_need_no_torch() -> None:
 def test_command_pre_trains_on_a_corpus_and_on_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     encoder, corpus = save_encoder(tmp_path / "encoder"), make_corpus(tmp_path)
     common = ["--encoder", str(encoder), "--epochs", "1", "--head-first-steps", "1", "--device", "cpu"]
-    level = ["--corpus", str(corpus.folder), "--domain", "music", "--held-out-share", "0.2"]
+    level = ["--corpus", str(corpus.folder), "--domain", "music", "--level", "integrated", "--held-out-share", "0.2"]
     assert main(["dapt", *level, "--out", str(tmp_path / "a"), *common]) == 0
     assert read_result(tmp_path / "a").provenance["corpus"]["level"] == "integrated"
     text = tmp_path / "text.txt"

@@ -143,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
     source.add_argument("--labelled", type=Path, nargs="+", metavar="FILE", help="files of sentences in any format")
     source.add_argument("--corpus", type=Path, metavar="FOLDER", help="a Wikipedia corpus of the workbench")
     dapt.add_argument("--domain", help="with --corpus: the domain whose level is taken")
-    dapt.add_argument("--level", default="integrated", help="with --corpus: domain, entity, task or integrated")
+    dapt.add_argument("--level", default="domain", help="with --corpus: domain, entity, task or integrated")
     dapt.add_argument("--percent", type=float, default=100.0, help="with --corpus: share of the level")
     dapt.add_argument("--corpus-seed", type=int, default=0, help="with --corpus: which share")
     dapt.add_argument("--last-line", default="refuse", help="a last line without a newline: refuse, keep or drop")
