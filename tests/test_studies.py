@@ -107,6 +107,10 @@ def test_study_says_what_an_encoders_pretraining_came_to(data: Path, encoder: st
     assert result is not None
     said = "held-out perplexity 719.25 → 256.50 (260.00 through a fresh head) by 300,000 subwords in 150 steps"
     assert [one["pretrained"] for one in result.encoders] == ["", said] and said in how_measured(result)
+    (own / "pretraining.json").write_text("{", encoding="utf-8")
+    again = _run(config, data, tmp_path)[-1].result
+    assert again is not None and "cannot be read" in again.encoders[1]["pretrained"]
+    assert again.tables == result.tables
 
 
 def _trained(events: list[StudyEvent]) -> set[str]:

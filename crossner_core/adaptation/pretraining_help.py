@@ -14,7 +14,7 @@ from crossner_core.adaptation.prepared import Arrays
 from crossner_core.adaptation.pretraining_run import PretrainRun, Task
 from crossner_core.encoders import Encoder
 from crossner_core.options.pretraining import PretrainOptions
-from crossner_core.training.checkpoint import optimizer_tensors, restore_optimizer
+from crossner_core.training.checkpoint import on_cpu, optimizer_tensors, restore_optimizer
 from crossner_core.training.precision import RunRandom, pick_device, use_bf16
 from crossner_core.training.processes import LEAVE, Processes
 
@@ -65,7 +65,7 @@ def share_run(run: PretrainRun, make: MakeTask, encoder: Encoder, prepared: Path
         make,
         replace(encoder, model=copy.deepcopy(encoder.model).cpu()),
         prepared.resolve(),
-        {name: tensor.cpu() for name, tensor in run.model.state_dict().items()},
-        {name: tensor.cpu() for name, tensor in optimizer_tensors(run.optimizer, run.names).items()},
+        on_cpu(run.model.state_dict()),
+        on_cpu(optimizer_tensors(run.optimizer, run.names)),
     )
     run.processes.send(order)

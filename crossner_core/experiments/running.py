@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.adaptation.pretraining import read_result
-from crossner_core.errors import NotFound, WorkbenchError
+from crossner_core.errors import BadInput, NotFound, WorkbenchError
 from crossner_core.experiments.cells import Binder, Cell, CellResult, CellStore, run_folder
 from crossner_core.experiments.executor import run_cells
 from crossner_core.experiments.results import StudyResult, write_study
@@ -127,6 +127,8 @@ def _pretrained(encoder: str) -> str:
         result = read_result(encoder)
     except NotFound:
         return ""
+    except BadInput:  # the tables stand all the same: the weights, which their cells name by hash, could be read
+        return "what its pre-training came to cannot be read"
     return f"{result.in_words()} by {result.tokens:,} subwords in {result.steps:,} steps"
 
 

@@ -102,6 +102,11 @@ def restore_optimizer(
         optimizer.state[parameters[name]][kind] = value.to(parameters[name].device) if kind != "step" else value.clone()
 
 
+def on_cpu(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors on the CPU, to be sent to another process."""
+    return {name: tensor.cpu() for name, tensor in tensors.items()}
+
+
 def prefixed(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Return the tensors with `prefix/` before their names."""
     return {f"{prefix}/{name}": tensor for name, tensor in tensors.items()}

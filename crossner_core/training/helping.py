@@ -11,7 +11,7 @@ from torch import Tensor
 from crossner_core.adaptation.transfer import Stage
 from crossner_core.encoders import Encoder, recompute_activations
 from crossner_core.models.base import TokenTagger
-from crossner_core.training.checkpoint import optimizer_tensors, restore_optimizer
+from crossner_core.training.checkpoint import on_cpu, optimizer_tensors, restore_optimizer
 from crossner_core.training.precision import RunRandom, pick_device, use_bf16
 from crossner_core.training.predictor import Predictor, build_model
 from crossner_core.training.processes import LEAVE, SCORE, STEP, Processes
@@ -67,8 +67,8 @@ def share_stage(run: StageRun, encoder: Encoder) -> None:
         run.recipe,
         run.stage,
         replace(encoder, model=copy.deepcopy(run.model.encoder).cpu()),
-        {name: tensor.cpu() for name, tensor in run.model.state_dict().items()},
-        {name: tensor.cpu() for name, tensor in optimizer_tensors(run.optimizer, run.names).items()},
+        on_cpu(run.model.state_dict()),
+        on_cpu(optimizer_tensors(run.optimizer, run.names)),
     )
     run.processes.send(order)
 

@@ -28,7 +28,7 @@ from crossner_core.training.source_cache import cached_source
 from crossner_core.training.stage import StageRun
 
 STATE, TAGGER, RESULT = "state", "tagger", "result.json"
-# A tagger of the source's types: what a stage before the last had come to when its loss was no number.
+# A tagger of that stage's types: what a stage before the last had come to when its loss was no number.
 STAGE_TAGGER = "stage-tagger"
 # A killed run loses at most about this much work.
 SECONDS_BETWEEN_SAVES = 30.0
