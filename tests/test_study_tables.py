@@ -233,6 +233,61 @@ def test_study_says_where_dev_kept_what_the_last_stage_began_with() -> None:
     assert len(chosen.build(config, Inputs(later, Path(), Path())).notes) == len(made.notes) - 1  # type: ignore[arg-type]
 
 
+def test_recipes_are_chosen_on_dev_and_test_is_read_for_the_choice_alone() -> None:
+    chosen = study("recipes")
+    config = chosen.config(
+        corpora=("ai", "music"), seeds=(1, 2), recipe={"setting": "direct"}, encoders=("a=/a", "b=/b"),
+        candidates=("learning_rate=1e-4", "schedule=constant label_smoothing=0.1"),
+    )  # fmt: skip
+    cells = chosen.cells(config)
+    assert len(cells) == 3 * 2 * 2 * 2
+    assert {(cell.recipe.schedule, cell.recipe.label_smoothing, cell.recipe.learning_rate) for cell in cells} == {
+        ("linear", 0.0, 2e-4), ("linear", 0.0, 1e-4), ("constant", 0.1, 2e-4),
+    }  # fmt: skip
+
+    def result(cell: Cell) -> SimpleNamespace:
+        """On a the rate is better on dev and worse on test; on b nothing is better than the recipe as it is."""
+        changed = cell.recipe.learning_rate == 1e-4
+        dev = 0.6 if changed and cell.recipe.encoder == "/a" else 0.5 if cell.recipe.schedule == "linear" else 0.4
+        return SimpleNamespace(dev=SimpleNamespace(f1=dev), f1=30.0 if changed else 70.0, best_epoch=1)
+
+    results = {cell: result(cell) for cell in cells}
+    made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
+    assert made.notes == ("Best on dev: learning_rate=1e-4, a.", "Best on dev: as it is, b.")
+    on_dev, gains, first, first_gains, second = made.tables
+    assert on_dev.note.split(":")[0].endswith("on dev") and gains.note.startswith("Differences of dev F1")
+    values = [row[-2] for row in on_dev.rows]
+    assert [round(one.mean or 0.0) for one in values if isinstance(one, Measured)] == [50, 60, 40, 50, 50, 40]
+    assert [row[0] for row in first.rows] == ["as it is, a", "learning_rate=1e-4, a"]
+    assert "-40.00" in first_gains.to_markdown() and "test" in first.note
+    assert [row[0] for row in second.rows] == ["as it is, b"]
+    # While a candidate lacks a seed, nothing is chosen for its encoder.
+    missing = next(cell for cell in cells if cell.recipe.encoder == "/a")
+    part = chosen.build(
+        config, Inputs({**results, missing: SimpleNamespace(dev=None, f1=1.0, best_epoch=1)}, Path(), Path())
+    )  # type: ignore[dict-item]
+    assert len(part.tables) == 3 and part.notes[0].startswith("Nothing is chosen")
+
+
+@pytest.mark.parametrize(
+    ("candidate", "says"),
+    [
+        ("learning_rate", "is not FIELD=VALUE"),
+        ("learning_rate=", "is not FIELD=VALUE"),
+        ("schedule=linear schedule=constant", "each field once"),
+        (" ", "is empty"),
+        ("seed=3", "sets seed"),
+        ("learning_rat=1", "learning_rat"),
+        ("batch_size=0", "batch_size"),
+        ("schedule=linear", "trains the same as 'as it is'"),
+        ("label_size=20", "trains the same as 'as it is'"),
+    ],
+)
+def test_recipe_candidate_that_makes_none_is_refused(candidate: str, says: str) -> None:
+    with pytest.raises(InvalidConfig, match=says):
+        study("recipes").config(candidates=(candidate,))
+
+
 def test_recipe_that_every_row_overrides_is_refused_and_the_rest_is_noted() -> None:
     def cells(id: str, **changes: Any) -> list[Cell]:
         config = study(id).config(**{"corpora": ("ai",), "seeds": (1,), **changes})

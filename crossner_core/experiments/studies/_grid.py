@@ -7,14 +7,15 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.experiments.cells import Cell
+from crossner_core.experiments.cells import Cell, CellResult
 from crossner_core.experiments.plots import bars, curves
 from crossner_core.experiments.study import Inputs, Made, StudyConfig
 from crossner_core.experiments.tables import Measured, Table, Value, summary
 from crossner_core.options.base import matters
 from crossner_core.training.recipe import Recipe
 
-UNITS = "Entity F1 in percent as conlleval counts it, on the whole test set: mean ± sample deviation over the seeds"
+UNITS = "Entity F1 in percent as conlleval counts it, on {}: mean ± sample deviation over the seeds"
+TEST = "the whole test set"
 IN_BRACKETS = "in square brackets the published figure, of another encoder"
 
 
@@ -80,12 +81,12 @@ def grid_tables(
 
     def build(config: StudyConfig, inputs: Inputs) -> Made:
         made = list(rows(config))
-        scores = _scores(config, inputs, made)
+        scores = scores_of(config, inputs, made)
         once = list({row.label: row for row in made}.values())  # a point may begin several curves
-        table = _f1_table(title, config, once, scores)
-        gains = _gain_table(title, config, once, scores)
+        table = f1_table(title, config, once, scores)
+        gains = gain_table(title, config, once, scores)
         draw = curves(title, axis, _points(config, made, scores)) if axis else bars(title, table)
-        said = (*overridden(config, made), *notes(config), *_refused(config, inputs, once))
+        said = (*overridden(config, made), *notes(config), *refused(config, inputs, once))
         return Made((table, gains) if gains.rows else (table,), draw, said)
 
     return build
@@ -126,7 +127,7 @@ def own_changes(row: Row) -> dict[str, Any]:
 
 
 # row label → corpus → seed → F1 in percent
-_Scores = Mapping[str, Mapping[str, Mapping[int, float]]]
+Scores = Mapping[str, Mapping[str, Mapping[int, float]]]
 
 
 def _places(config: StudyConfig, rows: Sequence[Row]) -> Iterator[tuple[int, str, Row]]:
@@ -140,16 +141,22 @@ def cell_of(config: StudyConfig, row: Row, corpus: str, seed: int) -> Cell:
     return Cell(corpus, replace(config.recipe_of(row.label, **changes), seed=seed), row.size, row.order)
 
 
-def _scores(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> _Scores:
+def scores_of(
+    config: StudyConfig,
+    inputs: Inputs,
+    rows: Sequence[Row],
+    f1: Callable[[CellResult], float | None] = lambda result: result.f1,
+) -> Scores:
+    """Return F1 in percent by row, corpus and seed; what has none is absent."""
     found: dict[str, dict[str, dict[int, float]]] = {row.label: {one: {} for one in config.corpora} for row in rows}
     for seed, corpus, row in _places(config, rows):
         result = inputs.results.get(cell_of(config, row, corpus, seed))
-        if result is not None:
-            found[row.label][corpus][seed] = result.f1
+        if result is not None and (value := f1(result)) is not None:
+            found[row.label][corpus][seed] = value
     return found
 
 
-def _refused(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> tuple[str, ...]:
+def refused(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> tuple[str, ...]:
     """Say in which rows dev kept what the last stage began with: what that stage does is not in their figures."""
     found: dict[str, list[bool]] = {}
     for seed, corpus, row in _places(config, rows):
@@ -167,7 +174,8 @@ def average(by_corpus: Mapping[str, Mapping[int, float]]) -> dict[int, float]:
     return {seed: sum(values[seed] for values in by_corpus.values()) / len(by_corpus) for seed in sorted(seeds)}
 
 
-def _f1_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: _Scores) -> Table:
+def f1_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Scores, *, on: str = TEST) -> Table:
+    """Return F1 by row and corpus, mean and deviation over the seeds, published figures beside them."""
     lines: list[tuple[Value, ...]] = []
     for row in rows:
         values = scores[row.label]
@@ -177,10 +185,11 @@ def _f1_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: _Sco
         runs = {len(one) for one in values.values()}
         lines.append((row.label, *line, str(max(runs)) if len(runs) == 1 else f"{min(runs)}–{max(runs)}"))
     known = f"; {IN_BRACKETS}" if any(set(row.published) & set(config.corpora) for row in rows) else ""
-    return Table(title, ("", *_columns(config), "n"), tuple(lines), f"{UNITS} (n of them){known}.")
+    return Table(title, ("", *_columns(config), "n"), tuple(lines), f"{UNITS.format(on)} (n of them){known}.")
 
 
-def _gain_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: _Scores) -> Table:
+def gain_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Scores, *, of: str = "test") -> Table:
+    """Return the differences of each row to those it is compared with, seed by seed."""
     by_label, lines = {row.label: row for row in rows}, list[tuple[Value, ...]]()
     for row in rows:
         for other in (by_label[name] for name in row.against if name in by_label):
@@ -194,7 +203,7 @@ def _gain_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: _S
                 line.append(_spread(means))
             lines.append((f"{row.label} − {other.label}", *line))
     over = ("over corpora",) if len(config.corpora) > 1 else ()
-    note = "Differences of test F1, seed by seed: mean ± sample deviation over the seeds"
+    note = f"Differences of {of} F1, seed by seed: mean ± sample deviation over the seeds"
     if over:
         note += "; in the last column mean ± sample deviation over the corpora's mean differences"
     return Table(f"{title}: differences", ("", *_columns(config), *over), tuple(lines), f"{note}.")
@@ -221,7 +230,7 @@ def _columns(config: StudyConfig) -> tuple[str, ...]:
     return (*config.corpora, "average") if len(config.corpora) > 1 else config.corpora
 
 
-def _points(config: StudyConfig, rows: Sequence[Row], scores: _Scores) -> dict[str, list[tuple[float, Measured]]]:
+def _points(config: StudyConfig, rows: Sequence[Row], scores: Scores) -> dict[str, list[tuple[float, Measured]]]:
     """Return the curves by name: the average over corpora along x."""
     found: dict[str, list[tuple[float, Measured]]] = {}
     for row in rows:
