@@ -16,6 +16,7 @@ from torch.nn import functional
 from crossner_core.adaptation.pretraining import RESULT
 from crossner_core.encoders import WEIGHTS, Encoder, encoder_spec
 from crossner_core.errors import EncoderUnavailable
+from crossner_core.models.dropout import speed_up_dropout
 from crossner_core.training.checkpoint import TENSORS
 
 HEAD = "head"
@@ -78,6 +79,7 @@ class MaskedLanguageModel(nn.Module):
     def __init__(self, encoder: Encoder) -> None:
         super().__init__()
         self.encoder = encoder.model
+        speed_up_dropout(self.encoder)
         self.use_bf16 = False
         epsilon = float(getattr(encoder.model.config, "layer_norm_eps", 1e-12))
         self.head = LanguageModelHead(encoder.hidden_size, self.embeddings, epsilon)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from crossner_core.models._label_history import prefix_states, prefixes, step_scores, step_sums
+from crossner_core.models.dropout import Dropout
 
 # Tags that the backward LSTM reads at once in decoding; where it has read one, it is compared with the prefix before.
 # Equal to rounding means a few of the smallest steps from 1, or from the value if that is greater.
@@ -52,7 +53,7 @@ class LabelPredictor(nn.Module):
         super().__init__()
         self.background, self.context, self.bilstm, self.size = background, context, bilstm, size
         state = 2 * size if bilstm else size  # of a tag as the attentions see it
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         if background or context:
             self.labels = nn.Embedding(tags, size).requires_grad_(learn_labels)  # U
             if bilstm:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from crossner_core.encoders import Encoder
+from crossner_core.models.dropout import speed_up_dropout
 
 IGNORED = -100
 
@@ -57,6 +58,7 @@ class TokenTagger(nn.Module):
     def __init__(self, encoder: Encoder, tags: Sequence[str]) -> None:
         super().__init__()
         self.encoder = encoder.model
+        speed_up_dropout(self.encoder)
         self.tags = tuple(tags)
         self.use_bf16 = False
         # Divides the scores of `paths` when probabilities are made of them; fitted on dev once training is done.

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from crossner_core.encoders import Encoder
 from crossner_core.models._linear_chain import Chain, log_partition, marginals, path_score
 from crossner_core.models.base import IGNORED, Batch, TokenTagger
+from crossner_core.models.dropout import Dropout
 from crossner_core.models.heads import copy_pairs, copy_rows
 from crossner_core.models.registry import register
 from crossner_core.models.tagger import Tagger
@@ -33,7 +34,7 @@ class Crf(TokenTagger):
     def __init__(self, encoder: Encoder, tags: Sequence[str], config: CrfConfig) -> None:
         super().__init__(encoder, tags)
         self.config = config
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.head = nn.Linear(encoder.hidden_size, len(self.tags))
         nn.init.normal_(self.head.weight, std=0.02)
         nn.init.zeros_(self.head.bias)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from crossner_core.models.base import TokenTagger
 
 # Files of this package that are no architecture.
-_SHARED = {"registry", "base", "viterbi", "heads"}
+_SHARED = {"registry", "base", "viterbi", "heads", "dropout"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from crossner_core.encoders import Encoder
 from crossner_core.models.base import Batch, TokenTagger
+from crossner_core.models.dropout import Dropout
 from crossner_core.models.heads import copy_rows, token_loss
 from crossner_core.models.registry import register
 from crossner_core.models.viterbi import first_scores, iob2_transitions, viterbi
@@ -30,7 +31,7 @@ class Tagger(TokenTagger):
     def __init__(self, encoder: Encoder, tags: Sequence[str], config: TaggerConfig) -> None:
         super().__init__(encoder, tags)
         self.config = config
-        self.dropout = nn.Dropout(config.dropout)
+        self.dropout = Dropout(config.dropout)
         self.head = nn.Linear(encoder.hidden_size, len(self.tags))
         nn.init.normal_(self.head.weight, std=0.02)
         nn.init.zeros_(self.head.bias)

@@ -1,0 +1,102 @@
+"""Dropout whose masks are fast to draw on a CPU, for heads and for encoders of transformers.
+
+PyTorch draws a mask there with a number of 53 bits an element, on one core, and computes attention with dropout in
+single precision. Here an element takes 16 bits of the same generator, and attention the number format of its heads. On
+other devices, and in attention without dropout, PyTorch's own ways are taken.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+ATTENTION = "fast_dropout"
+_BITS, _INTS_A_DRAW = 16, 4
+_LOWEST = -(2 ** (_BITS - 1))
+
+
+class Dropout(nn.Dropout):
+    """`nn.Dropout` with masks of `drop` on a CPU; the share is then exact to 1/65,536."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Return values of the same shape: in training some are zero and the others larger."""
+        if not self.training or input.device.type != "cpu" or self.inplace:
+            return super().forward(input)
+        return drop(input, self.p)
+
+
+def drop(values: Tensor, share: float) -> Tensor:
+    """Return values on a CPU with a share of them, in [0, 1], set to zero and the others divided by what is left.
+
+    Draws from PyTorch's generator. The mean stays what it was (Srivastava et al. 2014).
+    """
+    steps = round(share * 2**_BITS)
+    if steps == 0:
+        return values
+    if steps == 2**_BITS:
+        return values * 0.0
+    count = values.numel()
+    drawn = torch.empty((count + _INTS_A_DRAW - 1) // _INTS_A_DRAW, dtype=torch.int64).random_(-(2**63), None)
+    kept = drawn.view(torch.int16)[:count].view(values.shape) >= _LOWEST + steps
+    return values * kept.to(values.dtype).mul_(2**_BITS / (2**_BITS - steps))
+
+
+def speed_up_dropout(encoder: nn.Module) -> None:
+    """Let an encoder draw its dropout as `drop` does, its weights untouched; a second time changes nothing."""
+    for parent in encoder.modules():
+        for name, child in parent.named_children():
+            if type(child) is nn.Dropout:
+                mine = Dropout(child.p, child.inplace)
+                setattr(parent, name, mine.train(child.training))
+    config = getattr(encoder, "config", None)
+    if getattr(config, "_attn_implementation", None) in ("sdpa", ATTENTION):  # ours, if it comes from another process
+        _register()
+        encoder.set_attn_implementation(ATTENTION)  # type: ignore[operator]
+
+
+def attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    dropout: float = 0.0,
+    scaling: float | None = None,
+    is_causal: bool | None = None,
+    **others: Any,
+) -> tuple[Tensor, None]:
+    """Attend as `sdpa` of transformers does: heads (B, N, L, D) → (B, L, N, D); with dropout on a CPU as `drop` does.
+
+    Scores are made in the number format of the heads, shares of them in single precision.
+    """
+    causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
+    usual = query.shape[1] == key.shape[1] and not any(others.get(name) is not None for name in _OWN_WAYS)
+    if dropout == 0.0 or query.device.type != "cpu" or not usual or (attention_mask is None and causal):
+        from transformers.integrations.sdpa_attention import sdpa_attention_forward
+
+        found: tuple[Tensor, None] = sdpa_attention_forward(
+            module, query, key, value, attention_mask, dropout, scaling, is_causal, **others
+        )
+        return found
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    scores = torch.matmul(query * scale, key.transpose(-1, -2)).float()  # (B, N, L, L)
+    if attention_mask is not None and attention_mask.dtype == torch.bool:
+        scores = scores.masked_fill_(~attention_mask, torch.finfo(torch.float32).min)
+    elif attention_mask is not None:
+        scores = scores + attention_mask
+    shares = drop(scores.softmax(-1).to(value.dtype), dropout)
+    return torch.matmul(shares, value).transpose(1, 2).contiguous(), None
+
+
+# What attention of some encoders has besides, which is left to the usual way.
+_OWN_WAYS = ("position_bias", "softcap", "cache", "s_aux")
+
+
+def _register() -> None:
+    from transformers import AttentionInterface, AttentionMaskInterface
+    from transformers.masking_utils import sdpa_mask
+
+    AttentionInterface.register(ATTENTION, attention)
+    AttentionMaskInterface.register(ATTENTION, sdpa_mask)
