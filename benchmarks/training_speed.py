@@ -1,9 +1,9 @@
 """Measure how fast a tagger is trained: against the plain way, from start to result, and on a GPU where there is one.
 
 The plain way, as the released CrossNER code has it: random order, batches padded to their longest sentence whatever the
-others are, single precision, PyTorch's own dropout, a masked-LM head computed at each step and thrown away, dev and test
-scored in file order after every epoch. Model, rates, schedule and number of epochs are the same. Ours is timed from the
-start of its command, the plain way from its first step on.
+others are, single precision, PyTorch's own dropout, a masked-LM head computed at each step and thrown away, dev and
+test scored in file order after every epoch. Model, rates, schedule and number of epochs are the same. Ours is timed
+from the start of its command, the plain way from its first step on.
 
     python benchmarks/training_speed.py --data ../shared/data/ner [--epochs 20]
 """
