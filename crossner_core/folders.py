@@ -24,17 +24,22 @@ def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
     """Let `fill(path)` write into a new folder, which is then put in place of `folder`; what it raises leaves that."""
     _sweep_beside(folder)
     beside = beside_of(folder)
-    old = folder.with_name(f".{folder.name}.old")
     try:
         beside.mkdir(parents=True)
         fill(beside)
-        if folder.exists():
-            shutil.rmtree(old, ignore_errors=True)
-            folder.rename(old)
-        beside.rename(folder)
+        put_in_place(beside, folder)
     except BaseException:
         shutil.rmtree(beside, ignore_errors=True)
         raise
+
+
+def put_in_place(beside: Path, folder: Path) -> None:
+    """Rename a folder written beside another, which goes only then; what `recover_folder` finds is one of the two."""
+    old = folder.with_name(f".{folder.name}.old")
+    if folder.exists():
+        shutil.rmtree(old, ignore_errors=True)
+        folder.rename(old)
+    beside.rename(folder)
     shutil.rmtree(old, ignore_errors=True)
 
 

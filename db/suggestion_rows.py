@@ -48,17 +48,23 @@ def ids_with_gold(session: Session, campaign_id: int) -> list[int]:
     return list(session.scalars(_with_gold(sa.select(Task.sentence_id), campaign_id)))
 
 
+def ids_to_learn_from(session: Session, campaign_id: int) -> list[int]:
+    """Return the ids of the sentences with gold outside test."""
+    return list(session.scalars(_but_test(_with_gold(sa.select(Task.sentence_id), campaign_id))))
+
+
 def gold_spans(session: Session, campaign_id: int) -> list[tuple[int, int, int, str]]:
-    """Return sentence, start, end and type of every span of a campaign's gold."""
-    query = _with_gold(sa.select(Task.sentence_id, SpanRow.start, SpanRow.end, SpanRow.type), campaign_id)
+    """Return sentence, start, end and type of every span of a campaign's gold outside test."""
+    columns = (SpanRow.start, SpanRow.end, SpanRow.type)
+    query = _but_test(_with_gold(sa.select(Task.sentence_id, *columns), campaign_id))
     query = query.join(SpanRow, SpanRow.annotation_id == Annotation.id)
     return [(id_, start, end, kind) for id_, start, end, kind in session.execute(query)]
 
 
 def said_of_gold(session: Session, campaign_id: int) -> list[tuple[int, int, int, str, str, float]]:
-    """Return sentence, start, end, type, source and score of every suggestion in a sentence with gold."""
+    """Return sentence, start, end, type, source and score of every suggestion in a sentence with gold outside test."""
     columns = (SuggestionRow.start, SuggestionRow.end, SuggestionRow.type, SuggestionRow.source, SuggestionRow.score)
-    query = _with_gold(sa.select(Task.sentence_id, *columns), campaign_id)
+    query = _but_test(_with_gold(sa.select(Task.sentence_id, *columns), campaign_id))
     query = query.join(SuggestionRow, SuggestionRow.sentence_id == Task.sentence_id)
     return [(id_, a, b, kind, source, score) for id_, a, b, kind, source, score in session.execute(query)]
 
@@ -71,6 +77,11 @@ def _with_gold(query: _Query, campaign_id: int) -> _Query:
         Task.state == "done",
         Annotation.state == "submitted",
     )
+
+
+def _but_test(query: _Query) -> _Query:
+    """Hold a query over tasks to those of sentences that nothing is measured on in the end."""
+    return query.join(SentenceRow, SentenceRow.id == Task.sentence_id).where(SentenceRow.split != "test")
 
 
 def replace_suggestions(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import streamlit as st
 
@@ -34,9 +34,12 @@ def measured(type_name: str | None) -> str:
     return f"F1 of {type_name} on test, %" if type_name else "entity F1 on test, %"
 
 
-def of_chosen_gold(actor: Actor, campaign: CampaignView) -> str:
-    """Say that random sentences are drawn from gold that strategies chose; nothing where they chose none of it."""
-    gold = turns.gold_by_choice(shell.store(), actor, campaign.id)
+def of_chosen_gold(actor: Actor, campaign: CampaignView, gold: Mapping[str, int] | None = None) -> str:
+    """Say that random sentences are drawn from gold that strategies chose; nothing where they chose none of it.
+
+    `gold` is how it was chosen at the time; without, as it is today.
+    """
+    gold = turns.gold_by_choice(shell.store(), actor, campaign.id) if gold is None else gold
     chosen = sum(count for why, count in gold.items() if why not in turns.NO_STRATEGY)
     if not chosen:
         return ""

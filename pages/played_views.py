@@ -101,7 +101,8 @@ def _results(actor: Actor, campaign: CampaignView, found: SimulationsView) -> No
     for point in found.points:
         by_strategy.setdefault(point.strategy, []).append(point)
     axis, type_name = axis_and_type(found.points, "saved")
-    said, told = _sentences(found.points, type_name), f"{_told(found)} {of_chosen_gold(actor, campaign)}".rstrip()
+    said = _sentences(found.points, type_name)
+    told = f"{_told(found)} {of_chosen_gold(actor, campaign, found.gold_by_choice)}".rstrip()
     for one in said:
         st.markdown(as_text(one))
     lines = {name: mean_curve(line, axis, type_name) for name, line in by_strategy.items()}
@@ -176,7 +177,16 @@ def _told(found: PlayView) -> str:
     return (
         f"Mean over {len(found.seeds)} seeds ({', '.join(map(str, found.seeds))}), band: one standard deviation. Gold "
         f"{found.snapshot} answered for the annotators; {recipe_name(found.recipe)}. {_people(found.annotators)}"
+        f"{_prices(found.priced_by)}"
     )
+
+
+def _prices(sentences: int | None) -> str:
+    """Say where prices that nobody typed came from; nothing of plays that did not keep it."""
+    if sentences is None:
+        return ""
+    source = f"fitted to {sentences:,} sentences annotated here" if sentences else "as published"
+    return f" Usual prices: {source}."
 
 
 def _people(annotators: Sequence[AnnotatorOptions]) -> str:

@@ -50,13 +50,16 @@ def second_look_view(actor: Actor, campaign: CampaignView) -> None:
         return
     _under_way(actor, campaign)
     found = second_look.queues(shell.store(), actor, campaign.id)
-    if any(one.open or one.decided for one in found):
+    looked = any(one.open or one.decided for one in found)
+    if looked:
         _work_off(actor, campaign, found)
-    _start(actor, campaign, first=not any(one.open or one.decided for one in found))
+    _start(actor, campaign, first=not looked)
     done = second_look.decided(shell.store(), actor, campaign.id)
     _decided(done)
     _left_out(actor, campaign, [one for one in done if one.state == "left_out"])
-    report_download(partial(_report, shell.store(), actor, campaign, found, done), name=f"second-look-{campaign.id}")
+    if looked or done:
+        make = partial(_report, shell.store(), actor, campaign, found, done)
+        report_download(make, name=f"second-look-{campaign.id}")
 
 
 def _report(

@@ -71,15 +71,15 @@ def _run_part(actor: Actor, campaign: CampaignView, page: HtmlReport) -> None:
 
 def _sources_part(weights: SourceWeights, campaign: CampaignView, page: HtmlReport) -> None:
     if not weights.sentences:
-        words = "No sentence with suggestions is gold yet: every source counts as much as its own scores say."
+        words = "No sentence outside test with suggestions is gold yet: sources count as much as their own scores say."
         st.info(words)
         page.text(words)
         return
     table = _table(weights)
     said = (
-        f"{weights.sentences} gold sentences had suggestions. *Said* is how sure the source was on average, *right* "
-        "how often gold agrees with start, end and type, *now* what it is believed: near to what it said while there "
-        f"is little gold. A proposal below {campaign.hint_below:.2f} is shown as a hint."
+        f"{weights.sentences} gold sentences outside test had suggestions. *Said* is how sure the source was on "
+        "average, *right* how often gold agrees with start, end and type, *now* what it is believed: near to what it "
+        f"said while there is little gold. A proposal below {campaign.hint_below:.2f} is shown as a hint."
     )
     st.caption(said)
     page.text(said.replace("*", ""), caption=True)

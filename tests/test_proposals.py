@@ -126,6 +126,21 @@ def test_gold_makes_a_wrong_source_fall_at_the_next_handout(store: Store, people
     assert before == 0.9 and believed < 0.75
 
 
+def test_weights_are_not_learnt_from_gold_of_test(store: Store, people: People, campaign: int) -> None:
+    _suggest(store, campaign, 0.9, "award")
+    make_gold(store, people, campaign)
+    whole = proposing.source_weights(store, people["res"], campaign)
+    first, *rest = _ids(store)
+    with store.write() as session:
+        session.execute(sa.update(SentenceRow).where(SentenceRow.id == first).values(split="test"))
+    without = proposing.source_weights(store, people["res"], campaign)
+    assert (without.sentences, without.types["model", "award"].said) == (whole.sentences - 1, len(rest))
+    with store.write() as session:
+        session.execute(sa.update(SentenceRow).values(split="test"))
+        proposing.relearn(session, campaign)
+    assert proposing.source_weights(store, people["res"], campaign) == SourceWeights()
+
+
 def test_weights_of_sources_are_for_those_who_oversee(store: Store, people: People, campaign: int) -> None:
     assert proposing.source_weights(store, people["res"], campaign) == SourceWeights()
     with pytest.raises(NotAllowed):

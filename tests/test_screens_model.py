@@ -86,7 +86,7 @@ def test_adaptation_screen_shows_every_view_of_finished_runs(
     assert "Measured on test" in by_type and "strict IOB2" in by_type
     trust = _said(_show(test, "model-view", "Trust"))
     assert "spans of test; right means start, end and type" in trust and len(test.get("plotly_chart")) == 1
-    assert "No sentence with suggestions is gold yet" in trust
+    assert "No sentence outside test with suggestions is gold yet" in trust
     _show(test, "model-view", "Runs")
     assert list(test.dataframe[0].value["state"]) == ["done"] * 4
     assert "No worker is alive" in _said(test)
@@ -122,7 +122,7 @@ def test_report_of_trust_holds_what_the_page_shows(
     _show(test, "model-view", "Trust")
     (said,) = made.values()
     assert "spans of test; right means start, end and type" in said and said.count("Plotly.newPlot(") >= 1
-    assert "No sentence with suggestions is gold yet" in said
+    assert "No sentence outside test with suggestions is gold yet" in said
 
 
 def test_adaptation_screen_shows_what_gold_says_of_the_sources(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
@@ -135,7 +135,7 @@ def test_adaptation_screen_shows_what_gold_says_of_the_sources(monkeypatch: pyte
     make_gold(store, people, campaign_id)
     test = open_screen(monkeypatch, store, "adaptation", people["res"], campaign=campaign_id)
     said = _said(_show(test, "model-view", "Trust"))
-    assert "No finished run yet" in said and "gold sentences had suggestions" in said
+    assert "No finished run yet" in said and "gold sentences outside test had suggestions" in said
     table = test.dataframe[0].value
     assert list(table["type"]) == ["all types", "award"] and list(table["right"]) == [0.0, 0.0]
     assert all(abs(value - 80) < 1e-6 for value in table["said"]) and table["now"].max() < 80

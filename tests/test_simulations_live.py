@@ -23,6 +23,7 @@ from crossner_core.simulation.costs import Observed
 from db import job_rows, layer_rows, simulation_rows, suggestion_rows
 from db.engine import Store
 from db.tables import SentenceRow
+from db.training_tables import Job
 from pages import played_views
 from pages.components.marked_text import as_text
 from tests.screens import made_reports, open_screen
@@ -358,7 +359,7 @@ def test_annotators_are_this_campaigns_own_but_for_what_is_said(
     campaign_id = campaign(store, admin, tmp_path)
     campaigns.add_members(store, admin, campaign_id, [annotator.id])
     own = AnnotatorOptions(seconds_added=11.5, seconds_token=0.2)
-    monkeypatch.setattr(simulations, "costs_in", lambda session, campaign_id: own)
+    monkeypatch.setattr(simulations, "costs_in", lambda session, campaign_id: (own, 40))
     assert simulations.usual_annotator(store, admin, campaign_id) == own
     with pytest.raises(NotAllowed):
         simulations.usual_annotator(store, annotator, campaign_id)
@@ -383,7 +384,7 @@ def test_saved_screen_asks_what_annotators_are_like_and_tells_it(
     admin = person(store, "admin")
     campaign_id = campaign(store, admin, tmp_path)
     own = AnnotatorOptions(seconds_added=11.5)
-    monkeypatch.setattr(simulations, "costs_in", lambda session, campaign_id: own)
+    monkeypatch.setattr(simulations, "costs_in", lambda session, campaign_id: (own, 40))
     test = open_screen(monkeypatch, store, "queue", admin, campaign=campaign_id)
     test.segmented_control[0].set_value("Saved").run()
     test.text_area[0].set_value("longest").run()
@@ -405,6 +406,7 @@ def test_saved_screen_asks_what_annotators_are_like_and_tells_it(
     said = " ".join(one.value for one in test.caption).replace("\\", "")
     assert "2 annotators took sentences in turn. Annotator 1: An entity takes 11.5 s" in said
     assert "Annotator 2:" in said and "10% of the entities are missed." in said
+    assert "Usual prices: fitted to 40 sentences annotated here." in said
 
 
 def test_saved_screen_draws_the_curves_of_one_entity_type_beside_random_sentences(
@@ -413,6 +415,7 @@ def test_saved_screen_draws_the_curves_of_one_entity_type_beside_random_sentence
     admin = person(store, "admin")
     campaign_id = campaign(store, admin, tmp_path)
     job_id = simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1, 2))
+    assert simulations.get_play(store, admin, campaign_id, job_id).gold_by_choice == {"import": 30}
     points = [
         [asdict(one) for one in lines]
         for seed in (1, 2)
@@ -445,6 +448,10 @@ def test_saved_screen_draws_the_curves_of_one_entity_type_beside_random_sentence
     assert "F1 of band on test, %" in report and said in report
     assert "not random over the pool" not in report  # all of the gold was imported
     chosen_by_strategies(store, campaign_id, 12)
+    test.run()
+    assert not any("not random over the pool" in one.value for one in test.caption)  # when it was played, none was
+    with store.write() as session:  # as a play was kept that did not tell
+        session.execute(sa.update(Job).where(Job.id == job_id).values(payload={}))
     test.run()
     caveat = "Strategies chose 12 of the 30 gold sentences that this campaign's pool has brought, so random ones among"
     (report,) = reports.values()

@@ -151,15 +151,20 @@ def test_training_early_stop_restores_the_best_epoch(tmp_path: Path) -> None:
     assert measure(load_tagger(tmp_path), data.dev)[0] == result.dev
 
 
-def test_training_not_finite_loss_stops_and_keeps_what_was_good(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def _break_loss_after(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a tagger's loss no number from the step after so many."""
     from crossner_core.models.tagger import Tagger
 
     right, calls = Tagger.loss, count(1)
     monkeypatch.setattr(
-        Tagger, "loss", lambda self, batch: right(self, batch) * (float("nan") if next(calls) > 7 else 1)
+        Tagger, "loss", lambda self, batch: right(self, batch) * (float("nan") if next(calls) > steps else 1)
     )
+
+
+def test_training_not_finite_loss_stops_and_keeps_what_was_good(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _break_loss_after(7, monkeypatch)
     events = run_all(tiny_recipe(max_epochs=9), tiny_data(), tmp_path)
     result = result_of(events)
     assert result.outcome == "not_finite" and result.test is not None
@@ -170,12 +175,7 @@ def test_training_not_finite_loss_stops_and_keeps_what_was_good(
 def test_training_not_finite_before_the_last_stage_keeps_what_that_stage_came_to(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from crossner_core.models.tagger import Tagger
-
-    right, calls = Tagger.loss, count(1)
-    monkeypatch.setattr(
-        Tagger, "loss", lambda self, batch: right(self, batch) * (float("nan") if next(calls) > 7 else 1)
-    )
+    _break_loss_after(7, monkeypatch)
     data = replace(tiny_data(), source_train=tiny_data().train, source_dev=tiny_data().dev)
     recipe = tiny_recipe(setting="pretrain_finetune", source_epochs=9)
     result = result_of(run_all(recipe, data, tmp_path))
@@ -184,7 +184,7 @@ def test_training_not_finite_before_the_last_stage_keeps_what_that_stage_came_to
     assert "of the source stage are kept" in result.notes[-1]
     assert result.checkpoint == str(tmp_path / "stage-tagger")
     assert torch.isfinite(load_tagger(tmp_path / "stage-tagger").model.head.weight).all()
-    monkeypatch.setattr(Tagger, "loss", right)
+    monkeypatch.undo()
     assert result_of(run_all(recipe, data, tmp_path)).outcome != "not_finite"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["result.json", "tagger"]
 

@@ -58,12 +58,13 @@ def saved(observed: Sequence[Observed]) -> Saved:
     return Saved(spent / 3600, with_them / 3600, bare / 3600, len(observed), found)
 
 
-def costs_in(session: Session, campaign_id: int) -> AnnotatorOptions:
-    """Return the fitted prices of a campaign, the published ones where there are too few sentences to tell."""
+def costs_in(session: Session, campaign_id: int) -> tuple[AnnotatorOptions, int]:
+    """Return a campaign's prices and to how many sentences they are fitted: to 0, where too few tell, as published."""
     try:
-        return fit_costs(_observations(session, campaign_id)).options
+        found = fit_costs(_observations(session, campaign_id))
     except BadInput:
-        return AnnotatorOptions()
+        return AnnotatorOptions(), 0
+    return found.options, found.seen
 
 
 def _seen(store: Store, actor: Actor, campaign_id: int) -> list[Observed]:

@@ -93,8 +93,11 @@ def source_weights(store: Store, actor: Actor, campaign_id: int) -> SourceWeight
 
 
 def learn_from_gold(session: Session, campaign_id: int) -> SourceWeights:
-    """Compare every suggestion in a sentence with gold with that gold; controls, who saw none, count too."""
-    gold: dict[int, set[Span]] = {id_: set() for id_ in suggestion_rows.ids_with_gold(session, campaign_id)}
+    """Compare every suggestion in a sentence with gold with that gold; controls, who saw none, count too.
+
+    Gold of test is left out: what is measured on it must not have been learnt from it.
+    """
+    gold: dict[int, set[Span]] = {id_: set() for id_ in suggestion_rows.ids_to_learn_from(session, campaign_id)}
     for sentence_id, start, end, kind in suggestion_rows.gold_spans(session, campaign_id):
         gold[sentence_id].add(Span(start, end, kind))
     said: dict[int, list[Suggestion]] = {}
@@ -114,6 +117,6 @@ def relearn(session: Session, campaign_id: int) -> None:
 
 def gold_came(session: Session, campaign: Campaign) -> None:
     """Bring the weights up to date when enough gold came since; called whenever a sentence becomes gold."""
-    gold = len(suggestion_rows.ids_with_gold(session, campaign.id))
+    gold = len(suggestion_rows.ids_to_learn_from(session, campaign.id))
     if gold % max(RELEARN_EVERY, gold // RELEARN_SHARE) == 0:
         relearn(session, campaign.id)

@@ -15,7 +15,7 @@ from crossner_core.training.recipe import Recipe
 from db import campaign_rows, job_rows, layer_rows, simulation_rows
 from db.engine import Session, Store
 from db.training_tables import Job, SimulationRow
-from workbench import jobs, snapshots
+from workbench import jobs, snapshots, turns
 from workbench.access import KEEPERS, OVERSEERS, enter, refuse_archived
 from workbench.actors import Actor, require
 from workbench.annotator_costs import costs_in
@@ -46,6 +46,10 @@ class PlayView:
     seeds: tuple[int, ...]
     recipe: Mapping[str, Any]
     annotators: tuple[AnnotatorOptions, ...]
+    priced_by: int | None
+    """To how many sentences the prices that nobody typed were fitted, 0 for published ones; None for older plays."""
+    gold_by_choice: Mapping[str, int] | None
+    """How many of its gold sentences came into the queue by what, as `turns.gold_by_choice`; None for older plays."""
 
     @property
     def is_under_way(self) -> bool:
@@ -107,12 +111,13 @@ def start_simulations(
                 f"{deaf[0]!r} hears gazetteer and links, which were asked in no sentence that is gold; pre-annotate "
                 "before people begin, or leave out 'and gazetteer'."
             )
-        recipe, own = Recipe.from_dict(campaign.turn_recipe), costs_in(session, campaign_id)
+        recipe, (own, seen) = Recipe.from_dict(campaign.turn_recipe), costs_in(session, campaign_id)
         annotator, *others = (own.differing(one) for one in annotators or ({},))
         check_source(session, recipe)
         options = SimulationOptions(at=_sizes(snapshot.counts), dev_sentences=snapshot.counts["dev"])
+        payload = {"priced_by": seen, "gold_by_choice": dict(turns.by_choice(session, campaign_id))}
         job_id = job_rows.add(
-            session, kind=simulation_rows.KIND, payload={}, campaign_id=campaign_id, created_by=current.id or None,
+            session, kind=simulation_rows.KIND, payload=payload, campaign_id=campaign_id, created_by=current.id or None,
             priority=PRIORITY,
         )  # fmt: skip
         for seed in drawn:
@@ -195,6 +200,8 @@ def _told(job: Job, rows: Sequence[tuple[SimulationRow, bool]]) -> dict[str, Any
         "seeds": tuple(dict.fromkeys(one.options.seed for one in told)),
         "recipe": told[0].recipe.to_dict(),
         "annotators": told[0].annotators,
+        "priced_by": job.payload.get("priced_by"),
+        "gold_by_choice": job.payload.get("gold_by_choice"),
     }
 
 
@@ -216,7 +223,7 @@ def usual_annotator(store: Store, actor: Actor, campaign_id: int) -> AnnotatorOp
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
-        return costs_in(session, campaign_id)
+        return costs_in(session, campaign_id)[0]
 
 
 def _have_names(session: Session, campaign_id: int) -> bool:

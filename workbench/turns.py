@@ -225,7 +225,12 @@ def gold_by_choice(store: Store, actor: Actor, campaign_id: int) -> Mapping[str,
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
-        return {why or IMPORT: count for why, count in turn_rows.chosen_by(session, campaign_id).items()}
+        return by_choice(session, campaign_id)
+
+
+def by_choice(session: Session, campaign_id: int) -> Mapping[str, int]:
+    """Return what `gold_by_choice` does, within a transaction."""
+    return {why or IMPORT: count for why, count in turn_rows.chosen_by(session, campaign_id).items()}
 
 
 def tick(store: Store) -> int:

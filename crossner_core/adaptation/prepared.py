@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crossner_core.errors import CheckpointError, StorageError
-from crossner_core.folders import beside_of, recover_folder, write_json
+from crossner_core.folders import beside_of, put_in_place, recover_folder, write_json
 from crossner_core.training.checkpoint import META, read_json
 
 FORMAT = 1
@@ -68,9 +68,7 @@ class ArrayWriter:
             for file in self._files.values():
                 file.close()
             write_json(self._beside / META, {**meta, **made})
-            if self.folder.exists():
-                shutil.rmtree(self.folder)
-            self._beside.rename(self.folder)
+            put_in_place(self._beside, self.folder)
         except OSError as error:
             raise self._refused(error) from error
 
