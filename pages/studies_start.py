@@ -21,6 +21,7 @@ from workbench.recipe_names import field_name
 from workbench.studies import StudyView
 
 _COMMON = ("corpora", "seeds", "encoders")
+_LINES = ("candidates",)  # so long that each gets a line
 _DECIDED = ("seed", "encoder")  # the study's own seeds and encoders stand for these
 
 
@@ -38,12 +39,17 @@ def start_view(actor: Actor, one: StudyView) -> None:
     st.caption(as_text(f"Corpora are read from {options.data}.{absent}"))
     key = f"study-{one.id}"
     st.session_state.setdefault(f"{key}-corpora", [id for id in options.usual if id in options.there])
-    own = [spec.name for spec in fields(options.config) if spec.name not in _COMMON and spec.default is not MISSING]
+    own = [
+        spec.name
+        for spec in fields(options.config)
+        if spec.name not in (*_COMMON, *_LINES) and spec.default is not MISSING
+    ]
     with st.container(border=True):
         offered = {"corpora": options.there, "encoders": encoders.encoder_names(shell.store(), actor)}
         values = option_inputs(options.config, key, only=_COMMON, choices=offered, free=("encoders",))
         if own:
             values |= option_inputs(options.config, key, only=own, given=values)
+        values |= _lines(options.config, key)
         values |= _annotators(options.config, key)
         values["recipe"] = _changes("Recipe fields to change", key, "None: every training as the study has it")
         values["rows"] = _changes_of_rows(key, studies.row_labels(shell.store(), actor, one.id, values))
@@ -57,6 +63,22 @@ def start_view(actor: Actor, one: StudyView) -> None:
         said = "waits for the worker" if is_new else "is under way already"
         shell.note(f"The study {said} (job {job_id}).")
         st.rerun()
+
+
+def _lines(config: type[StudyConfig], key: str) -> dict[str, Any]:
+    """Draw the options that hold longer words, one a line; return their fields."""
+    asked: dict[str, Any] = {}
+    for spec in fields(config):
+        if spec.name in _LINES:
+            text = st.text_area(
+                f"{field_name(spec.name).capitalize()}, one a line",
+                "\n".join(getattr(config, spec.name)),
+                key=f"{key}-{spec.name}",
+                persist_state="session",
+                help=spec.metadata["help"],
+            )
+            asked[spec.name] = tuple(line.strip() for line in (text or "").splitlines() if line.strip())
+    return asked
 
 
 def _annotators(config: type[StudyConfig], key: str) -> dict[str, Any]:

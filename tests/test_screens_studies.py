@@ -143,6 +143,27 @@ def test_studies_screen_changes_single_rows_and_names_results(
     assert "no section's name" in test.error[0].value
 
 
+def test_studies_screen_asks_for_candidates_line_by_line(
+    monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
+) -> None:
+    made_result(experiments, id="recipes", cells=(), missing=())
+    test = _open(monkeypatch, store, "researcher")
+    test.button_group(key="study:view").set_value("Run").run()
+    candidates = test.text_area(key="study-recipes-candidates")
+    assert candidates.value.splitlines()[0] == "learning_rate=1e-4"
+    candidates.set_value("schedule=constant batch_size=4\n\n learning_rate=fast\n").run()
+    assert "must be of type float" in test.error[0].value
+    candidates = test.text_area(key="study-recipes-candidates")
+    candidates.set_value("schedule=constant batch_size=4\n\n max_epochs=3\n").run()
+    assert test.multiselect(key="study-recipes:rows").options == [
+        "as it is", "schedule=constant batch_size=4", "max_epochs=3",
+    ]  # fmt: skip
+    _press(test, "Start this study")
+    with store.read() as session:
+        (job,) = job_rows.recent(session, kinds=(studies.KIND,))
+    assert job.payload["config"]["candidates"] == ["schedule=constant batch_size=4", "max_epochs=3"]
+
+
 def test_studies_screen_asks_what_the_annotators_of_strategies_are_like(
     monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
 ) -> None:

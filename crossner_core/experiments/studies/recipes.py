@@ -126,7 +126,7 @@ register(
         id="recipes",
         title=TITLE,
         question="Which recipe is best on dev, and what does it reach on test?",
-        reference="the choice by dev of all four papers",
+        reference="Reimers and Gurevych 2017",
         config=RecipesConfig,
         corpora=DOMAINS,
         cells=grid_cells(rows),
