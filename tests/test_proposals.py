@@ -9,6 +9,7 @@ from crossner_core.calibration.proposals import best_of, learn, propose
 from crossner_core.calibration.sources import NO_GOLD, PRIOR, SourceWeights, kind_of, log_odds, share_of, weigh
 from crossner_core.errors import NotAllowed
 from crossner_core.schema import Span, Suggestion
+from db import suggestion_rows
 from db.engine import Store
 from db.tables import Campaign, SentenceRow
 from tests.builders import Tab, make_gold
@@ -139,6 +140,19 @@ def test_weights_are_not_learnt_from_gold_of_test(store: Store, people: People, 
         session.execute(sa.update(SentenceRow).values(split="test"))
         proposing.relearn(session, campaign)
     assert proposing.source_weights(store, people["res"], campaign) == SourceWeights()
+
+
+def test_gold_of_test_does_not_have_the_weights_counted_again(
+    store: Store, people: People, campaign: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[int] = []
+    monkeypatch.setattr(proposing, "relearn", lambda session, campaign_id: counted.append(campaign_id))
+    with store.write() as session:
+        session.execute(sa.update(SentenceRow).values(split="test"))
+    make_gold(store, people, campaign)
+    with store.read() as session:
+        assert suggestion_rows.ids_with_gold(session, campaign) == _ids(store)
+    assert counted == []
 
 
 def test_weights_of_sources_are_for_those_who_oversee(store: Store, people: People, campaign: int) -> None:

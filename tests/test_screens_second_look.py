@@ -7,7 +7,7 @@ from streamlit.testing.v1 import AppTest
 
 from db.engine import Store
 from tests import builders
-from tests.screens import open_screen
+from tests.screens import made_reports, open_screen
 from tests.test_second_look import gold_of, look, said
 from workbench import campaigns, second_look
 from workbench.actors import Actor
@@ -62,6 +62,23 @@ def test_page_queues_a_look(
     press(screen, "Cancel this look")
     job = second_look.last_look(store, people["eva"], campaign)
     assert job is not None and job.state == "cancelled" and "Cancel this look" not in [b.label for b in screen.button]
+
+
+def test_page_offers_no_report_before_it_has_looked(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], campaign: int
+) -> None:
+    builders.make_gold(store, people, campaign)
+    made = made_reports(monkeypatch, "pages.second_look_views")
+    page(monkeypatch, store, people["eva"], campaign)
+    assert made == {}
+
+
+def test_page_offers_its_report_once_it_has_looked(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
+) -> None:
+    made = made_reports(monkeypatch, "pages.second_look_views")
+    page(monkeypatch, store, people["eva"], doubted)
+    assert list(made) == [f"second-look-{doubted}"]
 
 
 def test_page_shows_one_doubt_and_changes_gold(

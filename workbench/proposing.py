@@ -116,7 +116,7 @@ def relearn(session: Session, campaign_id: int) -> None:
 
 
 def gold_came(session: Session, campaign: Campaign) -> None:
-    """Bring the weights up to date when enough gold came since; called whenever a sentence becomes gold."""
+    """Bring the weights up to date when enough gold came since; called when a sentence outside test becomes gold."""
     gold = len(suggestion_rows.ids_to_learn_from(session, campaign.id))
     if gold % max(RELEARN_EVERY, gold // RELEARN_SHARE) == 0:
         relearn(session, campaign.id)
