@@ -79,7 +79,20 @@ def _text_source(actor: Actor) -> dict[str, Any] | None:
         "The sentences of a campaign": _campaign,
         "A text file": _upload,
     }
-    return kinds[st.selectbox("Text", list(kinds), key="pretrain:text")](actor)
+    first, second = st.columns([3, 1])
+    kind = first.selectbox("Text", list(kinds), key="pretrain:text")
+    percent = second.number_input(
+        "Percent",
+        0.1,
+        100.0,
+        100.0,
+        step=5.0,
+        format="%.4g",
+        key="pretrain:percent",
+        help="Share to learn from, for a curve over the size of a text. Smaller shares lie within larger ones.",
+    )
+    source = kinds[kind](actor)
+    return source and {**source, "percent": percent}
 
 
 def _tagged_source(actor: Actor) -> dict[str, Any] | None:
@@ -96,7 +109,7 @@ def _corpus(actor: Actor) -> dict[str, Any] | None:
         st.info("There is no corpus yet. Make one on the machine that runs the workbench:")
         st.code("workbench corpus build DUMP --name NAME --gazetteer GAZETTEER --domain DOMAIN", language=None)
         return None
-    first, second, third, fourth = st.columns(4)
+    first, second, third = st.columns(3)
     name = first.selectbox(
         "Corpus", list(found), key="pretrain:corpus", format_func=lambda one: f"{one} · {found[one].tokens:,} tokens"
     )
@@ -109,21 +122,18 @@ def _corpus(actor: Actor) -> dict[str, Any] | None:
         help="Which sentences: those with names that a gazetteer knows teach more about names. A corpus that was not "
         "pre-annotated has the domain level alone.",
     )
-    percent = third.number_input(
-        "Percent", 0.1, 100.0, 100.0, step=5.0, format="%.4g", key="pretrain:percent", help="Share of the level."
-    )
     if level == "domain":
-        return {"corpus": name, "level": level, "percent": percent}
+        return {"corpus": name, "level": level}
     known = [one.name for one in domains.list_domains(shell.store(), actor)]
     own = found[name].domain
-    domain = fourth.selectbox(
+    domain = third.selectbox(
         "Domain",
         known,
         index=known.index(own) if own in known else 0,
         key="pretrain:domain",
         help="Whose entity types make a sentence one of the level.",
     )
-    return {"corpus": name, "level": level, "percent": percent, "domain": domain}
+    return {"corpus": name, "level": level, "domain": domain}
 
 
 def _dataset(actor: Actor) -> dict[str, Any] | None:

@@ -18,12 +18,13 @@ from transformers import BertForMaskedLM
 
 from crossner_core.adaptation import pretraining_job
 from crossner_core.adaptation.__main__ import main
-from crossner_core.adaptation.blocks import CHUNK, Blocks, WordIds, prepare_blocks
+from crossner_core.adaptation.blocks import CHUNK, Blocks, WordIds, is_held_out, prepare_blocks
 from crossner_core.adaptation.dapt import DaptTask, run_dapt
 from crossner_core.adaptation.language_model import MaskedLanguageModel, fits, trained_head
 from crossner_core.adaptation.prepared import Arrays
 from crossner_core.adaptation.pretraining import PretrainEvent, PretrainResult, read_result
 from crossner_core.adaptation.pretraining_run import PretrainRun
+from crossner_core.adaptation.shares import share_of
 from crossner_core.adaptation.texts import level_texts, text_files
 from crossner_core.encoders import load_encoder
 from crossner_core.errors import BadInput, CheckpointMismatch, InvalidConfig, NotFound, StorageError
@@ -410,6 +411,29 @@ def test_level_texts_are_the_levels_sentences(tmp_path: Path) -> None:
         level_texts(corpus.folder, "music", "all")
 
 
+def test_shares_of_a_text_are_nested_and_measured_on_the_same() -> None:
+    given = options(held_out_share=0.2)
+    documents = [("A", "document", str(number), ".") for number in range(2000)]
+    whole = {" ".join(words) for words in documents}
+    learned: list[set[str]] = []
+    for percent in (1, 25, 75):
+        learn, aside = share_of(lambda: iter(documents), None, percent, given)
+        assert aside is not None
+        here, away = ({" ".join(words) for words in part()} for part in (learn, aside))
+        assert away == {one for one, out in zip(whole, is_held_out([*whole], 0.2, given.seed), strict=True) if out}
+        assert here and not here & away
+        assert len(here) == pytest.approx(0.8 * percent / 100 * len(whole), rel=0.1, abs=15)
+        learned.append(here)
+    assert learned[0] < learned[1] < learned[2] < whole
+    other, _ = share_of(lambda: iter(documents), None, 25, given, seed=1)
+    assert {" ".join(words) for words in other()} != learned[1]
+    own = share_of(lambda: iter(documents), texts, 25, given)
+    assert own[1] is texts and {" ".join(words) for words in own[0]()} > learned[1]  # nothing is held out of it
+    assert share_of(texts, None, 100, given) == (texts, None)
+    with pytest.raises(InvalidConfig, match="percent is 0; give more than 0 and at most 100"):
+        share_of(texts, None, 0, given)
+
+
 def test_options_are_checked_and_need_no_torch() -> None:
     for spec in (*fields(DaptOptions), *fields(TaggingPretrainOptions)):
         assert spec.metadata["help"].endswith(".") and spec.metadata["group"] in {"model", "target", "machine"}
@@ -440,6 +464,11 @@ def test_command_pre_trains_on_a_corpus_and_on_files(tmp_path: Path, capsys: pyt
     (file,) = read_result(tmp_path / "b").provenance["corpus"]
     assert (file["name"], file["bytes"]) == ("text.txt", text.stat().st_size)
     assert json.loads((tmp_path / "b" / "pretraining.json").read_text())["measure"] == "perplexity"
+    half = ["--text", str(text), "--percent", "50", "--held-out-share", "0.2"]
+    assert main(["dapt", *half, "--out", str(tmp_path / "half"), *common]) == 0
+    corpus_said = read_result(tmp_path / "half").provenance["corpus"]
+    assert corpus_said == {"files": [file], "percent": 50.0, "seed": 0}
+    assert read_result(tmp_path / "half").tokens < read_result(tmp_path / "b").tokens
     text.write_text("no end")
     assert main(["dapt", "--text", str(text), "--out", str(tmp_path / "c"), *common]) == 1
     assert "middle of a line" in capsys.readouterr().err

@@ -163,6 +163,28 @@ def test_encoders_dapt_on_a_campaign_leaves_out_what_tests_its_models(store: Sto
     assert [one.name for one in encoders.list_encoders(store, actor)] == ["minilm", "dapt-camp"]
 
 
+def test_encoders_dapt_on_a_share_of_a_text(store: Store, actor: Actor, home: Path) -> None:
+    for name, percent in (("half", 50.0), ("whole", 100.0)):
+        given = options(home, epochs=1, held_out_share=0.2)
+        encoders.start_dapt(store, actor, name=name, options=given, text=own_text(home), percent=percent)
+    assert work(store, home) == 2
+    _, half, whole = encoders.list_encoders(store, actor)
+    assert half.how == "DAPT with span masking on 50 % of the text own.txt"
+    assert whole.how == "DAPT with span masking on the text own.txt"
+    assert 0 < half.tokens < whole.tokens and half.after is not None
+
+
+def test_encoders_dapt_on_a_share_of_a_data_set_is_measured_on_all_of_its_dev(
+    store: Store, actor: Actor, home: Path
+) -> None:
+    own_dataset(store, actor, train=60)
+    given = options(home, max_steps=1, held_out_share=0.0001)
+    encoders.start_dapt(store, actor, name="half", options=given, dataset="own", percent=50.0)
+    assert work(store, home) == 1
+    made = encoders.list_encoders(store, actor)[1]
+    assert made.how == "DAPT with span masking on 50 % of the data set own" and made.after is not None
+
+
 def test_encoders_cancelled_pretraining_leaves_nothing(store: Store, actor: Actor, home: Path) -> None:
     job_id = encoders.start_dapt(store, actor, name="dapt-own", options=options(home), text=own_text(home))
     assert encoders.cancel(store, actor, job_id) == "cancelled"
@@ -349,6 +371,8 @@ def test_encoders_run_with_an_encoder_that_is_gone_names_those_there_are(
         ({"text": None, "dataset": "none"}, NotFound, "There is no data set 'none'"),
         ({"text": None, "campaign_id": 99}, NotFound, "There is no campaign 99"),
         ({"text": ("few.txt", b"One line .\n")}, BadInput, "has 1 lines with text; at least 20"),
+        ({"percent": 0.0}, InvalidConfig, "percent is 0; give more than 0"),
+        ({"percent": 20.0}, BadInput, "To learn from is 20 % of the text own.txt; that has 12 sentences; at least 20"),
         ({"text": ("cut.txt", b"One line .\nAnother")}, BadInput, "ends in the middle of a line"),
         ({"text": ("odd.txt", b"One \xff line .\n")}, BadInput, "not UTF-8"),
     ],

@@ -103,6 +103,20 @@ def test_encoders_screen_starts_dapt_on_a_corpus_and_cancels_it(
     assert encoders.list_pretrainings(store, actor) == ()
 
 
+def test_encoders_screen_starts_dapt_on_a_share_of_a_data_set(
+    monkeypatch: pytest.MonkeyPatch, store: Store, actor: Actor, home: Path
+) -> None:
+    own_dataset(store, actor, train=60)
+    test = form(monkeypatch, store, actor)
+    test.selectbox(key="pretrain:text").set_value("A data set")
+    healthy(test.run())
+    test.text_input(key="pretrain:name-dapt").set_value("half")
+    test.number_input(key="pretrain:percent").set_value(50.0)
+    test = press(test, "Pre-train")
+    (waiting,) = encoders.list_pretrainings(store, actor)
+    assert waiting.how == "DAPT with span masking on 50 % of the data set own"
+
+
 def test_encoders_screen_starts_entity_tagging_on_a_data_set(
     monkeypatch: pytest.MonkeyPatch, store: Store, actor: Actor, home: Path
 ) -> None:

@@ -36,6 +36,7 @@ from workbench.pretraining_sources import (
     campaign_source,
     corpus_source,
     dataset_source,
+    share_of_source,
     tagged_names,
     tagged_source,
     text_source,
@@ -124,7 +125,7 @@ def start_dapt(
     campaign_id: int | None = None,
     text: Path | tuple[str, bytes] | None = None,
 ) -> int:
-    """Queue masked-LM training on a corpus's level, a data set, a campaign or a text; return the job's id.
+    """Queue masked-LM training on a share of a corpus's level, a data set, a campaign or a text; return the job's id.
 
     `text` is a path, or the name and bytes of a file. Raises Conflict for a name that is taken, NotFound, BadInput or
     InvalidConfig for a source that is absent, has too little text or lacks what was asked for.
@@ -133,6 +134,9 @@ def start_dapt(
     def find(folder: Path) -> Source:
         if corpus is not None:
             return corpus_source(store, actor, corpus, level=level, percent=percent, domain=domain)
+        return share_of_source(whole(folder), percent)
+
+    def whole(folder: Path) -> Source:
         if dataset is not None:
             with store.read() as session:
                 return dataset_source(session, dataset)

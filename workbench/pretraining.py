@@ -59,7 +59,7 @@ def _start(place: Workplace, lease: Lease, order: Order) -> Callable[[], Iterato
         "encoder": place.encoder(order.base),
     }
     if isinstance(options, DaptOptions):
-        texts, held_out = open_texts(place.store, order.source)
+        texts, held_out = open_texts(place.store, order.source, options)
         return partial(run_dapt, options, texts, held_out, **shared)
     tagged = open_tagged(place.store, order.source)
     return partial(run_entity_tagging, options, tagged.sentences, tagged.held_out, tagged.types, **shared)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crossner_core.adaptation.texts import describe_files, text_files
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound
+from crossner_core.options.dapt import DaptOptions
 from crossner_core.schema import LabelledSentence
 from db import dataset_rows, layer_rows, second_look_rows
 from db.engine import Session, Store
@@ -33,7 +34,7 @@ TEXT_FILE = "text.txt"
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Text or tagged sentences; `level`, `percent` and `domain` are of a corpus, `path` of a file or folder.
+    """Text or tagged sentences; `level` and `domain` are of a corpus, `percent` of text, `path` of a file or folder.
 
     `hash` names the content that was there when the pre-training was queued; `version` is a tagged corpus's.
     """
@@ -56,9 +57,9 @@ class Source:
             return f"{self.percent:g} % of the corpus {self.name}, {level}"
         if self.kind == "tagged":
             return f"the entity-tagging corpus {self.name}, version {self.version}"
-        return {"dataset": f"the data set {self.name}", "campaign": f"the campaign {self.name}"}.get(
-            self.kind, f"the text {self.name}"
-        )
+        named = {"dataset": f"the data set {self.name}", "campaign": f"the campaign {self.name}"}
+        share = "" if self.percent == 100 else f"{self.percent:g} % of "
+        return share + named.get(self.kind, f"the text {self.name}")
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that `from_dict` reads back."""
@@ -140,6 +141,16 @@ def text_source(path: Path, *, kind: str = "text", name: str = "") -> Source:
     return Source(kind, name or path.name, path=str(path), hash=describe_files([path])[0]["sha256"], sentences=count)
 
 
+def share_of_source(source: Source, percent: float) -> Source:
+    """Name a share of a text's sentences; raise InvalidConfig for no percentage, BadInput where too few are left."""
+    from crossner_core.wikipedia.subsets import check_percent
+
+    check_percent(percent)
+    share = replace(source, percent=percent)
+    _require_enough(round(source.sentences * percent / 100), f"To learn from is {share.words}; that")
+    return share
+
+
 def tagged_source(settings: Settings, name: str) -> Source:
     """Name an entity-tagging corpus, by its name in the home folder or by its folder; raise NotFound."""
     from crossner_core.wikipedia.tagged_corpus import TaggingManifest
@@ -164,21 +175,24 @@ def tagged_names(settings: Settings) -> tuple[str, ...]:
     return tuple(sorted(path.name for path in found if (path / "manifest.json").is_file()))
 
 
-def open_texts(store: Store, source: Source) -> tuple[Texts, Texts | None]:
-    """Return the words to pre-train on, and held-out ones where the source has its own.
+def open_texts(store: Store, source: Source, options: DaptOptions) -> tuple[Texts, Texts | None]:
+    """Return the words to pre-train on, and those held out; None where a part of the first has to serve.
 
     Raises NotFound or Conflict where the source is not what it was when the pre-training was queued.
     """
     if source.kind == "corpus":
         return _corpus_texts(store, source), None
+    from crossner_core.adaptation.shares import share_of
+
     if source.kind == "dataset":
         train, dev = (_words(part) for part in _dataset_parts(store, source))
-        return (lambda: iter(train)), (lambda: iter(dev)) if dev else None
+        aside = (lambda: iter(dev)) if dev else None
+        return share_of(lambda: iter(train), aside, source.percent, options)
     path = Path(source.path)
     if not path.is_file():
         raise NotFound(f"{path} is gone: put the text back, or start the pre-training again with another.")
     _require_same(source, describe_files([path])[0]["sha256"])
-    return text_files([path]), None
+    return share_of(text_files([path]), None, source.percent, options)
 
 
 def open_tagged(store: Store, source: Source) -> Tagged:

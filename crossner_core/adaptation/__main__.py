@@ -76,9 +76,11 @@ class _Stop:
 
 def _dapt(given: argparse.Namespace, options: DaptOptions) -> Events:
     from crossner_core.adaptation.dapt import run_dapt
+    from crossner_core.adaptation.shares import share_of
     from crossner_core.adaptation.texts import describe_files, labelled_texts, level_texts, text_files
 
     corpus: Any
+    share = {"percent": given.percent, "seed": given.corpus_seed}
     if given.corpus is not None:
         if given.domain is None:
             raise BadInput("--corpus needs --domain: which domain's entity types make a sentence one of the level.")
@@ -87,14 +89,16 @@ def _dapt(given: argparse.Namespace, options: DaptOptions) -> Events:
             "manifest": describe_files([given.corpus / "manifest.json"]),
             "domain": given.domain,
             "level": given.level,
-            "percent": given.percent,
-            "seed": given.corpus_seed,
+            **share,
         }
     elif given.labelled:
         texts, corpus = labelled_texts(given.labelled), describe_files(given.labelled)
     else:
         texts, corpus = text_files(given.text, last_line=given.last_line), describe_files(given.text)
     held_out = text_files(given.held_out, last_line=given.last_line) if given.held_out else None
+    if given.corpus is None and given.percent != 100:
+        texts, held_out = share_of(texts, held_out, given.percent, options, given.corpus_seed)
+        corpus = {"files": corpus, **share}
     named = {"corpus": corpus, "held_out": describe_files(given.held_out or [])}
     return run_dapt(options, texts, held_out, provenance=named, should_stop=_Stop(), **_places(given))
 
@@ -144,8 +148,8 @@ def _parser() -> argparse.ArgumentParser:
     source.add_argument("--corpus", type=Path, metavar="FOLDER", help="a Wikipedia corpus of the workbench")
     dapt.add_argument("--domain", help="with --corpus: the domain whose level is taken")
     dapt.add_argument("--level", default="domain", help="with --corpus: domain, entity, task or integrated")
-    dapt.add_argument("--percent", type=float, default=100.0, help="with --corpus: share of the level")
-    dapt.add_argument("--corpus-seed", type=int, default=0, help="with --corpus: which share")
+    dapt.add_argument("--percent", type=float, default=100.0, help="share of the text, or of the level, to learn from")
+    dapt.add_argument("--corpus-seed", type=int, default=0, help="which share")
     dapt.add_argument("--last-line", default="refuse", help="a last line without a newline: refuse, keep or drop")
     _add_common(dapt, DaptOptions, _dapt)
     tagging = commands.add_parser("entity-tagging", help="token tagging on a silver corpus, as NER-BERT")

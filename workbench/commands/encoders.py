@@ -26,7 +26,7 @@ def dapt(
     name: EncoderName,
     corpus: Annotated[str | None, typer.Option(help="Corpus to read, by name (see workbench corpus list).")] = None,
     level: Annotated[str, typer.Option(help="Of the corpus: domain, entity, task or integrated.")] = "domain",
-    percent: Annotated[float, typer.Option(help="Share of the level; smaller ones lie within larger ones.")] = 100.0,
+    percent: Annotated[float, typer.Option(help="Share of the text; smaller ones lie within larger ones.")] = 100.0,
     domain: Annotated[str | None, typer.Option(help="Whose level it is. Default: the corpus's own domain.")] = None,
     dataset: MaybeDataset = None,
     campaign: MaybeCampaign = None,
