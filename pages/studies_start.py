@@ -21,7 +21,6 @@ from workbench.recipe_names import field_name
 from workbench.studies import StudyView
 
 _COMMON = ("corpora", "seeds", "encoders")
-_LINES = ("candidates",)  # so long that each gets a line
 _DECIDED = ("seed", "encoder")  # the study's own seeds and encoders stand for these
 
 
@@ -42,7 +41,7 @@ def start_view(actor: Actor, one: StudyView) -> None:
     own = [
         spec.name
         for spec in fields(options.config)
-        if spec.name not in (*_COMMON, *_LINES) and spec.default is not MISSING
+        if spec.name not in _COMMON and not spec.metadata.get("lines") and spec.default is not MISSING
     ]
     with st.container(border=True):
         offered = {"corpora": options.there, "encoders": encoders.encoder_names(shell.store(), actor)}
@@ -69,7 +68,7 @@ def _lines(config: type[StudyConfig], key: str) -> dict[str, Any]:
     """Draw the options that hold longer words, one a line; return their fields."""
     asked: dict[str, Any] = {}
     for spec in fields(config):
-        if spec.name in _LINES:
+        if spec.metadata.get("lines"):
             text = st.text_area(
                 f"{field_name(spec.name).capitalize()}, one a line",
                 "\n".join(getattr(config, spec.name)),

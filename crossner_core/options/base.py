@@ -23,15 +23,17 @@ def option(
     only: Mapping[str, tuple[object, ...]] | None = None,
     unless: tuple[Mapping[str, tuple[object, ...]], ...] = (),
     later: bool = False,
+    lines: bool = False,
 ) -> Any:
     """Make a dataclass field that carries what a form or a flag needs to know about it.
 
     `only` names other fields and the values of them under which this one has any effect; each of `unless` is a
     combination of such values under which it has none all the same. A `later` one is left out of hashes where it has
-    its default: results from before there was such a field keep their keys.
+    its default: results from before there was such a field keep their keys. Where several words are so long
+    that each takes a line, the field has `lines`.
     """
     metadata: dict[str, Any] = {"help": help, "choices": choices, "min": min, "max": max, "group": group}
-    metadata |= {"only": only or {}, "unless": unless, "later": later}
+    metadata |= {"only": only or {}, "unless": unless, "later": later, "lines": lines}
     if isinstance(default, dict):
         return field(default_factory=default.copy, metadata=metadata)
     return field(default=default, metadata=metadata)

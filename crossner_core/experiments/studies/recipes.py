@@ -39,6 +39,7 @@ class RecipesConfig(StudyConfig):
     candidates: tuple[str, ...] = option(
         ("learning_rate=1e-4", "label_smoothing=0.1", "schedule=constant"),
         "What each candidate changes in the recipe: FIELD=VALUE, several with blanks between them.",
+        lines=True,
     )
 
     def __post_init__(self) -> None:
