@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import importlib.util
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from crossner_core.experiments.analysis.vocabulary import (
 )
 from crossner_core.experiments.corpora import Corpus, read_corpus
 from crossner_core.experiments.results import StudyResult
+from crossner_core.experiments.studies.per_category import _published, rows
 from crossner_core.experiments.study import StudyConfig, run_study, study
 from crossner_core.formats import write
 from crossner_core.schema import LabelledSentence
@@ -320,3 +322,12 @@ def test_study_per_category_takes_the_cells_apart(data: Path, encoder: str, tmp_
     assert [table.title.rpartition(" ")[2] for table in result.tables] == ["north", "press"] * 2
     assert result.tables[0].columns[1:3] == ("tagger, direct", "crf, direct") and len(result.cells) == 4
     assert all(row[1].n == row[2].n == 1 for row in result.tables[1].rows)  # type: ignore[union-attr]
+
+
+def test_per_category_shows_pdalns_figures_beside_its_own_set_up_alone() -> None:
+    many = study("per_category").config(corpora=("north",), seeds=(1,), settings=("pdaln",), architectures=("crf",))
+    assert [_published(row, "wikigold", many) for row in rows(many)] == [{}]
+    (row,) = rows(replace(many, size=100))
+    assert _published(row, "wikigold", replace(many, size=100))
+    (row,) = rows(replace(many, size=100, architectures=("tagger",)))
+    assert not _published(row, "wikigold", replace(many, size=100))

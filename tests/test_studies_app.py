@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import sqlite3
 import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -84,6 +86,23 @@ def test_study_is_run_by_the_worker_and_its_cells_are_trained_once(store: Store,
     trained = _cells(home)
     studies.start_study(store, actor, "transfer", small_config("mine"))
     assert work(store, home) == 1 and _cells(home) == trained
+
+
+def test_study_finds_own_encoders_wherever_they_are_named(store: Store, home: Path) -> None:
+    library = home / "encoders"
+    save_encoder(library / "dapt-music")
+    given = {
+        "encoders": ["own=dapt-{corpus}", "mine", "other=elsewhere"],
+        "recipe": {"encoder": "mine", "max_epochs": 2},
+        "rows": {"direct, own": {"encoder": "dapt-music"}},
+        "candidates": ["encoder=mine batch_size=4", "max_epochs=3"],
+    }
+    assert studies._with_own_encoders(given, library, ("music", "ai")) == {
+        "encoders": [f"own={library}/dapt-{{corpus}}", f"mine={library}/mine", "other=elsewhere"],
+        "recipe": {"encoder": f"{library}/mine", "max_epochs": 2},
+        "rows": {"direct, own": {"encoder": f"{library}/dapt-music"}},
+        "candidates": [f"encoder={library}/mine batch_size=4", "max_epochs=3"],
+    }
 
 
 def test_study_that_is_cancelled_keeps_its_cells_and_goes_on(store: Store, actor: Actor, home: Path) -> None:
@@ -273,6 +292,10 @@ def test_study_commands_list_run_and_show(
     assert code == 0, err
     assert "runs already" in out and "done: All 3 cells" in out and "| direct" in out
     assert "3 of 3" in run("study", "list")[1]
+    assert run("study", "run", "pdaln_ablation", "--corpora", "music")[0] == 0
+    with sqlite3.connect(home / "workbench.sqlite3") as kept:
+        newest = kept.execute("select payload from job order by id desc").fetchone()[0]
+    assert json.loads(newest)["config"]["seeds"] == [555, 666, 777, 888, 999]  # the study's own
     assert run("study", "show", "transfer", "--to", "latex")[1].count(r"\begin{tabular}") >= 1
     assert run("study", "show", "transfer", "--to", "csv", "-o", str(tmp_path / "t.csv"))[0] == 0
     assert (tmp_path / "t.csv").read_text().startswith(",music")

@@ -96,6 +96,8 @@ def test_figures_are_plotlys() -> None:
     assert list(drawn.data[0].y) == [32.0, 41.0, 39.0, 28.0]  # the band, there and back
     many = Table("t", ("", "ai"), tuple((f"row {at}", Measured(at, 1.0, 3, 50.0)) for at in range(9)))
     assert graph_objects.Figure(bars("Many", many)).data[0].orientation == "h"
+    whole = bars("All of them", many, fold=False)
+    assert sum(trace["type"] == "bar" for trace in whole["data"]) == 9
     few = graph_objects.Figure(bars("Few", replace(many, rows=many.rows[:3])))
     assert len({trace.marker.color for trace in few.data if trace.type == "bar"}) == 3
     assert "Plotly.newPlot" in to_html(lines) and "</script><" in to_html(lines)
@@ -220,16 +222,88 @@ def test_pdaln_ablation_says_what_all_target_labels_would_give() -> None:
     assert {cell.size for cell in chosen.cells(config)} == {100, None}
 
 
+@pytest.mark.parametrize("id", ["pdaln_ablation", "augmentation"])
+def test_pdaln_studies_train_on_the_encoders_they_are_given(id: str) -> None:
+    chosen = study(id)
+    config = chosen.config(corpora=("wikigold",), seeds=(1,), encoders=("none=minilm", "dapt=/x/{corpus}"))
+    alone = chosen.cells(chosen.config(corpora=("wikigold",), seeds=(1,)))
+    cells = chosen.cells(config)
+    assert len(cells) == 2 * len(alone)
+    assert {cell.recipe.encoder for cell in cells} == {"minilm", "/x/wikigold"}
+    results = {cell: SimpleNamespace(f1=50.0, best_epoch=1, train_sentences=100) for cell in cells}
+    made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
+    both = [str(row[0]).split(" − ") for row in made.tables[1].rows]
+    assert both and all(one.rpartition(", ")[2] == other.rpartition(", ")[2] for one, other in both)
+
+
+@pytest.mark.parametrize("id", ["pdaln_ablation", "augmentation"])
+def test_pdalns_published_figures_stand_beside_its_own_set_up_alone(id: str) -> None:
+    chosen = study(id)
+
+    def printed(**given: Any) -> bool:
+        config = chosen.config(corpora=("wikigold",), seeds=(1,), **given)
+        results = {cell: SimpleNamespace(f1=50.0, best_epoch=1, train_sentences=1000) for cell in chosen.cells(config)}
+        made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
+        values = (value for table in made.tables for row in table.rows for value in row if isinstance(value, Measured))
+        return any(one.published is not None for one in values)
+
+    assert printed() and not printed(target_sentences=200)
+
+
+def test_differences_compare_with_the_papers_own_corpora_and_say_which() -> None:
+    chosen = study("differences")
+
+    def published(**given: Any) -> set[float | None]:
+        config = chosen.config(corpora=("music",), claims=("pdaln", "pdaln-unsupervised"), **given)
+        made = chosen.build(config, Inputs({}, Path(), Path()))
+        assert "five of CrossNER and LANER, eleven of NER-BERT, wikigold of PDALN" in made.tables[0].note
+        return {row[1].published for row in made.tables[0].rows}  # type: ignore[union-attr]
+
+    assert published() == {4.6, 1.7}
+    assert published(scarce_corpora=("scitech",)) == published(target_sentences=50) == {None}
+    with pytest.raises(InvalidConfig, match="encoders names mine, of which no claim is; the labels can be dapt"):
+        chosen.config(encoders=("mine=/x",))
+
+
+def test_rows_of_more_sentences_than_there_are_say_so_and_are_no_points() -> None:
+    chosen = study("few_shot")
+    config = chosen.config(corpora=("music",), seeds=(1,), sizes=(50, 100, 400), settings=("direct",))
+    cells = chosen.cells(config)
+    results = {cell: SimpleNamespace(f1=50.0, best_epoch=1, train_sentences=min(cell.size or 0, 100)) for cell in cells}
+    made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
+    assert "music has only 100 training sentences, and so have these rows: direct, 400." in made.notes
+    assert made.figure is not None and list(made.figure["data"][0]["x"]) == [50, 100]
+    assert [row[0] for row in made.tables[0].rows] == ["direct, 50", "direct, 100", "direct, 400"]
+
+
+@pytest.mark.parametrize(
+    ("id", "given", "says"),
+    [
+        ("few_shot", {"settings": ()}, "settings is empty; give at least one"),
+        ("few_shot", {"sizes": ()}, "sizes is empty"),
+        ("augmentation", {"ratios": ()}, "ratios is empty"),
+        ("per_category", {"architectures": ()}, "architectures is empty"),
+        ("vocabulary", {"encoders": ("a=minilm",)}, "encoders would have no effect: words are counted"),
+        ("vocabulary", {"recipe": {"max_epochs": 3}}, "recipe would have no effect"),
+        ("representations", {"rows": {"x": {"max_epochs": 3}}}, "rows would have no effect"),
+        ("representations", {"recipe": {"max_epochs": 3}}, "recipe sets max_epochs, but nothing is trained"),
+    ],
+)
+def test_studies_refuse_what_would_have_no_effect(id: str, given: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidConfig, match=says):
+        study(id).config(**given)
+
+
 def test_study_says_where_dev_kept_what_the_last_stage_began_with() -> None:
     chosen = study("pdaln_ablation")
     config = chosen.config(corpora=("wikigold",), seeds=(1, 2))
     cells = [cell for cell in chosen.cells(config) if cell.recipe.pdaln_rounds and cell.recipe.setting == "pdaln"]
     without = [cell for cell in cells if not cell.recipe.pdaln_use_word_mmd]
     best = {cell: 0 if cell.recipe.seed == 1 and cell in without else 3 for cell in cells}
-    results = {cell: SimpleNamespace(f1=50.0, best_epoch=epoch) for cell, epoch in best.items()}
+    results = {cell: SimpleNamespace(f1=50.0, best_epoch=epoch, train_sentences=100) for cell, epoch in best.items()}
     made = chosen.build(config, Inputs(results, Path(), Path()))  # type: ignore[arg-type]
     assert made.notes[-1].endswith("what it began with, which was kept: PDALN w/o word MMD (1 of 2).")
-    later = {cell: SimpleNamespace(f1=50.0, best_epoch=None) for cell in cells}
+    later = {cell: SimpleNamespace(f1=50.0, best_epoch=None, train_sentences=100) for cell in cells}
     assert len(chosen.build(config, Inputs(later, Path(), Path())).notes) == len(made.notes) - 1  # type: ignore[arg-type]
 
 

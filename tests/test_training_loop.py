@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -170,6 +172,50 @@ def test_training_not_finite_loss_stops_and_keeps_what_was_good(
     assert result.outcome == "not_finite" and result.test is not None
     assert any("step 8 (epoch 3, batch 2)" in event.message for event in events)
     assert torch.isfinite(weights(tmp_path)["head.weight"]).all()
+
+
+def test_training_not_finite_without_dev_keeps_the_weights_before_the_bad_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _break_loss_after(7, monkeypatch)
+    result = result_of(run_all(tiny_recipe(max_epochs=9), replace(tiny_data(), dev=()), tmp_path))
+    assert result.outcome == "not_finite" and result.test is not None
+    assert "the weights after step 7 are kept, which dev did not choose" in result.notes[-1]
+    assert result.checkpoint == str(tmp_path / "tagger")
+    assert torch.isfinite(weights(tmp_path)["head.weight"]).all()
+
+
+def test_training_not_finite_weights_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from crossner_core.training.stage import StageRun
+
+    right = StageRun._step
+
+    def spoils(self: StageRun, indices: Any) -> float:
+        loss = right(self, indices)
+        with torch.no_grad():
+            next(self.model.parameters()).fill_(float("nan"))
+        return loss
+
+    monkeypatch.setattr(StageRun, "_step", spoils)
+    result = result_of(run_all(tiny_recipe(max_epochs=9), replace(tiny_data(), dev=()), tmp_path))
+    assert result.outcome == "not_finite" and "nothing was kept" in result.notes[-1]
+    assert result.checkpoint is None and not (tmp_path / "tagger").exists()
+
+
+def test_training_source_checkpoint_of_another_version_is_trained_again(tmp_path: Path) -> None:
+    data = replace(tiny_data(), source_train=tiny_data().train, source_dev=tiny_data().dev)
+    recipe = tiny_recipe(setting="pretrain_finetune", source_epochs=1, max_epochs=1)
+    cache = tmp_path / "source"
+    run_all(recipe, data, tmp_path / "a", source_cache=cache)
+    (meta,) = cache.glob("**/meta.json")
+    values = json.loads(meta.read_text())
+    values["recipe"]["gone_field"] = 1
+    meta.write_text(json.dumps(values))
+    with pytest.raises(CheckpointError, match=r"made by another version of the workbench.*gone_field.*train again"):
+        load_tagger(meta.parent)
+    events = run_all(replace(recipe, seed=99), data, tmp_path / "b", source_cache=cache)
+    assert any("The source stage is trained again." in event.message for event in events)
+    assert result_of(events).outcome not in ("not_finite", "stopped")
 
 
 def test_training_not_finite_before_the_last_stage_keeps_what_that_stage_came_to(

@@ -234,7 +234,8 @@ def work_through(lease: Lease, out: Path, *, workers: int = 1, ray: str = "") ->
         section=payload.get("section", ""),
         should_stop=lease.should_stop,
     )
-    config = known.config.from_dict(_with_own_encoders(payload["config"], out.parent / "encoders"))
+    there = payload["config"].get("corpora") or known.corpora
+    config = known.config.from_dict(_with_own_encoders(payload["config"], out.parent / "encoders", there))
     result = None
     try:
         for event in events(known.id, config):
@@ -317,18 +318,33 @@ def _require_corpora(known: Study, config: StudyConfig, folder: Path) -> None:
         raise BadInput(f"There is no {', '.join(wanted)} in {folder}; there are: {', '.join(there) or 'none'}.")
 
 
-def _with_own_encoders(values: Mapping[str, Any], library: Path) -> dict[str, Any]:
-    """Write encoders that were made here by their folder, under their name as label."""
+def _with_own_encoders(values: Mapping[str, Any], library: Path, corpora: Sequence[str]) -> dict[str, Any]:
+    """Write encoders that were made here by their folder, wherever they are named; under their name as label."""
     from crossner_core.encoder_names import library_names
 
-    names, made = set(library_names(library)), dict(values)
-    made["encoders"] = [_labelled(one, names, library) for one in values.get("encoders", ())]
-    recipe = dict(values.get("recipe", {}))
-    if recipe.get("encoder") in names:
-        recipe["encoder"] = str(library / recipe["encoder"])
-    return made | {"recipe": recipe}
+    names = set(library_names(library))
 
+    def at(name: str) -> str:
+        own = any(name.replace("{corpus}", corpus) in names for corpus in ("", *corpora))
+        return str(library / name) if own else name
 
-def _labelled(text: str, names: set[str], library: Path) -> str:
-    label, _, name = text.partition("=") if "=" in text else (text, "", text)
-    return f"{label}={library / name}" if name in names else text
+    def labelled(text: str) -> str:
+        label, _, name = text.partition("=") if "=" in text else (text, "", text)
+        return text if at(name) == name else f"{label}={at(name)}"
+
+    def with_encoder(recipe: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: at(value) if name == "encoder" else value for name, value in recipe.items()}
+
+    made = dict(values)
+    made["encoders"] = [labelled(one) for one in values.get("encoders", ())]
+    made["recipe"] = with_encoder(values.get("recipe", {}))
+    made["rows"] = {label: with_encoder(recipe) for label, recipe in values.get("rows", {}).items()}
+    if "candidates" in values:
+        made["candidates"] = [
+            " ".join(
+                f"encoder={at(word.removeprefix('encoder='))}" if word.startswith("encoder=") else word
+                for word in one.split()
+            )
+            for one in values["candidates"]
+        ]
+    return made

@@ -20,13 +20,14 @@ Lines = Mapping[str, Sequence[tuple[float, Measured]]]
 """Points (x, F1) by the name of their line."""
 
 
-def bars(title: str, table: Table, *, unit: str = "test F1 (%)") -> dict[str, Any]:
+def bars(title: str, table: Table, *, unit: str = "test F1 (%)", fold: bool = True) -> dict[str, Any]:
     """Draw a table of Measured values: bars by row within each column, or, with many rows, its last column alone.
 
+    The last column is an average; where a table has none, `fold` is off and all columns are drawn.
     Lines show the sample deviation, open diamonds what was published.
     """
     places = [at for at in range(len(table.columns)) if any(isinstance(row[at], Measured) for row in table.rows)]
-    if len(table.rows) > MOST_GROUPED_ROWS:
+    if fold and len(table.rows) > MOST_GROUPED_ROWS:
         return _lying(title, table, places[-1:], unit)
     data: list[dict[str, Any]] = []
     names = [table.columns[at] for at in places]

@@ -106,6 +106,7 @@ _NER_BERT_ROWS: tuple[tuple[str, str, str, tuple[float, ...]], ...] = (
     ("NER-BERT", "pretrain_finetune", NER_BERT, (85.86, 78.39)),
 )
 # PDALN's table 1, of CoNLL 2003 as source.
+PDALN_SENTENCES = 100  # labelled target sentences of its set-up
 PDALN_CORPORA = ("scitech", "wnut16", "webpage", "wikigold")
 _PDALN_ROWS: tuple[tuple[str, str, str, tuple[float, ...]], ...] = (
     ("BERT + CRF", "unsupervised", f"{ZHANG}, table 1", (74.26, 44.37, 55.94, 47.99)),

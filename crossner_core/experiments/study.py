@@ -39,8 +39,9 @@ class StudyConfig(Checked):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.seeds:
-            raise InvalidConfig("seeds is empty; give at least one.")
+        for spec in fields(self):
+            if spec.default and isinstance(spec.default, tuple) and not getattr(self, spec.name):
+                raise InvalidConfig(f"{spec.name} is empty; give at least one.")
         for name in ("corpora", "seeds"):
             values = getattr(self, name)
             if twice := sorted({str(value) for value in values if values.count(value) > 1}):
@@ -53,6 +54,11 @@ class StudyConfig(Checked):
                     "A study trains with its own seeds; name them by seeds, and leave seed out of recipes."
                 )
             self.recipe_of(label)
+
+    def refuse(self, *names: str, why: str) -> None:
+        """Raise InvalidConfig where one of these options is given to a study that has no use for it."""
+        if given := [name for name in names if getattr(self, name)]:
+            raise InvalidConfig(f"{' and '.join(given)} would have no effect: {why}. Leave it out.")
 
     @property
     def labelled_encoders(self) -> dict[str, str]:

@@ -100,8 +100,12 @@ def _train(task: CellTask, should_stop: Callable[[], bool]) -> Iterator[CellEven
         return
     if result.outcome == "not_finite" or result.test is None:
         # Begun anew, a later call finds the same, or trains with what was changed meanwhile.
-        shutil.rmtree(run_folder(task.out, cell.key), ignore_errors=True)
-        bad = result.notes[-1] if result.outcome == "not_finite" else "There is no score on the test sentences."
+        bad, folder = "There is no score on the test sentences.", run_folder(task.out, cell.key)
+        if result.outcome == "not_finite":
+            bad = result.notes[-1] + (f" They lie in {result.checkpoint}." if result.checkpoint else "")
+        for part in folder.glob("*"):
+            if not (result.checkpoint and part == Path(result.checkpoint)):
+                shutil.rmtree(part) if part.is_dir() else part.unlink()
         yield CellEvent(cell.key, error=bad)
         return
     made = _cell_result(cell, result, time.perf_counter() - began, device)

@@ -252,7 +252,7 @@ class _Run:
         """Measure, save the tagger and the result, and drop the state; a stopped run keeps only its state."""
         self._carry(run)
         outcome = run.progress.outcome or "stopped"
-        good = outcome != "stopped" and (outcome != "not_finite" or run.best is not None)
+        good = outcome != "stopped" and (outcome != "not_finite" or run.keeps_weights)
         usable, tagger = last and good, self.folder / (TAGGER if last else STAGE_TAGGER)
         result = measure_run(run, self.data, outcome=outcome, usable=usable)
         peak = max(self.before.peak_memory_mb, self.memory.megabytes())

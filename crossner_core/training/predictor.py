@@ -12,7 +12,7 @@ from torch import Tensor
 
 from crossner_core.calibration.model_scores import Calibration, TagScores, join_scores
 from crossner_core.encoders import Encoder
-from crossner_core.errors import CheckpointError
+from crossner_core.errors import CheckpointError, InvalidConfig
 from crossner_core.models.base import Batch, Decoded, TokenTagger
 from crossner_core.models.heads import head_tags
 from crossner_core.models.registry import architecture, config_from
@@ -214,6 +214,11 @@ def load_tagger(path: str | Path, *, device: str = "auto", precision: str = "aut
         predictor = Predictor(model, encoder.tokenizer, meta["types"], max_length=meta["max_length"], meta=meta)
     except (KeyError, OSError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"Checkpoint {folder} is damaged: {error}. Delete it and train again.") from error
+    except InvalidConfig as error:
+        raise CheckpointError(
+            f"Checkpoint {folder} was made by another version of the workbench, whose recipes are others ({error}) "
+            "Delete it and train again."
+        ) from error
     where = pick_device(device)
     model.use_bf16 = use_bf16(precision, where)
     model.to(where).eval()

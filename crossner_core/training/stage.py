@@ -135,6 +135,13 @@ class StageRun:
                     yield self.event(loss)
             yield self._end_epoch(len(batches))
 
+    @property
+    def keeps_weights(self) -> bool:
+        """Say whether there are weights to keep if it ends now: the best on dev, or finite ones that learned."""
+        if self.best is not None:
+            return True
+        return self.progress.step > 0 and all(bool(one.isfinite().all()) for one in self.model.state_dict().values())
+
     def restore_best(self) -> None:
         """Put the best epoch's weights into the model, if one was measured."""
         if self.best is not None:
@@ -301,7 +308,11 @@ class StageRun:
     def _not_finite(self, loss: float, indices: Sequence[int]) -> str:
         progress = self.progress
         which = f"epoch {progress.best_epoch}" + ("" if self.is_last else f" of the {self.stage.phase} stage")
-        kept = f"the weights of {which} are kept" if self.best is not None else "nothing was kept"
+        kept = "nothing was kept"
+        if self.best is not None:
+            kept = f"the weights of {which} are kept"
+        elif self.keeps_weights:
+            kept = f"the weights after step {self.first_step + progress.step} are kept, which dev did not choose"
         ids = list(dict.fromkeys(self.stage.train[self.windows[at].sentence].sentence.id for at in indices))
         more = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
         return (

@@ -34,7 +34,9 @@ def run(
     changes: dict[str, Any],
     study: StudyName,
     corpora: Annotated[str, typer.Option(help="Corpora, with commas between. Default: the study's own.")] = "",
-    seeds: Annotated[str, typer.Option(help="Seeds to average over, with commas between.")] = "555,666,777",
+    seeds: Annotated[
+        str, typer.Option(help="Seeds to average over, with commas between. Default: the study's own.")
+    ] = "",
     encoders: Annotated[
         list[str] | None,
         typer.Option("--encoders", help="An encoder as LABEL=NAME, or a name; may be given more than once."),
@@ -60,7 +62,7 @@ def run(
 
     values: dict[str, Any] = {
         "corpora": [part.strip() for part in corpora.split(",") if part.strip()],
-        "seeds": list(common.numbers(seeds, "--seeds")),
+        **({"seeds": list(common.numbers(seeds, "--seeds"))} if seeds else {}),
         "encoders": encoders or [],
         "recipe": changes,
         **_own_options(study, options or []),

@@ -85,8 +85,14 @@ def grid_tables(
         once = list({row.label: row for row in made}.values())  # a point may begin several curves
         table = f1_table(title, config, once, scores)
         gains = gain_table(title, config, once, scores)
-        draw = curves(title, axis, _points(config, made, scores)) if axis else bars(title, table)
-        said = (*overridden(config, made), *notes(config), *refused(config, inputs, once))
+        drawn = [row for row in made if not _is_too_large(config, inputs, row)]
+        draw = curves(title, axis, _points(config, drawn, scores)) if axis else bars(title, table)
+        said = (
+            *overridden(config, made),
+            *notes(config),
+            *too_large(config, inputs, once),
+            *refused(config, inputs, once),
+        )
         return Made((table, gains) if gains.rows else (table,), draw, said)
 
     return build
@@ -166,6 +172,30 @@ def refused(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> tuple[s
     said = [f"{label} ({sum(zero)} of {len(zero)})" for label, zero in found.items() if any(zero)]
     what = "In these trainings no epoch of the last stage was better on dev than what it began with, which was kept:"
     return (f"{what} {', '.join(said)}.",) if said else ()
+
+
+def too_large(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> tuple[str, ...]:
+    """Say of each corpus which rows ask for more sentences than it has: they are of all that it has."""
+    found: dict[str, tuple[int, list[str]]] = {}
+    for seed, corpus, row in _places(config, [row for row in rows if row.size is not None]):
+        there = _sentences(config, inputs, row, corpus, seed)
+        if there is not None and there < (row.size or 0):
+            found.setdefault(corpus, (there, []))[1].append(row.label)
+    return tuple(
+        f"{corpus} has only {there:,} training sentences, and so have these rows: {'; '.join(dict.fromkeys(labels))}."
+        for corpus, (there, labels) in found.items()
+    )
+
+
+def _is_too_large(config: StudyConfig, inputs: Inputs, row: Row) -> bool:
+    """Say whether a corpus has fewer sentences than the row asks for: at its place on a curve there is nothing."""
+    return bool(too_large(config, inputs, [row]))
+
+
+def _sentences(config: StudyConfig, inputs: Inputs, row: Row, corpus: str, seed: int) -> int | None:
+    """Return how many labelled target sentences a row's cell learned from; None before it was trained."""
+    result = inputs.results.get(cell_of(config, row, corpus, seed))
+    return result.train_sentences if result is not None else None
 
 
 def average(by_corpus: Mapping[str, Mapping[int, float]]) -> dict[int, float]:

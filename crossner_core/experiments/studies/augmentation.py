@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from crossner_core.experiments.published import PDALN_CORPORA, PDALN_RATIOS
-from crossner_core.experiments.studies._grid import Row, grid_cells, grid_labels, grid_tables
-from crossner_core.experiments.studies.pdaln_ablation import PdalnConfig
+from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, grid_tables, joined
+from crossner_core.experiments.studies.pdaln_ablation import PdalnConfig, as_in_the_paper
 from crossner_core.experiments.study import Study, register
 from crossner_core.options.base import option
 
@@ -21,23 +21,25 @@ class AugmentationConfig(PdalnConfig):
 
 
 def rows(config: AugmentationConfig) -> list[Row]:
-    """Return the curve of PDALN along the ratio, each point against the first."""
-    first = f"1:{config.ratios[0]}"
+    """Return the curve of PDALN along the ratio with each encoder, each point against the first."""
+    first, comparable = f"1:{config.ratios[0]}", as_in_the_paper(config)
     return [
         Row(
-            f"1:{ratio}",
+            joined(f"1:{ratio}", label),
             {
                 "architecture": "crf",
                 "setting": "pdaln",
                 "pdaln_source_sentences": ratio * config.target_sentences,
             },
-            size=config.target_sentences,
-            order=config.order,
-            published={corpus: known[ratio] for corpus, known in PDALN_RATIOS.items() if ratio in known},
-            against=(first,) if ratio != config.ratios[0] else (),
-            line="PDALN",
+            encoder,
+            config.target_sentences,
+            config.order,
+            published={corpus: known[ratio] for corpus, known in PDALN_RATIOS.items() if comparable and ratio in known},
+            against=(joined(first, label),) if ratio != config.ratios[0] else (),
+            line=joined("PDALN", label),
             x=ratio,
         )
+        for label, encoder in each_encoder(config)
         for ratio in config.ratios
     ]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from crossner_core.experiments.published import PDALN_CORPORA, PDALN_WITHOUT, published_f1
-from crossner_core.experiments.studies._grid import Row, grid_cells, grid_labels, grid_tables
+from crossner_core.experiments.published import PDALN_CORPORA, PDALN_SENTENCES, PDALN_WITHOUT, published_f1
+from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, grid_tables, joined
 from crossner_core.experiments.study import SEEDS, Study, StudyConfig, register
 from crossner_core.options.base import option
 
@@ -32,23 +32,45 @@ class PdalnConfig(StudyConfig):
     """The paper's set-up: five runs, 100 target sentences."""
 
     seeds: tuple[int, ...] = option(FIVE_SEEDS, "Seeds; each cell is trained once for each.")
-    target_sentences: int = option(100, "Labelled target sentences; the rest of train is bare text.", min=1, max=10**7)
+    target_sentences: int = option(
+        PDALN_SENTENCES, "Labelled target sentences; the rest of train is bare text.", min=1, max=10**7
+    )
     order: str = option("random", "Which sentences: by the seed, or the file's first.", choices=("random", "file"))
 
 
 def rows(config: PdalnConfig) -> list[Row]:
-    """Return the baselines, PDALN, its variants, the pair without target labels, and what all labels would give."""
+    """Return the rows of each encoder."""
+    return [row for label, encoder in each_encoder(config) for row in _rows_of(config, label, encoder)]
 
-    def row(label: str, setting: str, changes: dict[str, Any], system: str = "", **more: Any) -> Row:
+
+def as_in_the_paper(config: PdalnConfig) -> bool:
+    """Say whether there are as many labelled target sentences as in the paper, whose figures can stand beside ours."""
+    return config.target_sentences == PDALN_SENTENCES
+
+
+def _rows_of(config: PdalnConfig, encoder_label: str, encoder: str) -> list[Row]:
+    """Return the baselines, PDALN, its variants, the pair without target labels, and what all labels would give."""
+    comparable = as_in_the_paper(config)
+
+    def row(
+        label: str, setting: str, changes: dict[str, Any], system: str = "", against: tuple[str, ...] = (), **more: Any
+    ) -> Row:
         supervision = "unsupervised" if setting == "pdaln_unsupervised" else "semi-supervised"
-        known = published_f1(system, supervision)
+        known = published_f1(system, supervision) if comparable else {}
         whole = {"architecture": "crf", "setting": setting, **changes}
-        some = {"size": config.target_sentences, "order": config.order}
-        return Row(label, whole, published=known, **{**some, **more})
+        some = {"size": config.target_sentences, "order": config.order, "encoder": encoder, "published": known}
+        others = tuple(joined(other, encoder_label) for other in against)
+        return Row(joined(label, encoder_label), whole, against=others, **{**some, **more})
 
     students = (("mean teacher", "mean_teacher", "PDALN w/ MT"), ("VAT", "vat", "PDALN w/ VAT"))
     without = [
-        row(f"PDALN w/o {term}", "pdaln", {name: False}, against=(_FULL,), published_gains=_dropped(term))
+        row(
+            f"PDALN w/o {term}",
+            "pdaln",
+            {name: False},
+            against=(_FULL,),
+            published_gains=_dropped(term) if comparable else {},
+        )
         for term, name in _TERMS.items()
     ]
     return [

@@ -18,8 +18,8 @@ from crossner_core.experiments.analysis.categories import (
     type_rows,
 )
 from crossner_core.experiments.plots import bars
-from crossner_core.experiments.published import dapt_system
-from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, joined
+from crossner_core.experiments.published import PDALN_SENTENCES, dapt_system
+from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, joined, too_large
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
 from crossner_core.experiments.tables import Table
 from crossner_core.models.registry import architecture_ids
@@ -61,7 +61,7 @@ def build(config: PerCategoryConfig, inputs: Inputs) -> Made:
         found[corpus] = type_rows(runs, known)
         first.append(f1_table(f"{TITLE}: {corpus}", found[corpus]))
         second.append(precision_recall_table(f"Precision and recall by entity type: {corpus}", found[corpus]))
-    return Made((*first, *second), bars(TITLE, _lying(found)))
+    return Made((*first, *second), bars(TITLE, _lying(found), fold=False), too_large(config, inputs, rows(config)))
 
 
 def _runs(config: PerCategoryConfig, inputs: Inputs, corpus: str) -> dict[str, list[Mapping[str, Score]]]:
@@ -79,9 +79,10 @@ def _only(row: Row, config: StudyConfig) -> list[Row]:
 
 
 def _published(row: Row, corpus: str, config: PerCategoryConfig) -> dict[str, float]:
-    """Return what the papers print: CrossNER of a tagger on all sentences, PDALN of 100."""
+    """Return what the papers print: CrossNER of a tagger on all sentences, PDALN of a CRF on 100."""
     if row.changes["setting"] == "pdaln":
-        return published_types("PDALN", "pdaln", corpus)
+        fits = row.changes["architecture"] == "crf" and config.size == PDALN_SENTENCES
+        return published_types("PDALN", "pdaln", corpus) if fits else {}
     label = next((name for name, path in config.labelled_encoders.items() if path == row.encoder), "")
     fits = row.changes["architecture"] == "tagger" and not config.size
     return published_types(dapt_system(label), row.changes["setting"], corpus) if fits else {}

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from crossner_core.domains import builtin_domains, load_domain
+from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.analysis.representations import (
     Picture,
     Projection,
@@ -35,6 +36,15 @@ class RepresentationsConfig(StudyConfig):
     method: str = option("tsne", "What draws the picture; umap is an extra package.", choices=("tsne", "umap"))
     perplexity: float = option(30.0, "Perplexity of t-SNE: about how many neighbours count.", min=2.0, max=200.0)
     neighbours: int = option(15, "Neighbours of UMAP: fewer show the detail, more the whole.", min=2, max=200)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.refuse("rows", why="nothing is trained, so there are no rows of recipes")
+        if unused := sorted(set(self.recipe) - {"encoder", "device"}):
+            raise InvalidConfig(
+                f"recipe sets {', '.join(unused)}, but nothing is trained: of a recipe, encoder and device count here. "
+                "Leave it out."
+            )
 
     @property
     def projection(self) -> Projection:

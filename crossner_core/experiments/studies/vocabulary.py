@@ -29,8 +29,7 @@ class VocabularyConfig(StudyConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.splits:
-            raise InvalidConfig(f"splits is empty; give at least one of {', '.join(SPLITS)}.")
+        self.refuse("encoders", "recipe", "rows", why="words are counted, nothing is trained")
 
 
 def build(config: VocabularyConfig, inputs: Inputs) -> Made:
