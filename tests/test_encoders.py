@@ -1,15 +1,17 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from crossner_core import encoders
-from crossner_core.encoders import BUNDLED_PACKAGE, encoder_spec, load_encoder
+from crossner_core.encoders import BUNDLED_PACKAGE, encoder_fingerprint, encoder_spec, load_encoder
 from crossner_core.errors import EncoderUnavailable
 from tests.training_builders import save_encoder, tiny_encoder
 
@@ -41,6 +43,30 @@ def test_encoder_from_local_folder_equals_the_saved_one(tmp_path: Path) -> None:
     encoder = load_encoder(str(save_encoder(tmp_path / "e")))
     assert encoder.fingerprint == tiny_encoder().fingerprint
     assert (encoder.hidden_size, encoder.max_length) == (32, 64)
+
+
+def test_encoder_bundled_has_the_fingerprint_of_its_weights_alone() -> None:
+    encoder = load_encoder("minilm")
+    assert encoder.fingerprint.startswith("ed256719ce5c")  # by which results are kept
+    parts = (encoder.model, encoder.tokenizer)
+    assert encoder_fingerprint(*parts, 512) == encoder.fingerprint != encoder_fingerprint(*parts, 128)
+
+
+@pytest.mark.parametrize(
+    ("file", "changes"),
+    [
+        ("tokenizer_config.json", {"do_lower_case": False}),
+        ("tokenizer_config.json", {"model_max_length": 32}),
+        ("config.json", {"hidden_dropout_prob": 0.3}),
+        ("config.json", {"layer_norm_eps": 1e-5}),
+    ],
+)
+def test_encoder_of_the_same_weights_that_reads_otherwise_is_another(
+    tmp_path: Path, file: str, changes: dict[str, Any]
+) -> None:
+    path = save_encoder(tmp_path / "e") / file
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    assert load_encoder(str(path.parent)).fingerprint != tiny_encoder().fingerprint
 
 
 def test_encoder_folder_without_safetensors_is_refused(tmp_path: Path) -> None:

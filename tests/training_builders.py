@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 from transformers import BertConfig, BertModel, BertTokenizer
 
-from crossner_core.encoders import Encoder, weights_fingerprint
+from crossner_core.encoders import Encoder, encoder_fingerprint
 from crossner_core.schema import LabelledSentence, Span, sentence_from_words
 from crossner_core.training.data import TrainingData
 from crossner_core.training.recipe import Recipe
@@ -74,7 +74,7 @@ def tiny_encoder(*, dropout: float = 0.1, seed: int = 3, positions: int = 64) ->
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = BertModel(config, add_pooling_layer=False)
-    return Encoder(model, tokenizer, 32, positions, "tiny", weights_fingerprint(model))
+    return Encoder(model, tokenizer, 32, positions, "tiny", encoder_fingerprint(model, tokenizer, positions))
 
 
 def save_encoder(folder: Path, **changes: object) -> Path:

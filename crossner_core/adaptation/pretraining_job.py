@@ -22,7 +22,7 @@ from crossner_core.adaptation.pretraining import (
 )
 from crossner_core.adaptation.pretraining_help import MakeTask, begin_run, share_run
 from crossner_core.adaptation.pretraining_run import PretrainRun
-from crossner_core.encoders import Encoder, quiet, weights_fingerprint
+from crossner_core.encoders import Encoder, encoder_fingerprint, quiet
 from crossner_core.errors import BadInput, CheckpointError, CheckpointMismatch
 from crossner_core.folders import recover_folder, write_json
 from crossner_core.options.pretraining import PretrainOptions
@@ -209,7 +209,7 @@ class PretrainJob:
         provenance = {
             **self.provenance,
             "base": {"name": encoder.name, "fingerprint": encoder.fingerprint},
-            "fingerprint": weights_fingerprint(model.encoder),
+            "fingerprint": encoder_fingerprint(model.encoder, encoder.tokenizer, encoder.max_length),
             "options": self.options.to_dict(),
             "processes": run.processes.size,
             "head_first_steps": progress.head_step,
