@@ -287,12 +287,34 @@ def test_label_aware_without_embeddings_or_bilstm(embeddings: bool, bilstm: bool
 
 def test_label_aware_keys_of_old_runs_stay_and_switches_without_effect_do_not_count() -> None:
     names = {"label_embeddings", "label_bilstm"}
+    scaled = {"label_background_scaled", "label_context_scaled"}
+    assert not scaled & effective(Recipe(architecture="label_aware").to_dict()).keys()
+    on = Recipe(architecture="label_aware", **dict.fromkeys(scaled, True))
+    assert scaled <= effective(on.to_dict()).keys()
+    assert not scaled & effective(replace(on, label_background=False, label_context=False).to_dict()).keys()
     assert not names & effective(Recipe(architecture="label_aware").to_dict()).keys()
     both = {"label_embeddings": False, "label_bilstm": False}
     neither = {"label_background": False, "label_context": False}
     whole = Recipe(architecture="label_aware", **both)
     assert names <= effective(whole.to_dict()).keys()
     assert not names & effective(Recipe(architecture="label_aware", **both, **neither).to_dict()).keys()
+
+
+@pytest.mark.parametrize(("part", "size"), [("background", 32), ("context", 12)])
+def test_label_aware_scaled_attention_is_that_of_a_smaller_query(part: str, size: int) -> None:
+    plain, scaled = model_of().eval(), model_of(**{f"label_{part}_scaled": True}).eval()
+    scaled.load_state_dict(plain.state_dict())
+    query = {"background": plain.predictor.to_sentence, "context": plain.predictor.to_labels}[part]
+    batch = batch_of(plain, 3)
+    with torch.no_grad():
+        for model in (plain, scaled):
+            model.predictor.labels.weight.mul_(4)  # far from even weights
+        assert not torch.allclose(scaled.scores(batch), plain.scores(batch), atol=1e-4)
+        for parameter in query.parameters():
+            parameter.div_(size**0.5)
+        assert torch.allclose(scaled.scores(batch), plain.scores(batch), atol=1e-6)
+    (tags, scores), (others, same) = scaled.paths(batch), plain.paths(batch)
+    assert torch.equal(tags, others) and torch.allclose(scores, same, atol=1e-5)
 
 
 def test_label_aware_background_over_subwords_sees_more_than_tokens() -> None:

@@ -24,6 +24,11 @@ VARIANTS: dict[str, dict[str, object]] = {
         "label_noise": 0.1,
         "label_embedding_dropout": 0.1,
     },
+    "label_aware-scaled": {
+        "architecture": "label_aware",
+        "label_background_scaled": True,
+        "label_context_scaled": True,
+    },
     "label_aware-identities": {"architecture": "label_aware", "label_embeddings": False, "label_bilstm": False},
 }
 CASES = {id: {"architecture": id} for id in architecture_ids()} | VARIANTS

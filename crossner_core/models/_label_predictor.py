@@ -35,7 +35,8 @@ class LabelPredictor(nn.Module):
     Departure from the paper: the first token, which has no tags before it, attends from and to a learned begin state
     (the paper's e_0 is not defined; the released code lets its [CLS] guess a tag). In a history, K stands for a tag
     that is left out (a zero embedding). Attention is masked. Ablations of ours: without `bilstm` a tag's state is its
-    embedding, and 2·d2 is d2 below; without `learn_labels` embeddings stay as drawn.
+    embedding, and 2·d2 is d2 below; without `learn_labels` embeddings stay as drawn. Scaled attention is ours, too
+    (Vaswani et al. 2017): LANER's scores are plain dot products.
     """
 
     def __init__(
@@ -48,11 +49,15 @@ class LabelPredictor(nn.Module):
         context: bool = True,
         bilstm: bool = True,
         learn_labels: bool = True,
+        scale_background: bool = False,
+        scale_context: bool = False,
         dropout: float = 0.0,
     ) -> None:
         super().__init__()
         self.background, self.context, self.bilstm, self.size = background, context, bilstm, size
         state = 2 * size if bilstm else size  # of a tag as the attentions see it
+        self.background_scale = hidden**-0.5 if scale_background else 1.0
+        self.context_scale = state**-0.5 if scale_context else 1.0
         self.dropout = Dropout(dropout)
         if background or context:
             self.labels = nn.Embedding(tags, size).requires_grad_(learn_labels)  # U
@@ -130,13 +135,14 @@ class LabelPredictor(nn.Module):
 
     def _background(self, states: Tensor, vectors: Vectors) -> Tensor:
         """Attend from states of tags (B, V, 2 d2) to the sentence: (B, V, H). Source: LANER eq. 4–6."""
-        scores = self.to_sentence(states) @ vectors.sentence.transpose(1, 2)  # (B, V, M)
+        asked = self.background_scale * self.to_sentence(states)  # (B, V, H)
+        scores = asked @ vectors.sentence.transpose(1, 2)  # (B, V, M)
         hidden = ~vectors.sentence_mask.unsqueeze(1)  # (B, 1, M)
         return scores.masked_fill(hidden, float("-inf")).softmax(-1) @ vectors.sentence
 
     def _label_query(self, tokens: Tensor, found: Tensor | None) -> Tensor:
         """Return what tokens ask of the tags before them, (B, V, 2 d2). Source: LANER eq. 7."""
-        return self.to_labels(tokens if found is None else torch.cat([tokens, found], -1))
+        return self.context_scale * self.to_labels(tokens if found is None else torch.cat([tokens, found], -1))
 
     def _context(self, query: Tensor, labels: Tensor, ahead: Tensor, history: Tensor, mask: Tensor) -> Tensor:
         """Attend from every token to the states of the tags before it: (B, W, 2 d2). Source: LANER eq. 3 and 8."""

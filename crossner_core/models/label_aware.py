@@ -26,6 +26,8 @@ class LabelAwareConfig:
     label_embeddings: bool = True
     label_bilstm: bool = True
     label_background_over: str = "tokens"
+    label_background_scaled: bool = False
+    label_context_scaled: bool = False
     label_history: str = "gold"
     label_own_share: float = 0.5
     label_noise: float = 0.0
@@ -54,6 +56,8 @@ class LabelAware(TokenTagger):
             context=config.label_context,
             bilstm=config.label_bilstm,
             learn_labels=config.label_embeddings,
+            scale_background=config.label_background_scaled,
+            scale_context=config.label_context_scaled,
             dropout=config.dropout,
         )
 

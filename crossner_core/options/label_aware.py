@@ -16,6 +16,7 @@ class LabelAwareOptions:
     """Sizes and switches of LANER, each switch one of its ablations, and what the tags before a token are in training.
 
     The defaults are the paper's. Where its code differs without being wrong, `label_background_over` gives its way.
+    The scaled attentions are of neither.
     """
 
     label_size: int = option(
@@ -45,6 +46,20 @@ class LabelAwareOptions:
         choices=("tokens", "subwords"),
         group="model",
         only=_ONLY | {"label_background": (True,)},
+    )
+    label_background_scaled: bool = option(
+        False,
+        "Divide the background's attention scores by the root of their size (scaled dot product); the paper does not.",
+        group="model",
+        only=_ONLY | {"label_background": (True,)},
+        later=True,
+    )
+    label_context_scaled: bool = option(
+        False,
+        "Divide the context's attention scores by the root of their size (scaled dot product); the paper does not.",
+        group="model",
+        only=_ONLY | {"label_context": (True,)},
+        later=True,
     )
     label_history: str = option(
         "gold",
