@@ -16,9 +16,10 @@ from db import job_rows, worker_rows
 from db.engine import Store
 from db.training_tables import Job, WorkerRow
 from db.types import now
-from tests.training_store import own_dataset, person, recipe_here
+from tests.training_store import meanwhile, own_dataset, person, recipe_here, settings_for, when_asked
 from workbench import campaigns, jobs
 from workbench.adaptation import get_run, start_run
+from workbench.worker import Worker
 
 
 def queue(store: Store, *, priority: int = 10, max_attempts: int = 3) -> int:
@@ -100,6 +101,28 @@ def test_jobs_of_a_process_that_is_gone_are_taken_back_soon(store: Store) -> Non
     jobs.claim(store, worker="w")
     grow_old(store, job_id, jobs.GONE_SECONDS + 1)
     assert jobs.reclaim_stale(store) == (job_id,)
+
+
+def test_jobs_of_dead_workers_are_queued_again_while_another_job_is_at_work(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    actor = person(store, "researcher")
+    data = own_dataset(store, actor)
+    run_id = start_run(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path))
+    own = next(one.id for one in jobs.list_jobs(store, actor))
+    left = queue(store)
+    seen: list[str] = []
+
+    def die() -> None:
+        assert jobs.claim(store, worker="dead", job_ids=[left]) is not None
+        grow_old(store, left, jobs.STALE_SECONDS + 1)
+        grow_old(store, own, jobs.STALE_SECONDS + 1)  # a worker that looks is alive, however late its pulse
+
+    meanwhile(monkeypatch, "run", die, step=3)
+    when_asked(monkeypatch, "run", lambda _lease: seen.append(job(store, left).state), step=4)
+    assert Worker(store, settings_for(store, tmp_path / "home"), run_ids=[run_id]).run(once=True) == 1
+    assert seen == ["queued"]
+    assert (job(store, own).state, job(store, own).attempts) == ("done", 1)
 
 
 def test_jobs_cancelled_while_the_worker_was_dead_stay_cancelled(store: Store) -> None:

@@ -200,8 +200,11 @@ def held_up(store: Store, priority: int) -> bool:
         return job_rows.waits_before(session, priority, since=now() - dt.timedelta(seconds=TAKEN_SECONDS))
 
 
-def reclaim_stale(store: Store) -> tuple[int, ...]:
-    """Queue the jobs of dead workers again, or fail those that used up their attempts; return the jobs' ids."""
+def reclaim_stale(store: Store, *, in_hand: int | None = None) -> tuple[int, ...]:
+    """Queue the jobs of dead workers again, or fail those that used up their attempts; return the jobs' ids.
+
+    A worker that asks while at work names its job: it is alive, however late its pulse.
+    """
     with store.read() as session:
         if not job_rows.counts(session).get("running"):
             return ()
@@ -211,7 +214,7 @@ def reclaim_stale(store: Store) -> tuple[int, ...]:
         for job in job_rows.running(session):
             holder = workers.get(job.worker or "")
             gone = holder is not None and has_ended(holder.host, holder.pid)
-            if job_rows.older_than(job.heartbeat_at, GONE_SECONDS if gone else STALE_SECONDS):
+            if job.id != in_hand and job_rows.older_than(job.heartbeat_at, GONE_SECONDS if gone else STALE_SECONDS):
                 _take_back(session, job)
                 found.append(job.id)
         return tuple(found)

@@ -71,8 +71,7 @@ class Worker:
         from workbench.running import Workplace, run_job
 
         try:
-            for job_id in jobs.reclaim_stale(self.store):
-                log.warning("Job %s was left by a dead worker.", job_id)
+            self._reclaim()
             if self.run_ids is None and self.job_ids is None:
                 turns.tick(self.store)
             claimed = jobs.claim(self.store, worker=self.pulse.name, run_ids=self.run_ids, job_ids=self.job_ids)
@@ -93,15 +92,20 @@ class Worker:
         log.info("Job %s ended after %.1f s.", claimed.id, time.monotonic() - began)
         return True
 
+    def _reclaim(self, in_hand: int | None = None) -> None:
+        for job_id in jobs.reclaim_stale(self.store, in_hand=in_hand):
+            log.warning("Job %s was left by a dead worker.", job_id)
+
     def _others_first(self, job: jobs.Claimed) -> bool:
-        """Begin the turns that are due, and say whether a job waits that comes before this one.
+        """Take back what dead workers left, begin the turns that are due, and say whether a job comes before this one.
 
         Asked while a long job is at work: what comes after turns (cells, pre-trainings, simulated campaigns, studies)
         goes on from where it stood. A worker that was started for certain jobs does these alone.
         """
-        if self.run_ids is not None or self.job_ids is not None or job.priority <= turns.PRIORITY:
-            return False
         try:
+            self._reclaim(job.id)
+            if self.run_ids is not None or self.job_ids is not None or job.priority <= turns.PRIORITY:
+                return False
             turns.tick(self.store)
             return jobs.held_up(self.store, job.priority)
         except StorageError as error:
