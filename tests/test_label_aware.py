@@ -297,7 +297,9 @@ def test_label_aware_keys_of_old_runs_stay_and_switches_without_effect_do_not_co
     neither = {"label_background": False, "label_context": False}
     whole = Recipe(architecture="label_aware", **both)
     assert names <= effective(whole.to_dict()).keys()
-    assert not names & effective(Recipe(architecture="label_aware", **both, **neither).to_dict()).keys()
+    of_labels = {"label_size": 7, "label_history": "mixed", "label_noise": 0.1, "label_embedding_dropout": 0.3}
+    off = effective(Recipe(architecture="label_aware", **both, **of_labels, **neither).to_dict())
+    assert {name for name in off if name.startswith("label_")} == {"label_background", "label_context"}
 
 
 @pytest.mark.parametrize(("part", "size"), [("background", 32), ("context", 12)])

@@ -85,6 +85,16 @@ def test_source_checkpoint_serves_whatever_history_the_target_learns_with() -> N
     assert source_recipe(ours).label_embedding_dropout == 0.0
 
 
+def test_recipe_rate_of_a_head_that_never_learns_alone_and_what_no_copy_exchanges_do_not_count() -> None:
+    alone = Recipe(setting="pretrain_finetune", head_first_epochs=0)
+    assert replace(alone, head_first_learning_rate=1e-4).hash == alone.hash
+    assert replace(alone, head_first_epochs=1).hash != replace(alone, head_first_learning_rate=1e-4).hash
+    bare = Recipe(setting="pdaln", pdaln_target_copies=0, pdaln_source_copies=0)
+    assert replace(bare, pdaln_replace="all").hash == bare.hash
+    some = replace(bare, pdaln_source_copies=1)
+    assert replace(some, pdaln_replace="all").hash != some.hash
+
+
 def _plan(recipe: Recipe) -> list[Stage]:
     """Return a recipe's stages on own sentences, without what cannot be compared."""
     data = replace(tiny_data(source=True), unlabelled=tuple(item.sentence for item in own_sentences(4, offset=60)))

@@ -20,7 +20,13 @@ class LabelAwareOptions:
     """
 
     label_size: int = option(
-        100, "Size of a label's embedding and of its LSTM's state.", min=1, max=4096, group="model", only=_ONLY
+        100,
+        "Size of a label's embedding and of its LSTM's state.",
+        min=1,
+        max=4096,
+        group="model",
+        only=_ONLY,
+        unless=_NO_LABELS,
     )
     label_background: bool = option(True, "Attend from the labels so far to the sentence.", group="model", only=_ONLY)
     label_context: bool = option(True, "Attend from the token to the labels so far.", group="model", only=_ONLY)
@@ -67,6 +73,7 @@ class LabelAwareOptions:
         choices=("gold", "mixed"),
         group="model",
         only=_ONLY,
+        unless=_NO_LABELS,
     )
     label_own_share: float = option(
         0.5,
@@ -75,6 +82,7 @@ class LabelAwareOptions:
         max=1.0,
         group="model",
         only=_ONLY | {"label_history": ("mixed",)},
+        unless=_NO_LABELS,
     )
     label_noise: float = option(
         0.0,
@@ -83,7 +91,14 @@ class LabelAwareOptions:
         max=1.0,
         group="model",
         only=_ONLY,
+        unless=_NO_LABELS,
     )
     label_embedding_dropout: float = option(
-        0.0, "Share of labels before a token that training leaves out.", min=0.0, max=1.0, group="model", only=_ONLY
+        0.0,
+        "Share of labels before a token that training leaves out.",
+        min=0.0,
+        max=1.0,
+        group="model",
+        only=_ONLY,
+        unless=_NO_LABELS,
     )

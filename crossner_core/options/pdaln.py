@@ -101,7 +101,7 @@ class PdalnOptions:
         choices=("one", "all"),
         group="source",
         only=_SEMI,
-        unless=_NO_COPIES,
+        unless=(*_NO_COPIES, {"pdaln_target_copies": (0,), "pdaln_source_copies": (0,)}),
     )
     pdaln_rounds: int = option(
         2,

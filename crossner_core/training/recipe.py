@@ -145,7 +145,13 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
         only=_STAGED,
     )
     head_first_learning_rate: float = option(
-        5e-3, "Rate of the head while it alone learns.", min=1e-7, max=1e-1, group="source", only=_STAGED
+        5e-3,
+        "Rate of the head while it alone learns.",
+        min=1e-7,
+        max=1e-1,
+        group="source",
+        only=_STAGED,
+        unless=({"head_first_epochs": (0,)},),
     )
     inherit: bool = option(
         True, "A type that the source lacks starts from its parent type's head weights.", group="source", only=_STAGED
