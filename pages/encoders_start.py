@@ -38,10 +38,10 @@ def start_view(actor: Actor) -> None:
     """Draw what can be chosen, and the button."""
     with st.container(border=True):
         left, right = st.columns(2)
-        kind = left.selectbox("Kind", list(_KINDS), format_func=_KINDS.__getitem__, key="pretrain:kind")
+        kind = left.selectbox("Kind", list(_KINDS), format_func=_KINDS.__getitem__, **_kept("kind"))
         name = right.text_input(
             "Name",
-            key=f"pretrain:name-{kind}",
+            **_kept(f"name-{kind}"),
             max_chars=60,
             placeholder="dapt-music" if kind == DAPT else "tagging-wiki",
             help="Recipes name the encoder by it: letters, digits, - _ and .",
@@ -55,6 +55,11 @@ def start_view(actor: Actor) -> None:
         shell.note(as_text(f"The pre-training of {name} waits for the worker (job {job_id})."))
         st.session_state[STARTED] = True
         st.rerun()
+
+
+def _kept(name: str) -> dict[str, Any]:
+    """Name an input, and keep what it holds while another view is looked at."""
+    return {"key": f"pretrain:{name}", "persist_state": "session"}
 
 
 def _options(actor: Actor, kind: str) -> dict[str, Any]:
@@ -80,7 +85,7 @@ def _text_source(actor: Actor) -> dict[str, Any] | None:
         "A text file": _upload,
     }
     first, second = st.columns([3, 1])
-    kind = first.selectbox("Text", list(kinds), key="pretrain:text")
+    kind = first.selectbox("Text", list(kinds), **_kept("text"))
     percent = second.number_input(
         "Percent",
         0.1,
@@ -88,7 +93,7 @@ def _text_source(actor: Actor) -> dict[str, Any] | None:
         100.0,
         step=5.0,
         format="%.4g",
-        key="pretrain:percent",
+        **_kept("percent"),
         help="Share to learn from, for a curve over the size of a text. Smaller shares lie within larger ones.",
     )
     source = kinds[kind](actor)
@@ -100,7 +105,7 @@ def _tagged_source(actor: Actor) -> dict[str, Any] | None:
         "An entity-tagging corpus": _tagged,
         "A data set": _dataset,
     }
-    return kinds[st.selectbox("Labelled sentences", list(kinds), key="pretrain:tagged")](actor)
+    return kinds[st.selectbox("Labelled sentences", list(kinds), **_kept("tagged"))](actor)
 
 
 def _corpus(actor: Actor) -> dict[str, Any] | None:
@@ -111,13 +116,13 @@ def _corpus(actor: Actor) -> dict[str, Any] | None:
         return None
     first, second, third = st.columns(3)
     name = first.selectbox(
-        "Corpus", list(found), key="pretrain:corpus", format_func=lambda one: f"{one} · {found[one].tokens:,} tokens"
+        "Corpus", list(found), **_kept("corpus"), format_func=lambda one: f"{one} · {found[one].tokens:,} tokens"
     )
     can = list(_LEVELS) if found[name].gazetteer else ["domain"]
     level = second.selectbox(
         "Level",
         can,
-        key="pretrain:level",
+        **_kept("level"),
         format_func=_LEVELS.__getitem__,
         help="Which sentences: those with names that a gazetteer knows teach more about names. A corpus that was not "
         "pre-annotated has the domain level alone.",
@@ -130,7 +135,7 @@ def _corpus(actor: Actor) -> dict[str, Any] | None:
         "Domain",
         known,
         index=known.index(own) if own in known else 0,
-        key="pretrain:domain",
+        **_kept("domain"),
         help="Whose entity types make a sentence one of the level.",
     )
     return {"corpus": name, "level": level, "domain": domain}
@@ -188,5 +193,5 @@ def _chosen(label: str, known: Mapping[Any, str], argument: str, none: str, help
     if not known:
         st.info(none)
         return None
-    chosen = st.selectbox(label, list(known), format_func=known.__getitem__, key=f"pretrain:{argument}", help=help)
+    chosen = st.selectbox(label, list(known), format_func=known.__getitem__, help=help, **_kept(argument))
     return {argument: chosen}

@@ -14,6 +14,7 @@ import streamlit as st
 from crossner_core.errors import InvalidConfig
 from crossner_core.options.base import matters
 from crossner_core.training.recipe import Recipe
+from pages import shell
 from pages.components.marked_text import as_text
 from workbench.recipe_names import (
     architecture_name,
@@ -83,7 +84,7 @@ def option_inputs(
     `only` names the fields to draw, in this order; `choices` what to offer for some, where those named in `free` take
     other words too; `given` are values asked elsewhere; `whatever` draws fields without effect too; `start` says what
     fields begin with instead of their defaults, of a choice one that is offered. What a person set is kept while the
-    field is not shown. Raises InvalidConfig for numbers that are none.
+    field is not shown. A list with a word that is no number is told of below its input, and has no value.
     """
     specs = {spec.name: spec for spec in fields(config)}
     begin = {spec.name: spec.default for spec in fields(config)} | dict(start or {})
@@ -93,7 +94,7 @@ def option_inputs(
     asked: dict[str, Any] = {}
     for at in range(0, len(shown), _COLUMNS):  # row by row: the tab key follows the order of drawing
         for column, spec in zip(st.columns(_COLUMNS), shown[at : at + _COLUMNS], strict=False):
-            with column:
+            with column, shell.shown_errors():
                 asked[spec.name] = _input(
                     spec, begin[spec.name], f"{key}-{spec.name}", (choices or {}).get(spec.name), spec.name in free
                 )

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import MISSING, fields
 from typing import Any
 
 import streamlit as st
 
+from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.study import StudyConfig
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.training.recipe import Recipe
@@ -51,17 +53,28 @@ def start_view(actor: Actor, one: StudyView) -> None:
         values |= _lines(options.config, key)
         values |= _annotators(options.config, key)
         values["recipe"] = _changes("Recipe fields to change", key, "None: every training as the study has it")
-        values["rows"] = _changes_of_rows(key, studies.row_labels(shell.store(), actor, one.id, values))
+        is_whole = values.keys() >= {*_COMMON, *own}  # what is no number has no value, and was told of
+        values["rows"] = _changes_of_rows(key, _row_labels(actor, one, values) if is_whole else ())
         name, side_by_side = _how(one, key)
-        count = studies.count_cells(shell.store(), actor, one.id, values)
-        st.caption(f"{count:,} trainings. Those that have their result already are not trained again.")
-        busy = studies.get_study(shell.store(), actor, one.id, name).is_under_way
-        pressed = st.button("Start this study", type="primary", disabled=busy)
+        can_start = False
+        with shell.shown_errors():
+            if is_whole:
+                count = studies.count_cells(shell.store(), actor, one.id, values)
+                st.caption(f"{count:,} trainings. Those that have their result already are not trained again.")
+                can_start = not studies.get_study(shell.store(), actor, one.id, name).is_under_way
+        pressed = st.button("Start this study", type="primary", disabled=not can_start)
     if pressed:
         job_id, is_new = studies.start_study(shell.store(), actor, one.id, values, section=name, workers=side_by_side)
         said = "waits for the worker" if is_new else "is under way already"
         shell.note(f"The study {said} (job {job_id}).")
         st.rerun()
+
+
+def _row_labels(actor: Actor, one: StudyView, values: dict[str, Any]) -> Sequence[str]:
+    """Name the rows; none for values that the count of trainings, further down, says what is wrong with."""
+    with suppress(InvalidConfig):
+        return studies.row_labels(shell.store(), actor, one.id, values)
+    return ()
 
 
 def _lines(config: type[StudyConfig], key: str) -> dict[str, Any]:
@@ -121,6 +134,7 @@ def _how(one: StudyView, key: str) -> tuple[str, int]:
         "Name of these results",
         one.section,
         key=f"{key}:section:{one.section}",
+        persist_state="session",
         placeholder="None",
         help="Results of the same study under another name are kept beside these; under the same, they are replaced.",
     )
@@ -130,6 +144,7 @@ def _how(one: StudyView, key: str) -> tuple[str, int]:
         64,
         studies.usual_workers(shell.store()),
         key=f"{key}:workers",
+        persist_state="session",
         help="Each takes its share of the worker's cores. Its memory must hold them all.",
     )
     return name.strip(), int(side_by_side)

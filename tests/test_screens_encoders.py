@@ -45,8 +45,11 @@ def press(test: Any, label: str) -> Any:
 
 
 def form(monkeypatch: pytest.MonkeyPatch, store: Store, actor: Actor) -> Any:
-    test = healthy(open_screen(monkeypatch, store, "encoders", actor))
-    next(one for one in test.segmented_control if one.key == "encoder:view").set_value("Pre-train")
+    return view(healthy(open_screen(monkeypatch, store, "encoders", actor)), "Pre-train")
+
+
+def view(test: Any, name: str) -> Any:
+    next(one for one in test.segmented_control if one.key == "encoder:view").set_value(name)
     return healthy(test.run())
 
 
@@ -103,7 +106,7 @@ def test_encoders_screen_starts_dapt_on_a_corpus_and_cancels_it(
     assert encoders.list_pretrainings(store, actor) == ()
 
 
-def test_encoders_screen_starts_dapt_on_a_share_of_a_data_set(
+def test_encoders_screen_keeps_the_form_and_starts_dapt_on_a_share_of_a_data_set(
     monkeypatch: pytest.MonkeyPatch, store: Store, actor: Actor, home: Path
 ) -> None:
     own_dataset(store, actor, train=60)
@@ -112,9 +115,12 @@ def test_encoders_screen_starts_dapt_on_a_share_of_a_data_set(
     healthy(test.run())
     test.text_input(key="pretrain:name-dapt").set_value("half")
     test.number_input(key="pretrain:percent").set_value(50.0)
-    test = press(test, "Pre-train")
+    test.number_input(key="pretrain-dapt-max_steps").set_value(7)
+    healthy(test.run())
+    test = press(view(view(test, "Encoders"), "Pre-train"), "Pre-train")  # what was entered is kept
     (waiting,) = encoders.list_pretrainings(store, actor)
-    assert waiting.how == "DAPT with span masking on 50 % of the data set own"
+    assert (waiting.name, waiting.how) == ("half", "DAPT with span masking on 50 % of the data set own")
+    assert waiting.options["max_steps"] == 7
 
 
 def test_encoders_screen_starts_entity_tagging_on_a_data_set(

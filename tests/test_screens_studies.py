@@ -117,6 +117,30 @@ def test_studies_screen_starts_and_cancels_a_study(
         assert [one.state for one in job_rows.recent(session)] == ["cancelled"]
 
 
+def test_studies_screen_keeps_its_form_below_a_number_that_is_wrong_and_while_results_are_looked_at(
+    monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
+) -> None:
+    made_result(experiments)
+    test = _open(monkeypatch, store, "researcher")
+    test.button_group(key="study:view").set_value("Run").run()
+    test.text_input(key="study-transfer:section:").set_value("short")
+    test.number_input(key="study-transfer:workers").set_value(2)
+    for wrong, said in (("1, two", "write whole numbers"), ("1, -2", "seed is "), ("", "seeds")):
+        test.text_input(key="study-transfer-seeds").set_value(wrong).run()
+        assert not test.exception
+        assert [one.value for one in test.error if said in one.value], [one.value for one in test.error]
+        assert len(test.error) == 1
+        assert test.multiselect(key="study-transfer:fields") and test.text_input(key="study-transfer:section:")
+        assert next(one for one in test.button if one.label == "Start this study").disabled
+    test.button_group(key="study:view").set_value("Results").run()
+    test.button_group(key="study:view").set_value("Run").run()
+    assert test.text_input(key="study-transfer:section:").value == "short"
+    assert test.number_input(key="study-transfer:workers").value == 2
+    test.text_input(key="study-transfer-seeds").set_value("1").run()
+    assert not test.error
+    assert not next(one for one in test.button if one.label == "Start this study").disabled
+
+
 def test_studies_screen_changes_single_rows_and_names_results(
     monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
 ) -> None:

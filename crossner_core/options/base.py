@@ -97,4 +97,8 @@ def _check_range(name: str, value: Any, metadata: types.MappingProxyType[Any, An
     if choices is not None and value not in choices:
         raise InvalidConfig(f"{name} is {value!r}; choose one of {', '.join(choices)}.")
     if (low is not None and value < low) or (high is not None and value > high):
-        raise InvalidConfig(f"{name} is {value!r}; it must lie in [{low:g}, {high:g}].")
+        raise InvalidConfig(f"{name} is {value!r}; it must lie in [{_shown(low)}, {_shown(high)}].")
+
+
+def _shown(bound: float) -> str:
+    return str(bound) if isinstance(bound, int) else f"{bound:g}"
