@@ -19,9 +19,9 @@ from pages.components.marked_text import as_text
 from pages.components.palette import entity_colour
 from pages.components.saved_figure import saved_figure
 from pages.curve_choice import axis_and_type, measured, of_chosen_gold
+from pages.runs_of import RunsOf, asked_runs
 from workbench import curves, learning
 from workbench.actors import Actor
-from workbench.campaigns import domain_of
 from workbench.curves import Series
 from workbench.views import CampaignView
 
@@ -33,40 +33,41 @@ _SECONDS_BETWEEN_LOOKS = 5
 
 def curve_view(actor: Actor, campaign: CampaignView) -> None:
     """Draw the few-shot curves; they refresh while cells are still being trained."""
-    pending = any(line.pending for line in curves.curve(shell.store(), actor, campaign.id))
-    st.fragment(_live_curve, run_every=_SECONDS_BETWEEN_LOOKS if pending else None)(actor, campaign)
+    of = asked_runs(actor, campaign)
+    pending = any(line.pending for line in curves.curve(shell.store(), actor, of.campaign_id, dataset_id=of.dataset_id))
+    st.fragment(_live_curve, run_every=_SECONDS_BETWEEN_LOOKS if pending else None)(actor, of)
 
 
-def _live_curve(actor: Actor, campaign: CampaignView) -> None:
+def _live_curve(actor: Actor, of: RunsOf) -> None:
     with shell.shown_errors():
-        drawn = _drawn(actor, campaign)
+        drawn = _drawn(actor, of)
         if not drawn:
             return
         shown = st.multiselect(
-            "Methods", drawn, default=drawn[:4], format_func=lambda line: line.title, key=f"curve-methods-{campaign.id}"
+            "Methods", drawn, default=drawn[:4], format_func=lambda line: line.title, key=f"curve-methods-{of.key}"
         )
         if not shown:
             st.info("Choose a method.")
             return
         points = learning.rounds(shell.store(), actor, shown)
         axis, type_name = axis_and_type([one for line in points.values() for one in line], "curve", help=_AXES_HELP)
-        figure, table, said = _curve(campaign, shown, points, axis, type_name)
-        if any(not line.measured_on for line in shown):
-            said = f"{said.rstrip()} {of_chosen_gold(actor, campaign)}".rstrip()
-        saved_figure(figure, table, name=f"few-shot-{campaign.id}")
+        figure, table, said = _curve(of, shown, points, axis, type_name)
+        if of.campaign is not None and any(not line.measured_on for line in shown):
+            said = f"{said.rstrip()} {of_chosen_gold(actor, of.campaign)}".rstrip()
+        saved_figure(figure, table, name=f"few-shot-{of.key}")
         st.caption(as_text(said))
-        report = HtmlReport("Few-shot curve", [campaign.name])
+        report = HtmlReport("Few-shot curve", [of.name])
         report.figure(figure)
         report.text(said, caption=True)
         _summary(points, axis, type_name, report)
         report.heading("The points")
         report.table(table)
-        report_download(lambda: report, name=f"few-shot-curve-{campaign.id}")
+        report_download(lambda: report, name=f"few-shot-curve-{of.key}")
 
 
-def _drawn(actor: Actor, campaign: CampaignView) -> list[Series]:
+def _drawn(actor: Actor, of: RunsOf) -> list[Series]:
     """Return the curves that have points; say what is to come, or that there is none."""
-    found = curves.curve(shell.store(), actor, campaign.id)
+    found = curves.curve(shell.store(), actor, of.campaign_id, dataset_id=of.dataset_id)
     drawn, pending = [line for line in found if line.points], sum(line.pending for line in found)
     if pending:
         st.caption(f"{pending} runs wait or are under way; the curve grows as they finish.")
@@ -76,7 +77,7 @@ def _drawn(actor: Actor, campaign: CampaignView) -> list[Series]:
 
 
 def _curve(
-    campaign: CampaignView,
+    of: RunsOf,
     shown: Sequence[Series],
     points: Mapping[str, Sequence[RoundPoint]],
     axis: str,
@@ -87,7 +88,7 @@ def _curve(
         settings = {line.recipe["setting"] for line in shown}
         references = [
             point
-            for point in published(domain=campaign.domain_name)
+            for point in published(domain=of.domain_name)
             if point.system == _REFERENCE_SYSTEM and point.setting in settings
         ]
         said += "Open markers: published, with BERT-base on the whole training set." if references else ""
@@ -136,42 +137,42 @@ def _summary(points: Mapping[str, Sequence[RoundPoint]], axis: str, type_name: s
 
 def growth_view(actor: Actor, campaign: CampaignView) -> None:
     """Draw how each type and each kind of error changes from the smallest to the largest part of the gold."""
-    drawn = _drawn(actor, campaign)
+    of = asked_runs(actor, campaign)
+    drawn = _drawn(actor, of)
     if not drawn:
         return
-    line = st.selectbox("Method", drawn, format_func=lambda one: one.title, key=f"growth-method-{campaign.id}")
+    line = st.selectbox("Method", drawn, format_func=lambda one: one.title, key=f"growth-method-{of.key}")
     points = learning.rounds(shell.store(), actor, [line])[line.title]
-    report = HtmlReport("As gold grows", [campaign.name, line.title])
+    report = HtmlReport("As gold grows", [of.name, line.title])
     if line.measured_on:
         st.caption(as_text(said := _where_from([line]).rstrip()))
         report.text(said, caption=True)
-    _types(campaign, points, report)
-    _errors(campaign, learning.confusions(shell.store(), actor, line), report)
-    report_download(lambda: report, name=f"growth-{campaign.id}")
+    _types(of, points, report)
+    _errors(of, learning.confusions(shell.store(), actor, line), report)
+    report_download(lambda: report, name=f"growth-{of.key}")
 
 
-def _types(campaign: CampaignView, points: Sequence[RoundPoint], report: HtmlReport) -> None:
-    colours = {kind.name: kind.color for kind in domain_of(campaign).types}
-    names = [name for name in dict.fromkeys(n for point in points for n in point.per_type) if name in colours]
+def _types(of: RunsOf, points: Sequence[RoundPoint], report: HtmlReport) -> None:
+    names = [name for name in dict.fromkeys(n for point in points for n in point.per_type) if name in of.colours]
     lines = {name: mean_curve(points, type=name) for name in names}
     lines = {name: curve for name, curve in lines.items() if any(point.mean for point in curve)}
-    marks = [entity_colour(colours[name]).mark for name in lines]
+    marks = [entity_colour(of.colours[name]).mark for name in lines]
     title = "F1 of each entity type"
     figure = comparison_charts.learning_figure(lines, "sentences", colours=marks, what="F1 on test, %")
     table = comparison_charts.learning_table(lines, "sentences")
     st.markdown(f"**{title}**")
-    saved_figure(figure, table, name=f"growth-types-{campaign.id}")
+    saved_figure(figure, table, name=f"growth-types-{of.key}")
     st.caption("Mean over seeds; rest on a point for the deviation, click a type in the legend to leave it out.")
     report.heading(title)
     report.figure(figure)
 
 
-def _errors(campaign: CampaignView, found: Mapping[int, Confusion], report: HtmlReport) -> None:
+def _errors(of: RunsOf, found: Mapping[int, Confusion], report: HtmlReport) -> None:
     if not found:
         return
     fates, title = comparison_charts.fates_figure(found), "What becomes of the gold entities"
     st.markdown(f"**{title}**")
-    saved_figure(fates, comparison_charts.fates_table(found), name=f"growth-errors-{campaign.id}")
+    saved_figure(fates, comparison_charts.fates_table(found), name=f"growth-errors-{of.key}")
     report.heading(title)
     report.figure(fates)
     report.table(comparison_charts.fates_table(found))

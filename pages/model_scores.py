@@ -7,7 +7,6 @@ from functools import partial
 
 import streamlit as st
 
-from crossner_core.domains import parse_domain
 from crossner_core.evaluation.confusion import Confusion
 from crossner_core.evaluation.scores import Score, Scores
 from pages import shell
@@ -16,6 +15,7 @@ from pages.components import charts
 from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text
 from pages.components.saved_figure import saved_figure
+from pages.runs_of import RunsOf, asked_runs
 from workbench import adaptation, curves
 from workbench.actors import Actor
 from workbench.adaptation import RunView
@@ -25,7 +25,8 @@ from workbench.views import CampaignView
 
 def types_view(actor: Actor, campaign: CampaignView) -> None:
     """Draw F1 per entity type and the confusion between types of one finished run."""
-    run = pick_run(actor, campaign, "Run", "types-run")
+    of = asked_runs(actor, campaign)
+    run = pick_run(actor, of, "Run", f"types-run-{of.key}")
     if run is None:
         return
     measure = "test" if run.test_f1 is not None else "dev"
@@ -36,9 +37,8 @@ def types_view(actor: Actor, campaign: CampaignView) -> None:
         f"Measured on {measure}: entity F1 {_percent(scores.overall)} as conlleval counts it; "
         f"strict IOB2 {_percent(scores.strict_iob2)}."
     )
-    colours = {kind.name: kind.color for kind in parse_domain(campaign.domain_toml, origin=campaign.name).types}
     st.markdown("**F1 per entity type** (entities in gold)")
-    saved_figure(charts.types_figure(rows, colours), charts.types_table(rows), name=f"types-run-{run.id}")
+    saved_figure(charts.types_figure(rows, of.colours), charts.types_table(rows), name=f"types-run-{run.id}")
     confusion = curves.confusion_of(shell.store(), actor, run.id)
     if confusion is None:
         return
@@ -49,7 +49,7 @@ def types_view(actor: Actor, campaign: CampaignView) -> None:
         name=f"confusion-run-{run.id}",
         index=True,
     )
-    report_download(partial(_report, run, scores.overall, rows, confusion, colours), name=f"types-run-{run.id}")
+    report_download(partial(_report, run, scores.overall, rows, confusion, of.colours), name=f"types-run-{run.id}")
     worst = confusion.worst(3)
     if worst:
         found = " · ".join(f"{gold} taken for {taken}, {n}×" for gold, taken, n in worst)
@@ -68,9 +68,9 @@ def _report(
     return report
 
 
-def pick_run(actor: Actor, campaign: CampaignView, label: str, key: str) -> RunView | None:
+def pick_run(actor: Actor, of: RunsOf, label: str, key: str) -> RunView | None:
     """Draw the choice of a finished run; None, and a word about it, where there is none."""
-    done = adaptation.list_runs(shell.store(), actor, campaign.id, states=("done",))
+    done = adaptation.list_runs(shell.store(), actor, of.campaign_id, dataset_id=of.dataset_id, states=("done",))
     if not done:
         st.info("No finished run yet.")
         return None

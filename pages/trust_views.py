@@ -13,6 +13,7 @@ from pages.components.marked_text import as_text
 from pages.components.reliability_chart import reliability_figure, reliability_table
 from pages.components.saved_figure import saved_figure
 from pages.model_scores import pick_run
+from pages.runs_of import of_campaign
 from workbench import adaptation, proposing
 from workbench.actors import Actor
 from workbench.views import CampaignView
@@ -37,7 +38,7 @@ def trust_view(actor: Actor, campaign: CampaignView) -> None:
 
 
 def _run_part(actor: Actor, campaign: CampaignView, page: HtmlReport) -> None:
-    run = pick_run(actor, campaign, "Run", "trust-run")
+    run = pick_run(actor, of_campaign(campaign), "Run", "trust-run")
     if run is None:
         return
     result = adaptation.get_run(shell.store(), actor, run.id).result or {}

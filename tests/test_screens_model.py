@@ -23,7 +23,7 @@ from tests.test_adaptation import campaign_with_gold, in_music
 from tests.test_simulations_live import chosen_by_strategies
 from tests.test_turns import small
 from tests.training_builders import own_sentences
-from tests.training_store import person, recipe_here, work
+from tests.training_store import own_dataset, person, recipe_here, work
 from workbench import adaptation, adjudication, campaigns, handout, preannotating, turns
 from workbench.actors import SYSTEM, Actor
 
@@ -152,6 +152,51 @@ def test_adaptation_screen_starts_a_run_from_its_form(
     assert not test.exception
     (new,) = [run for run in adaptation.list_runs(store, admin, campaign_id) if run.id not in before]
     assert (new.state, new.recipe["max_epochs"]) == ("queued", 3)
+
+
+def test_adaptation_screen_trains_on_a_data_set_and_shows_what_came_of_it(
+    monkeypatch: pytest.MonkeyPatch, store: Store, tmp_path: Path, trained: tuple[Actor, int]
+) -> None:
+    admin, campaign_id = trained
+    data = own_dataset(store, admin)
+    test = _show(open_screen(monkeypatch, store, "adaptation", admin, campaign=campaign_id), "model-view", "Train")
+    where = next(one for one in test.selectbox if one.label == "Train on")
+    assert where.options[0].startswith("Snapshot ")
+    assert where.index == 0
+    where.select_index(
+        next(at for at, name in enumerate(where.options) if name.startswith(f"Data set {data.name} · 24 to train on"))
+    ).run()
+    assert _field(test, "Sizes").value == "10, 24"
+    test.number_input(key=f"recipe-{campaign_id}-max_epochs").set_value(2)
+    next(button for button in test.button if button.label == "Start one run").click().run()
+    assert not test.exception
+    (asked,) = adaptation.list_runs(store, admin, dataset_id=data.id)
+    assert (asked.campaign_id, asked.recipe["max_epochs"], asked.size) == (None, 2, 24)
+    adaptation.cancel(store, admin, asked.id)
+    run_id = adaptation.start_run(store, admin, dataset_id=data.id, recipe=recipe_here(tmp_path))
+    work(store, tmp_path)
+    _show(test, "model-view", "Runs")
+    assert len(test.dataframe[0].value) == 4
+    assert "Suggest with this model" in [one.label for one in test.button]
+    test.selectbox(key=f"runs-on-{campaign_id}").set_value(data.name).run()
+    assert sorted(test.dataframe[0].value["run"]) == [asked.id, run_id]
+    assert f"Trained on 24 gold sentences of data set {data.name}" in _said(test)
+    assert "Suggest with this model" not in [one.label for one in test.button]
+    for view in ("Curve", "As gold grows", "By type"):
+        _show(test, "model-view", view)
+        assert test.selectbox(key=f"runs-on-{campaign_id}").value == data.name
+        assert test.get("plotly_chart")
+
+
+def test_adaptation_screen_keeps_sizes_and_seeds_while_another_view_is_looked_at(
+    monkeypatch: pytest.MonkeyPatch, store: Store, trained: tuple[Actor, int]
+) -> None:
+    admin, campaign_id = trained
+    test = _show(open_screen(monkeypatch, store, "adaptation", admin, campaign=campaign_id), "model-view", "Train")
+    _field(test, "Sizes").set_value("5, 9")
+    _field(test, "Seeds").set_value("7").run()
+    _show(_show(test, "model-view", "Runs"), "model-view", "Train")
+    assert (_field(test, "Sizes").value, _field(test, "Seeds").value) == ("5, 9", "7")
 
 
 def test_adaptation_screen_keeps_the_chosen_run_when_another_is_queued(
