@@ -14,7 +14,8 @@ import pytest
 from crossner_core.formats import write
 from crossner_core.training.recipe import Recipe
 from tests.training_builders import own_sentences, save_encoder
-from workbench import cli
+from workbench import cli, jobs
+from workbench.settings import open_store
 
 Run = Callable[..., tuple[int, str, str]]
 ROOT = Path(__file__).resolve().parents[1]
@@ -161,7 +162,8 @@ def test_cli_campaign_in_and_out(run: Run, tmp_path: Path) -> None:
     assert code == 2 and "bad.conll:1" in err
 
 
-def test_cli_trains_and_predicts(run: Run, tmp_path: Path) -> None:
+def with_own_dataset(run: Run, tmp_path: Path) -> Path:
+    """Import a data set called own; return the file of a recipe with a tiny encoder in `tmp_path / "encoder"`."""
     with_admin(run)
     folder = tmp_path / "own"
     folder.mkdir()
@@ -171,6 +173,11 @@ def test_cli_trains_and_predicts(run: Run, tmp_path: Path) -> None:
     recipe = tmp_path / "recipe.toml"
     encoder = save_encoder(tmp_path / "encoder")
     recipe.write_text(f'encoder = "{encoder}"\nlearning_rate = 5e-3\nmax_length = 64\nbatch_size = 4\n')
+    return recipe
+
+
+def test_cli_trains_and_predicts(run: Run, tmp_path: Path) -> None:
+    recipe = with_own_dataset(run, tmp_path)
     out = ok(run("run", "-d", "own", "--recipe", str(recipe), "--max-epochs", "3", "--device", "cpu", "--wait"))
     assert "run 1 · target · epoch 3" in out and "run 1 done" in out and "test strict IOB2" in out
     out = ok(
@@ -190,6 +197,27 @@ def test_cli_trains_and_predicts(run: Run, tmp_path: Path) -> None:
     assert code == 2 and "no checkpoint" in err
     checkpoint = tmp_path / "home" / "checkpoints" / "run-1"
     assert ok(run("predict", str(text), "--checkpoint", str(checkpoint))) == tagged
+
+
+def test_cli_goes_on_with_a_failed_run_and_with_no_other(run: Run, tmp_path: Path) -> None:
+    recipe = str(with_own_dataset(run, tmp_path))
+    for seed in ("1", "2", "3"):
+        ok(run("run", "-d", "own", "--recipe", recipe, "--max-epochs", "1", "--device", "cpu", "--seed", seed))
+    assert jobs.claim(open_store(), worker="w", run_ids=[2]) is not None
+    assert ok(run("cancel", "2")) == "Run 2: at work; it was asked to stop, and does so at its next step\n"
+    assert ok(run("cancel", "3")) == "Run 3: cancelled\n"
+    code, _, err = run("go-on", "3")
+    assert code == 2 and "what a cancelled one had saved is removed" in err
+    code, _, err = run("go-on", "1")
+    assert code == 2 and "Run 1 is queued; only a failed run can go on." in err
+    (tmp_path / "encoder").rename(tmp_path / "away")
+    ok(run("worker", "--once"))
+    assert ok(run("cancel", "1")) == "Run 1: failed; there is nothing to cancel\n"
+    (tmp_path / "away").rename(tmp_path / "encoder")
+    out = ok(run("go-on", "1"))
+    assert "Run 1 is queued again." in out and "No worker is alive" in out
+    ok(run("worker", "--once"))
+    assert ok(run("cancel", "1")) == "Run 1: done; there is nothing to cancel\n"
 
 
 def test_cli_backup_is_a_whole_store(run: Run, tmp_path: Path) -> None:

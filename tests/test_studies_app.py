@@ -292,6 +292,12 @@ def test_study_commands_list_run_and_show(
     assert code == 0, err
     assert "runs already" in out and "done: All 3 cells" in out and "| direct" in out
     assert "3 of 3" in run("study", "list")[1]
+    code, _, err = run("study", "cancel", "transfer")
+    assert code == 2 and "'transfer' neither waits nor runs; those that do are: none." in err
+    assert run("study", "run", "transfer", *quick, "--section", "dev")[0] == 0
+    code, _, err = run("study", "cancel", "transfer")
+    assert code == 2 and "those that do are: transfer-dev." in err
+    assert run("study", "cancel", "transfer", "--section", "dev")[:2] == (0, "Study transfer: cancelled\n")
     assert run("study", "run", "pdaln_ablation", "--corpora", "music")[0] == 0
     with sqlite3.connect(home / "workbench.sqlite3") as kept:
         newest = kept.execute("select payload from job order by id desc").fetchone()[0]

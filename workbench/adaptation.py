@@ -37,6 +37,7 @@ __all__ = [
     "find_snapshot",
     "freeze",
     "get_run",
+    "go_on",
     "list_runs",
     "list_snapshots",
     "start_few_shot",
@@ -150,14 +151,15 @@ def cancel(store: Store, actor: Actor, run_id: int) -> str:
 def go_on(store: Store, actor: Actor, run_id: int) -> None:
     """Queue a failed run again: it goes on from its last saved step, or begins afresh where nothing was saved.
 
-    Raises Conflict for a run that did not fail.
+    Raises Conflict for a run that did not fail. A cancelled one has nothing left to go on from.
     """
     require(actor, *MAY_CHANGE)
     with store.write() as session:
         fresh(session, actor, *MAY_CHANGE)
         run = _run(session, run_id)
         if run.state != "failed":
-            raise Conflict(f"Run {run_id} is {run.state}; only a failed run can go on.")
+            why = ": what a cancelled one had saved is removed. Start it anew" if run.state == "cancelled" else ""
+            raise Conflict(f"Run {run_id} is {run.state}; only a failed run can go on{why}.")
         run_rows.update(session, run_id, state="queued", error=None, finished_at=None)
         _queue(session, actor, run_id, run.campaign_id, str(run.recipe["encoder"]))
 

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossner_core.errors import BadInput, InvalidConfig, NotFound, WorkbenchError
+from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound, WorkbenchError
 from crossner_core.experiments.corpora import corpus_ids
 from crossner_core.experiments.results import (
     StudyResult,
@@ -26,7 +26,7 @@ from db import job_rows
 from db.engine import Store
 from workbench.access import KEEPERS, OVERSEERS
 from workbench.actors import Actor, fresh, require
-from workbench.jobs import JobView, view
+from workbench.jobs import JobView, cancel_job, view
 from workbench.settings import settings_of
 
 if TYPE_CHECKING:
@@ -214,6 +214,19 @@ def start_study(
         payload = {"study": id, "config": config.to_dict(), "data": str(folder)}
         payload |= {name: value for name, value in asked.items() if value is not None}
         return job_rows.add(session, kind=KIND, payload=payload, created_by=actor.id or None, priority=PRIORITY), True
+
+
+def cancel_study(store: Store, actor: Actor, id: str, section: str = "") -> str:
+    """Cancel a study; return its job's state (`running` until the worker has stopped). Its cells are kept.
+
+    Raises Conflict where it neither waits nor runs.
+    """
+    require(actor, *KEEPERS)
+    one = get_study(store, actor, id, section)
+    if one.job is None or not one.is_under_way:
+        busy = ", ".join(other.key for other in list_studies(store, actor) if other.is_under_way)
+        raise Conflict(f"The study {one.key!r} neither waits nor runs; those that do are: {busy or 'none'}.")
+    return cancel_job(store, actor, one.job.id)
 
 
 def work_through(lease: Lease, out: Path, *, workers: int = 1, ray: str = "") -> str:

@@ -135,6 +135,13 @@ def numbers(text: str, what: str) -> tuple[int, ...]:
         raise BadInput(f"{what} is {text!r}; give whole numbers separated by commas, e.g. 10,25,40.") from error
 
 
+def cancelled(state: str) -> str:
+    """Say what a cancel came to, from the state it left: a job at work ends a step later, others have ended."""
+    if state == "running":
+        return "at work; it was asked to stop, and does so at its next step"
+    return state if state == "cancelled" else f"{state}; there is nothing to cancel"
+
+
 def write_out(data: bytes, output: Path | None) -> None:
     """Write to a file, or to standard output where none is named."""
     if output is None or str(output) == "-":

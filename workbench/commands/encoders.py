@@ -114,7 +114,8 @@ def cancel(name: EncoderName) -> None:
     """Cancel the pre-training of an encoder; one under way stops at its next step."""
     from workbench import encoders
 
-    typer.echo(f"{name}: {encoders.cancel(common.PLACE.store, common.PLACE.actor, _job(name))}")
+    state = encoders.cancel(common.PLACE.store, common.PLACE.actor, _job(name))
+    typer.echo(f"{name}: {common.cancelled(state)}")
 
 
 @app.command("go-on")

@@ -1,4 +1,4 @@
-"""Commands of studies: list, run, show."""
+"""Commands of studies: list, run, cancel, show."""
 
 from __future__ import annotations
 
@@ -82,6 +82,15 @@ def run(
 
 
 app.command(cls=GroupedCommand)(run)
+
+
+@app.command()
+def cancel(study: StudyName, section: Section = "") -> None:
+    """Cancel a study that waits or runs; what was trained until then is kept."""
+    from workbench import studies
+
+    state = studies.cancel_study(common.PLACE.store, common.PLACE.actor, study, section)
+    typer.echo(f"Study {study}: {common.cancelled(state)}")
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Commands of retraining: snapshot, run, few-shot, runs, curve, compare, cancel, predict."""
+"""Commands of retraining: snapshot, run, few-shot, runs, curve, compare, cancel, go-on, predict."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ Wait = Annotated[
     bool, typer.Option("--wait", help="Train in this process and show progress, else queue it for a worker.")
 ]
 
+RunNumber = Annotated[int, typer.Argument(help="Number of the run.")]
+
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands of this file."""
@@ -27,6 +29,7 @@ def add_to(app: typer.Typer) -> None:
     app.command()(curve)
     app.command()(compare)
     app.command()(cancel)
+    app.command("go-on")(go_on)
     app.command()(predict)
 
 
@@ -163,11 +166,21 @@ def compare(
     common.table(rows, ("type", "in gold", f"run {first}", f"run {second}", "from", "to"))
 
 
-def cancel(run: Annotated[int, typer.Argument(help="Number of the run.")]) -> None:
+def cancel(run: RunNumber) -> None:
     """Cancel a run; one under way stops at its next step."""
     from workbench import adaptation
 
-    typer.echo(f"Run {run}: {adaptation.cancel(common.PLACE.store, common.PLACE.actor, run)}")
+    state = adaptation.cancel(common.PLACE.store, common.PLACE.actor, run)
+    typer.echo(f"Run {run}: {common.cancelled(state)}")
+
+
+def go_on(run: RunNumber, wait: Wait = False) -> int:
+    """Queue a failed run again; it goes on from its last saved step, afresh where nothing was saved."""
+    from workbench import adaptation
+
+    adaptation.go_on(common.PLACE.store, common.PLACE.actor, run)
+    typer.echo(f"Run {run} is queued again.")
+    return _wait([run]) if wait else _say_worker()
 
 
 def predict(
