@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from crossner_core.domains import load_domain
-from crossner_core.errors import BadInput, InvalidConfig, NotAllowed, NotFound
+from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotAllowed, NotFound
 from crossner_core.experiments import running
 from crossner_core.experiments.results import read_study
 from crossner_core.experiments.training_cells import CellEvent
@@ -123,7 +123,10 @@ def test_study_under_a_name_is_kept_beside_the_others(store: Store, actor: Actor
     plain, _ = studies.start_study(store, actor, "transfer", small_config("mine"))
     named, is_new = studies.start_study(store, actor, "transfer", small_config("mine"), section="dev-2", workers=2)
     assert is_new and named != plain
-    assert studies.start_study(store, actor, "transfer", {}, section="dev-2") == (named, False)
+    again = studies.start_study(store, actor, "transfer", small_config("mine"), section="dev-2", workers=2)
+    assert again == (named, False)
+    with pytest.raises(Conflict, match=r"is queued with other values of corpora, recipe, seeds, workers \(job 2\)"):
+        studies.start_study(store, actor, "transfer", {}, section="dev-2")
     assert work(store, home) == 2
     found = {one.key: one for one in studies.list_studies(store, actor) if one.id == "transfer"}
     assert list(found) == ["transfer", "transfer-dev-2"]
@@ -288,6 +291,12 @@ def test_study_commands_list_run_and_show(
     quick += ("--source-epochs", "1", "--head-first-epochs", "0", "--upsample", "1", "--max-length", "64")
     code, out, _ = run("study", "run", "transfer", *quick)
     assert code == 0 and "is queued" in out and "No worker is alive" in out
+    for other, what in (("--seeds=2", "seeds"), ("--workers=2", "workers"), ("--max-epochs=2", "recipe")):
+        code, _, err = run("study", "run", "transfer", *quick, other)
+        assert code == 2 and f"queued with other values of {what} (job 1)" in err and "cancel it first" in err
+    for empty in ("--seeds=", "--corpora=", "--corpora=music,"):
+        code, _, err = run("study", "run", "transfer", *quick, empty)
+        assert code == 2 and empty[2:7] in err and "''" in err
     code, out, err = run("study", "run", "transfer", *quick, "--wait")
     assert code == 0, err
     assert "runs already" in out and "done: All 3 cells" in out and "| direct" in out

@@ -108,6 +108,7 @@ def test_config_refuses_what_makes_no_study() -> None:
         ({"seeds": ()}, "seeds is empty"),
         ({"seeds": (1, 1)}, "twice"),
         ({"corpora": ("ai", "ai")}, "twice"),
+        ({"corpora": ("ai", "")}, "give each by its name"),
         ({"encoders": ("a=x", "a=y")}, "labels must differ"),
         ({"encoders": ("=x",)}, "LABEL=NAME"),
         ({"recipe": {"learning_rat": 1}}, "learning_rat"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import typing
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
@@ -24,6 +25,7 @@ from crossner_core.experiments.results import (
 from crossner_core.experiments.study import Study, StudyConfig, run_study, study, study_ids
 from db import job_rows
 from db.engine import Store
+from db.training_tables import Job
 from workbench.access import KEEPERS, OVERSEERS
 from workbench.actors import Actor, fresh, require
 from workbench.jobs import JobView, cancel_job, view
@@ -189,11 +191,12 @@ def start_study(
     workers: int | None = None,
     ray: str | None = None,
 ) -> tuple[int, bool]:
-    """Queue a study; return the job's id, and whether it is a new one: a study is never queued twice.
+    """Queue a study; return the job's id, and whether it is a new one: the same study is never queued twice.
 
     `values` are fields of the study's config; results are kept under `section` beside others of the study. Cells
     trained before are not trained again. `data`, `workers` (trainings side by side) and `ray` (a cluster's address)
-    replace the settings'. Raises InvalidConfig for a value out of range, BadInput for corpora that are not there.
+    replace the settings'. Raises InvalidConfig for a value out of range, BadInput for corpora that are not there,
+    Conflict where the study waits or runs with other values.
     """
     require(actor, *KEEPERS)
     if workers is not None and workers < 1:
@@ -207,12 +210,13 @@ def start_study(
     known.cells(_whole(known, config, corpus_ids(folder)))  # what its rows refuse is said now, not by the worker
     with store.write() as session:
         fresh(session, actor, *KEEPERS)
-        for job in job_rows.recent(session, kinds=(KIND,), limit=_MOST_JOBS):
-            if job.state in ("queued", "running") and _named(job.payload) == (id, section):
-                return job.id, False
         asked: dict[str, Any] = {"section": section or None, "workers": workers, "ray": ray}
         payload = {"study": id, "config": config.to_dict(), "data": str(folder)}
         payload |= {name: value for name, value in asked.items() if value is not None}
+        for job in job_rows.recent(session, kinds=(KIND,), limit=_MOST_JOBS):
+            if job.state in ("queued", "running") and _named(job.payload) == (id, section):
+                _require_same(job, payload)
+                return job.id, False
         return job_rows.add(session, kind=KIND, payload=payload, created_by=actor.id or None, priority=PRIORITY), True
 
 
@@ -263,6 +267,17 @@ def work_through(lease: Lease, out: Path, *, workers: int = 1, ray: str = "") ->
     if result.missing:
         return f"{len(result.missing)} of {len(result.cells) + len(result.missing)} cells have no result yet."
     return f"All {len(result.cells)} cells have their result."
+
+
+def _require_same(job: Job, payload: Mapping[str, Any]) -> None:
+    """Raise Conflict where a study that waits or runs was asked for otherwise than it is now."""
+    before, now = ({**one, **one["config"]} for one in (job.payload, json.loads(json.dumps(payload))))
+    other = sorted(name for name in {*before, *now} - {"config"} if before.get(name) != now.get(name))
+    if other:
+        raise Conflict(
+            f"The study {payload['study']!r} is {job.state} with other values of {', '.join(other)} (job {job.id}), "
+            "and goes on with those: cancel it first, or name another section for what comes of these."
+        )
 
 
 def _named(payload: Mapping[str, Any]) -> tuple[str, str]:

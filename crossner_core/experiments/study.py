@@ -42,6 +42,8 @@ class StudyConfig(Checked):
         for spec in fields(self):
             if spec.default and isinstance(spec.default, tuple) and not getattr(self, spec.name):
                 raise InvalidConfig(f"{spec.name} is empty; give at least one.")
+        if not all(id.strip() for id in self.corpora):
+            raise InvalidConfig(f"corpora is {list(self.corpora)}; give each by its name, or none for the study's own.")
         for name in ("corpora", "seeds"):
             values = getattr(self, name)
             if twice := sorted({str(value) for value in values if values.count(value) > 1}):

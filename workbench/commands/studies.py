@@ -33,10 +33,10 @@ def list_studies() -> None:
 def run(
     changes: dict[str, Any],
     study: StudyName,
-    corpora: Annotated[str, typer.Option(help="Corpora, with commas between. Default: the study's own.")] = "",
+    corpora: Annotated[str | None, typer.Option(help="Corpora, with commas between. Default: the study's own.")] = None,
     seeds: Annotated[
-        str, typer.Option(help="Seeds to average over, with commas between. Default: the study's own.")
-    ] = "",
+        str | None, typer.Option(help="Seeds to average over, with commas between. Default: the study's own.")
+    ] = None,
     encoders: Annotated[
         list[str] | None,
         typer.Option("--encoders", help="An encoder as LABEL=NAME, or a name; may be given more than once."),
@@ -61,8 +61,8 @@ def run(
     from workbench.jobs import worker_status
 
     values: dict[str, Any] = {
-        "corpora": [part.strip() for part in corpora.split(",") if part.strip()],
-        **({"seeds": list(common.numbers(seeds, "--seeds"))} if seeds else {}),
+        **({} if corpora is None else {"corpora": [part.strip() for part in corpora.split(",")]}),
+        **({} if seeds is None else {"seeds": list(common.numbers(seeds, "--seeds"))}),
         "encoders": encoders or [],
         "recipe": changes,
         **_own_options(study, options or []),
