@@ -182,6 +182,11 @@ def test_adaptation_requests_out_of_range_are_refused(store: Store, tmp_path: Pa
         start(store, actor, dataset_id=99, recipe=recipe)
     with pytest.raises(NotFound, match=r"conll2003.*own"):
         start(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path, setting="joint"))
+    itself = recipe_here(tmp_path, setting="joint", source="own")
+    with pytest.raises(InvalidConfig, match="source is 'own', the very data set to train on"):
+        start(store, actor, dataset_id=data.id, recipe=itself)
+    with pytest.raises(InvalidConfig, match="the setting 'joint' needs another one"):
+        adaptation.start_few_shot(store, actor, dataset_id=data.id, recipe=itself)
     with pytest.raises(InvalidConfig, match="sizes"):
         adaptation.start_few_shot(store, actor, dataset_id=data.id, recipe=recipe, sizes=(0,))
     with pytest.raises(InvalidConfig, match="seeds"):

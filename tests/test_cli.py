@@ -199,6 +199,15 @@ def test_cli_trains_and_predicts(run: Run, tmp_path: Path) -> None:
     assert ok(run("predict", str(text), "--checkpoint", str(checkpoint))) == tagged
 
 
+def test_cli_refuses_flags_of_another_kind_of_target(run: Run, tmp_path: Path) -> None:
+    with_own_dataset(run, tmp_path)
+    for command in ("run", "few-shot"):
+        code, _, err = run(command, "-d", "own", "--snapshot", "321")
+        assert code == 2 and "--snapshot is of a campaign's gold; a --dataset has none." in err
+    code, _, err = run("encoder", "dapt", "x", "-d", "own", "--domain", "nonsense")
+    assert code == 2 and "domain is 'nonsense', but only a corpus has one" in err
+
+
 def test_cli_goes_on_with_a_failed_run_and_with_no_other(run: Run, tmp_path: Path) -> None:
     recipe = str(with_own_dataset(run, tmp_path))
     for seed in ("1", "2", "3"):

@@ -469,6 +469,8 @@ def test_command_pre_trains_on_a_corpus_and_on_files(tmp_path: Path, capsys: pyt
     corpus_said = read_result(tmp_path / "half").provenance["corpus"]
     assert corpus_said == {"files": [file], "percent": 50.0, "seed": 0}
     assert read_result(tmp_path / "half").tokens < read_result(tmp_path / "b").tokens
+    assert main(["dapt", *half, "--level", "task", "--out", str(tmp_path / "c"), *common]) == 1
+    assert "--level is 'task', but only a --corpus has one" in capsys.readouterr().err
     text.write_text("no end")
     assert main(["dapt", "--text", str(text), "--out", str(tmp_path / "c"), *common]) == 1
     assert "middle of a line" in capsys.readouterr().err

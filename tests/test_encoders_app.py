@@ -367,6 +367,8 @@ def test_encoders_run_with_an_encoder_that_is_gone_names_those_there_are(
         ({"options": {"steps": 1}}, InvalidConfig, "Unknown option steps"),
         ({"text": None}, InvalidConfig, "nothing; name one of corpus, dataset, campaign, text"),
         ({"corpus": "none"}, InvalidConfig, "corpus and text"),
+        ({"level": "domain"}, InvalidConfig, "level is 'domain', but only a corpus has one"),
+        ({"domain": "music"}, InvalidConfig, "domain is 'music', but only a corpus has one"),
         ({"text": None, "corpus": "none"}, NotFound, "There is no corpus 'none'"),
         ({"text": None, "dataset": "none"}, NotFound, "There is no data set 'none'"),
         ({"text": None, "campaign_id": 99}, NotFound, "There is no campaign 99"),
@@ -395,8 +397,9 @@ def test_encoders_level_needs_a_preannotated_corpus_and_a_domain(store: Store, a
         start(store, actor, corpus="bare", domain="music", **shared)
     with pytest.raises(InvalidConfig, match="needs a domain"):
         start(store, actor, corpus="full", **shared)
-    with pytest.raises(NotFound, match="domain"):
-        start(store, actor, corpus="full", domain="nonsense", **shared)
+    for level in ("task", "domain"):
+        with pytest.raises(NotFound, match="domain 'nonsense'"):
+            start(store, actor, corpus="full", domain="nonsense", **{**shared, "level": level})
 
 
 def test_encoders_are_made_by_keepers_and_read_by_overseers(store: Store, home: Path) -> None:

@@ -152,13 +152,14 @@ def write_corpus(folder: Path, train: int = 12) -> Path:
 
 def command(tmp_path: Path, out: str, **changes: object) -> list[str]:
     """Return the words of a training command over files in the temporary folder, made where they are not there yet."""
-    corpus, encoder = tmp_path / "songs", tmp_path / "encoder"
+    corpus, source, encoder = tmp_path / "songs", tmp_path / "news", tmp_path / "encoder"
     if not corpus.exists():
         write_corpus(corpus)
+        write_corpus(source)
         save_encoder(encoder)
     recipe = tiny_recipe(encoder=str(encoder), max_epochs=2, batch_size=5, **changes).to_dict()
     words = ["--data", str(corpus), "--out", str(tmp_path / out), "--recipe", json.dumps(recipe)]
-    return [*words, "--source", str(corpus)] if changes.get("setting") == "pretrain_finetune" else words
+    return [*words, "--source", str(source)] if changes.get("setting") == "pretrain_finetune" else words
 
 
 def launcher() -> list[str]:
@@ -293,6 +294,12 @@ def test_scale_command_takes_the_first_sentences_where_asked(tmp_path: Path) -> 
     assert first.unlabelled == tuple(item.sentence for item in corpus.train[4:])
 
 
+def test_scale_command_refuses_the_target_as_its_own_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = command(tmp_path, "out", setting="joint")
+    assert main([*words, "--source", str(tmp_path / "news" / ".." / "songs")]) == 2
+    assert "which is what --data names; give another corpus's folder" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
@@ -302,6 +309,8 @@ def test_scale_command_takes_the_first_sentences_where_asked(tmp_path: Path) -> 
         (["--domain", "ai"], "has entity type band; the domain knows"),
         (["--domain", "nothing"], "No built-in domain 'nothing'"),
         (["--data", "/nowhere/songs"], "songs"),
+        (["--data", "/nowhere/songs", "--threads", "-1"], r"threads is -1; give 1 to 1024, or 0 to let PyTorch choose"),
+        (["--threads", "100000000000"], "threads is 100000000000; give 1 to 1024"),
         (["--recipe", '{"setting": "self_training"}', "--unlabelled", "nowhere.txt"], r"nowhere\.txt cannot be read"),
     ],
 )

@@ -75,14 +75,14 @@ def start_run(
     """Queue a training of a recipe on a snapshot or a data set; return the run's id.
 
     `size` trains on a random subset (drawn with the recipe's seed). Raises InvalidConfig for a recipe or size out of
-    range, NotFound for a source corpus that is not here.
+    range, NotFound for a source corpus that is not here, InvalidConfig where that is the data set to train on.
     """
     allowed = (*MAY_CHANGE, SYSTEM.role)
     require(actor, *allowed)
     chosen = _recipe(recipe)
     with store.write() as session:
         target = _target(session, actor, campaign_id, snapshot_id, dataset_id, allowed)
-        check_source(session, chosen)
+        check_source(session, chosen, target.dataset_id)
         if size is not None and not 1 <= size <= target.sentences:
             raise InvalidConfig(f"size is {size}; there are {target.sentences} training sentences, choose 1 to that.")
         return _add(session, actor, target, chosen, size=size, group_id=None, priority=RUN_PRIORITY)
@@ -118,7 +118,7 @@ def start_few_shot(
     chosen, seeds = _recipe(recipe), tuple(dict.fromkeys(seeds))
     with store.write() as session:
         target = _target(session, actor, campaign_id, snapshot_id, dataset_id, MAY_CHANGE)
-        check_source(session, chosen)
+        check_source(session, chosen, target.dataset_id)
         capped = _sizes(sizes, target.sentences)
         if not seeds or len(capped) * len(seeds) > MOST_CELLS:
             raise InvalidConfig(

@@ -118,7 +118,7 @@ def start_dapt(
     name: str,
     options: Mapping[str, Any],
     corpus: str | None = None,
-    level: str = "domain",
+    level: str | None = None,
     percent: float = 100.0,
     domain: str | None = None,
     dataset: str | None = None,
@@ -127,13 +127,14 @@ def start_dapt(
 ) -> int:
     """Queue masked-LM training on a share of a corpus's level, a data set, a campaign or a text; return the job's id.
 
-    `text` is a path, or the name and bytes of a file. Raises Conflict for a name that is taken, NotFound, BadInput or
+    `text` is a path, or the name and bytes of a file; `level` (the domain level, if not given) and `domain` are of a
+    corpus alone. Raises Conflict for a name that is taken, NotFound, BadInput or
     InvalidConfig for a source that is absent, has too little text or lacks what was asked for.
     """
 
     def find(folder: Path) -> Source:
         if corpus is not None:
-            return corpus_source(store, actor, corpus, level=level, percent=percent, domain=domain)
+            return corpus_source(store, actor, corpus, level=level or "domain", percent=percent, domain=domain)
         return share_of_source(whole(folder), percent)
 
     def whole(folder: Path) -> Source:
@@ -147,6 +148,9 @@ def start_dapt(
         return text_source(text) if isinstance(text, Path) else upload_source(*text, folder)
 
     _require_one(corpus=corpus, dataset=dataset, campaign=campaign_id, text=text)
+    for what, value in (("level", level), ("domain", domain)):
+        if corpus is None and value is not None:
+            raise InvalidConfig(f"{what} is {value!r}, but only a corpus has one; leave it out, or name a corpus.")
     return _start(store, actor, name, DAPT, options, find)
 
 

@@ -98,12 +98,12 @@ def corpus_source(
             )
         if not (domain := domain or corpus.manifest.domain):
             raise InvalidConfig(f"The {level} level needs a domain: whose entity types make a sentence one of it?")
+    if domain is not None:
         with store.read() as session:
             find_domain(session, domain)
-    else:
-        domain = None
     _require_enough(round(len(corpus) * percent / 100), f"{percent:g} % of the corpus {name!r}")
-    return Source("corpus", name, level, percent, domain, hash=corpus.manifest.hash, sentences=len(corpus))
+    own = domain if level != DOMAIN else None  # the domain level is the same for all
+    return Source("corpus", name, level, percent, own, hash=corpus.manifest.hash, sentences=len(corpus))
 
 
 def dataset_source(session: Session, name: str) -> Source:

@@ -26,7 +26,9 @@ class Settings(BaseSettings):
     data: Path | None = Field(default=None, description="folder of the corpora that studies read, a folder each")
     study_workers: int = Field(default=1, ge=1, description="trainings of a study that the worker does side by side")
     ray: str | None = Field(default=None, description="Ray cluster that the worker trains studies on; local begins one")
-    worker_threads: int = Field(default=0, ge=0, description="threads the worker computes with; 0 lets PyTorch choose")
+    worker_threads: int = Field(
+        default=0, ge=0, le=1024, description="threads the worker computes with; 0 lets PyTorch choose"
+    )
 
     @property
     def url(self) -> str:

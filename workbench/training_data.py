@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from crossner_core.adaptation.transfer import needs_source, needs_unlabelled
 from crossner_core.calibration.proposals import best_spans
-from crossner_core.errors import NotFound
+from crossner_core.errors import InvalidConfig, NotFound
 from crossner_core.experiments.few_shot import nested_subsets
 from crossner_core.schema import LabelledSentence, Sentence, Span, Suggestion
 from crossner_core.training.recipe import Recipe
@@ -146,10 +146,16 @@ def source_parts(session: Session, recipe: Recipe) -> Parts:
     return dataset_parts(session, require_source(session, recipe))
 
 
-def check_source(session: Session, recipe: Recipe) -> None:
-    """Raise NotFound where a recipe needs a source corpus that is no data set here."""
-    if needs_source(recipe.setting):
-        require_source(session, recipe)
+def check_source(session: Session, recipe: Recipe, target: int | None = None) -> None:
+    """Raise NotFound where a recipe needs a source corpus that is no data set here.
+
+    Raises InvalidConfig where that is the data set `target`, on which it is to be trained.
+    """
+    if needs_source(recipe.setting) and require_source(session, recipe).id == target:
+        raise InvalidConfig(
+            f"source is {recipe.source!r}, the very data set to train on; the setting {recipe.setting!r} needs another "
+            "one. Name it, or choose direct."
+        )
 
 
 def require_source(session: Session, recipe: Recipe) -> Dataset:

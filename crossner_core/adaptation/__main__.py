@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.adaptation.pretraining import Events
-from crossner_core.errors import BadInput, WorkbenchError
+from crossner_core.errors import BadInput, InvalidConfig, WorkbenchError
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
 from crossner_core.options.pretraining import PretrainOptions
@@ -81,14 +81,18 @@ def _dapt(given: argparse.Namespace, options: DaptOptions) -> Events:
 
     corpus: Any
     share = {"percent": given.percent, "seed": given.corpus_seed}
+    level = given.level or "domain"
+    for what in ("level", "domain"):
+        if given.corpus is None and (value := getattr(given, what)) is not None:
+            raise InvalidConfig(f"--{what} is {value!r}, but only a --corpus has one; leave it out.")
     if given.corpus is not None:
         if given.domain is None:
             raise BadInput("--corpus needs --domain: which domain's entity types make a sentence one of the level.")
-        texts = level_texts(given.corpus, given.domain, given.level, given.percent, given.corpus_seed)
+        texts = level_texts(given.corpus, given.domain, level, given.percent, given.corpus_seed)
         corpus = {
             "manifest": describe_files([given.corpus / "manifest.json"]),
             "domain": given.domain,
-            "level": given.level,
+            "level": level,
             **share,
         }
     elif given.labelled:
@@ -147,7 +151,7 @@ def _parser() -> argparse.ArgumentParser:
     source.add_argument("--labelled", type=Path, nargs="+", metavar="FILE", help="files of sentences in any format")
     source.add_argument("--corpus", type=Path, metavar="FOLDER", help="a Wikipedia corpus of the workbench")
     dapt.add_argument("--domain", help="with --corpus: the domain whose level is taken")
-    dapt.add_argument("--level", default="domain", help="with --corpus: domain, entity, task or integrated")
+    dapt.add_argument("--level", help="with --corpus: domain, entity, task or integrated [domain]")
     dapt.add_argument("--percent", type=float, default=100.0, help="share of the text, or of the level, to learn from")
     dapt.add_argument("--corpus-seed", type=int, default=0, help="which share")
     dapt.add_argument("--last-line", default="refuse", help="a last line without a newline: refuse, keep or drop")

@@ -64,6 +64,7 @@ def _train(options: argparse.Namespace) -> int:
     from crossner_core.training.loop import train
     from crossner_core.training.machine import prepare
 
+    device = prepare(options.threads)  # first: a number of threads that cannot be is said before anything is read
     recipe = read_recipe(options.recipe)
     data = _data(options)
     data, said = _with_bare_text(data, recipe, options.unlabelled or ())
@@ -71,7 +72,7 @@ def _train(options: argparse.Namespace) -> int:
     said = (*said, *asked)
     notes = (*said, *(note for stage in setting(recipe.setting).plan(recipe, data) for note in stage.notes))
     print(
-        f"{len(data.train)} training sentences, {len(data.types)} entity types, on {prepare(options.threads)}.",
+        f"{len(data.train)} training sentences, {len(data.types)} entity types, on {device}.",
         *notes,
         sep="\n",
         flush=True,
@@ -89,6 +90,8 @@ def _train(options: argparse.Namespace) -> int:
 
 
 def _data(options: argparse.Namespace) -> TrainingData:
+    if options.source and options.source.expanduser().resolve() == options.data.expanduser().resolve():
+        raise InvalidConfig(f"--source is {options.source}, which is what --data names; give another corpus's folder.")
     source = _corpus(options.source) if options.source else None
     data = _corpus(options.data).data(size=options.size, order=options.order, source=source)
     if options.domain:

@@ -8,16 +8,20 @@ from pathlib import Path
 
 import torch
 
+from crossner_core.errors import InvalidConfig
 from crossner_core.memory import keep_freed
 
+MOST_THREADS = 1024
 _PROC = Path("/proc/self")
 
 
 def prepare(threads: int = 0) -> str:
     """Set the number of CPU threads (0 lets PyTorch choose) and name the device that runs use by default.
 
-    The process keeps what it frees from now on (`crossner_core.memory`).
+    The process keeps what it frees from now on (`crossner_core.memory`). Raises InvalidConfig for no such number.
     """
+    if not 0 <= threads <= MOST_THREADS:
+        raise InvalidConfig(f"threads is {threads}; give 1 to {MOST_THREADS}, or 0 to let PyTorch choose.")
     keep_freed()
     if threads:
         torch.set_num_threads(threads)

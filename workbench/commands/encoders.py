@@ -25,7 +25,9 @@ def dapt(
     options: DaptOptions,
     name: EncoderName,
     corpus: Annotated[str | None, typer.Option(help="Corpus to read, by name (see workbench corpus list).")] = None,
-    level: Annotated[str, typer.Option(help="Of the corpus: domain, entity, task or integrated.")] = "domain",
+    level: Annotated[
+        str | None, typer.Option(help="Of the corpus: domain, entity, task or integrated. Default: domain")
+    ] = None,
     percent: Annotated[float, typer.Option(help="Share of the text; smaller ones lie within larger ones.")] = 100.0,
     domain: Annotated[str | None, typer.Option(help="Whose level it is. Default: the corpus's own domain.")] = None,
     dataset: MaybeDataset = None,

@@ -218,6 +218,10 @@ def _target(campaign: str | None, dataset: str | None, snapshot: str | None) -> 
     if (campaign is None) == (dataset is None):
         common.refuse("Name a --campaign or a --dataset to train on: one of them.")
     if dataset is not None:
+        if snapshot is not None:
+            common.refuse(
+                "--snapshot is of a campaign's gold; a --dataset has none. Leave it out, or name a --campaign."
+            )
         return {"dataset_id": sets.get_dataset(store, actor, dataset).id}
     campaign_id = common.find_campaign(str(campaign)).id
     if snapshot is not None:
