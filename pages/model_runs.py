@@ -97,7 +97,8 @@ def train_view(actor: Actor, campaign: CampaignView) -> None:
                 sizes=_numbers(sizes, "Sizes"),
                 seeds=_numbers(seeds, "Seeds"),
             )
-            shell.note(f"{started.started} runs wait for the worker; {started.reused} trained before count too.")
+            said = f"{started.started} runs wait for the worker; {started.reused} trained before count too."
+            shell.note(f"{said} {started.note}".rstrip())
         st.rerun()
 
 

@@ -126,10 +126,10 @@ def test_adaptation_few_shot_reuses_cells_and_draws_a_curve(store: Store, tmp_pa
         store, admin, snapshot_id=view.id, recipe=recipe, sizes=(5, 10, 85, 100), seeds=(1, 2)
     )
     assert sorted(started.runs) == [(5, 1), (5, 2), (10, 1), (10, 2), (20, 1), (20, 2)]
-    assert (started.started, started.reused) == (6, 0)
+    assert (started.started, started.reused, started.note) == (6, 0, "85, 100 became 20, all there is.")
     assert work(store, tmp_path / "home") == 6
     again = adaptation.start_few_shot(store, admin, snapshot_id=view.id, recipe=recipe, sizes=(5, 10, 15), seeds=(1, 2))
-    assert (again.started, again.reused) == (2, 4)
+    assert (again.started, again.reused, again.note) == (2, 4, "")
     assert {key: again.runs[key] for key in [(5, 1), (10, 2)]} == {key: started.runs[key] for key in [(5, 1), (10, 2)]}
 
     (series,) = adaptation.curve(store, admin, campaign_id)

@@ -181,9 +181,9 @@ def test_cli_trains_and_predicts(run: Run, tmp_path: Path) -> None:
     out = ok(run("run", "-d", "own", "--recipe", str(recipe), "--max-epochs", "3", "--device", "cpu", "--wait"))
     assert "run 1 · target · epoch 3" in out and "run 1 done" in out and "test strict IOB2" in out
     out = ok(
-        run("few-shot", "-d", "own", "--recipe", str(recipe), "--sizes", "4,8", "--seeds", "1", "--max-epochs", "1")
+        run("few-shot", "-d", "own", "--recipe", str(recipe), "--sizes", "4,8,99", "--seeds", "1", "--max-epochs", "1")
     )
-    assert "2 runs queued" in out and "No worker is alive" in out
+    assert "3 runs queued, 0 were there before. 99 became 16, all there is.\n" in out and "No worker is alive" in out
     ok(run("cancel", "2"))
     ok(run("worker", "--once"))
     listed = ok(run("runs", "-d", "own"))

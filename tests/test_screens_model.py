@@ -241,6 +241,17 @@ def test_adaptation_screen_refuses_sizes_that_are_no_numbers(
     assert len(adaptation.list_runs(store, admin, campaign_id)) == 4
 
 
+def test_adaptation_screen_says_what_became_of_sizes_above_all_there_is(
+    monkeypatch: pytest.MonkeyPatch, store: Store, trained: tuple[Actor, int]
+) -> None:
+    admin, campaign_id = trained
+    test = _show(open_screen(monkeypatch, store, "adaptation", admin, campaign=campaign_id), "model-view", "Train")
+    _field(test, "Sizes").set_value("5, 900")
+    next(button for button in test.button if button.label == "Start the curve").click().run()
+    assert not test.exception
+    assert any("900 became 20, all there is." in one.value for one in test.success)
+
+
 def test_adaptation_screen_asks_sizes_and_recipe_of_each_campaign(
     monkeypatch: pytest.MonkeyPatch, store: Store
 ) -> None:

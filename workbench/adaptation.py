@@ -54,12 +54,16 @@ RUN_PRIORITY, CELL_PRIORITY = 10, 20
 
 @dataclass(frozen=True, slots=True)
 class FewShot:
-    """A started curve: its group, its runs by (size, seed), and how many of them were there before."""
+    """A started curve: its group, its runs by (size, seed), and how many of them were there before.
+
+    `note` says which sizes were more than there is; empty where none was.
+    """
 
     group_id: str
     runs: Mapping[tuple[int, int], int]
     started: int
     reused: int
+    note: str = ""
 
 
 def start_run(
@@ -115,7 +119,7 @@ def start_few_shot(
     A cell that was trained (or waits) with the same data, recipe, size and seed is not trained again.
     """
     require(actor, *MAY_CHANGE)
-    chosen, seeds = _recipe(recipe), tuple(dict.fromkeys(seeds))
+    chosen, sizes, seeds = _recipe(recipe), sorted(set(sizes)), tuple(dict.fromkeys(seeds))
     with store.write() as session:
         target = _target(session, actor, campaign_id, snapshot_id, dataset_id, MAY_CHANGE)
         check_source(session, chosen, target.dataset_id)
@@ -133,7 +137,9 @@ def start_few_shot(
                 runs[size, seed] = known or _add(
                     session, actor, target, cell, size=size, group_id=group_id, priority=CELL_PRIORITY
                 )
-        return FewShot(group_id, runs, len(runs) - reused, reused)
+        cut = ", ".join(str(size) for size in sizes if size > target.sentences)
+        note = f"{cut} became {target.sentences}, all there is." if cut else ""
+        return FewShot(group_id, runs, len(runs) - reused, reused, note)
 
 
 def cancel(store: Store, actor: Actor, run_id: int) -> str:
@@ -325,11 +331,10 @@ def _twin(session: Session, target: _Target, recipe: Recipe, size: int) -> int |
     return found.id if found else None
 
 
-def _sizes(sizes: Iterable[int], most: int) -> list[int]:
-    given = sorted(set(sizes))
-    if not given or given[0] < 1:
-        raise InvalidConfig(f"sizes are {given}; give whole numbers from 1 up.")
-    return sorted({min(size, most) for size in given})
+def _sizes(sizes: Sequence[int], most: int) -> list[int]:
+    if not sizes or sizes[0] < 1:
+        raise InvalidConfig(f"sizes are {sizes}; give whole numbers from 1 up.")
+    return sorted({min(size, most) for size in sizes})
 
 
 def _recipe(recipe: Recipe | Mapping[str, Any]) -> Recipe:

@@ -83,7 +83,8 @@ def few_shot(
         sizes=common.numbers(sizes, "--sizes"),
         seeds=common.numbers(seeds, "--seeds"),
     )
-    typer.echo(f"Curve {started.group_id}: {started.started} runs queued, {started.reused} were there before.")
+    said = f"Curve {started.group_id}: {started.started} runs queued, {started.reused} were there before."
+    typer.echo(f"{said} {started.note}".rstrip())
     return _wait(sorted(set(started.runs.values()))) if wait else _say_worker()
 
 
