@@ -42,7 +42,9 @@ calibrated on dev, and what gold says of each source by entity type.
 )
 if campaign:
     model_runs.worker_line()
-    chosen = st.segmented_control("View", list(VIEWS), default="Curve", key="model-view", label_visibility="collapsed")
+    chosen = st.segmented_control(
+        "View", list(VIEWS), default="Curve", key="model-view", required=True, label_visibility="collapsed"
+    )
     with shell.shown_errors():
-        VIEWS[chosen or "Curve"](actor, campaign)
+        VIEWS[chosen](actor, campaign)
     download_problem()

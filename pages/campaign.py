@@ -23,7 +23,8 @@ without, in active seconds (pauses excluded) and keystrokes.
 if campaign:
     with shell.shown_errors():
         found = overview(shell.store(), actor, campaign.id)
+        views = list(campaign_views.VIEWS)
         chosen = st.segmented_control(
-            "View", list(campaign_views.VIEWS), default="Progress", key="campaign-view", label_visibility="collapsed"
+            "View", views, default="Progress", key="campaign-view", required=True, label_visibility="collapsed"
         )
-        campaign_views.draw(chosen or "Progress", actor, campaign, found)
+        campaign_views.draw(chosen, actor, campaign, found)

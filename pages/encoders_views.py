@@ -11,6 +11,7 @@ import streamlit as st
 
 from pages import model_runs, shell
 from pages.components.cancel_button import cancel_button
+from pages.components.charts import laid_out
 from pages.components.chosen_row import chosen_row
 from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text
@@ -26,6 +27,7 @@ from workbench.recipe_names import encoder_name
 
 _STATE_WORDS = {"queued": "waiting", "running": "under way", "failed": "failed"}
 _MEASURES = {"perplexity": "held-out perplexity", "f1": "held-out F1, %"}
+_TAUGHT_WITH_IT, _FRESH = "the head that learns with it", "a fresh head, taught as the first"
 _MOST_LINES = 200
 
 
@@ -117,7 +119,8 @@ def list_view(actor: Actor) -> None:
     elif made:
         _one_encoder(actor, max(made, key=lambda one: one.made_at or dt.datetime.min.replace(tzinfo=dt.UTC)), report)
     else:
-        st.info("No encoder was pre-trained here yet: every recipe starts from one that knows nothing of your domain.")
+        said = "No encoder was pre-trained here yet: every recipe starts from one that knows nothing of your domain."
+        st.info(f"{said} **Pre-train** makes one that does." if actor.role in KEEPERS else said)
     report_download(lambda: report, name="encoders")
 
 
@@ -164,7 +167,9 @@ def _one_encoder(actor: Actor, one: EncoderView, report: HtmlReport) -> None:
     )
     if not one.equal_heads:
         said = "After: through the head that went on learning with the encoder, to which part of the change is due."
-        st.caption(report.text(said, caption=True))
+    else:
+        said = "Before and after: each through a fresh head, taught alike, so that the change is the encoder's."
+    st.caption(report.text(said, caption=True))
     st.caption(as_text(report.text(_cost(one), caption=True)))
     if actor.role in KEEPERS:
         _gains(encoders.encoder_gains(shell.store(), actor, one), one, report)
@@ -185,6 +190,7 @@ def _cost(one: EncoderView) -> str:
     parts = (
         f"{one.steps:,} steps in {one.epochs} passes" if one.epochs != 1 else f"{one.steps:,} steps in one pass",
         f"{one.tokens:,} subwords read in {_duration(one.seconds)}",
+        f"measured on {one.held_out}" if one.held_out else "",
         f"{one.peak_memory_mb:,.0f} MB of memory at most",
         made,
         "1 run names it" if one.runs == 1 else f"{one.runs:,} runs name it",
@@ -245,17 +251,31 @@ def _history(one: EncoderView, report: HtmlReport) -> None:
         return
     name = _MEASURES[one.measure or "f1"]
     figure = go.Figure()
+    colours = mark_colours(2)
     figure.add_scatter(
         x=table["step"],
         y=table["value"],
         mode="lines+markers",
-        line={"color": mark_colours(1)[0], "width": 2},
-        hovertemplate=f"step %{{x}}: {name} %{{y:.2f}}<extra></extra>",
+        name=_TAUGHT_WITH_IT,
+        line={"color": colours[0], "width": 2},
+        hovertemplate=f"step %{{x}}: {name} %{{y:.2f}}, {_TAUGHT_WITH_IT}<extra></extra>",
     )
+    if one.equal_heads and one.after is not None:
+        last = pd.DataFrame({"step": [one.steps], "value": [scale * one.after], "head": [_FRESH]})
+        table = pd.concat([table.assign(head=_TAUGHT_WITH_IT), last], ignore_index=True)
+        figure.add_scatter(
+            x=last["step"],
+            y=last["value"],
+            mode="markers",
+            name=_FRESH,
+            marker={"color": colours[1], "size": 11, "symbol": "diamond"},
+            hovertemplate=f"step %{{x}}: {name} %{{y:.2f}}, {_FRESH}<extra></extra>",
+        )
     figure.update_xaxes(title="step", rangemode="tozero")
     figure.update_yaxes(title=name)
-    figure.update_layout(height=260, margin={"l": 8, "r": 8, "t": 36, "b": 8})
-    saved_figure(report.figure(figure), table.rename(columns={"value": name}), name=f"encoder-{one.name}")
+    saved_figure(
+        report.figure(laid_out(figure, height=320)), table.rename(columns={"value": name}), name=f"encoder-{one.name}"
+    )
 
 
 def _remove(actor: Actor, one: EncoderView) -> None:

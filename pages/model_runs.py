@@ -187,7 +187,7 @@ def runs_table(runs: tuple[RunView, ...]) -> pd.DataFrame:
             {
                 "run": run.id,
                 "state": _STATE_WORDS[run.state],
-                "progress": run.progress if run.state == "running" else float(run.state == "done"),
+                "progress": 1.0 if run.state == "done" else run.progress,
                 "setting": setting_name(run.recipe["setting"]),
                 "architecture": architecture_name(run.recipe["architecture"]),
                 "encoder": encoder_name(run.recipe["encoder"]),

@@ -96,11 +96,13 @@ if campaign:
             st.info("You have not sent a sentence yet. Start under Annotate.")
         else:
             st.caption(_totals(mine))
-            only = st.segmented_control("Show", ["all", "changed", "on their way"], default="all", key="my-work-show")
+            only = st.segmented_control(
+                "Show", ["all", "changed", "on their way"], default="all", key="my-work-show", required=True
+            )
             rows = tuple(
                 row
                 for row in mine.rows
-                if only in (None, "all") or (row.outcome == "changed" if only == "changed" else row.gold is None)
+                if only == "all" or (row.outcome == "changed" if only == "changed" else row.gold is None)
             )
             chosen = chosen_row(
                 _table(rows),

@@ -89,8 +89,9 @@ def _work_off(actor: Actor, campaign: CampaignView, found: Sequence[QueueView]) 
         format_func=lambda id: f"{names[id].title} · {names[id].open}",
         label_visibility="collapsed",
         key=f"second-look-queue-{campaign.id}",
+        required=True,
     )
-    queue = names[chosen or first]
+    queue = names[chosen]
     st.caption(as_text(queue.line))
     whole = queue.open + queue.decided
     if whole:

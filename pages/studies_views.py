@@ -93,7 +93,8 @@ def study_name(title: str, section: str) -> str:
 
 def _state(one: StudyView) -> str:
     if one.job is not None and one.is_under_way:
-        return _STATE_WORDS[one.job.state]
+        far = f", {one.job.progress:.0%}" if one.job.state == "running" else ""
+        return f"{_STATE_WORDS[one.job.state]}{far}"
     if one.problem:
         return "cannot be read"
     if one.result is not None:

@@ -57,8 +57,9 @@ def test_encoders_screen_says_that_there_is_none_yet(
     monkeypatch: pytest.MonkeyPatch, store: Store, actor: Actor, home: Path
 ) -> None:
     test = healthy(open_screen(monkeypatch, store, "encoders", actor))
-    assert "No encoder was pre-trained here yet" in said(test)
-    assert list(test.dataframe[0].value["encoder"]) == ["minilm"]
+    assert "No encoder was pre-trained here yet" in said(test) and "**Pre-train** makes one" in said(test)
+    assert "No worker is alive" in said(view(test, "Pre-train"))
+    assert list(view(test, "Encoders").dataframe[0].value["encoder"]) == ["minilm"]
 
 
 def test_encoders_screen_shows_what_a_pretraining_bought(
@@ -77,6 +78,10 @@ def test_encoders_screen_shows_what_a_pretraining_bought(
     assert [one.label for one in test.metric] == ["Held-out perplexity"]
     assert "by Researcher · 2 runs name it" in shown
     assert test.metric[0].delta.startswith("-")
+    (made,) = (one for one in encoders.list_encoders(store, actor) if one.kind)
+    assert made.equal_heads and made.held_out.endswith(" held-out subwords")
+    assert "Before and after: each through a fresh head" in shown
+    assert f"measured on {made.held_out}" in shown.replace("\\", "")
     gains = test.dataframe[1].value
     assert list(gains["pairs"]) == [2] and list(gains["trained on"]) == ["data set own"]
     assert len(test.get("plotly_chart")) == 1 and "Before: held-out perplexity" in shown

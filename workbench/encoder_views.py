@@ -21,7 +21,8 @@ class EncoderView:
 
     `before` and `after` are of held-out text, perplexity or F1 in [0, 1] as `measure` says; `after` is through a fresh
     head that learnt as the one before did, where that was measured (`equal_heads`), else through the head that learnt
-    with the encoder. `tokens` counts subwords over all passes, `runs` the runs that name it.
+    with the encoder, as all of `history` is. `held_out` says on how much they were measured; `tokens` counts subwords
+    over all passes, `runs` the runs that name it.
     """
 
     name: str
@@ -32,6 +33,7 @@ class EncoderView:
     before: float | None = None
     after: float | None = None
     equal_heads: bool = False
+    held_out: str = ""
     steps: int = 0
     epochs: int = 0
     tokens: int = 0
@@ -80,6 +82,7 @@ def _of_result(name: str, result: PretrainResult, runs: int) -> EncoderView:
         before=result.before,
         after=result.after if result.refit is None else result.refit,
         equal_heads=result.refit is not None,
+        held_out=_held_out(told),
         steps=result.steps,
         epochs=result.epochs,
         tokens=result.tokens,
@@ -91,6 +94,16 @@ def _of_result(name: str, result: PretrainResult, runs: int) -> EncoderView:
         options=dict(told.get("options", {})),
         history=tuple((one.step, one.value) for one in result.history),
     )
+
+
+def _held_out(told: Mapping[str, Any]) -> str:
+    """Say on how much of the held-out text was measured; an empty text for results that did not keep it."""
+    options = told.get("options", {})
+    if {"held_out_subwords", "block_size"} <= told.keys() and "held_out_blocks" in options:
+        return f"{min(told['held_out_subwords'], options['held_out_blocks'] * told['block_size']):,} held-out subwords"
+    if "held_out_windows" in told and "held_out_sentences" in options:
+        return f"{min(told['held_out_windows'], options['held_out_sentences']):,} held-out sentences"
+    return ""
 
 
 def pretraining_view(job: Job) -> PretrainingView:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 
 import pandas as pd
@@ -15,12 +16,18 @@ from workbench.curves import Series, TypeRow
 from workbench.recipe_names import setting_name
 
 _BAND_OPACITY = 0.15
+_LEGEND_WIDTH, _LEGEND_LINE = 46, 15  # in letters, what a narrow screen shows; in pixels
 
 
 def laid_out(figure: go.Figure, *, height: int, **more: object) -> go.Figure:
-    """Give a figure the margins and the legend that all have."""
+    """Give a figure the margins and the legend that all have; long names take several lines of the legend."""
+    broken = 0
+    for trace in figure.data:
+        if trace.name and trace.showlegend is not False:
+            lines = textwrap.wrap(trace.name, _LEGEND_WIDTH)
+            trace.name, broken = "<br>".join(lines), broken + len(lines) - 1
     figure.update_layout(
-        height=height,
+        height=height + _LEGEND_LINE * broken,
         margin={"l": 8, "r": 8, "t": 36, "b": 8},  # the buttons above the figure need the room
         legend={"orientation": "h", "y": -0.22, "x": 0},
         hovermode="closest",

@@ -25,6 +25,8 @@ def list_studies() -> None:
     for one in studies.list_studies(common.PLACE.store, common.PLACE.actor):
         cells = f"{one.done} of {one.total}" if one.result else "–"
         state = one.job.state if one.job else "–"
+        if one.job and state == "running":
+            state += f" {one.job.progress:.0%}"
         rows.append((one.id, one.section or "–", cells, state, one.result.made_at if one.result else "–", one.title))
     common.table(rows, ("study", "section", "cells", "job", "made", "title"))
 
