@@ -101,10 +101,13 @@ def option_inputs(
     return asked
 
 
-def changed_options(config: type, key: str, *, start: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Draw an input for each field; return the values of those that are not what they began with."""
+def changed_options(
+    config: type, key: str, *, only: Sequence[str] | None = None, start: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Draw an input for each field, or those named; return the values of those that are not what they began with."""
     begin = {spec.name: spec.default for spec in fields(config)} | dict(start or {})
-    return {name: value for name, value in option_inputs(config, key, start=begin).items() if value != begin[name]}
+    asked = option_inputs(config, key, only=only, start=begin)
+    return {name: value for name, value in asked.items() if value != begin[name]}
 
 
 def _standing(config: type, key: str, given: Mapping[str, Any], begin: Mapping[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.study import StudyConfig
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.training.recipe import Recipe
-from pages import shell
+from pages import shell, studies_encoders
 from pages.annotator_form import annotator_inputs
 from pages.components.marked_text import as_text
 from pages.recipe_form import option_inputs
@@ -43,13 +43,16 @@ def start_view(actor: Actor, one: StudyView) -> None:
     own = [
         spec.name
         for spec in fields(options.config)
-        if spec.name not in _COMMON and not spec.metadata.get("lines") and spec.default is not MISSING
+        if spec.name not in {*_COMMON, *studies_encoders.FIELDS}
+        and not spec.metadata.get("lines")
+        and spec.default is not MISSING
     ]
     with st.container(border=True):
         offered = {"corpora": options.there, "encoders": encoders.encoder_names(shell.store(), actor)}
         values = option_inputs(options.config, key, only=_COMMON, choices=offered, free=("encoders",))
         if own:
             values |= option_inputs(options.config, key, only=own, given=values)
+        values |= studies_encoders.pretraining_inputs(actor, options.config, key)
         values |= _lines(options.config, key)
         values |= _annotators(options.config, key)
         values["recipe"] = _changes("Recipe fields to change", key, "None: every training as the study has it")
@@ -60,7 +63,10 @@ def start_view(actor: Actor, one: StudyView) -> None:
         with shell.shown_errors():
             if is_whole:
                 count = studies.count_cells(shell.store(), actor, one.id, values)
-                st.caption(f"{count:,} trainings. Those that have their result already are not trained again.")
+                made = studies.count_encoders(shell.store(), actor, one.id, values)
+                before = f", and before them {made:,} encoders to pre-train" if made else ""
+                there = "Those that have their result already are not trained again."
+                st.caption(f"{count:,} trainings{before}. {there}")
                 can_start = not studies.get_study(shell.store(), actor, one.id, name).is_under_way
         pressed = st.button("Start this study", type="primary", disabled=not can_start)
     if pressed:

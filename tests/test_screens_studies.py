@@ -15,6 +15,7 @@ from db import job_rows
 from db.engine import Store
 from pages.components.saved_figure import safe_csv
 from pages.studies_views import study_table
+from tests.corpus_builders import make_corpus
 from tests.screens import open_screen
 from tests.study_builders import data_folder, made_result
 from tests.training_store import person
@@ -139,6 +140,27 @@ def test_studies_screen_keeps_its_form_below_a_number_that_is_wrong_and_while_re
     test.text_input(key="study-transfer-seeds").set_value("1").run()
     assert not test.error
     assert not next(one for one in test.button if one.label == "Start this study").disabled
+
+
+def test_studies_screen_asks_for_encoders_to_pre_train(
+    monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
+) -> None:
+    made_result(experiments)
+    test = _open(monkeypatch, store, "researcher")
+    test.button_group(key="study:view").set_value("Run").run()
+    assert "there is no Wikipedia corpus here yet" in _said(test)
+    make_corpus(experiments.parent / "corpora", name="wiki")
+    test.run()
+    test.selectbox(key="study-transfer:dapt-corpus").set_value("wiki").run()
+    assert any("144 trainings, and before them 14 encoders to pre-train." in one.value for one in test.caption)
+    test.multiselect(key="study-transfer:dapt-ways").set_value(["span-task"]).run()
+    test.number_input(key="study-transfer:dapt-max_steps").set_value(150).run()
+    assert any("36 trainings, and before them 2 encoders to pre-train." in one.value for one in test.caption)
+    _press(test, "Start this study")
+    with store.read() as session:
+        (job,) = job_rows.recent(session, kinds=(studies.KIND,))
+        config = job.payload["config"]
+    assert (config["dapt_corpus"], config["dapt_ways"], config["dapt"]) == ("wiki", ["span-task"], {"max_steps": 150})
 
 
 def test_studies_screen_changes_single_rows_and_names_results(

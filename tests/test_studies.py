@@ -23,8 +23,8 @@ from crossner_core.experiments.cells import Binder, Cell, CellResult, CellStore,
 from crossner_core.experiments.executor import Line, run_cells, run_pool
 from crossner_core.experiments.report import how_measured
 from crossner_core.experiments.running import NothingMeasured
+from crossner_core.experiments.studies.transfer import TransferConfig
 from crossner_core.experiments.study import (
-    StudyConfig,
     StudyEvent,
     list_studies,
     read_study,
@@ -69,25 +69,27 @@ def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(save_encoder(tmp_path_factory.mktemp("encoders") / "tiny"))
 
 
-def _small(encoder: str) -> StudyConfig:
+def _small(encoder: str) -> TransferConfig:
     made = tiny_recipe(encoder=encoder, source="press", max_epochs=2, head_first_epochs=1, source_epochs=1)
     plain = Recipe().to_dict()
     recipe = {name: value for name, value in made.to_dict().items() if value != plain[name]}
-    return StudyConfig(corpora=("north", "south"), seeds=(1, 2), recipe=recipe)
+    return TransferConfig(corpora=("north", "south"), seeds=(1, 2), recipe=recipe)
 
 
 @pytest.fixture
-def config(encoder: str) -> StudyConfig:
+def config(encoder: str) -> TransferConfig:
     """Two corpora, two seeds, a moment's training."""
     return _small(encoder)
 
 
-def _run(config: StudyConfig, data: Path, out: Path, id: str = "transfer", **options: Any) -> list[StudyEvent]:
+def _run(config: TransferConfig, data: Path, out: Path, id: str = "transfer", **options: Any) -> list[StudyEvent]:
     return list(run_study(id, config, data=data, out=out, **options))
 
 
 @pytest.fixture(scope="module")
-def whole(data: Path, encoder: str, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, StudyConfig, StudyEvent]:
+def whole(
+    data: Path, encoder: str, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, TransferConfig, StudyEvent]:
     """A study that ran without interruption: its folder of results, its config and its last event."""
     out, config = tmp_path_factory.mktemp("whole"), _small(encoder)
     return out, config, _run(config, data, out)[-1]
@@ -117,7 +119,7 @@ def _trained(events: list[StudyEvent]) -> set[str]:
     return {event.cell for event in events if event.cell}
 
 
-def _tasks(config: StudyConfig, data: Path, out: Path) -> list[CellTask]:
+def _tasks(config: TransferConfig, data: Path, out: Path) -> list[CellTask]:
     binder = Binder(data)
     return [CellTask(binder.bind(cell), data, out) for cell in study("transfer").cells(config)]
 
@@ -132,7 +134,7 @@ def test_studies_are_listed_and_explain_themselves() -> None:
 
 
 def test_study_trains_every_cell_once_and_writes_its_folder(
-    whole: tuple[Path, StudyConfig, StudyEvent], data: Path
+    whole: tuple[Path, TransferConfig, StudyEvent], data: Path
 ) -> None:
     out, config, last = whole
     result = last.result
@@ -157,7 +159,7 @@ def test_study_trains_every_cell_once_and_writes_its_folder(
     assert again[-1].result.tables == result.tables
 
 
-def test_study_numbers_are_those_of_the_cells(whole: tuple[Path, StudyConfig, StudyEvent]) -> None:
+def test_study_numbers_are_those_of_the_cells(whole: tuple[Path, TransferConfig, StudyEvent]) -> None:
     out, _, last = whole
     result = last.result
     assert result is not None
@@ -177,7 +179,7 @@ def test_study_numbers_are_those_of_the_cells(whole: tuple[Path, StudyConfig, St
 
 
 def test_study_stopped_in_a_cell_goes_on_from_there(
-    whole: tuple[Path, StudyConfig, StudyEvent], config: StudyConfig, data: Path, tmp_path: Path
+    whole: tuple[Path, TransferConfig, StudyEvent], config: TransferConfig, data: Path, tmp_path: Path
 ) -> None:
     steps = 0
 
@@ -201,7 +203,7 @@ def test_study_stopped_in_a_cell_goes_on_from_there(
 
 
 def test_study_with_a_failing_cell_trains_the_others(
-    config: StudyConfig, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config: TransferConfig, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from crossner_core.training import loop
 
@@ -232,14 +234,14 @@ def test_study_with_a_failing_cell_trains_the_others(
     assert len(_trained(whole)) == 2 and whole[-1].result is not None and whole[-1].result.complete
 
 
-def test_study_of_which_nothing_is_measured_says_why(config: StudyConfig, data: Path, tmp_path: Path) -> None:
+def test_study_of_which_nothing_is_measured_says_why(config: TransferConfig, data: Path, tmp_path: Path) -> None:
     with pytest.raises(NothingMeasured, match="stopped before"):
         _run(config, data, tmp_path, should_stop=lambda: True)
     assert not (tmp_path / "studies").exists()
 
 
 @pytest.mark.slow
-def test_pool_goes_on_when_a_worker_dies(config: StudyConfig, data: Path, tmp_path: Path) -> None:
+def test_pool_goes_on_when_a_worker_dies(config: TransferConfig, data: Path, tmp_path: Path) -> None:
     tasks = _tasks(replace(config, seeds=(1,), corpora=("north",)), data, tmp_path)[:2]
     events: list[CellEvent] = []
     for event in run_pool(tasks, 1, lambda: False):  # one worker: starting a process is what takes its time
@@ -252,7 +254,7 @@ def test_pool_goes_on_when_a_worker_dies(config: StudyConfig, data: Path, tmp_pa
     assert not any(event.error for event in events)
 
 
-def test_line_lets_one_cell_train_the_source_for_the_others(config: StudyConfig, data: Path, tmp_path: Path) -> None:
+def test_line_lets_one_cell_train_the_source_for_the_others(config: TransferConfig, data: Path, tmp_path: Path) -> None:
     tasks = _tasks(config, data, tmp_path)
     line = Line(tasks)
     first = line.take()
@@ -303,7 +305,7 @@ def test_cell_key_counts_what_decides_the_numbers(data: Path, encoder: str, tmp_
         _ = Cell("north", recipe).key
 
 
-def test_cell_of_an_older_recipe_is_found_again(config: StudyConfig, data: Path, tmp_path: Path) -> None:
+def test_cell_of_an_older_recipe_is_found_again(config: TransferConfig, data: Path, tmp_path: Path) -> None:
     (task, *_) = _tasks(config, data, tmp_path)
     *_, last = run_cells([task])
     assert last.result is not None
@@ -319,7 +321,7 @@ def test_cell_of_an_older_recipe_is_found_again(config: StudyConfig, data: Path,
 
 
 def test_cell_kept_on_request_is_trained_again_if_its_tagger_is_gone(
-    config: StudyConfig, data: Path, tmp_path: Path
+    config: TransferConfig, data: Path, tmp_path: Path
 ) -> None:
     alone = replace(config, corpora=("north",), seeds=(1,))
     _run(alone, data, tmp_path)
@@ -330,7 +332,7 @@ def test_cell_kept_on_request_is_trained_again_if_its_tagger_is_gone(
 
 
 def test_cell_waits_for_another_process_that_trains_it(
-    config: StudyConfig, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    config: TransferConfig, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import fcntl
 
@@ -351,7 +353,7 @@ def test_cell_waits_for_another_process_that_trains_it(
 
 
 def test_command_runs_a_study_and_writes_its_section(
-    config: StudyConfig, data: Path, encoder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    config: TransferConfig, data: Path, encoder: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     page, out = tmp_path / "page.md", tmp_path / "out"
     page.write_text("# Results\n\nBy hand.\n")
@@ -398,7 +400,7 @@ def test_command_runs_a_study_and_writes_its_section(
 
 @needs_ray
 @pytest.mark.slow
-def test_study_as_ray_tasks_gives_the_same_tables(config: StudyConfig, data: Path, tmp_path: Path) -> None:
+def test_study_as_ray_tasks_gives_the_same_tables(config: TransferConfig, data: Path, tmp_path: Path) -> None:
     alone = replace(config, corpora=("north",), seeds=(1,))
     here = _run(alone, data, tmp_path / "here")[-1].result
     recipe = json.dumps(dict(config.recipe))
@@ -408,7 +410,7 @@ def test_study_as_ray_tasks_gives_the_same_tables(config: StudyConfig, data: Pat
 
 
 @pytest.mark.skipif(importlib.util.find_spec("ray") is not None, reason="Ray is installed")
-def test_study_without_ray_says_how_to_get_it(config: StudyConfig, data: Path, tmp_path: Path) -> None:
+def test_study_without_ray_says_how_to_get_it(config: TransferConfig, data: Path, tmp_path: Path) -> None:
     with pytest.raises(InvalidConfig, match=r"requirements-ray\.txt"):
         _run(config, data, tmp_path, ray="local")
 

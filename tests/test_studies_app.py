@@ -18,6 +18,7 @@ from crossner_core.experiments.results import read_study
 from crossner_core.experiments.training_cells import CellEvent
 from db import job_rows
 from db.engine import Store
+from tests.corpus_builders import make_corpus
 from tests.study_builders import data_folder, made_result, small_config
 from tests.training_builders import save_encoder
 from tests.training_store import ended, meanwhile, person, work
@@ -97,12 +98,33 @@ def test_study_finds_own_encoders_wherever_they_are_named(store: Store, home: Pa
         "rows": {"direct, own": {"encoder": "dapt-music"}},
         "candidates": ["encoder=mine batch_size=4", "max_epochs=3"],
     }
-    assert studies._with_own_encoders(given, library, ("music", "ai")) == {
+    assert studies._with_own_places(given, home, ("music", "ai")) == {
         "encoders": [f"own={library}/dapt-{{corpus}}", f"mine={library}/mine", "other=elsewhere"],
         "recipe": {"encoder": f"{library}/mine", "max_epochs": 2},
         "rows": {"direct, own": {"encoder": f"{library}/dapt-music"}},
         "candidates": [f"encoder={library}/mine batch_size=4", "max_epochs=3"],
     }
+
+
+def test_study_pre_trains_its_encoders_on_a_corpus_made_here(store: Store, actor: Actor, home: Path) -> None:
+    make_corpus(home / "corpora", name="wiki-music")
+    quick = {"block_size": 16, "batch_size": 4, "max_steps": 1, "head_first_steps": 1, "held_out_share": 0.2}
+    own = {"dapt_corpus": "wiki-{corpus}", "dapt_ways": ["span-task"], "dapt": quick, "settings": ["direct"]}
+    values = small_config("mine", **own)
+    assert studies.count_encoders(store, actor, "transfer", values) == 1
+    assert studies.count_cells(store, actor, "transfer", values) == 2
+    assert studies.count_encoders(store, actor, "vocabulary", {}) == 0
+    with pytest.raises(NotFound, match="wiki-politics"):
+        studies.start_study(store, actor, "transfer", {**values, "corpora": ["music", "politics"]})
+    studies.start_study(store, actor, "transfer", values)
+    assert work(store, home) == 1
+    result = studies.get_study(store, actor, "transfer").result
+    assert result is not None and not result.missing
+    assert [row[0] for row in result.tables[0].rows] == ["direct, none", "direct, span-task"]
+    assert (
+        "1 steps" in result.encoders[1]["pretrained"] and len(list((home / "experiments" / "encoders").iterdir())) == 2
+    )
+    assert cli.main(["study", "run", "transfer", "--option", "dapt_corpus=nowhere"]) == 2
 
 
 def test_study_that_is_cancelled_keeps_its_cells_and_goes_on(store: Store, actor: Actor, home: Path) -> None:

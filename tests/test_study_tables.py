@@ -21,6 +21,7 @@ from crossner_core.experiments.cells import Cell
 from crossner_core.experiments.published import published_f1
 from crossner_core.experiments.report import shown_command
 from crossner_core.experiments.results import list_studies, sections_of, study_folder
+from crossner_core.experiments.studies.transfer import TransferConfig
 from crossner_core.experiments.study import (
     Inputs,
     StudyConfig,
@@ -120,13 +121,13 @@ def test_config_refuses_what_makes_no_study() -> None:
     with pytest.raises(InvalidConfig, match=r"option sizes; valid are corpora"):
         StudyConfig.from_dict({"sizes": [1]})
     with pytest.raises(InvalidConfig, match=r"the rows are: direct; pretrain_finetune; joint"):
-        study("transfer").cells(StudyConfig(corpora=("ai",), rows={"sideways": {"batch_size": 4}}))
+        study("transfer").cells(TransferConfig(corpora=("ai",), rows={"sideways": {"batch_size": 4}}))
     few = study("few_shot").config.from_dict({"sizes": [10, 25], "settings": ["direct"]})
     assert type(few).from_dict(json.loads(json.dumps(few.to_dict()))) == few
 
 
 def test_rows_and_encoders_change_single_cells() -> None:
-    config = StudyConfig(
+    config = TransferConfig(
         corpora=("ai", "music"), seeds=(5,), encoders=("none=minilm", "span-task=/x/{corpus}"),
         rows={"joint, none": {"batch_size": 4}},
     )  # fmt: skip

@@ -166,6 +166,16 @@ def count_cells(store: Store, actor: Actor, id: str, values: Mapping[str, Any]) 
     return len(set(known.cells(whole))) + (known.plays(whole) if known.plays is not None else 0)
 
 
+def count_encoders(store: Store, actor: Actor, id: str, values: Mapping[str, Any]) -> int:
+    """Return how many encoders a study pre-trains with these values; those that are there already count too."""
+    from crossner_core.experiments.pretrained import PretrainingConfig, planned
+
+    options = choices(store, actor, id)
+    known = _known(id)
+    whole = _whole(known, known.config.from_dict(values), options.there)
+    return len(planned(whole)) if isinstance(whole, PretrainingConfig) else 0
+
+
 def usual_workers(store: Store) -> int:
     """Return how many trainings of a study go side by side where nobody says otherwise."""
     return settings_of(store).study_workers
@@ -207,7 +217,9 @@ def start_study(
     checked_section(section)
     config = known.config.from_dict(values)
     _require_corpora(known, config, folder)
-    known.cells(_whole(known, config, corpus_ids(folder)))  # what its rows refuse is said now, not by the worker
+    whole = _whole(known, config, corpus_ids(folder))
+    known.cells(whole)  # what its rows refuse is said now, not by the worker
+    _require_text(whole, settings.home.resolve())
     with store.write() as session:
         fresh(session, actor, *KEEPERS)
         asked: dict[str, Any] = {"section": section or None, "workers": workers, "ray": ray}
@@ -252,7 +264,7 @@ def work_through(lease: Lease, out: Path, *, workers: int = 1, ray: str = "") ->
         should_stop=lease.should_stop,
     )
     there = payload["config"].get("corpora") or known.corpora
-    config = known.config.from_dict(_with_own_encoders(payload["config"], out.parent / "encoders", there))
+    config = known.config.from_dict(_with_own_places(payload["config"], out.parent, there))
     result = None
     try:
         for event in events(known.id, config):
@@ -346,10 +358,28 @@ def _require_corpora(known: Study, config: StudyConfig, folder: Path) -> None:
         raise BadInput(f"There is no {', '.join(wanted)} in {folder}; there are: {', '.join(there) or 'none'}.")
 
 
-def _with_own_encoders(values: Mapping[str, Any], library: Path, corpora: Sequence[str]) -> dict[str, Any]:
-    """Write encoders that were made here by their folder, wherever they are named; under their name as label."""
+def _require_text(config: StudyConfig, home: Path) -> None:
+    """Raise NotFound or BadInput where a study is to pre-train encoders on text that is not there."""
+    from crossner_core.experiments.pretrained import PretrainingConfig, check_text
+
+    if isinstance(config, PretrainingConfig):
+        check_text(replace(config, dapt_corpus=_own_corpus(config.dapt_corpus, home, config.corpora)))
+
+
+def _own_corpus(name: str, home: Path, corpora: Sequence[str]) -> str:
+    """Write a Wikipedia corpus that was made here by its folder."""
+    own = (home / "corpora" / name.replace("{corpus}", corpus) for corpus in corpora)
+    return str(home / "corpora" / name) if name and any(one.is_dir() for one in own) else name
+
+
+def _with_own_places(values: Mapping[str, Any], home: Path, corpora: Sequence[str]) -> dict[str, Any]:
+    """Write encoders and Wikipedia corpora that were made here by their folder, wherever they are named.
+
+    An encoder without label gets its name as label.
+    """
     from crossner_core.encoder_names import library_names
 
+    library = home / "encoders"
     names = set(library_names(library))
 
     def at(name: str) -> str:
@@ -364,6 +394,8 @@ def _with_own_encoders(values: Mapping[str, Any], library: Path, corpora: Sequen
         return {name: at(value) if name == "encoder" else value for name, value in recipe.items()}
 
     made = dict(values)
+    if "dapt_corpus" in values:
+        made["dapt_corpus"] = _own_corpus(values["dapt_corpus"], home, corpora)
     made["encoders"] = [labelled(one) for one in values.get("encoders", ())]
     made["recipe"] = with_encoder(values.get("recipe", {}))
     made["rows"] = {label: with_encoder(recipe) for label, recipe in values.get("rows", {}).items()}

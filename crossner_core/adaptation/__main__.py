@@ -76,35 +76,26 @@ class _Stop:
 
 def _dapt(given: argparse.Namespace, options: DaptOptions) -> Events:
     from crossner_core.adaptation.dapt import run_dapt
-    from crossner_core.adaptation.shares import share_of
-    from crossner_core.adaptation.texts import describe_files, labelled_texts, level_texts, text_files
+    from crossner_core.adaptation.dapt_sources import from_files, from_level
 
-    corpus: Any
-    share = {"percent": given.percent, "seed": given.corpus_seed}
-    level = given.level or "domain"
+    shared: dict[str, Any] = {
+        "percent": given.percent,
+        "seed": given.corpus_seed,
+        "held_out": given.held_out or (),
+        "last_line": given.last_line,
+    }
     for what in ("level", "domain"):
         if given.corpus is None and (value := getattr(given, what)) is not None:
             raise InvalidConfig(f"--{what} is {value!r}, but only a --corpus has one; leave it out.")
-    if given.corpus is not None:
-        if given.domain is None:
-            raise BadInput("--corpus needs --domain: which domain's entity types make a sentence one of the level.")
-        texts = level_texts(given.corpus, given.domain, level, given.percent, given.corpus_seed)
-        corpus = {
-            "manifest": describe_files([given.corpus / "manifest.json"]),
-            "domain": given.domain,
-            "level": level,
-            **share,
-        }
-    elif given.labelled:
-        texts, corpus = labelled_texts(given.labelled), describe_files(given.labelled)
+    if given.corpus is None:
+        source = from_files(given.labelled or given.text, options, labelled=bool(given.labelled), **shared)
+    elif given.domain is None:
+        raise BadInput("--corpus needs --domain: which domain's entity types make a sentence one of the level.")
     else:
-        texts, corpus = text_files(given.text, last_line=given.last_line), describe_files(given.text)
-    held_out = text_files(given.held_out, last_line=given.last_line) if given.held_out else None
-    if given.corpus is None and given.percent != 100:
-        texts, held_out = share_of(texts, held_out, given.percent, options, given.corpus_seed)
-        corpus = {"files": corpus, **share}
-    named = {"corpus": corpus, "held_out": describe_files(given.held_out or [])}
-    return run_dapt(options, texts, held_out, provenance=named, should_stop=_Stop(), **_places(given))
+        source = from_level(given.corpus, given.domain, given.level or "domain", **shared)
+    return run_dapt(
+        options, source.texts, source.held_out, provenance=source.provenance, should_stop=_Stop(), **_places(given)
+    )
 
 
 def _entity_tagging(given: argparse.Namespace, options: TaggingPretrainOptions) -> Events:

@@ -13,6 +13,7 @@ from crossner_core.adaptation.pretraining import read_result
 from crossner_core.errors import BadInput, NotFound, WorkbenchError
 from crossner_core.experiments.cells import Binder, Cell, CellResult, CellStore, run_folder
 from crossner_core.experiments.executor import run_cells
+from crossner_core.experiments.pretrained import PretrainingConfig, pretrain
 from crossner_core.experiments.results import StudyResult, write_study
 from crossner_core.experiments.study import Inputs, Study, StudyConfig, StudyEvent
 from crossner_core.experiments.training_cells import CellTask
@@ -37,6 +38,11 @@ def run(
 ) -> Iterator[StudyEvent]:
     """Run a study whose corpora are all there; see `run_study`."""
     keep = keep or chosen.keep
+    if isinstance(config, PretrainingConfig):
+        place, notes = out / "encoders", (*notes, *config.said())
+        if not (yield from pretrain(config, place, should_stop, len(set(chosen.cells(config))))):
+            raise NothingMeasured("The study was stopped before its encoders were pre-trained; it goes on from there.")
+        config = config.made_in(place)
     binder, store = Binder(data), CellStore(out)
     planned = {cell: binder.bind(cell) for cell in chosen.cells(config)}
     by_key = {cell.key: cell for cell in planned.values()}

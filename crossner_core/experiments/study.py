@@ -48,7 +48,7 @@ class StudyConfig(Checked):
             values = getattr(self, name)
             if twice := sorted({str(value) for value in values if values.count(value) > 1}):
                 raise InvalidConfig(f"{name} names {', '.join(twice)} twice; each must be there once.")
-        if len(self.labelled_encoders) != len(self.encoders):
+        if len(self.given_encoders) != len(self.encoders):
             raise InvalidConfig(f"encoders is {list(self.encoders)}; the labels must differ.")
         for label, changes in {"": {}, **self.rows}.items():
             if "seed" in {**self.recipe, **changes}:
@@ -64,7 +64,12 @@ class StudyConfig(Checked):
 
     @property
     def labelled_encoders(self) -> dict[str, str]:
-        """Return encoder names by label, in order; a name without label is its own."""
+        """Return the names of the rows' encoders by label, in order."""
+        return self.given_encoders
+
+    @property
+    def given_encoders(self) -> dict[str, str]:
+        """Return encoder names by label, as they were given; a name without label is its own."""
         pairs = [text.partition("=") if "=" in text else (Path(text).name, "", text) for text in self.encoders]
         if empty := [text for text, (label, _, name) in zip(self.encoders, pairs, strict=True) if not (label and name)]:
             raise InvalidConfig(

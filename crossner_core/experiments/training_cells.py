@@ -61,7 +61,7 @@ def cell_events(task: CellTask, should_stop: Callable[[], bool] = lambda: False)
     """Train a cell, or read it where another process has just done so; whatever goes wrong is the last event."""
     key = task.cell.key
     try:
-        with _locked(run_folder(task.out, f"{key}.lock"), should_stop) as free:
+        with locked(run_folder(task.out, f"{key}.lock"), should_stop) as free:
             if not free:
                 yield CellEvent(key, stopped=True)
             elif (found := _finished(task)) is not None:
@@ -202,8 +202,8 @@ def _words(event: TrainEvent) -> str:
 
 
 @contextmanager
-def _locked(path: Path, should_stop: Callable[[], bool]) -> Iterator[bool]:
-    """Hold a cell against other processes of this machine, waiting for them; False where it was stopped meanwhile."""
+def locked(path: Path, should_stop: Callable[[], bool]) -> Iterator[bool]:
+    """Hold a place against other processes of this machine, waiting for them; False where it was stopped meanwhile."""
     import fcntl
 
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -4,20 +4,29 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import ClassVar
 
 from crossner_core.errors import InvalidConfig
+from crossner_core.experiments.pretrained import PretrainingConfig
 from crossner_core.experiments.published import dapt_system, published_f1
 from crossner_core.experiments.studies._grid import Row, grid_cells, grid_labels, grid_tables, joined
-from crossner_core.experiments.study import Study, StudyConfig, register
+from crossner_core.experiments.study import Study, register
 from crossner_core.options.base import option
 
 TITLE = "Size of the pre-training corpus"
-_LABEL = re.compile(r"(?:(?P<masking>[a-z]+)-)?(?P<percent>\d+(?:\.\d+)?)")
+_LABEL = re.compile(r"(?:(?P<masking>[a-z]+(?:-[a-z]+)?)-)?(?P<percent>\d+(?:\.\d+)?)")
 
 
 @dataclass(frozen=True)
-class CorpusSizeConfig(StudyConfig):
-    """Encoders by the share of text they saw, in percent: 0=minilm span-1=… span-25=… span-100=…."""
+class CorpusSizeConfig(PretrainingConfig):
+    """Encoders by the share of text they saw, in percent: 0=minilm span-1=… span-25=… span-100=….
+
+    With `dapt_corpus` or `dapt_text` those of the paper's curve are pre-trained.
+    """
+
+    bare: ClassVar[str] = "0"
+    usual_ways: ClassVar[tuple[str, ...]] = ("span-1", "span-25", "span-50", "span-75", "span-100")
+    usual_ways_of_text: ClassVar[tuple[str, ...]] = usual_ways
 
     settings: tuple[str, ...] = option(("direct", "pretrain_finetune", "joint"), "Transfer settings.")
 
@@ -51,15 +60,16 @@ def _parsed(label: str) -> tuple[str, float]:
 
 def _system(masking: str, percent: float) -> str:
     if percent in (0, 100):
-        return dapt_system(f"{masking or 'span'}-integrated" if percent else "")
+        whole = masking if "-" in masking else f"{masking or 'span'}-integrated"
+        return dapt_system(whole if percent else "")
     return ""
 
 
 def _checked_rows(config: CorpusSizeConfig) -> list[Row]:
-    if not config.encoders:
+    if not config.labelled_encoders:
         raise InvalidConfig(
             "encoders is empty; give one for each share of the text in percent, as in 0=minilm span-25=FOLDER "
-            "span-100=FOLDER (FOLDER may hold {corpus})."
+            "span-100=FOLDER (FOLDER may hold {corpus}), or say by dapt_corpus or dapt_text what to pre-train them on."
         )
     return rows(config)
 

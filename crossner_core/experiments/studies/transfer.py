@@ -2,21 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
+from crossner_core.experiments.pretrained import PretrainingConfig
 from crossner_core.experiments.published import DOMAINS, dapt_system, published_f1
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, grid_tables, joined
-from crossner_core.experiments.study import Study, StudyConfig, register
+from crossner_core.experiments.study import Study, register
+from crossner_core.options.base import option
 
 SETTINGS = ("direct", "pretrain_finetune", "joint")
 TITLE = "Transfer settings and encoders"
 
 
-def rows(config: StudyConfig) -> list[Row]:
-    """Return settings × encoders: each against direct on the same encoder, then against the first encoder."""
+@dataclass(frozen=True)
+class TransferConfig(PretrainingConfig):
+    """With `dapt_corpus` the whole of the paper's table: the encoder as it comes, and seven ways to pre-train it."""
+
+    usual_ways: ClassVar[tuple[str, ...]] = (
+        "token-domain",
+        "token-entity",
+        "token-task",
+        "token-integrated",
+        "span-entity",
+        "span-task",
+        "span-integrated",
+    )
+    usual_ways_of_text: ClassVar[tuple[str, ...]] = ("token", "span")
+
+    settings: tuple[str, ...] = option(SETTINGS, "Transfer settings.", choices=SETTINGS)
+
+
+def rows(config: TransferConfig) -> list[Row]:
+    """Return settings × encoders: each against the first setting with its encoder, then against the first encoder."""
     encoders = each_encoder(config)
-    made = []
-    for setting in SETTINGS:
+    made, least = [], config.settings[0]
+    for setting in config.settings:
         for label, encoder in encoders:
-            same_encoder = (joined("direct", label),) if setting != "direct" else ()
+            same_encoder = (joined(least, label),) if setting != least else ()
             first_encoder = (joined(setting, encoders[0][0]),) if label != encoders[0][0] else ()
             known = published_f1(dapt_system(label), setting)
             against = (*same_encoder, *first_encoder)
@@ -30,7 +53,7 @@ register(
         title=TITLE,
         question="How much do labels of a source domain and further pre-training of the encoder help a target domain?",
         reference="Liu et al. 2021 (CrossNER), table 2",
-        config=StudyConfig,
+        config=TransferConfig,
         corpora=DOMAINS,
         cells=grid_cells(rows),
         labels=grid_labels(rows),

@@ -1,0 +1,231 @@
+"""Studies that pre-train the encoders of their rows: each once, on levels of a corpus or shares of a text."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from crossner_core.adaptation.pretraining import read_result
+from crossner_core.errors import BadInput, CheckpointMismatch, InvalidConfig, NotFound
+from crossner_core.experiments import __main__ as command
+from crossner_core.experiments import pretrained
+from crossner_core.experiments.pretrained import Way
+from crossner_core.experiments.running import NothingMeasured
+from crossner_core.experiments.studies.corpus_size import CorpusSizeConfig
+from crossner_core.experiments.studies.transfer import TransferConfig
+from crossner_core.experiments.study import StudyEvent, StudyResult, run_study, study
+from tests.corpus_builders import make_corpus
+from tests.study_builders import data_folder, small_config
+from tests.training_builders import save_encoder
+
+QUICK: dict[str, Any] = {
+    "block_size": 16, "batch_size": 4, "max_steps": 2, "head_first_steps": 2, "held_out_share": 0.2,
+}  # fmt: skip
+SEVEN = (
+    "token-domain", "token-entity", "token-task", "token-integrated", "span-entity", "span-task", "span-integrated",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return data_folder(tmp_path_factory.mktemp("data"))
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(save_encoder(tmp_path_factory.mktemp("encoders") / "tiny"))
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(make_corpus(tmp_path_factory.mktemp("corpora")).folder)
+
+
+def transfer(encoder: str, **changes: Any) -> TransferConfig:
+    made = TransferConfig.from_dict(small_config(encoder, settings=["direct"], dapt=QUICK, **changes))
+    assert isinstance(made, TransferConfig)
+    return made
+
+
+def run(config: Any, data: Path, out: Path, id: str = "transfer", **options: Any) -> list[StudyEvent]:
+    return list(run_study(id, config, data=data, out=out, **options))
+
+
+def result_of(events: list[StudyEvent]) -> StudyResult:
+    assert events[-1].result is not None
+    return events[-1].result
+
+
+def made_encoders(out: Path) -> list[str]:
+    return sorted(path.parent.name for path in (out / "encoders").glob("*/pretraining.json"))
+
+
+def test_transfer_pre_trains_the_papers_seven_ways_and_trains_on_each(
+    data: Path, encoder: str, corpus: str, tmp_path: Path
+) -> None:
+    config = transfer(encoder, dapt_corpus=corpus)
+    assert config.ways == SEVEN
+    events = run(config, data, tmp_path)
+    result = result_of(events)
+    assert [row[0] for row in result.tables[0].rows] == [f"direct, {label}" for label in ("none", *SEVEN)]
+    assert result.tables[0].rows[-1][1].published == 73.39  # the paper's music, direct, span-integrated
+    assert not result.missing and len(made_encoders(tmp_path)) == 7
+    # The tiny encoder knows few of the words, and no mask moves to an unknown one: masking makes no difference to it.
+    assert len({one["fingerprint"] for one in result.encoders}) >= 5
+    assert [bool(one["pretrained"]) for one in result.encoders] == [False] + [True] * 7
+    assert any(note.startswith("Pre-trained by this study on invented with {") for note in result.notes)
+    assert not list((tmp_path / "encoders").glob("*.work")) and "Encoder 7 of 7" in "".join(e.message for e in events)
+    told = {name.split("-", 1)[1][:-9]: read_result(tmp_path / "encoders" / name) for name in made_encoders(tmp_path)}
+    assert told.keys() == set(SEVEN)
+    said = told["span-task"].provenance
+    assert (said["corpus"]["domain"], said["corpus"]["level"], said["options"]["masking"]) == ("music", "task", "span")
+    assert said["options"]["max_steps"] == 2 and said["options"]["encoder"] == encoder
+
+
+def test_encoders_are_pre_trained_once_and_serve_other_studies(
+    data: Path, encoder: str, corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ways = ["span-integrated", "token-domain"]
+    config = transfer(encoder, dapt_corpus=corpus, dapt_ways=ways)
+    first = result_of(run(config, data, tmp_path))
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "encoders").rglob("*.safetensors")}
+    again = result_of(run(replace(config, seeds=(1, 2)), data, tmp_path))
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "encoders").rglob("*.safetensors")} == before
+    assert set(first.cells) < set(again.cells)
+    # What is there needs no pre-training, even where nothing may be trained.
+    tables = result_of(run(config, data, tmp_path, should_stop=lambda: True))
+    assert tables.tables == first.tables
+    with pytest.raises(NothingMeasured, match="before its encoders were pre-trained"):
+        run(replace(config, dapt_ways=("span-task",)), data, tmp_path, should_stop=lambda: True)
+
+
+def test_stopped_pre_training_goes_on_and_gives_the_same_encoder(
+    data: Path, encoder: str, corpus: str, tmp_path: Path
+) -> None:
+    config = transfer(encoder, dapt_corpus=corpus, dapt_ways=["span-integrated"])
+    config = replace(config, dapt={**QUICK, "max_steps": 12})
+    whole = result_of(run(config, data, tmp_path / "whole"))
+    seen: list[StudyEvent] = []
+
+    def stop() -> bool:
+        return any("step 8 of 12" in event.message for event in seen)
+
+    with pytest.raises(NothingMeasured, match="goes on from there"):
+        for event in run_study("transfer", config, data=data, out=tmp_path / "parts", should_stop=stop):
+            seen.append(event)
+    assert made_encoders(tmp_path / "parts") == []
+    events = run(config, data, tmp_path / "parts")
+    assert any("Resumed after step" in event.message for event in events)
+    assert result_of(events).encoders[1]["fingerprint"] == whole.encoders[1]["fingerprint"]
+
+
+def test_corpus_size_pre_trains_on_shares_of_a_text(data: Path, encoder: str, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("".join(f"The {word} band played in hall {at} .\n" for at in range(80) for word in ("old", "new")))
+    given = small_config(encoder, settings=["direct"], dapt=QUICK, dapt_text=[str(text)], corpora=["music", "politics"])
+    config = CorpusSizeConfig.from_dict({**given, "dapt_ways": ["span-25", "span-100"]})
+    assert isinstance(config, CorpusSizeConfig)
+    result = result_of(run(config, data, tmp_path / "out", id="corpus_size"))
+    assert [row[0] for row in result.tables[0].rows] == ["direct, 0", "direct, span-25", "direct, span-100"]
+    assert len(made_encoders(tmp_path / "out")) == 2  # a text is the same for both corpora
+    text.write_text(text.read_text() + "One line more .\n")
+    with pytest.raises(CheckpointMismatch, match=r"The text has changed since .* Remove that folder"):
+        run(config, data, tmp_path / "out", id="corpus_size")
+
+
+def test_corpora_of_their_own_are_named_by_the_targets(data: Path, encoder: str, tmp_path: Path) -> None:
+    for name in ("music", "politics"):
+        make_corpus(tmp_path, name=f"wiki-{name}")
+    config = transfer(encoder, dapt_corpus=str(tmp_path / "wiki-{corpus}"), dapt_ways=["token-domain"])
+    result = result_of(run(replace(config, corpora=("music", "politics")), data, tmp_path / "out"))
+    assert len(made_encoders(tmp_path / "out")) == 2 and not result.missing
+    with pytest.raises(NotFound, match="wiki-music"):
+        run(replace(config, dapt_corpus=str(tmp_path / "nowhere" / "wiki-{corpus}")), data, tmp_path / "out")
+
+
+def test_text_that_lacks_what_a_level_needs_is_refused_before_anything_is_trained(
+    data: Path, encoder: str, tmp_path: Path
+) -> None:
+    bare = str(make_corpus(tmp_path, name="bare", classes=None).folder)
+    config = transfer(encoder, dapt_corpus=bare, dapt_ways=["token-domain", "span-task"])
+    with pytest.raises(BadInput, match="not pre-annotated, so it has no task level"):
+        run(config, data, tmp_path / "out")
+    strange = Path(shutil.copytree(data / "music", tmp_path / "data" / "strange")).parent
+    with pytest.raises(NotFound, match="strange"):
+        run(replace(config, dapt_ways=("token-domain",), corpora=("strange",)), strange, tmp_path / "out")
+    with pytest.raises(BadInput, match="cannot be read"):
+        run(transfer(encoder, dapt_text=[str(tmp_path / "no.txt")]), data, tmp_path / "out")
+    assert made_encoders(tmp_path / "out") == []
+
+
+def test_loss_that_is_no_number_says_which_encoder_and_what_to_change(
+    data: Path, encoder: str, corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from crossner_core.adaptation.pretraining import PretrainEvent
+
+    def broken(*_: Any) -> Iterator[PretrainEvent]:
+        yield PretrainEvent(3, 1, float("nan"), message="The loss of step 3 is no number.", outcome="not_finite")
+
+    monkeypatch.setattr(pretrained, "_events", broken)
+    with pytest.raises(InvalidConfig, match=r"music-span-task-.*: The loss of step 3 is no number\. Change dapt"):
+        run(transfer(encoder, dapt_corpus=corpus, dapt_ways=["span-task"]), data, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"dapt_corpus": "a", "dapt_text": ["b"]}, "both given"),
+        ({"dapt_ways": ["span-task"]}, "dapt_ways and dapt would have no effect"),
+        ({"dapt_corpus": "a", "dapt_ways": ["word-task"]}, "'word-task'; write MASKING"),
+        ({"dapt_corpus": "a", "dapt_ways": ["span-0"]}, "'span-0'; write MASKING"),
+        ({"dapt_corpus": "a", "dapt_ways": ["span-101"]}, "at most 100 percent"),
+        ({"dapt_corpus": "a", "dapt_ways": ["span", "span"]}, "names span twice"),
+        ({"dapt_text": ["a"], "dapt_ways": ["span-task"]}, "only a dapt_corpus has levels"),
+        ({"dapt_corpus": "a", "dapt": {"masking": "span"}}, "dapt sets masking"),
+        ({"dapt_corpus": "a", "dapt": {"steps": 1}}, "Unknown option steps"),
+        ({"dapt_corpus": "a", "encoders": ["none=x"]}, "encoders names none, which the study itself has"),
+        ({"dapt_corpus": "a", "encoders": ["span-task=x"]}, "encoders names span-task"),
+    ],
+)
+def test_pre_training_that_makes_no_sense_is_refused(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidConfig, match=says):
+        TransferConfig.from_dict({"dapt": QUICK, **given} if "dapt" not in given else given)
+
+
+def test_way_is_read_from_its_label() -> None:
+    assert Way.parse("token-domain") == Way("token", "domain", 100.0)
+    assert Way.parse("span-entity-2.5") == Way("span", "entity", 2.5)
+    assert Way.parse("span-25") == Way("span", "", 25.0)
+
+
+def test_rows_are_known_before_anything_is_pre_trained(encoder: str) -> None:
+    config = transfer(encoder, dapt_corpus="somewhere", encoders=["own=mine"])
+    labels = study("transfer").labels
+    assert labels is not None and labels(config) == [f"direct, {label}" for label in ("none", "own", *SEVEN)]
+    sizes = CorpusSizeConfig(dapt_corpus="somewhere", settings=("direct",))
+    labels = study("corpus_size").labels
+    assert labels is not None
+    assert labels(sizes) == ["direct, 0", "direct, span-1", "direct, span-25", "direct, span-50", "direct, span-75",
+                             "direct, span-100"]  # fmt: skip
+    assert len(set(study("transfer").cells(config))) == 9
+
+
+def test_command_makes_the_whole_table(
+    data: Path, encoder: str, corpus: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import json
+
+    small = small_config(encoder)
+    words = ["transfer", "--data", str(data), "--out", str(tmp_path), "--corpora", "music", "--seeds", "1"]
+    words += ["--settings", "direct", "--recipe", json.dumps(small["recipe"]), "--dapt-corpus", corpus]
+    words += ["--dapt-ways", "span-integrated", "--dapt", json.dumps(QUICK)]
+    assert command.main(words) == 0
+    said = capsys.readouterr().out
+    assert "Encoder 1 of 1, music-span-integrated-" in said and "| direct, span-integrated |" in said
+    assert command.main([*words[:-1], '{"masking": "span"}']) == 2
+    assert "dapt sets masking" in capsys.readouterr().err
