@@ -101,13 +101,19 @@ def option_inputs(
     return asked
 
 
-def changed_options(
-    config: type, key: str, *, only: Sequence[str] | None = None, start: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """Draw an input for each field, or those named; return the values of those that are not what they began with."""
+def changed_options(config: type, key: str, *, start: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Draw an input for each field; return the values of those that are not what they began with."""
     begin = {spec.name: spec.default for spec in fields(config)} | dict(start or {})
-    asked = option_inputs(config, key, only=only, start=begin)
-    return {name: value for name, value in asked.items() if value != begin[name]}
+    return {name: value for name, value in option_inputs(config, key, start=begin).items() if value != begin[name]}
+
+
+def chosen_options(config: type, key: str, label: str, placeholder: str, *, without: Sequence[str]) -> dict[str, Any]:
+    """Let fields be chosen, all but those of `without`, and draw an input for each of these; return their values."""
+    names = [spec.name for spec in fields(config) if spec.name not in without]
+    chosen = st.multiselect(
+        label, names, format_func=field_name, key=f"{key}:fields", persist_state="session", placeholder=placeholder
+    )
+    return option_inputs(config, f"{key}-recipe", only=chosen, whatever=True)
 
 
 def _standing(config: type, key: str, given: Mapping[str, Any], begin: Mapping[str, Any]) -> dict[str, Any]:
@@ -140,7 +146,7 @@ def _input(spec: Field[Any], begin: Any, key: str, offered: Sequence[str] | None
     label = _label(spec)
     shared: dict[str, Any] = {"help": spec.metadata["help"], "key": key, "persist_state": "session"}
     if isinstance(spec.default, tuple):
-        return _list_input(spec, begin, label, offered, is_free, shared)
+        return _list_input(spec, begin, label, offered or spec.metadata["choices"], is_free, shared)
     choices = tuple(offered or spec.metadata["choices"] or ())
     if choices:
         start = choices.index(begin) if begin in choices else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from typing import Any
 
 import streamlit as st
@@ -11,7 +10,7 @@ from crossner_core.experiments.pretrained import PretrainingConfig
 from crossner_core.experiments.study import StudyConfig
 from crossner_core.options.dapt import DaptOptions
 from pages import shell
-from pages.recipe_form import changed_options
+from pages.recipe_form import chosen_options
 from workbench import corpora
 from workbench.actors import Actor
 
@@ -52,6 +51,7 @@ def pretraining_inputs(actor: Actor, config: type[StudyConfig], key: str) -> dic
             help="MASKING-LEVEL-PERCENT: masking is token or span; level is domain, entity, task or integrated; a "
             "share of the level in percent may follow. Type one that is not in the list.",
         )
-        names = [spec.name for spec in fields(DaptOptions) if spec.name not in _DECIDED]
-        changes = changed_options(DaptOptions, f"{key}:dapt", only=names)
+        changes = chosen_options(
+            DaptOptions, f"{key}:dapt", "Options of the pre-training to change", "None: all as usual", without=_DECIDED
+        )
     return {"dapt_corpus": chosen, "dapt_ways": tuple(ways), "dapt": changes}

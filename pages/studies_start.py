@@ -16,7 +16,7 @@ from crossner_core.training.recipe import Recipe
 from pages import shell, studies_encoders
 from pages.annotator_form import annotator_inputs
 from pages.components.marked_text import as_text
-from pages.recipe_form import option_inputs
+from pages.recipe_form import chosen_options, option_inputs
 from workbench import encoders, studies
 from workbench.actors import Actor
 from workbench.recipe_names import field_name
@@ -110,11 +110,7 @@ def _annotators(config: type[StudyConfig], key: str) -> dict[str, Any]:
 
 
 def _changes(label: str, key: str, placeholder: str) -> dict[str, Any]:
-    names = [spec.name for spec in fields(Recipe) if spec.name not in _DECIDED]
-    chosen = st.multiselect(
-        label, names, format_func=field_name, key=f"{key}:fields", persist_state="session", placeholder=placeholder
-    )
-    return option_inputs(Recipe, f"{key}-recipe", only=chosen, whatever=True)
+    return chosen_options(Recipe, key, label, placeholder, without=_DECIDED)
 
 
 def _changes_of_rows(key: str, labels: Sequence[str]) -> dict[str, dict[str, Any]]:

@@ -23,6 +23,7 @@ from crossner_core.experiments.training_cells import locked
 from crossner_core.options.base import option
 from crossner_core.options.dapt import DaptOptions
 
+SETTINGS = ("direct", "pretrain_finetune", "joint")
 _WAY = re.compile(
     r"(?P<masking>token|span)(?:-(?P<level>domain|entity|task|integrated))?(?:-(?P<percent>\d+(?:\.\d+)?))?"
 )
@@ -57,6 +58,7 @@ class PretrainingConfig(StudyConfig):
     usual_ways_of_text: ClassVar[tuple[str, ...]] = ()
     usual_level: ClassVar[str] = "integrated"
 
+    settings: tuple[str, ...] = option(SETTINGS, "Transfer settings.", choices=SETTINGS)
     dapt_corpus: str = option(
         "",
         "Wikipedia corpus to pre-train encoders on, by its folder, in which {corpus} stands for the study's corpus. "

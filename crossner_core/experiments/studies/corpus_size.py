@@ -11,7 +11,6 @@ from crossner_core.experiments.pretrained import PretrainingConfig
 from crossner_core.experiments.published import dapt_system, published_f1
 from crossner_core.experiments.studies._grid import Row, grid_cells, grid_labels, grid_tables, joined
 from crossner_core.experiments.study import Study, register
-from crossner_core.options.base import option
 
 TITLE = "Size of the pre-training corpus"
 _LABEL = re.compile(r"(?:(?P<masking>[a-z]+(?:-[a-z]+)?)-)?(?P<percent>\d+(?:\.\d+)?)")
@@ -27,8 +26,6 @@ class CorpusSizeConfig(PretrainingConfig):
     bare: ClassVar[str] = "0"
     usual_ways: ClassVar[tuple[str, ...]] = ("span-1", "span-25", "span-50", "span-75", "span-100")
     usual_ways_of_text: ClassVar[tuple[str, ...]] = usual_ways
-
-    settings: tuple[str, ...] = option(("direct", "pretrain_finetune", "joint"), "Transfer settings.")
 
 
 def rows(config: CorpusSizeConfig) -> list[Row]:

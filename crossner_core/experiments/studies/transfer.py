@@ -9,9 +9,7 @@ from crossner_core.experiments.pretrained import PretrainingConfig
 from crossner_core.experiments.published import DOMAINS, dapt_system, published_f1
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, grid_tables, joined
 from crossner_core.experiments.study import Study, register
-from crossner_core.options.base import option
 
-SETTINGS = ("direct", "pretrain_finetune", "joint")
 TITLE = "Transfer settings and encoders"
 
 
@@ -29,8 +27,6 @@ class TransferConfig(PretrainingConfig):
         "span-integrated",
     )
     usual_ways_of_text: ClassVar[tuple[str, ...]] = ("token", "span")
-
-    settings: tuple[str, ...] = option(SETTINGS, "Transfer settings.", choices=SETTINGS)
 
 
 def rows(config: TransferConfig) -> list[Row]:
