@@ -19,7 +19,17 @@ from crossner_core.experiments.results import StudyResult, checked_section, stud
 from crossner_core.experiments.study import Study, StudyConfig, run_study, study, study_ids
 from crossner_core.training.processes import run_together
 
-_METAVARS = {"corpora": "ID", "seeds": "N", "encoders": "LABEL=NAME", "recipe": "JSON", "rows": "JSON"}
+_METAVARS = {
+    "corpora": "ID",
+    "seeds": "N",
+    "encoders": "LABEL=NAME",
+    "recipe": "JSON",
+    "rows": "JSON",
+    "dapt": "JSON",
+    "dapt_corpus": "FOLDER",
+    "dapt_text": "FILE",
+    "dapt_ways": "WAY",
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
