@@ -115,7 +115,7 @@ GOOD = {"id": "good", "text": "fine"}
         ({"text": "a b", "tokens": [[0, 2], [1, 3]]}, r"token \[1, 3\] overlaps"),
         ({"text": "a b", "tokens": [[0, 9]]}, "lies outside the text's 3 characters"),
         ({"text": "a b", "tokens": [[1, 2]]}, "white space"),
-        ({"text": "a b", "tokens": ["a", "b"]}, "list of .start, end. character offsets"),
+        ({"text": "a b", "tokens": [1, 2]}, "list of .start, end. character offsets"),
         ({"text": "a b", "tokens": []}, "a sentence of 0 tokens"),
         ({"text": "a b", "gold": {}}, "gold must be a list of objects"),
         ({"text": "a b", "gold": [{"start": 0, "end": 1}]}, "gold span .* has no type"),

@@ -20,7 +20,7 @@ from crossner_core.formats.base import (
     write,
 )
 
-_HELPERS = {"base", "source", "sniff", "columns"}
+_HELPERS = {"base", "source", "sniff", "columns", "json_layouts"}
 
 for _module in pkgutil.iter_modules(__path__):
     if _module.name not in _HELPERS:

@@ -1,4 +1,8 @@
-"""JSON lines: an object a line with text, tokens, links, gold, and anything else kept as metadata."""
+"""JSON lines: an object a line with text, tokens, links, gold, and anything else kept as metadata.
+
+Other tools' objects are read, too (`json_layouts`). They come out as they came while nothing changes; a sentence whose
+spans have changed is written in our keys.
+"""
 
 from __future__ import annotations
 
@@ -21,8 +25,10 @@ from crossner_core.formats.base import (
     own_layout,
     register,
 )
+from crossner_core.formats.json_layouts import in_our_keys, tags_of
 from crossner_core.formats.source import Source, clip
 from crossner_core.schema import Link, Sentence, Span, Token, check_spans
+from crossner_core.tags import detect_scheme, is_tag
 from crossner_core.tokenize import tokenize
 
 _OURS = ("id", "text", "tokens", "links", "gold")
@@ -31,17 +37,19 @@ _STYLES = tuple((ascii, item, key) for ascii in (False, True) for item in (", ",
 
 @dataclass(frozen=True)
 class JsonlLayout(Layout):
-    """How the objects were written; `surface`: each span carries the text it covers."""
+    """How the objects were written; `surface`: each span carries the text it covers; `scheme` of tags, if there are."""
 
     ensure_ascii: bool = False
     item_separator: str = ", "
     key_separator: str = ": "
     surface: bool = False
+    scheme: str = "IOB2"
 
 
 def read(source: Source, options: ReadOptions) -> tuple[list[Record], JsonlLayout]:
     """Read an object a line; a sentence is annotated where it has `gold`, an empty list included."""
     prefix = options.id_prefix or PurePath(source.name).stem
+    scheme = _find_scheme(source)
     layout: JsonlLayout | None = None
     records: list[Record] = []
     seen: dict[str, int] = {}
@@ -55,10 +63,10 @@ def read(source: Source, options: ReadOptions) -> tuple[list[Record], JsonlLayou
             continue
         try:
             values = _load(line)
-            record = _record(values, f"{prefix}-{number}", options)
+            record = _record(values, f"{prefix}-{number}", options, scheme)
             if record.sentence.id in seen:
                 raise BadInput(f"id {clip(record.sentence.id)} is already on line {seen[record.sentence.id]}.")
-            layout = layout or _find_layout(line, values, source, options)
+            layout = layout or _find_layout(line, values, source, options, scheme)
             own = {"before": before} if before != (source.newline if number > 1 else "") else {}
             records.append(_with_layout(record, values, line, own, layout))
         except WorkbenchError as error:
@@ -82,7 +90,8 @@ def _load(line: str) -> dict[str, Any]:
     except RecursionError as error:
         raise BadInput("the JSON is nested too deep.") from error
     except ValueError as error:
-        raise BadInput(f"not JSON: {error}.") from error
+        whole = " The file is one JSON list; write its objects a line each." if line.strip() == "[" else ""
+        raise BadInput(f"not JSON: {error}.{whole}") from error
     if not isinstance(values, dict):
         raise BadInput(f"a JSON {type(values).__name__} where an object with text is expected; one object a line.")
     return values
@@ -100,8 +109,24 @@ def _finite(digits: str) -> float:
     return value
 
 
-def _record(values: Mapping[str, Any], default_id: str, options: ReadOptions) -> Record:
+def _find_scheme(source: Source) -> str:
+    """Name the scheme of the tags of all objects; only files that begin with tags are looked through for it."""
+    sequences = list[list[str]]()
+    for line in source.lines:
+        if line.strip():
+            try:
+                tags = tags_of(_load(line))
+            except BadInput:  # told of when the line is read
+                continue
+            if tags is None and not sequences:
+                return "IOB2"
+            sequences += [tags] if tags is not None and all(map(is_tag, tags)) else []
+    return detect_scheme(sequences)
+
+
+def _record(values: Mapping[str, Any], default_id: str, options: ReadOptions, scheme: str) -> Record:
     """Make a record of one object; raise a WorkbenchError saying what does not fit."""
+    values = in_our_keys(values, scheme)
     text, id = values.get("text"), values.get("id", default_id)
     if not isinstance(text, str) or not text.strip():
         raise BadInput(f"text must be a string with something in it, not {clip(json.dumps(text))}.")
@@ -178,7 +203,9 @@ def _token_range(
     return bounds[0][start], bounds[1][end]
 
 
-def _find_layout(line: str, values: Mapping[str, Any], source: Source, options: ReadOptions) -> JsonlLayout:
+def _find_layout(
+    line: str, values: Mapping[str, Any], source: Source, options: ReadOptions, scheme: str
+) -> JsonlLayout:
     """Find the spacing and escaping that give this line back."""
     style = next((s for s in _STYLES if _dumps(values, *s) == line), _STYLES[0])
     surface = any("surface" in item for item in [*(values.get("gold") or ()), *(values.get("links") or ())])
@@ -189,6 +216,7 @@ def _find_layout(line: str, values: Mapping[str, Any], source: Source, options: 
         item_separator=style[1],
         key_separator=style[2],
         surface=surface,
+        scheme=scheme,
     )
 
 
@@ -221,7 +249,8 @@ def _piece(record: Record, layout: JsonlLayout) -> str:
 def _says(raw: str, record: Record, layout: JsonlLayout) -> bool:
     """Tell whether the line a sentence came in still says what the record says."""
     sentence = record.sentence
-    kept = _record(_load(raw), sentence.id, ReadOptions(type_map=layout.type_map, max_tokens=10**9))
+    options = ReadOptions(type_map=layout.type_map, max_tokens=10**9)
+    kept = _record(_load(raw), sentence.id, options, layout.scheme)
     was, meta = kept.sentence, {key: value for key, value in sentence.meta.items() if key != LAYOUT_KEY}
     same = (was.id, was.text, was.tokens, was.links) == (sentence.id, sentence.text, sentence.tokens, sentence.links)
     return same and dict(was.meta) == meta and kept.spans == record.spans

@@ -1,0 +1,163 @@
+"""Other tools' objects of JSON lines, said in our keys: words with tags, words with ranges, text with character spans.
+
+| keys | of |
+|---|---|
+| `tokens`, `words` or `sentence` (strings) with `ner_tags`, `tags`, `ner` or `labels` (`B-song`) | Hugging Face |
+| `tokenized_text` (strings) with `ner` (`[first, last, type]`, the last word included) | GLiNER |
+| `text` with `entities`, `spans`, `label` or `labels` (`[start, end, type]`, or objects) | doccano, spaCy, Prodigy |
+
+What is read so is no metadata. Text with spans but no tokens is cut at the spans' ends beside our own rules, so that
+each span is whole tokens.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from crossner_core.errors import BadInput
+from crossner_core.formats.source import clip
+from crossner_core.tags import spans_from_tags
+from crossner_core.tokenize import tokenize
+
+_WORDS = ("tokens", "words", "sentence")
+_TAGS = ("ner_tags", "tags", "ner", "labels")
+_SPANS = ("entities", "spans", "label", "labels")
+_RANGED = "tokenized_text"
+_START, _END = ("start", "start_offset"), ("end", "end_offset")
+_TYPE = ("type", "label", "entity_type", "tag")
+
+
+def tags_of(values: Mapping[str, Any]) -> list[str] | None:
+    """Return the tags of an object that has words and tags; None of any other."""
+    words, tags = _key(values, _WORDS, _are_words), _key(values, _TAGS, _are_tags)
+    return list(values[tags]) if words and tags and not _is_ours(values) else None
+
+
+def in_our_keys(values: Mapping[str, Any], scheme: str) -> Mapping[str, Any]:
+    """Say an object in our keys; ours come back as they are. `scheme` is the tags' of the whole file.
+
+    Raises BadInput for words without a tag each, tags that are numbers, and spans that are half said.
+    """
+    if _is_ours(values):
+        return values
+    if _are_words(values.get(_RANGED)):
+        return _with_words(values, _RANGED, "ner" if isinstance(values.get("ner"), list) else "", _ranges)
+    if words := _key(values, _WORDS, _are_words):
+        tags = _key(values, _TAGS, lambda value: isinstance(value, list))
+        return _with_words(values, words, tags, lambda value, count: _tagged(value, count, tags, scheme))
+    return _with_spans(values) if isinstance(values.get("text"), str) else values
+
+
+def _is_ours(values: Mapping[str, Any]) -> bool:
+    return values.get("gold") is not None
+
+
+def _key(values: Mapping[str, Any], names: Sequence[str], fits: Callable[[Any], bool]) -> str:
+    return next((name for name in names if fits(values.get(name))), "")
+
+
+def _are_words(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(word, str) for word in value)
+
+
+def _are_tags(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(tag, str) for tag in value)
+
+
+def _with_words(
+    values: Mapping[str, Any], words: str, annotated: str, read: Callable[[list[Any], int], list[tuple[int, int, str]]]
+) -> dict[str, Any]:
+    """Find the words in the text, or join them by spaces into one; spans are read in words."""
+    text = values.get("text")
+    text = text if isinstance(text, str) else " ".join(values[words])
+    offsets, at = list[list[int]](), 0
+    for word in values[words]:
+        if (start := text.find(word, at)) < 0 or not word:
+            raise BadInput(f"{words} holds {clip(word)}, which is not in the text after its character {at}.")
+        at = start + len(word)
+        offsets.append([start, at])
+    made = {name: value for name, value in values.items() if name not in {words, annotated, "text"}}
+    made |= {"text": text, "tokens": offsets}
+    if annotated:
+        found = read(values[annotated], len(offsets))
+        made["gold"] = [
+            {"start": offsets[first][0], "end": offsets[end - 1][1], "type": type} for first, end, type in found
+        ]
+    return made
+
+
+def _tagged(tags: list[Any], count: int, name: str, scheme: str) -> list[tuple[int, int, str]]:
+    if any(type(tag) is int for tag in tags):
+        raise BadInput(
+            f"{name} are numbers, and which types they stand for is not in the file: write the tags' names, such as "
+            "B-song, in their place."
+        )
+    if not _are_tags(tags) or len(tags) != count:
+        raise BadInput(f"{len(tags)} {name} for {count} words; each word has one, a string such as B-song or O.")
+    return [(span.start, span.end, span.type) for span in spans_from_tags(tags, scheme)]
+
+
+def _ranges(items: list[Any], count: int) -> list[tuple[int, int, str]]:
+    found = []
+    for item in items:
+        if not (isinstance(item, list) and len(item) == 3 and type(item[0]) is type(item[1]) is int and item[2]):
+            raise BadInput(f"ner holds {clip(json.dumps(item))}; write [first word, last word, type].")
+        if not 0 <= item[0] <= item[1] < count:
+            raise BadInput(f"ner holds {clip(json.dumps(item))}, which lies outside the {count} words.")
+        found.append((item[0], item[1] + 1, str(item[2])))
+    return found
+
+
+def _with_spans(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Read spans by character; with none of the known keys the object stays as it is."""
+    name = _key(values, _SPANS, lambda value: isinstance(value, list) and any(map(_is_span, value)))
+    empty = _key(values, _SPANS, lambda value: value == [])
+    tokens = values.get("tokens")
+    if not name and not empty:
+        return values
+    spans = [_span(item, name) for item in values[name or empty]]
+    made = {key: value for key, value in values.items() if key not in {name or empty, "tokens"}}
+    made["gold"] = [{"start": start, "end": end, "type": type} for start, end, type in spans]
+    if isinstance(tokens, list) and tokens and all(isinstance(token, dict) for token in tokens):
+        made["tokens"] = [[token.get("start"), token.get("end")] for token in tokens]
+    elif tokens is not None:
+        made["tokens"] = tokens
+    else:
+        made["tokens"] = _cut(values["text"], {edge for start, end, _ in spans for edge in (start, end)})
+    return made
+
+
+def _is_span(item: Any) -> bool:
+    if isinstance(item, dict):
+        return bool(_key(item, _START, _is_offset) and _key(item, _END, _is_offset))
+    return isinstance(item, list) and len(item) == 3 and _is_offset(item[0]) and _is_offset(item[1])
+
+
+def _is_offset(value: Any) -> bool:
+    return type(value) is int
+
+
+def _span(item: Any, name: str) -> tuple[int, int, str]:
+    if not _is_span(item):
+        raise BadInput(f"{name} holds {clip(json.dumps(item))}; write [start, end, type], or an object with these.")
+    if isinstance(item, list):
+        start, end, type = item
+    else:
+        start, end = item[_key(item, _START, _is_offset)], item[_key(item, _END, _is_offset)]
+        type = item.get(_key(item, _TYPE, lambda value: isinstance(value, str)))
+    if not isinstance(type, str) or not type:
+        raise BadInput(f"{name} holds {clip(json.dumps(item))}, which has no type.")
+    return start, end, type
+
+
+def _cut(text: str, edges: set[int]) -> list[list[int]]:
+    """Cut our tokens where a span begins or ends inside one."""
+    found = []
+    for token in tokenize(text):
+        inner = sorted(edge for edge in edges if token.start < edge < token.end)
+        bounds = [token.start, *inner, token.end]
+        found += [list(pair) for pair in itertools.pairwise(bounds)]
+    return found
