@@ -152,7 +152,7 @@ def test_studies_screen_asks_for_encoders_to_pre_train(
     make_corpus(experiments.parent / "corpora", name="wiki")
     test.run()
     test.selectbox(key="study-transfer:dapt-corpus").set_value("wiki").run()
-    assert any("144 trainings, and before them 14 encoders to pre-train." in one.value for one in test.caption)
+    assert any("144 trainings, and before them 13 encoders to pre-train." in one.value for one in test.caption)
     test.multiselect(key="study-transfer:dapt-ways").set_value(["span-task"]).run()
     test.multiselect(key="study-transfer:dapt:fields").set_value(["max_steps"]).run()
     test.number_input(key="study-transfer:dapt-recipe-max_steps").set_value(150).run()

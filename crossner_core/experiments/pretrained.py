@@ -23,6 +23,7 @@ from crossner_core.experiments.training_cells import locked
 from crossner_core.options.base import option
 from crossner_core.options.dapt import DaptOptions
 
+DOMAIN = "domain"  # the level that is all of a corpus, as in `wikipedia.levels`, which needs pyarrow
 SETTINGS = ("direct", "pretrain_finetune", "joint")
 _WAY = re.compile(
     r"(?P<masking>token|span)(?:-(?P<level>domain|entity|task|integrated))?(?:-(?P<percent>\d+(?:\.\d+)?))?"
@@ -118,13 +119,17 @@ class PretrainingConfig(StudyConfig):
         """Return the level of the corpus that a way reads; "" of a text."""
         return (way.level or self.usual_level) if self.dapt_corpus else ""
 
+    def is_for_all(self, way: Way) -> bool:
+        """Say whether a way reads the same text for all corpora: no level but the whole knows of entity types."""
+        return bool(self.dapt_text) or (self.level_of(way) == DOMAIN and "{corpus}" not in self.dapt_corpus)
+
     def folder_name(self, label: str) -> str:
         """Return the name of a way's folder, the same for the same text and options; {corpus} stands for the corpus."""
         way = Way.parse(label)
         text = [str(Path(one).resolve()) for one in ((self.dapt_corpus,) if self.dapt_corpus else self.dapt_text)]
         parts = [text, self.level_of(way), way.percent, self.options_of(way).hash]
         hash = hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:8]
-        return f"{label}-{hash}" if self.dapt_text else f"{{corpus}}-{label}-{hash}"
+        return f"{label}-{hash}" if self.is_for_all(way) else f"{{corpus}}-{label}-{hash}"
 
     def made_in(self, folder: Path) -> Self:
         """Return the config that names the encoders which lie in a folder, and pre-trains none."""
@@ -159,7 +164,6 @@ def check_text(config: PretrainingConfig) -> None:
     """Raise NotFound, BadInput or InvalidDomain where a config's text, or what its levels need, is not there."""
     from crossner_core.domains import load_domain
     from crossner_core.wikipedia.corpus import Corpus
-    from crossner_core.wikipedia.levels import DOMAIN
 
     if config.dapt_text:
         text_files([Path(one) for one in config.dapt_text])
@@ -211,6 +215,9 @@ def _events(config: PretrainingConfig, way: Way, corpus: str, out: Path, should_
     if config.dapt_corpus:
         place, level = Path(_in_corpus(config.dapt_corpus, corpus)), config.level_of(way)
         source = from_level(place, corpus, level, percent=way.percent)
+        if config.is_for_all(way):  # whichever corpus comes first
+            provenance = {**source.provenance, "corpus": {**source.provenance["corpus"], "domain": ""}}
+            source = replace(source, provenance=provenance)
     else:
         source = from_files([Path(one) for one in config.dapt_text], options, percent=way.percent)
     try:
