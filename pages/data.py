@@ -15,11 +15,11 @@ _VIEWS = {
 _HELP = """
 **Browse.** Where each sentence stands, and what annotator 1, annotator 2, the expert and the machine said about it.
 
-**Import.** Three formats: *plain* text (a sentence a line, or paragraphs to be split), *conll* (a token a line, with or
-without tags) and *jsonl* (an object a line with text, links, gold; anything else is kept as metadata; objects of
-Hugging Face, GLiNER, doccano, spaCy and Prodigy are read as well). A file with a fault is refused as a whole, with file,
-line and reason, unless you ask to skip bad sentences. Sentences that the campaign has already are left out. Annotation
-in a file becomes gold at once; switch that off to have it done anew.
+**Import.** Three formats: *plain* text (a sentence a line, or paragraphs to be split), *conll* (a token a line, with
+or without tags) and *jsonl* (an object a line with text, links, gold; anything else is kept as metadata; objects of
+Hugging Face, GLiNER, doccano, spaCy and Prodigy are read as well). A file with a fault is refused as a whole, with
+file, line and reason, unless you ask to skip bad sentences. Sentences that the campaign has already are left out.
+Annotation in a file becomes gold at once; switch that off to have it done anew.
 
 **Split.** *Pool* is what people annotate and models train on; *dev* chooses between models; *test* scores them.
 
