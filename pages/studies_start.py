@@ -64,7 +64,7 @@ def start_view(actor: Actor, one: StudyView) -> None:
             if is_whole:
                 count = studies.count_cells(shell.store(), actor, one.id, values)
                 made = studies.count_encoders(shell.store(), actor, one.id, values)
-                before = f", and before them {made:,} encoders to pre-train" if made else ""
+                before = f", and before them {made:,} encoder{'s' * (made > 1)} to pre-train" if made else ""
                 there = "Those that have their result already are not trained again."
                 st.caption(f"{count:,} trainings{before}. {there}")
                 can_start = not studies.get_study(shell.store(), actor, one.id, name).is_under_way

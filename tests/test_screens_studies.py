@@ -164,6 +164,23 @@ def test_studies_screen_asks_for_encoders_to_pre_train(
     assert (config["dapt_corpus"], config["dapt_ways"], config["dapt"]) == ("wiki", ["span-task"], {"max_steps": 150})
 
 
+def test_studies_screen_asks_for_corpora_to_tag_entities_on(
+    monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
+) -> None:
+    made_result(experiments, id="ner_bert", title="Pre-training by entity tagging")
+    (experiments.parent / "tagged" / "merged").mkdir(parents=True)
+    (experiments.parent / "tagged" / "merged" / "manifest.json").write_text("{}", encoding="utf-8")
+    test = _open(monkeypatch, store, "researcher")
+    test.button_group(key="study:view").set_value("Run").run()
+    test.multiselect(key="study-ner_bert:tagged").set_value(["merged"]).run()
+    assert not test.exception
+    assert any("24 trainings, and before them 1 encoder to pre-train." in one.value for one in test.caption)
+    _press(test, "Start this study")
+    with store.read() as session:
+        (job,) = job_rows.recent(session, kinds=(studies.KIND,))
+        assert (job.payload["config"]["tagged"], job.payload["config"]["tagging"]) == (["merged"], {})
+
+
 def test_studies_screen_changes_single_rows_and_names_results(
     monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
 ) -> None:

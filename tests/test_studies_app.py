@@ -127,6 +127,16 @@ def test_study_pre_trains_its_encoders_on_a_corpus_made_here(store: Store, actor
     assert cli.main(["study", "run", "transfer", "--option", "dapt_corpus=nowhere"]) == 2
 
 
+def test_study_finds_corpora_made_here(store: Store, home: Path) -> None:
+    (home / "tagged" / "merged").mkdir(parents=True)
+    (home / "corpora" / "wiki-music").mkdir(parents=True)
+    given = {"dapt_corpus": "wiki-{corpus}", "tagged": ["merged", "full=merged", "4-types=/elsewhere"]}
+    made = studies._with_own_places(given, home, ("music", "ai"))
+    assert made["dapt_corpus"] == f"{home}/corpora/wiki-{{corpus}}"
+    assert made["tagged"] == [f"merged={home}/tagged/merged", f"full={home}/tagged/merged", "4-types=/elsewhere"]
+    assert studies._with_own_places({"dapt_corpus": "other"}, home, ("music",))["dapt_corpus"] == "other"
+
+
 def test_study_that_is_cancelled_keeps_its_cells_and_goes_on(store: Store, actor: Actor, home: Path) -> None:
     out, config = home / "experiments", small_config("mine")
     job_id, _ = studies.start_study(store, actor, "transfer", config)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,17 @@ from crossner_core.adaptation.pretraining import read_result
 from crossner_core.errors import BadInput, CheckpointMismatch, InvalidConfig, NotFound
 from crossner_core.experiments import __main__ as command
 from crossner_core.experiments import pretrained
-from crossner_core.experiments.pretrained import Way
+from crossner_core.experiments.dapt_encoders import Way
 from crossner_core.experiments.running import NothingMeasured
 from crossner_core.experiments.studies.corpus_size import CorpusSizeConfig
+from crossner_core.experiments.studies.ner_bert import NerBertConfig
 from crossner_core.experiments.studies.transfer import TransferConfig
 from crossner_core.experiments.study import StudyEvent, StudyResult, run_study, study
+from crossner_core.formats import write
+from crossner_core.schema import LabelledSentence
 from tests.corpus_builders import make_corpus
 from tests.study_builders import data_folder, small_config
-from tests.training_builders import save_encoder
+from tests.training_builders import own_sentences, save_encoder
 
 QUICK: dict[str, Any] = {
     "block_size": 16, "batch_size": 4, "max_steps": 2, "head_first_steps": 2, "held_out_share": 0.2,
@@ -56,6 +59,11 @@ def run(config: Any, data: Path, out: Path, id: str = "transfer", **options: Any
     return list(run_study(id, config, data=data, out=out, **options))
 
 
+def write_file(path: Path, items: Sequence[LabelledSentence]) -> None:
+    path.parent.mkdir(parents=True)
+    path.write_text(write(items, "jsonl"), encoding="utf-8")
+
+
 def result_of(events: list[StudyEvent]) -> StudyResult:
     assert events[-1].result is not None
     return events[-1].result
@@ -69,7 +77,7 @@ def test_transfer_pre_trains_the_papers_seven_ways_and_trains_on_each(
     data: Path, encoder: str, corpus: str, tmp_path: Path
 ) -> None:
     config = transfer(encoder, dapt_corpus=corpus)
-    assert config.ways == SEVEN
+    assert config.own_labels == SEVEN
     events = run(config, data, tmp_path)
     result = result_of(events)
     assert [row[0] for row in result.tables[0].rows] == [f"direct, {label}" for label in ("none", *SEVEN)]
@@ -156,6 +164,40 @@ def test_corpora_of_their_own_are_named_by_the_targets(data: Path, encoder: str,
         run(replace(config, dapt_corpus=str(tmp_path / "nowhere" / "wiki-{corpus}")), data, tmp_path / "out")
 
 
+def test_ner_bert_pre_trains_on_each_entity_tagging_corpus(data: Path, encoder: str, tmp_path: Path) -> None:
+    write_file(tmp_path / "silver" / "one.jsonl", own_sentences(24))
+    quick = {"max_steps": 2, "batch_size": 4, "max_length": 64, "held_out_share": 0.2}
+    given = small_config(encoder, settings=["direct"], corpora=["music", "politics"], tagging=quick)
+    config = NerBertConfig.from_dict({**given, "tagged": [f"4-types={tmp_path / 'silver'}"]})
+    result = result_of(run(config, data, tmp_path / "out", id="ner_bert"))
+    assert [row[0] for row in result.tables[0].rows] == ["direct, none", "direct, 4-types"]
+    assert result.tables[0].rows[1][1].published == 71.02  # the paper's music, direct, 4 types
+    assert [name[:-9] for name in made_encoders(tmp_path / "out")] == ["4-types"]  # one for both corpora
+    told = read_result(tmp_path / "out" / "encoders" / made_encoders(tmp_path / "out")[0])
+    assert (told.kind, told.steps, told.provenance["options"]["encoder"]) == ("entity_tagging", 2, encoder)
+    assert any("by entity tagging with {" in note and "4-types on silver" in note for note in result.notes)
+    for wrong, says in (([f"4-types={tmp_path / 'no'}"], "no entity-tagging corpus"), ([str(tmp_path)], "no labelled")):
+        with pytest.raises(BadInput, match=says):
+            run(NerBertConfig.from_dict({**given, "tagged": wrong}), data, tmp_path / "out", id="ner_bert")
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"tagging": QUICK}, "tagging would have no effect: tagged names nothing"),
+        ({"tagged": ["a=x", "a=y"]}, "the labels must differ"),
+        ({"tagged": ["=x"]}, "tagged holds '=x'; write LABEL=NAME"),
+        ({"tagged": ["none=x"]}, "none is what the encoder as it comes is called"),
+        ({"tagged": ["a=x"], "tagging": {"masking": "span"}}, "Unknown option masking"),
+        ({"tagged": ["a=x"], "encoders": ["a=y"]}, "encoders names a"),
+        ({"settings": ["joint"]}, "choose one of direct, pretrain_finetune"),
+    ],
+)
+def test_tagging_that_makes_no_sense_is_refused(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidConfig, match=says):
+        NerBertConfig.from_dict(given)
+
+
 def test_text_that_lacks_what_a_level_needs_is_refused_before_anything_is_trained(
     data: Path, encoder: str, tmp_path: Path
 ) -> None:
@@ -180,7 +222,7 @@ def test_loss_that_is_no_number_says_which_encoder_and_what_to_change(
         yield PretrainEvent(3, 1, float("nan"), message="The loss of step 3 is no number.", outcome="not_finite")
 
     monkeypatch.setattr(pretrained, "_events", broken)
-    with pytest.raises(InvalidConfig, match=r"music-span-task-.*: The loss of step 3 is no number\. Change dapt"):
+    with pytest.raises(InvalidConfig, match=r"music-span-task-.*: The loss of step 3 is no number\. Change its"):
         run(transfer(encoder, dapt_corpus=corpus, dapt_ways=["span-task"]), data, tmp_path)
 
 

@@ -360,16 +360,24 @@ def _require_corpora(known: Study, config: StudyConfig, folder: Path) -> None:
 
 def _require_text(config: StudyConfig, home: Path) -> None:
     """Raise NotFound or BadInput where a study is to pre-train encoders on text that is not there."""
-    from crossner_core.experiments.pretrained import PretrainingConfig, check_text
+    from crossner_core.experiments.pretrained import PretrainingConfig
 
-    if isinstance(config, PretrainingConfig):
-        check_text(replace(config, dapt_corpus=_own_corpus(config.dapt_corpus, home, config.corpora)))
+    if isinstance(config, PretrainingConfig) and config.own_labels:
+        whole = type(config).from_dict(_with_own_places(config.to_dict(), home, config.corpora))
+        assert isinstance(whole, PretrainingConfig)  # of the same type
+        whole.check_text()
 
 
 def _own_corpus(name: str, home: Path, corpora: Sequence[str]) -> str:
     """Write a Wikipedia corpus that was made here by its folder."""
     own = (home / "corpora" / name.replace("{corpus}", corpus) for corpus in corpora)
     return str(home / "corpora" / name) if name and any(one.is_dir() for one in own) else name
+
+
+def _own_tagged(text: str, home: Path) -> str:
+    """Write an entity-tagging corpus that was made here by its folder, under its name where it has no label."""
+    label, _, name = text.partition("=") if "=" in text else (text, "", text)
+    return f"{label}={home / 'tagged' / name}" if name and (home / "tagged" / name).is_dir() else text
 
 
 def _with_own_places(values: Mapping[str, Any], home: Path, corpora: Sequence[str]) -> dict[str, Any]:
@@ -396,6 +404,8 @@ def _with_own_places(values: Mapping[str, Any], home: Path, corpora: Sequence[st
     made = dict(values)
     if "dapt_corpus" in values:
         made["dapt_corpus"] = _own_corpus(values["dapt_corpus"], home, corpora)
+    if "tagged" in values:
+        made["tagged"] = [_own_tagged(one, home) for one in values["tagged"]]
     made["encoders"] = [labelled(one) for one in values.get("encoders", ())]
     made["recipe"] = with_encoder(values.get("recipe", {}))
     made["rows"] = {label: with_encoder(recipe) for label, recipe in values.get("rows", {}).items()}

@@ -17,7 +17,6 @@ import signal
 import sys
 import typing
 from dataclasses import fields
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -99,29 +98,20 @@ def _dapt(given: argparse.Namespace, options: DaptOptions) -> Events:
 
 
 def _entity_tagging(given: argparse.Namespace, options: TaggingPretrainOptions) -> Events:
-    from crossner_core.adaptation.entity_tagging import Sentences, run_entity_tagging
-    from crossner_core.adaptation.texts import describe_files, labelled_files, types_of
+    from crossner_core.adaptation.entity_tagging import run_entity_tagging
+    from crossner_core.adaptation.tagging_sources import from_labelled, from_tagged
 
-    sentences: Sentences
-    once: Sentences
-    corpus: Any
+    held_out = given.held_out or ()
     if given.tagged is not None:
-        from crossner_core.wikipedia.tagged_corpus import TaggingManifest, read_tagged
-
-        TaggingManifest.read(given.tagged)  # says what to do where there is none
-        sentences = partial(read_tagged, given.tagged, repeat=given.repeat)
-        once = partial(read_tagged, given.tagged, repeat=False)
-        corpus = {"manifest": describe_files([given.tagged / "manifest.json"]), "repeat": given.repeat}
+        source = from_tagged(given.tagged, repeat=given.repeat, held_out=held_out)
     else:
-        sentences = once = labelled_files(given.labelled)
-        corpus = describe_files(given.labelled)
-    held_out = labelled_files(given.held_out) if given.held_out else None
-    types = types_of(once(), held_out() if held_out else ())
+        source = from_labelled(given.labelled, held_out=held_out)
+    types = source.types
     print(f"{len(types)} entity types: {', '.join(types[:10])}{' …' if len(types) > 10 else ''}", flush=True)
-    named = {"corpus": corpus, "held_out": describe_files(given.held_out or [])}
     return run_entity_tagging(
-        options, sentences, held_out, types, provenance=named, should_stop=_Stop(), **_places(given)
-    )
+        options, source.sentences, source.held_out, types, provenance=source.provenance, should_stop=_Stop(),
+        **_places(given),
+    )  # fmt: skip
 
 
 def _places(given: argparse.Namespace) -> dict[str, Any]:

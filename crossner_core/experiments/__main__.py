@@ -29,6 +29,8 @@ _METAVARS = {
     "dapt_corpus": "FOLDER",
     "dapt_text": "FILE",
     "dapt_ways": "WAY",
+    "tagged": "LABEL=FOLDER",
+    "tagging": "JSON",
 }
 
 

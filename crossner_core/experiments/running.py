@@ -39,7 +39,7 @@ def run(
     """Run a study whose corpora are all there; see `run_study`."""
     keep = keep or chosen.keep
     if isinstance(config, PretrainingConfig):
-        place, notes = out / "encoders", (*notes, *config.said())
+        place, notes = out / "encoders", (*notes, *((config.said(),) if config.own_labels else ()))
         if not (yield from pretrain(config, place, should_stop, len(set(chosen.cells(config))))):
             raise NothingMeasured("The study was stopped before its encoders were pre-trained; it goes on from there.")
         config = config.made_in(place)

@@ -25,6 +25,14 @@ SEEDS = (555, 666, 777)
 _FOLDER = Path(__file__).with_name("studies")
 
 
+def labelled(field: str, texts: Sequence[str]) -> dict[str, str]:
+    """Read LABEL=NAME; a name without label is its own. Raise InvalidConfig for one that is half there."""
+    pairs = [text.partition("=") if "=" in text else (Path(text).name, "", text) for text in texts]
+    if empty := [text for text, (label, _, name) in zip(texts, pairs, strict=True) if not (label and name)]:
+        raise InvalidConfig(f"{field} holds {empty[0]!r}; write LABEL=NAME, as in span-integrated=/path/of/folder.")
+    return {label: name for label, _, name in pairs}
+
+
 @dataclass(frozen=True)
 class StudyConfig(Checked):
     """What every study can be told; a study with options of its own adds fields."""
@@ -70,12 +78,7 @@ class StudyConfig(Checked):
     @property
     def given_encoders(self) -> dict[str, str]:
         """Return encoder names by label, as they were given; a name without label is its own."""
-        pairs = [text.partition("=") if "=" in text else (Path(text).name, "", text) for text in self.encoders]
-        if empty := [text for text, (label, _, name) in zip(self.encoders, pairs, strict=True) if not (label and name)]:
-            raise InvalidConfig(
-                f"encoders holds {empty[0]!r}; write LABEL=NAME, as in span-integrated=/path/of/folder."
-            )
-        return {label: name for label, _, name in pairs}
+        return labelled("encoders", self.encoders)
 
     def recipe_of(self, label: str = "", **changes: Any) -> Recipe:
         """Return the recipe of a row: the config's fields, then the row's own `changes`, then those asked for by label.

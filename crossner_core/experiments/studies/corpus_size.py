@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.experiments.pretrained import PretrainingConfig
+from crossner_core.experiments.dapt_encoders import DaptConfig
 from crossner_core.experiments.published import dapt_system, published_f1
 from crossner_core.experiments.studies._grid import Row, grid_cells, grid_labels, grid_tables, joined
 from crossner_core.experiments.study import Study, register
@@ -17,7 +17,7 @@ _LABEL = re.compile(r"(?:(?P<masking>[a-z]+(?:-[a-z]+)?)-)?(?P<percent>\d+(?:\.\
 
 
 @dataclass(frozen=True)
-class CorpusSizeConfig(PretrainingConfig):
+class CorpusSizeConfig(DaptConfig):
     """Encoders by the share of text they saw, in percent: 0=minilm span-1=… span-25=… span-100=….
 
     With `dapt_corpus` or `dapt_text` those of the paper's curve are pre-trained.

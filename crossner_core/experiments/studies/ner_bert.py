@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from crossner_core.experiments.published import DOMAINS, NER_BERT_OTHERS, published_f1
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, grid_tables, joined
-from crossner_core.experiments.study import Study, StudyConfig, register
+from crossner_core.experiments.study import Study, register
+from crossner_core.experiments.tagging_encoders import TaggingConfig
+from crossner_core.options.base import option
 
 SETTINGS = ("direct", "pretrain_finetune")
 TITLE = "Pre-training by entity tagging"
@@ -18,7 +22,14 @@ _SYSTEMS = {
 }
 
 
-def rows(config: StudyConfig) -> list[Row]:
+@dataclass(frozen=True)
+class NerBertConfig(TaggingConfig):
+    """With `tagged` the encoders are pre-trained by the study: 4-types, merged and full stand for the paper's rows."""
+
+    settings: tuple[str, ...] = option(SETTINGS, "Transfer settings.", choices=SETTINGS)
+
+
+def rows(config: NerBertConfig) -> list[Row]:
     """Return settings × encoders, each against the first encoder in the same setting."""
     encoders = each_encoder(config)
     return [
@@ -29,7 +40,7 @@ def rows(config: StudyConfig) -> list[Row]:
             published=published_f1(_SYSTEMS.get(label, ""), setting),
             against=(joined(setting, encoders[0][0]),) if label != encoders[0][0] else (),
         )
-        for setting in SETTINGS
+        for setting in config.settings
         for label, encoder in encoders
     ]
 
@@ -40,7 +51,7 @@ register(
         title=TITLE,
         question="What does pre-training an encoder by tagging entities add, and how many entity types does it take?",
         reference="Liu et al. 2021 (NER-BERT), table 2",
-        config=StudyConfig,
+        config=NerBertConfig,
         corpora=(*DOMAINS, *NER_BERT_OTHERS),
         cells=grid_cells(rows),
         labels=grid_labels(rows),

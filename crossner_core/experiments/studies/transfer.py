@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from crossner_core.experiments.pretrained import PretrainingConfig
+from crossner_core.experiments.dapt_encoders import DaptConfig
 from crossner_core.experiments.published import DOMAINS, dapt_system, published_f1
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, grid_tables, joined
 from crossner_core.experiments.study import Study, register
@@ -14,7 +14,7 @@ TITLE = "Transfer settings and encoders"
 
 
 @dataclass(frozen=True)
-class TransferConfig(PretrainingConfig):
+class TransferConfig(DaptConfig):
     """With `dapt_corpus` the whole of the paper's table: the encoder as it comes, and seven ways to pre-train it."""
 
     usual_ways: ClassVar[tuple[str, ...]] = (
