@@ -20,7 +20,7 @@ from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.experiments import __main__ as command
 from crossner_core.experiments import training_cells
 from crossner_core.experiments.cells import Binder, Cell, CellResult, CellStore, run_folder
-from crossner_core.experiments.executor import Line, run_cells, run_pool
+from crossner_core.experiments.executor import Line, run_cells, run_pool, threads_for
 from crossner_core.experiments.report import how_measured
 from crossner_core.experiments.running import NothingMeasured
 from crossner_core.experiments.studies.transfer import TransferConfig
@@ -252,6 +252,16 @@ def test_pool_goes_on_when_a_worker_dies(config: TransferConfig, data: Path, tmp
         events.append(event)
     assert [event.key for event in events if event.result] == [task.cell.key for task in reversed(tasks)]
     assert not any(event.error for event in events)
+
+
+@pytest.mark.slow
+def test_pool_shares_the_cores_out_among_its_workers(config: TransferConfig, data: Path, tmp_path: Path) -> None:
+    cores = os.cpu_count() or 1
+    tasks = _tasks(replace(config, seeds=(1,)), data, tmp_path)
+    direct = [task for task in tasks if task.cell.recipe.setting == "direct"]
+    results = [event.result for event in run_pool(direct, 2, lambda: False) if event.last]
+    assert [result.machine["threads"] for result in results if result] == [max(1, cores // 2)] * 2
+    assert threads_for(1) == 0 and threads_for(10 * cores) == 1
 
 
 def test_line_lets_one_cell_train_the_source_for_the_others(config: TransferConfig, data: Path, tmp_path: Path) -> None:

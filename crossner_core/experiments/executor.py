@@ -183,8 +183,10 @@ _worker: dict[str, Any] = {}
 
 
 def _begin(messages: Any, stop: Any, threads: int) -> None:
+    from crossner_core.training.machine import prepare
+
     begin_worker()
-    os.environ["OMP_NUM_THREADS"] = str(threads)  # before PyTorch is there
+    prepare(threads)  # set by the environment, the number came too late: whoever reads this module has loaded PyTorch
     _worker.update(messages=messages, stop=stop)
 
 
