@@ -72,6 +72,8 @@ def test_json_layouts_changed_spans_are_written_in_our_keys_alone(name: str) -> 
 
 @pytest.mark.parametrize("scheme", TAGS)
 def test_json_layouts_the_scheme_is_that_of_the_whole_file(scheme: str) -> None:
+    bare = {"tokens": ["Mara", "left"]}
+    assert read(bare, {"tokens": WORDS, "ner_tags": TAGS[scheme]}).sentences[1].spans == SPANS
     plain = {"tokens": ["Mara", "left"], "ner_tags": ["O", "O"]}
     parsed = read(plain, {"tokens": WORDS, "ner_tags": TAGS[scheme]})
     assert [record.spans for record in parsed.sentences] == [(), SPANS]

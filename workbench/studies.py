@@ -374,16 +374,10 @@ def _own_corpus(name: str, home: Path, corpora: Sequence[str]) -> str:
     return str(home / "corpora" / name) if name and any(one.is_dir() for one in own) else name
 
 
-def _own_tagged(text: str, home: Path) -> str:
-    """Write an entity-tagging corpus that was made here by its folder, under its name where it has no label."""
-    label, _, name = text.partition("=") if "=" in text else (text, "", text)
-    return f"{label}={home / 'tagged' / name}" if name and (home / "tagged" / name).is_dir() else text
-
-
 def _with_own_places(values: Mapping[str, Any], home: Path, corpora: Sequence[str]) -> dict[str, Any]:
-    """Write encoders and Wikipedia corpora that were made here by their folder, wherever they are named.
+    """Write encoders and corpora that were made here by their folder, wherever they are named.
 
-    An encoder without label gets its name as label.
+    An encoder or entity-tagging corpus without label gets its name as label.
     """
     from crossner_core.encoder_names import library_names
 
@@ -394,7 +388,11 @@ def _with_own_places(values: Mapping[str, Any], home: Path, corpora: Sequence[st
         own = any(name.replace("{corpus}", corpus) in names for corpus in ("", *corpora))
         return str(library / name) if own else name
 
-    def labelled(text: str) -> str:
+    def tagged_at(name: str) -> str:
+        own = home / "tagged" / name
+        return str(own) if name and own.is_dir() else name
+
+    def labelled(text: str, at: Callable[[str], str]) -> str:
         label, _, name = text.partition("=") if "=" in text else (text, "", text)
         return text if at(name) == name else f"{label}={at(name)}"
 
@@ -405,8 +403,8 @@ def _with_own_places(values: Mapping[str, Any], home: Path, corpora: Sequence[st
     if "dapt_corpus" in values:
         made["dapt_corpus"] = _own_corpus(values["dapt_corpus"], home, corpora)
     if "tagged" in values:
-        made["tagged"] = [_own_tagged(one, home) for one in values["tagged"]]
-    made["encoders"] = [labelled(one) for one in values.get("encoders", ())]
+        made["tagged"] = [labelled(one, tagged_at) for one in values["tagged"]]
+    made["encoders"] = [labelled(one, at) for one in values.get("encoders", ())]
     made["recipe"] = with_encoder(values.get("recipe", {}))
     made["rows"] = {label: with_encoder(recipe) for label, recipe in values.get("rows", {}).items()}
     if "candidates" in values:

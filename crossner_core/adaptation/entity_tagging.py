@@ -5,7 +5,7 @@ Source: Liu et al. 2021 (NER-BERT), sections 3.1 and 4.4. The head is kept besid
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from crossner_core.adaptation.prepared import Arrays
 from crossner_core.adaptation.pretraining import Events, ShouldStop, not_stopped
 from crossner_core.adaptation.pretraining_job import PretrainJob
 from crossner_core.adaptation.pretraining_run import Work
+from crossner_core.adaptation.texts import Sentences
 from crossner_core.adaptation.windows import Buckets, TaggedWindows, prepare_windows
 from crossner_core.encoders import Encoder, load_encoder
 from crossner_core.errors import BadInput
@@ -32,7 +33,6 @@ from crossner_core.training.batches import collate
 from crossner_core.training.predictor import Predictor
 
 KIND = "entity_tagging"
-Sentences = Callable[[], Iterator[LabelledSentence]]
 
 
 def run_entity_tagging(

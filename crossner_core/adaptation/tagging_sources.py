@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crossner_core.adaptation.texts import describe_files, labelled_files, types_of
+from crossner_core.adaptation.texts import Sentences, describe_files, labelled_files, types_of
 from crossner_core.errors import BadInput
-from crossner_core.schema import LabelledSentence
-
-Sentences = Callable[[], Iterator[LabelledSentence]]
 
 
 @dataclass(frozen=True, slots=True)

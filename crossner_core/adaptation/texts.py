@@ -13,6 +13,7 @@ from crossner_core.formats import open_file
 from crossner_core.schema import LabelledSentence, Sentence
 
 Texts = Callable[[], Iterator[Sequence[str]]]
+Sentences = Callable[[], Iterator[LabelledSentence]]
 LAST_LINE = ("refuse", "keep", "drop")
 MAX_LINE = 1_000_000  # bytes; a longer one is no line of text
 
@@ -55,7 +56,7 @@ def bare_sentences(paths: Sequence[Path]) -> Iterator[Sentence]:
             yield record.sentence
 
 
-def labelled_files(paths: Sequence[Path]) -> Callable[[], Iterator[LabelledSentence]]:
+def labelled_files(paths: Sequence[Path]) -> Sentences:
     """Give the labelled sentences of files in any format; a whole file is held in memory while it is read."""
 
     def read() -> Iterator[LabelledSentence]:

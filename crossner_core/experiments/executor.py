@@ -10,6 +10,7 @@ import queue
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from typing import Any
 
 from crossner_core.errors import InvalidConfig
@@ -105,11 +106,13 @@ def run_pool(tasks: Sequence[CellTask], workers: int, should_stop: Callable[[], 
     A worker that dies takes the others down, and nobody can tell whose cell it was: all of them go on one at a time
     until each has ended. One that dies alone is tried once more.
     """
-    line, tries, suspects = Line(tasks), dict[str, int](), list[CellTask]()
+    # Each cell sets its number itself: by the environment it comes too late, as reading this module loads PyTorch.
+    line = Line([replace(task, threads=threads_for(workers)) for task in tasks])
+    tries, suspects = dict[str, int](), list[CellTask]()
     while (suspects or line.waiting) and not should_stop():
         running: dict[Future[CellEvent], CellTask] = {}
         alone = suspects.pop(0) if suspects else None
-        pool = _Pool(workers if alone is None else 1, threads_for(workers))
+        pool = _Pool(workers if alone is None else 1)
         try:
             yield from _run_pool(pool, line, running, should_stop, alone)
         except BrokenProcessPool:
@@ -164,10 +167,10 @@ def _run_pool(
 class _Pool:
     """Processes of their own for cells, a queue for what they say, and a flag that stops them."""
 
-    def __init__(self, workers: int, threads: int) -> None:
+    def __init__(self, workers: int) -> None:
         context = multiprocessing.get_context("spawn")
         self.workers, self.queue, self.stop = workers, context.Queue(), context.Event()
-        begin = (self.queue, self.stop, threads)
+        begin = (self.queue, self.stop)
         self.executor = ProcessPoolExecutor(workers, mp_context=context, initializer=_begin, initargs=begin)
 
     def messages(self) -> Iterator[CellEvent]:
@@ -182,11 +185,8 @@ class _Pool:
 _worker: dict[str, Any] = {}
 
 
-def _begin(messages: Any, stop: Any, threads: int) -> None:
-    from crossner_core.training.machine import prepare
-
+def _begin(messages: Any, stop: Any) -> None:
     begin_worker()
-    prepare(threads)  # set by the environment, the number came too late: whoever reads this module has loaded PyTorch
     _worker.update(messages=messages, stop=stop)
 
 

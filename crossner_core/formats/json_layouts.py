@@ -31,9 +31,11 @@ _TYPE = ("type", "label", "entity_type", "tag")
 
 
 def tags_of(values: Mapping[str, Any]) -> list[str] | None:
-    """Return the tags of an object that has words and tags; None of any other."""
-    words, tags = _key(values, _WORDS, _are_words), _key(values, _TAGS, _are_tags)
-    return list(values[tags]) if words and tags and not _is_ours(values) else None
+    """Return the tags of an object of words, none where it has none; None of any other object."""
+    if _is_ours(values) or not _key(values, _WORDS, _are_words):
+        return None
+    tags = _key(values, _TAGS, _are_tags)
+    return list(values[tags]) if tags else []
 
 
 def in_our_keys(values: Mapping[str, Any], scheme: str) -> Mapping[str, Any]:

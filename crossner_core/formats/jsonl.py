@@ -110,7 +110,7 @@ def _finite(digits: str) -> float:
 
 
 def _find_scheme(source: Source) -> str:
-    """Name the scheme of the tags of all objects; only files that begin with tags are looked through for it."""
+    """Name the scheme of the tags of all objects; only files that begin with words are looked through for it."""
     sequences = list[list[str]]()
     for line in source.lines:
         if line.strip():
