@@ -54,7 +54,7 @@ def test_pool_runs_those_that_were_beside_it_one_at_a_time(
 ) -> None:
     seen: list[list[str]] = []
 
-    def pool(workers: int, threads: int) -> SimpleNamespace:
+    def pool(workers: int) -> SimpleNamespace:
         """Stand in for a pool: bad breaks it as soon as it begins, good ends at once in all but the first."""
         seen.append([])
         futures: list[Future[CellEvent]] = []
