@@ -59,6 +59,7 @@ def choose(found: Sequence[StudyView]) -> StudyView:
         column_config={
             "study": st.column_config.TextColumn(width="medium"),
             "name": st.column_config.TextColumn(width=130),
+            "cells": st.column_config.TextColumn(width=90),
             "question": st.column_config.TextColumn(width="large"),
             "made": st.column_config.DatetimeColumn(format="D MMM"),
         },

@@ -159,7 +159,9 @@ def test_common_range_is_what_all_seeds_of_all_strategies_cover() -> None:
     points = line("random", 1, [0.1, 0.2, 0.3], tokens=5) + line("random", 2, [0.1, 0.2], tokens=7)
     points += line("longest", 1, [0.1, 0.2, 0.3, 0.4], tokens=4)
     assert common_range(points) == (10, 20) and common_range(points, "tokens") == (7, 14)
-    with pytest.raises(BadInput, match="no range of sentences in common: one begins at 10, one ends at 10"):
+    with pytest.raises(BadInput, match="only 10 sentences in common, and an area needs a range"):
         common_range([*points, *line("once", 1, [0.5])])
+    with pytest.raises(BadInput, match="no range of tokens in common: one begins at 50, one ends at 14"):
+        common_range([*points, *line("dear", 1, [0.5, 0.6], tokens=50)], "tokens")
     with pytest.raises(BadInput, match="no curves over sentences"):
         common_range([])

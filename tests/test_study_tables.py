@@ -216,6 +216,16 @@ def test_differences_give_both_sides_the_same_passes_over_the_target() -> None:
     assert direct.max_epochs == tuned.max_epochs + tuned.head_first_epochs
 
 
+def test_transfer_as_released_differs_in_the_setting_alone_and_says_how_it_trains() -> None:
+    chosen = study("differences")
+    config = chosen.config(corpora=("ai",), seeds=(1,), claims=("transfer-released",))
+    direct, staged = (cell.recipe for cell in chosen.cells(config))
+    assert (direct.setting, staged.setting) == ("direct", "pretrain_finetune")
+    assert replace(staged, setting="direct").hash == direct.hash
+    assert staged.schedule == "constant" and not staged.constrained and not staged.head_first_epochs
+    assert any(note.startswith("As released") for note in chosen.build(config, Inputs({}, Path(), Path())).notes)
+
+
 def test_pdaln_ablation_says_what_all_target_labels_would_give() -> None:
     chosen = study("pdaln_ablation")
     config = chosen.config(corpora=("wikigold",), seeds=(1,))

@@ -116,7 +116,12 @@ def common_range(points: Iterable[RoundPoint], axis: str = "sentences", type: st
     if not places:
         raise BadInput(f"There are no curves over {axis}, so they have no range in common.")
     low, high = float(max(one[0] for one in places)), float(min(one[-1] for one in places))
-    if not low < high:
+    if low == high:
+        raise BadInput(
+            f"The curves have only {low:g} {axis} in common, and an area needs a range: the shortest has no other "
+            "place so far. Train what it lacks, or leave it out."
+        )
+    if low > high:
         raise BadInput(f"The curves have no range of {axis} in common: one begins at {low:g}, one ends at {high:g}.")
     return low, high
 
