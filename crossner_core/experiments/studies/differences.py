@@ -45,8 +45,8 @@ _RELEASED: dict[str, Any] = {
 _AS_RELEASED = (
     f"As released: batches of {_RELEASED['batch_size']}, a constant rate without warm-up, decay or passes of the head "
     f"alone, dev scored after each pass until {_RELEASED['patience']} bring no better score, each token's likeliest "
-    f"tag. The rate is {_RELEASED['learning_rate']:g} (in the source stage the release's 5e-05, which is too low for this "
-    "encoder to learn from 100 sentences)."
+    f"tag. The rate is {_RELEASED['learning_rate']:g}; the release's 5e-05, which the source stage has, is too low for "
+    "this encoder to learn from 100 sentences."
 )
 # Of what keeps a model from trusting the labels before a token too much, this was the best on music's dev.
 _LANER: dict[str, Any] = {**_TUNED, "architecture": "label_aware", "label_embedding_dropout": 0.3}
