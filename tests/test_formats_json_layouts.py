@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -37,6 +38,9 @@ LAYOUTS: dict[str, dict[str, Any]] = {
         "tokens": [{"text": word, "start": TEXT.index(word), "end": TEXT.index(word) + len(word)} for word in WORDS],
         "spans": [{"start": a, "end": b, "token_start": 0, "label": c} for a, b, c in CHARS],
     },
+    "ents": {"text": TEXT, "ents": [{"start": a, "end": b, "label": c} for a, b, c in CHARS]},
+    "words in a text, spans by character": {"text": TEXT, "tokens": WORDS, "entities": CHARS},
+    "ranges' words with tags": {"tokenized_text": WORDS, "ner_tags": TAGS["IOB2"]},
 }  # fmt: skip
 
 
@@ -90,6 +94,43 @@ def test_json_layouts_tell_unlabelled_from_empty() -> None:
     assert read(ours).sentences[0].spans == ()
 
 
+def test_json_layouts_gold_is_what_somebody_stands_for() -> None:
+    spans = [{"start": a, "end": b, "label": c} for a, b, c in CHARS]
+    tokens = [{"text": word, "start": TEXT.index(word), "end": TEXT.index(word) + len(word)} for word in WORDS]
+    tasks = [
+        {"text": TEXT, "tokens": tokens, "spans": spans, "answer": "reject"},
+        {"text": TEXT, "tokens": tokens, "spans": [], "answer": "ignore"},
+        {"text": TEXT, "tokens": tokens, "spans": [], "answer": "accept"},
+        {"text": TEXT, "tokens": tokens},
+        {"text": TEXT, "label": []},
+        {"text": TEXT, "entities": [], "relations": []},
+        {"text": TEXT, "spans": []},
+        {"tokenized_text": WORDS, "ner": []},
+    ]
+    parsed = read(*tasks)
+    assert [record.spans for record in parsed.sentences] == [None, None, (), None, None, None, (), ()]
+    assert all(list(record.sentence.words) == WORDS for record in parsed.sentences)
+    assert write(parsed.sentences, "jsonl", parsed.layout).encode() == lines(*tasks)
+
+
+def test_json_layouts_blank_tokens_are_left_out() -> None:
+    tokens = [{"start": 0, "end": 4}, {"start": 5, "end": 6}, {"start": 6, "end": 10}]
+    parsed = read({"text": "Mara  left", "tokens": tokens, "ents": [{"start": 0, "end": 4, "label": "person"}]})
+    assert parsed.sentences[0].sentence.words == ("Mara", "left") and parsed.sentences[0].spans == (
+        Span(0, 1, "person"),
+    )
+
+
+def test_json_layouts_a_line_that_was_read_otherwise_before_can_be_written() -> None:
+    line = '{"text": "a b",  "label": [[0, 2, "x"]]}\n'  # its spacing is no layout's, so it was kept as it came
+    layout = read({"text": "a b"}).layout
+    sentence = read({"text": "a b"}).sentences[0].sentence
+    kept = replace(
+        sentence, meta={"label": [[0, 2, "x"]], "_layout": {"jsonl": {"raw": line.strip(), "keys": ["text", "label"]}}}
+    )
+    assert json.loads(write([Record(kept, None)], "jsonl", layout)) == {"text": "a b", "label": [[0, 2, "x"]]}
+
+
 def test_json_layouts_spans_inside_a_word_cut_it() -> None:
     text = "Velmark-based U.S. bands"
     parsed = read({"text": text, "entities": [[0, 7, "city"], [14, 18, "country"]]})
@@ -121,6 +162,10 @@ def test_json_layouts_types_are_mapped_and_checked() -> None:
         ({"tokenized_text": ["a"], "ner": [["0", 1, "x"]]}, "write .first word, last word, type."),
         ({"text": "a b", "entities": [[0, 1, "x"], [2, "x"]]}, "entities holds .* write .start, end, type."),
         ({"text": "a b", "spans": [{"start": 0, "end": 1}]}, "which has no type"),
+        ({"text": "a b", "entities": [[0, 1]]}, "entities holds .* without whole numbers for its ends"),
+        ({"text": "a b", "entities": [["0", "1", "x"]]}, "entities holds .* without whole numbers for its ends"),
+        ({"tokens": ["a", "b"], "entities": [{"type": "x", "start": 0, "end": 1}]}, "write ner_tags, one a word"),
+        ({"tokens": ["a", "b"], "spans": [[0, 1, "x"]]}, "spans holds .* beside tokens"),
         ({"text": "a b", "label": [[0, 9, "x"]]}, "lies outside the text's 3 characters"),
         ({"text": "a b", "label": [[0, 3, "x"], [2, 3, "y"]]}, "overlaps"),
         ({"text": "a b", "label": [[0, 2, "x"]]}, "not on a token boundary"),

@@ -4,10 +4,11 @@
 |---|---|
 | `tokens`, `words` or `sentence` (strings) with `ner_tags`, `tags`, `ner` or `labels` (`B-song`) | Hugging Face |
 | `tokenized_text` (strings) with `ner` (`[first, last, type]`, the last word included) | GLiNER |
-| `text` with `entities`, `spans`, `label` or `labels` (`[start, end, type]`, or objects) | doccano, spaCy, Prodigy |
+| `text` with `entities`, `spans`, `ents`, `label` or `labels` (`[start, end, type]`, objects) | doccano, spaCy, Prodigy |
 
 What is read so is no metadata. Text with spans but no tokens is cut at the spans' ends beside our own rules, so that
-each span is whole tokens.
+each span is whole tokens. Gold is what somebody stands for: a task of Prodigy's that was rejected or ignored has none,
+nor has an empty `label` or an empty list beside `relations`, as doccano writes for sentences that nobody has opened.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from crossner_core.tokenize import tokenize
 
 _WORDS = ("tokens", "words", "sentence")
 _TAGS = ("ner_tags", "tags", "ner", "labels")
-_SPANS = ("entities", "spans", "label", "labels")
+_SPANS = ("entities", "spans", "ents", "label", "labels")
+# What doccano calls them; its export has them for unopened sentences, too, and does not say which those are.
+_OF_UNOPENED = ("label", "labels")
 _RANGED = "tokenized_text"
 _START, _END = ("start", "start_offset"), ("end", "end_offset")
 _TYPE = ("type", "label", "entity_type", "tag")
@@ -45,11 +48,15 @@ def in_our_keys(values: Mapping[str, Any], scheme: str) -> Mapping[str, Any]:
     """
     if _is_ours(values):
         return values
-    if _are_words(values.get(_RANGED)):
-        return _with_words(values, _RANGED, "ner" if isinstance(values.get("ner"), list) else "", _ranges)
-    if words := _key(values, _WORDS, _are_words):
-        tags = _key(values, _TAGS, lambda value: isinstance(value, list))
+    words = _key(values, (_RANGED, *_WORDS), _are_words)
+    if words == _RANGED and _are_ranges(values.get("ner")):
+        return _with_words(values, words, "ner", _ranges)
+    if words and (tags := _key(values, _TAGS, lambda value: isinstance(value, list))):
         return _with_words(values, words, tags, lambda value, count: _tagged(value, count, tags, scheme))
+    if words and not isinstance(values.get("text"), str):
+        _refuse_unread(values, f"beside {words}: write ner_tags, one a word, or add the text they are cut from")
+    if words:
+        values = _with_words(values, words, "", _ranges)
     return _with_spans(values) if isinstance(values.get("text"), str) else values
 
 
@@ -63,6 +70,10 @@ def _key(values: Mapping[str, Any], names: Sequence[str], fits: Callable[[Any], 
 
 def _are_words(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(word, str) for word in value)
+
+
+def _are_ranges(value: Any) -> bool:
+    return isinstance(value, list) and not any(isinstance(item, str) for item in value)
 
 
 def _are_tags(value: Any) -> bool:
@@ -114,22 +125,58 @@ def _ranges(items: list[Any], count: int) -> list[tuple[int, int, str]]:
 
 
 def _with_spans(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Read spans by character; with none of the known keys the object stays as it is."""
-    name = _key(values, _SPANS, lambda value: isinstance(value, list) and any(map(_is_span, value)))
-    empty = _key(values, _SPANS, lambda value: value == [])
+    """Read spans by character; with none of the known keys the object stays as it is, but for tokens as objects."""
     tokens = values.get("tokens")
-    if not name and not empty:
-        return values
-    spans = [_span(item, name) for item in values[name or empty]]
-    made = {key: value for key, value in values.items() if key not in {name or empty, "tokens"}}
-    made["gold"] = [{"start": start, "end": end, "type": type} for start, end, type in spans]
     if isinstance(tokens, list) and tokens and all(isinstance(token, dict) for token in tokens):
-        made["tokens"] = [[token.get("start"), token.get("end")] for token in tokens]
-    elif tokens is not None:
-        made["tokens"] = tokens
-    else:
+        values = {**values, "tokens": [_offsets(token) for token in tokens if not _is_blank(token, values["text"])]}
+    name = _key(values, _SPANS, lambda value: isinstance(value, list) and any(map(_is_span, value)))
+    if not name:
+        _refuse_unread(values, "without whole numbers for its ends: write [start, end, type], or an object with these")
+    if not _is_accepted(values):
+        return values
+    name = name or _key(values, _SPANS, lambda value: value == [])
+    if not name or (not values[name] and not _says_none(values, name)):
+        return values
+    spans = [_span(item, name) for item in values[name]]
+    made = {key: value for key, value in values.items() if key != name}
+    made["gold"] = [{"start": start, "end": end, "type": type} for start, end, type in spans]
+    if made.get("tokens") is None:
         made["tokens"] = _cut(values["text"], {edge for start, end, _ in spans for edge in (start, end)})
     return made
+
+
+def _is_accepted(values: Mapping[str, Any]) -> bool:
+    """Say whether somebody stands for the spans; Prodigy's `answer` may be that they are wrong, or none at all."""
+    return values.get("answer", "accept") == "accept"
+
+
+def _says_none(values: Mapping[str, Any], name: str) -> bool:
+    """Say whether an empty list means that there is no entity, rather than that nobody has looked."""
+    return "answer" in values or (name not in _OF_UNOPENED and "relations" not in values)
+
+
+def _refuse_unread(values: Mapping[str, Any], fault: str) -> None:
+    """Raise BadInput where spans stand under one of the known keys in a way that is not read."""
+    for name in _SPANS:
+        items = values.get(name)
+        if isinstance(items, list) and (half := next((item for item in items if _is_like_a_span(item)), None)):
+            raise BadInput(f"{name} holds {clip(json.dumps(half))} {fault}.")
+
+
+def _is_like_a_span(item: Any) -> bool:
+    if isinstance(item, dict):
+        return any(name in item for name in (*_START, *_END))
+    return isinstance(item, list) and len(item) > 1
+
+
+def _is_blank(token: Mapping[str, Any], text: str) -> bool:
+    """Say whether a token is white space, as spaCy makes one of a second blank; a sentence's tokens here are words."""
+    start, end = _offsets(token)
+    return _is_offset(start) and _is_offset(end) and 0 <= start < end and text[start:end].isspace()
+
+
+def _offsets(token: Mapping[str, Any]) -> list[Any]:
+    return [token.get("start"), token.get("end")]
 
 
 def _is_span(item: Any) -> bool:
