@@ -8,7 +8,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import wait as wait_for
 from typing import Any
@@ -20,6 +20,23 @@ def begin_worker() -> None:
     """Leave Ctrl-C to the parent, and end when it is gone: nobody else would end an idle worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+@contextmanager
+def told_to_stop() -> Iterator[Callable[[], bool]]:
+    """Yield what says whether this process was told to stop, by Ctrl-C or SIGTERM; a second Ctrl-C ends it at once."""
+    told = threading.Event()
+
+    def tell(number: int, frame: object) -> None:
+        told.set()
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield told.is_set
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def has_ended(host: str, pid: int) -> bool:

@@ -36,8 +36,7 @@ def pretraining_inputs(actor: Actor, config: type[StudyConfig], key: str) -> dic
 def _dapt(actor: Actor, config: type[DaptConfig], key: str) -> dict[str, Any]:
     there = [one.name for one in corpora.list_corpora(shell.store(), actor) if not one.problem]
     if not there:
-        st.caption("On none: there is no Wikipedia corpus here yet. `workbench corpus build` makes one.")
-        return {}
+        st.caption("There is no Wikipedia corpus here yet. `workbench corpus build` makes one.")
     chosen = st.selectbox(
         "Wikipedia corpus",
         there,
@@ -46,8 +45,8 @@ def _dapt(actor: Actor, config: type[DaptConfig], key: str) -> dict[str, Any]:
         accept_new_options=True,
         key=f"{key}:dapt-corpus",
         persist_state="session",
-        help="For each way and each corpus of the study an encoder is pre-trained on it, once. In a name you type, "
-        "{corpus} stands for the study's corpus: wiki-{corpus}.",
+        help="For each way and each corpus of the study an encoder is pre-trained on it, once. You can type the folder "
+        "of one that lies elsewhere. In what you type, {corpus} stands for the study's corpus: wiki-{corpus}.",
     )
     if not chosen:
         return {}
@@ -67,8 +66,7 @@ def _dapt(actor: Actor, config: type[DaptConfig], key: str) -> dict[str, Any]:
 def _tagging(actor: Actor, key: str) -> dict[str, Any]:
     there = encoders.tagged_corpora(shell.store(), actor)
     if not there:
-        st.caption("On none: there is no entity-tagging corpus here yet. `workbench corpus entity-tagging` makes one.")
-        return {}
+        st.caption("There is no entity-tagging corpus here yet. `workbench corpus entity-tagging` makes one.")
     chosen = st.multiselect(
         "Entity-tagging corpora",
         there,
@@ -77,7 +75,7 @@ def _tagging(actor: Actor, key: str) -> dict[str, Any]:
         persist_state="session",
         placeholder="None: only the encoders named above",
         help="On each an encoder is pre-trained, once, and is a row by the corpus's name. As LABEL=NAME it has another "
-        "one; 4-types, merged and full stand for the rows of the paper.",
+        "one; 4-types, merged and full stand for the rows of the paper. You can type a folder, of labelled files, too.",
     )
     if not chosen:
         return {}

@@ -8,9 +8,15 @@ import numpy as np
 import pytest
 import typer
 
+from crossner_core.adaptation.dapt_sources import from_level
+from crossner_core.adaptation.texts import level_texts
 from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, InvalidConfig, NotFound
+from crossner_core.gazetteer.building import build_from_facts
 from crossner_core.gazetteer.classes import specific_types
+from crossner_core.gazetteer.facts import Typed
+from crossner_core.gazetteer.manifest import Origin
+from crossner_core.gazetteer.ontology import BUILTIN, ClassTree
 from crossner_core.wikipedia.columns import CorpusSentence
 from crossner_core.wikipedia.corpus import Corpus
 from crossner_core.wikipedia.levels import LEVELS, LevelConfig, Levels, iterate, specialised_types
@@ -45,6 +51,21 @@ def test_levels_hold_what_the_paper_says(corpus: Corpus) -> None:
     assert 0 < len(task) < len(every)
     assert list(levels.iterate("task")) == task
     assert list(levels.texts("task")) == [one.sentence.text for one in task]
+
+
+def test_level_texts_know_the_classes_of_the_gazetteer_that_annotated(tmp_path: Path) -> None:
+    strange = {page: ("Troubadour",) if "MusicalArtist" in found else found[-1:] for page, found in CLASSES.items()}
+    folder = make_corpus(tmp_path / "corpora", classes=strange).folder
+    tree = ClassTree.of({**BUILTIN.parents, "Troubadour": ("MusicalArtist",)}, source="own")
+    origin = Origin("endpoint", address="http://example.org/sparql")
+    build_from_facts([Typed("Ilse Maron", "Troubadour")], tmp_path / "gazetteers" / "invented", name="invented",
+                     origin=origin, tree=tree)  # fmt: skip
+    bundled = list(level_texts(folder, "music", "task")())
+    own = list(level_texts(folder, "music", "task", gazetteers=tmp_path / "gazetteers")())
+    assert len(own) > len(bundled) == len(list(level_texts(folder, "music", "task", gazetteers=tmp_path)()))
+    assert all("classes" not in from_level(folder, "music", level).provenance["corpus"] for level in ("task", "domain"))
+    named = from_level(folder, "music", "task", gazetteers=tmp_path / "gazetteers").provenance["corpus"]
+    assert named["classes"][0]["name"] == "manifest.json" and named["classes"] != named["manifest"]
 
 
 def test_integrated_is_entity_and_twice_task(corpus: Corpus) -> None:

@@ -11,6 +11,7 @@ import pytest
 from crossner_core.experiments.results import read_study
 from crossner_core.experiments.tables import Measured, Table
 from crossner_core.simulation.annotators import AnnotatorOptions
+from crossner_core.wikipedia.tagged_corpus import TaggingManifest
 from db import job_rows
 from db.engine import Store
 from pages.components.saved_figure import safe_csv
@@ -148,7 +149,7 @@ def test_studies_screen_asks_for_encoders_to_pre_train(
     made_result(experiments)
     test = _open(monkeypatch, store, "researcher")
     test.button_group(key="study:view").set_value("Run").run()
-    assert "there is no Wikipedia corpus here yet" in _said(test)
+    assert "There is no Wikipedia corpus here yet" in _said(test)
     make_corpus(experiments.parent / "corpora", name="wiki")
     test.run()
     test.selectbox(key="study-transfer:dapt-corpus").set_value("wiki").run()
@@ -168,13 +169,18 @@ def test_studies_screen_asks_for_corpora_to_tag_entities_on(
     monkeypatch: pytest.MonkeyPatch, store: Store, experiments: Path
 ) -> None:
     made_result(experiments, id="ner_bert", title="Pre-training by entity tagging")
-    (experiments.parent / "tagged" / "merged").mkdir(parents=True)
-    (experiments.parent / "tagged" / "merged" / "manifest.json").write_text("{}", encoding="utf-8")
+    silver = experiments.parent / "tagged" / "merged"
+    silver.mkdir(parents=True)
+    (silver / "manifest.json").write_text("{}", encoding="utf-8")
     test = _open(monkeypatch, store, "researcher")
     test.button_group(key="study:view").set_value("Run").run()
     test.multiselect(key="study-ner_bert:tagged").set_value(["merged"]).run()
     assert not test.exception
     assert any("24 trainings, and before them 1 encoder to pre-train." in one.value for one in test.caption)
+    _press(test, "Start this study")
+    assert any("is no manifest of an" in one.value for one in test.error)
+    manifest = TaggingManifest("0" * 64, "invented", {}, (), (), ())
+    (silver / "manifest.json").write_text(manifest.to_json(), encoding="utf-8")
     _press(test, "Start this study")
     with store.read() as session:
         (job,) = job_rows.recent(session, kinds=(studies.KIND,))

@@ -8,12 +8,13 @@ import re
 import shutil
 import signal
 import statistics
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from crossner_core.adaptation.pretraining import PretrainResult
 from crossner_core.errors import BadInput, InvalidConfig
@@ -256,12 +257,18 @@ def test_pool_goes_on_when_a_worker_dies(config: TransferConfig, data: Path, tmp
 
 @pytest.mark.slow
 def test_pool_shares_the_cores_out_among_its_workers(config: TransferConfig, data: Path, tmp_path: Path) -> None:
-    cores = os.cpu_count() or 1
+    here = torch.get_num_threads()
     tasks = _tasks(replace(config, seeds=(1,)), data, tmp_path)
     direct = [task for task in tasks if task.cell.recipe.setting == "direct"]
-    results = [event.result for event in run_pool(direct, 2, lambda: False) if event.last]
-    assert [result.machine["threads"] for result in results if result] == [max(1, cores // 2)] * 2
-    assert threads_for(1) == 0 and threads_for(10 * cores) == 1
+
+    def threads(tasks: Sequence[CellTask]) -> list[int]:
+        return [event.result.machine["threads"] for event in run_cells(tasks, workers=2) if event.result]
+
+    assert threads(direct) == [max(1, here // 2)] * 2
+    # One that is left of an interrupted study is trained as it would have been, in this process.
+    assert threads([replace(direct[0], out=tmp_path / "alone")]) == [max(1, here // 2)]
+    assert torch.get_num_threads() == here
+    assert threads_for(1) == 0 and threads_for(10 * here) == 1
 
 
 def test_line_lets_one_cell_train_the_source_for_the_others(config: TransferConfig, data: Path, tmp_path: Path) -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import signal
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -10,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from crossner_core.adaptation.pretraining import read_result
-from crossner_core.errors import BadInput, CheckpointMismatch, InvalidConfig, NotFound
+from crossner_core.adaptation.pretraining import PretrainEvent, read_result
+from crossner_core.errors import BadInput, InvalidConfig, NotFound
 from crossner_core.experiments import __main__ as command
 from crossner_core.experiments import pretrained
 from crossner_core.experiments.dapt_encoders import Way
@@ -110,8 +113,11 @@ def test_encoders_are_pre_trained_once_and_serve_other_studies(
     # What is there needs no pre-training, even where nothing may be trained.
     tables = result_of(run(config, data, tmp_path, should_stop=lambda: True))
     assert tables.tables == first.tables
-    with pytest.raises(NothingMeasured, match="before its encoders were pre-trained"):
-        run(replace(config, dapt_ways=("span-task",)), data, tmp_path, should_stop=lambda: True)
+    more = replace(config, dapt_ways=("span-task",))
+    (said,) = result_of(run(more, data, tmp_path, should_stop=lambda: True)).missing
+    assert "the study was stopped before its encoder music-span-task-" in said
+    with pytest.raises(NothingMeasured, match=r"^The study was stopped before its encoder music-span-task-"):
+        run(more, data, tmp_path / "new", should_stop=lambda: True)
 
 
 def test_stopped_pre_training_goes_on_and_gives_the_same_encoder(
@@ -143,9 +149,16 @@ def test_corpus_size_pre_trains_on_shares_of_a_text(data: Path, encoder: str, tm
     result = result_of(run(config, data, tmp_path / "out", id="corpus_size"))
     assert [row[0] for row in result.tables[0].rows] == ["direct, 0", "direct, span-25", "direct, span-100"]
     assert len(made_encoders(tmp_path / "out")) == 2  # a text is the same for both corpora
+    # Of another text it is made anew, and the one from before is kept.
     text.write_text(text.read_text() + "One line more .\n")
-    with pytest.raises(CheckpointMismatch, match=r"The text has changed since .* Remove that folder"):
-        run(config, data, tmp_path / "out", id="corpus_size")
+    events = run(config, data, tmp_path / "out", id="corpus_size")
+    assert sum("has changed since it was begun, and it is made anew" in event.message for event in events) == 2
+    assert (
+        len(made_encoders(tmp_path / "out")) == 4
+        and sum("-until-" in name for name in made_encoders(tmp_path / "out")) == 2
+    )
+    again = result_of(events)
+    assert not again.missing and again.encoders[2]["fingerprint"] != result.encoders[2]["fingerprint"]
 
 
 def test_corpora_of_their_own_are_named_by_the_targets(data: Path, encoder: str, tmp_path: Path) -> None:
@@ -176,9 +189,17 @@ def test_ner_bert_pre_trains_on_each_entity_tagging_corpus(data: Path, encoder: 
     told = read_result(tmp_path / "out" / "encoders" / made_encoders(tmp_path / "out")[0])
     assert (told.kind, told.steps, told.provenance["options"]["encoder"]) == ("entity_tagging", 2, encoder)
     assert any("by entity tagging with {" in note and "4-types on silver" in note for note in result.notes)
-    for wrong, says in (([f"4-types={tmp_path / 'no'}"], "no entity-tagging corpus"), ([str(tmp_path)], "no labelled")):
+    wiki = str(make_corpus(tmp_path, name="wiki").folder)
+    for wrong, says in (
+        ([f"4-types={tmp_path / 'no'}"], "no entity-tagging corpus"),
+        ([str(tmp_path)], "no labelled"),
+        ([f"4-types={tmp_path / 'silver'}", f"full={wiki}"], "is no manifest of an entity-tagging corpus"),
+    ):
         with pytest.raises(BadInput, match=says):
-            run(NerBertConfig.from_dict({**given, "tagged": wrong}), data, tmp_path / "out", id="ner_bert")
+            run(NerBertConfig.from_dict({**given, "tagged": wrong}), data, tmp_path / "new", id="ner_bert")
+    assert made_encoders(tmp_path / "new") == []
+    bare = NerBertConfig.from_dict({**given, "tagged": [f"{tmp_path}/silver"]})
+    assert isinstance(bare, NerBertConfig) and bare.own_labels == ("silver",)
 
 
 @pytest.mark.parametrize(
@@ -186,6 +207,9 @@ def test_ner_bert_pre_trains_on_each_entity_tagging_corpus(data: Path, encoder: 
     [
         ({"tagging": QUICK}, "tagging would have no effect: tagged names nothing"),
         ({"tagged": ["a=x", "a=y"]}, "the labels must differ"),
+        ({"tagged": ["../../evil=/x"]}, "'../../evil' is no label of an encoder"),
+        ({"tagged": [".a=x"]}, "'.a' is no label"),
+        ({"tagged": ["{corpus}=x"]}, "'{corpus}' is no label"),
         ({"tagged": ["=x"]}, "tagged holds '=x'; write LABEL=NAME"),
         ({"tagged": ["none=x"]}, "none is what the encoder as it comes is called"),
         ({"tagged": ["a=x"], "tagging": {"masking": "span"}}, "Unknown option masking"),
@@ -216,14 +240,70 @@ def test_text_that_lacks_what_a_level_needs_is_refused_before_anything_is_traine
 def test_loss_that_is_no_number_says_which_encoder_and_what_to_change(
     data: Path, encoder: str, corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from crossner_core.adaptation.pretraining import PretrainEvent
-
     def broken(*_: Any) -> Iterator[PretrainEvent]:
         yield PretrainEvent(3, 1, float("nan"), message="The loss of step 3 is no number.", outcome="not_finite")
 
-    monkeypatch.setattr(pretrained, "_events", broken)
-    with pytest.raises(InvalidConfig, match=r"music-span-task-.*: The loss of step 3 is no number\. Change its"):
-        run(transfer(encoder, dapt_corpus=corpus, dapt_ways=["span-task"]), data, tmp_path)
+    monkeypatch.setattr(pretrained, "_pretrain_one", broken)
+    # The others are trained all the same, and the tables say what lacks and why.
+    result = result_of(run(transfer(encoder, dapt_corpus=corpus, dapt_ways=["span-task"]), data, tmp_path))
+    assert len(result.cells) == 1 and [row[-1] for row in result.tables[0].rows] == ["1", "0"]
+    (said,) = result.missing
+    assert "its encoder music-span-task-" in said
+    assert "could not be pre-trained: The loss of step 3 is no number. With other options, as a lower" in said
+
+
+def test_what_is_there_serves_where_the_text_is_gone(data: Path, encoder: str, tmp_path: Path) -> None:
+    wiki = make_corpus(tmp_path, name="wiki").folder
+    config = transfer(encoder, dapt_corpus=str(wiki), dapt_ways=["token-domain"])
+    first = result_of(run(config, data, tmp_path / "out"))
+    shutil.rmtree(wiki)
+    assert result_of(run(config, data, tmp_path / "out")).tables == first.tables
+    wider = replace(config, dapt_ways=("token-domain", "span-task"))
+    with pytest.raises(NotFound, match="wiki"):
+        run(wider, data, tmp_path / "out")
+    tables = result_of(run(wider, data, tmp_path / "out", should_stop=lambda: True))
+    assert [row[-1] for row in tables.tables[0].rows] == ["1", "1", "0"] and "music-span-task-" in tables.missing[0]
+
+
+def test_results_say_what_the_study_was_told(data: Path, encoder: str, corpus: str, tmp_path: Path) -> None:
+    config = transfer(encoder, dapt_corpus=corpus, dapt_ways=["token-domain"])
+    result = result_of(run(config, data, tmp_path))
+    assert result.config["dapt_corpus"] == corpus and result.config["dapt_ways"] == ["token-domain"]
+    assert result.config["encoders"] == [] and result.recipe["encoder"] == encoder
+
+
+def test_studies_that_mean_the_same_share_an_encoder(encoder: str, corpus: str) -> None:
+    given = small_config(encoder, settings=["direct"], dapt=QUICK, dapt_corpus=corpus)
+    sizes = CorpusSizeConfig.from_dict({**given, "dapt_ways": ["span-100", "span-25"]})
+    assert isinstance(sizes, CorpusSizeConfig)
+    one = transfer(encoder, dapt_corpus=corpus).folder_name("span-integrated")
+    assert sizes.folder_name("span-100") == one != sizes.folder_name("span-25")
+    assert one.startswith("{corpus}-span-integrated-")
+
+
+def test_ctrl_c_saves_a_pre_training(
+    data: Path, encoder: str, corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    words = ["transfer", "--data", str(data), "--out", str(tmp_path), "--corpora", "music", "--seeds", "1"]
+    words += ["--settings", "direct", "--recipe", json.dumps(small_config(encoder)["recipe"]), "--dapt-corpus", corpus]
+    words += ["--dapt-ways", "token-domain", "--dapt", json.dumps({**QUICK, "max_steps": 12})]
+    whole = pretrained._pretrain_one
+
+    def interrupted(*given: Any) -> Iterator[PretrainEvent]:
+        for event in whole(*given):
+            if event.step == 8:
+                os.kill(os.getpid(), signal.SIGINT)
+            yield event
+
+    before = signal.getsignal(signal.SIGINT)
+    with monkeypatch.context() as patched:
+        patched.setattr(pretrained, "_pretrain_one", interrupted)
+        assert command.main(words) == 130
+    assert signal.getsignal(signal.SIGINT) is before
+    assert "Stopped; the same command goes on from here." in capsys.readouterr().err
+    assert command.main(words) == 0
+    assert "Resumed after step " in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -268,8 +348,6 @@ def test_rows_are_known_before_anything_is_pre_trained(encoder: str) -> None:
 def test_command_makes_the_whole_table(
     data: Path, encoder: str, corpus: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import json
-
     small = small_config(encoder)
     words = ["transfer", "--data", str(data), "--out", str(tmp_path), "--corpora", "music", "--seeds", "1"]
     words += ["--settings", "direct", "--recipe", json.dumps(small["recipe"]), "--dapt-corpus", corpus]

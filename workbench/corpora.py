@@ -106,14 +106,9 @@ def get_sentence(store: Store, actor: Actor, name: str, sentence_id: str) -> Cor
 
 def class_tree(settings: Settings, corpus: Corpus) -> ClassTree:
     """Return the class tree of the gazetteer that annotated a corpus, the bundled one where that is not here."""
-    from crossner_core.gazetteer.compiled import CompiledGazetteer
-    from crossner_core.gazetteer.ontology import BUILTIN
+    from crossner_core.wikipedia.levels import annotators_tree
 
-    made_with = corpus.manifest.gazetteer
-    folder = settings.gazetteers / (made_with.name if made_with else "")
-    if made_with is None or not (folder / "manifest.json").is_file():
-        return BUILTIN
-    return CompiledGazetteer.open(folder).tree
+    return annotators_tree(corpus, settings.gazetteers)
 
 
 def _admit(store: Store, actor: Actor) -> None:

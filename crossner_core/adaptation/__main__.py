@@ -13,18 +13,18 @@ makes no sense; 3: stopped.
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import typing
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from crossner_core.adaptation.pretraining import Events
+from crossner_core.adaptation.pretraining import Events, ShouldStop
 from crossner_core.errors import BadInput, InvalidConfig, WorkbenchError
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
 from crossner_core.options.pretraining import PretrainOptions
+from crossner_core.processes import told_to_stop
 from crossner_core.training.processes import present, run_together
 
 STOPPED = 3
@@ -36,7 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         present()  # said before a large corpus is read, where each process would do all of it
         options = given.options(**{spec.name: getattr(given, spec.name) for spec in fields(given.options)})
-        return _follow(given.start(given, options))
+        with told_to_stop() as should_stop:
+            return _follow(given.start(given, options, should_stop))
     except WorkbenchError as error:
         print(error, file=sys.stderr)
         return 1
@@ -57,23 +58,7 @@ def _follow(events: Events) -> int:
     return {"done": 0, "stopped": STOPPED}.get(outcome, 1)
 
 
-class _Stop:
-    """True once the process was told to stop; a second Ctrl-C ends it at once."""
-
-    def __init__(self) -> None:
-        self.told = False
-        for name in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(name, self._tell)
-
-    def __call__(self) -> bool:
-        return self.told
-
-    def _tell(self, number: int, frame: object) -> None:
-        self.told = True
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-def _dapt(given: argparse.Namespace, options: DaptOptions) -> Events:
+def _dapt(given: argparse.Namespace, options: DaptOptions, should_stop: ShouldStop) -> Events:
     from crossner_core.adaptation.dapt import run_dapt
     from crossner_core.adaptation.dapt_sources import from_files, from_level
 
@@ -83,21 +68,22 @@ def _dapt(given: argparse.Namespace, options: DaptOptions) -> Events:
         "held_out": given.held_out or (),
         "last_line": given.last_line,
     }
-    for what in ("level", "domain"):
+    for what in ("level", "domain", "gazetteers"):
         if given.corpus is None and (value := getattr(given, what)) is not None:
-            raise InvalidConfig(f"--{what} is {value!r}, but only a --corpus has one; leave it out.")
+            raise InvalidConfig(f"--{what} is {str(value)!r}, but only a --corpus has one; leave it out.")
     if given.corpus is None:
         source = from_files(given.labelled or given.text, options, labelled=bool(given.labelled), **shared)
     elif given.domain is None:
         raise BadInput("--corpus needs --domain: which domain's entity types make a sentence one of the level.")
     else:
-        source = from_level(given.corpus, given.domain, given.level or "domain", **shared)
+        level = given.level or "domain"
+        source = from_level(given.corpus, given.domain, level, gazetteers=given.gazetteers, **shared)
     return run_dapt(
-        options, source.texts, source.held_out, provenance=source.provenance, should_stop=_Stop(), **_places(given)
+        options, source.texts, source.held_out, provenance=source.provenance, should_stop=should_stop, **_places(given)
     )
 
 
-def _entity_tagging(given: argparse.Namespace, options: TaggingPretrainOptions) -> Events:
+def _entity_tagging(given: argparse.Namespace, options: TaggingPretrainOptions, should_stop: ShouldStop) -> Events:
     from crossner_core.adaptation.entity_tagging import run_entity_tagging
     from crossner_core.adaptation.tagging_sources import from_labelled, from_tagged
 
@@ -109,7 +95,7 @@ def _entity_tagging(given: argparse.Namespace, options: TaggingPretrainOptions) 
     types = source.types
     print(f"{len(types)} entity types: {', '.join(types[:10])}{' …' if len(types) > 10 else ''}", flush=True)
     return run_entity_tagging(
-        options, source.sentences, source.held_out, types, provenance=source.provenance, should_stop=_Stop(),
+        options, source.sentences, source.held_out, types, provenance=source.provenance, should_stop=should_stop,
         **_places(given),
     )  # fmt: skip
 
@@ -133,6 +119,10 @@ def _parser() -> argparse.ArgumentParser:
     source.add_argument("--corpus", type=Path, metavar="FOLDER", help="a Wikipedia corpus of the workbench")
     dapt.add_argument("--domain", help="with --corpus: the domain whose level is taken")
     dapt.add_argument("--level", help="with --corpus: domain, entity, task or integrated [domain]")
+    dapt.add_argument(
+        "--gazetteers", type=Path, metavar="FOLDER",
+        help="with --corpus: where the gazetteer that annotated it lies by its name, for the classes of its levels",
+    )  # fmt: skip
     dapt.add_argument("--percent", type=float, default=100.0, help="share of the text, or of the level, to learn from")
     dapt.add_argument("--corpus-seed", type=int, default=0, help="which share")
     dapt.add_argument("--last-line", default="refuse", help="a last line without a newline: refuse, keep or drop")

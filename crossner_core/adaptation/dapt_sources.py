@@ -30,11 +30,20 @@ def from_level(
     seed: int = 0,
     held_out: Sequence[Path] = (),
     last_line: str = "refuse",
+    gazetteers: Path | None = None,
 ) -> DaptSource:
-    """Read a share of a level of a pre-annotated Wikipedia corpus; raise BadInput, InvalidConfig or InvalidDomain."""
-    texts = level_texts(folder, domain, level, percent, seed)
+    """Read a share of a level of a pre-annotated Wikipedia corpus; raise BadInput, InvalidConfig or InvalidDomain.
+
+    `gazetteers` may hold the one that annotated it, by its name: see `level_texts`.
+    """
+    from crossner_core.wikipedia.corpus import Corpus
+    from crossner_core.wikipedia.levels import DOMAIN, annotators_folder
+
+    texts = level_texts(folder, domain, level, percent, seed, gazetteers=gazetteers)
     manifest = describe_files([folder / "manifest.json"])
     named = {"manifest": manifest, "domain": domain, "level": level, "percent": percent, "seed": seed}
+    if level != DOMAIN and (classes := annotators_folder(Corpus.open(folder), gazetteers)) is not None:
+        named["classes"] = describe_files([classes / "manifest.json"])
     return DaptSource(texts, _files(held_out, last_line), {"corpus": named, "held_out": describe_files(held_out)})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -26,17 +26,15 @@ def from_tagged(folder: Path, *, repeat: bool = True, held_out: Sequence[Path] =
     """Read an entity-tagging corpus, sentences as often as its balancing says; raise NotFound or BadInput."""
     from crossner_core.wikipedia.tagged_corpus import TaggingManifest, read_tagged  # needs pyarrow, files do not
 
-    TaggingManifest.read(folder)  # says what to do where there is none
+    types = (one.category for one in TaggingManifest.read(folder).categories if one.after)
     named = {"manifest": describe_files([folder / "manifest.json"]), "repeat": repeat}
-    return _source(
-        partial(read_tagged, folder, repeat=repeat), partial(read_tagged, folder, repeat=False), named, held_out
-    )
+    return _source(partial(read_tagged, folder, repeat=repeat), types, named, held_out)
 
 
 def from_labelled(paths: Sequence[Path], *, held_out: Sequence[Path] = ()) -> TaggingSource:
     """Read labelled files in any format; raise BadInput for one that cannot be read."""
     sentences = labelled_files(paths)
-    return _source(sentences, sentences, describe_files(paths), held_out)
+    return _source(sentences, types_of(sentences()), describe_files(paths), held_out)
 
 
 def from_place(place: Path) -> TaggingSource:
@@ -44,6 +42,16 @@ def from_place(place: Path) -> TaggingSource:
     if (place / "manifest.json").is_file():
         return from_tagged(place)
     return from_labelled(labelled_paths(place))
+
+
+def check_place(place: Path) -> None:
+    """Raise BadInput where `from_place` would find nothing to read, without reading it."""
+    if not (place / "manifest.json").is_file():
+        labelled_paths(place)
+        return
+    from crossner_core.wikipedia.tagged_corpus import TaggingManifest
+
+    TaggingManifest.read(place)
 
 
 def labelled_paths(place: Path) -> list[Path]:
@@ -54,7 +62,7 @@ def labelled_paths(place: Path) -> list[Path]:
     return paths
 
 
-def _source(sentences: Sentences, once: Sentences, corpus: Any, held_out: Sequence[Path]) -> TaggingSource:
+def _source(sentences: Sentences, types: Iterable[str], corpus: Any, held_out: Sequence[Path]) -> TaggingSource:
     aside = labelled_files(held_out) if held_out else None
-    types = types_of(once(), aside() if aside else ())
-    return TaggingSource(sentences, aside, types, {"corpus": corpus, "held_out": describe_files(held_out)})
+    known = sorted({*types, *(types_of(aside()) if aside else ())})
+    return TaggingSource(sentences, aside, tuple(known), {"corpus": corpus, "held_out": describe_files(held_out)})

@@ -66,16 +66,23 @@ def labelled_files(paths: Sequence[Path]) -> Sentences:
     return read
 
 
-def level_texts(folder: Path, domain: str, level: str, percent: float = 100.0, seed: int = 0) -> Texts:
-    """Give a share of a level of a pre-annotated Wikipedia corpus as words, a sentence a document."""
+def level_texts(
+    folder: Path, domain: str, level: str, percent: float = 100.0, seed: int = 0, *, gazetteers: Path | None = None
+) -> Texts:
+    """Give a share of a level of a pre-annotated Wikipedia corpus as words, a sentence a document.
+
+    What entity type a class is, says the gazetteer that annotated the corpus where `gazetteers` holds it, else
+    DBpedia's own classes do.
+    """
     from crossner_core.domains import load_domain  # a corpus needs pyarrow, text files do not
     from crossner_core.wikipedia.corpus import Corpus
-    from crossner_core.wikipedia.levels import Levels, check_level
+    from crossner_core.wikipedia.levels import Levels, annotators_tree, check_level
     from crossner_core.wikipedia.subsets import check_percent
 
     check_level(level)
     check_percent(percent)
-    levels = Levels(Corpus.open(folder), load_domain(domain))
+    corpus = Corpus.open(folder)
+    levels = Levels(corpus, load_domain(domain), tree=annotators_tree(corpus, gazetteers))
 
     def read() -> Iterator[Sequence[str]]:
         for text in levels.texts(level, percent, seed):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from crossner_core.errors import InvalidConfig, WorkbenchError
 from crossner_core.experiments.report import put_section, study_section
 from crossner_core.experiments.results import StudyResult, checked_section, study_folder
 from crossner_core.experiments.study import Study, StudyConfig, run_study, study, study_ids
+from crossner_core.processes import told_to_stop
 from crossner_core.training.processes import run_together
 
 _METAVARS = {
@@ -27,38 +28,54 @@ _METAVARS = {
     "rows": "JSON",
     "dapt": "JSON",
     "dapt_corpus": "FOLDER",
+    "dapt_gazetteers": "FOLDER",
     "dapt_text": "FILE",
     "dapt_ways": "WAY",
     "tagged": "LABEL=FOLDER",
     "tagging": "JSON",
 }
 
+_STOPPED = "Stopped; the same command goes on from here."
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 0, 1 for a study with missing cells, 2 for an error."""
+    """Run the command; return 0, 1 for a study with missing cells, 2 for an error, 130 when interrupted.
+
+    The first Ctrl-C saves, and makes the tables of what is there.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         if words[:1] == ["list"]:
             print(_listed())
             return 0
         options = _parser().parse_args(words)
-        return _run(study(options.study), options, words)
+        with told_to_stop() as should_stop:
+            try:
+                code = _run(study(options.study), options, words, should_stop)
+            except WorkbenchError as error:
+                if not should_stop():
+                    raise
+                print(error, file=sys.stderr)
+                code = 1
+            if code and should_stop():
+                raise KeyboardInterrupt
+            return code
     except WorkbenchError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("Stopped; the same command goes on from here.", file=sys.stderr)
+        print(_STOPPED, file=sys.stderr)
         return 130
 
 
-def _run(chosen: Study, options: argparse.Namespace, words: list[str]) -> int:
+def _run(chosen: Study, options: argparse.Namespace, words: list[str], should_stop: Callable[[], bool]) -> int:
     config = chosen.config.from_dict(_given(chosen.config, options))
     # Stopped before it begins, here: other processes would begin all the same.
     workers, ray = (1, "") if options.tables else (options.workers, options.ray)
     result: StudyResult | None = None
     for event in run_study(
         chosen.id, config, data=options.data, out=options.out, workers=workers, ray=ray, keep=options.keep,
-        section=options.section, should_stop=lambda: options.tables,
+        section=options.section, should_stop=lambda: options.tables or should_stop(),
     ):  # fmt: skip
         if event.message:
             print(f"[{event.done}/{event.total}] {event.message}", flush=True)

@@ -44,7 +44,7 @@ class Way:
 class DaptConfig(PretrainingConfig):
     """Encoders by their ways, which are the rows' labels."""
 
-    own_fields: ClassVar[tuple[str, ...]] = ("dapt_corpus", "dapt_text", "dapt_ways", "dapt")
+    own_fields: ClassVar[tuple[str, ...]] = ("dapt_corpus", "dapt_gazetteers", "dapt_text", "dapt_ways", "dapt")
     usual_ways: ClassVar[tuple[str, ...]] = ()
     usual_ways_of_text: ClassVar[tuple[str, ...]] = ()
     usual_level: ClassVar[str] = "integrated"
@@ -53,6 +53,11 @@ class DaptConfig(PretrainingConfig):
         "",
         "Wikipedia corpus to pre-train encoders on, by its folder, in which {corpus} stands for the study's corpus. "
         "Empty: the encoders are those given.",
+    )
+    dapt_gazetteers: str = option(
+        "",
+        "Folder of gazetteers: that which annotated the Wikipedia corpus is looked for there by its name, and its "
+        "classes say what the entity types of a level are. Empty: DBpedia's classes do.",
     )
     dapt_text: tuple[str, ...] = option((), "Text files to pre-train encoders on in place of a Wikipedia corpus.")
     dapt_ways: tuple[str, ...] = option((), f"Ways to pre-train, each {_GRAMMAR}. None means the paper's.")
@@ -64,6 +69,8 @@ class DaptConfig(PretrainingConfig):
             raise InvalidConfig("dapt_corpus and dapt_text are both given; pre-train on one of them.")
         if not self.own_labels:
             self.refuse("dapt_ways", "dapt", why="neither dapt_corpus nor dapt_text says what to pre-train on")
+        if not self.dapt_corpus:
+            self.refuse("dapt_gazetteers", why="only a dapt_corpus has levels")
         if twice := sorted({way for way in self.dapt_ways if self.dapt_ways.count(way) > 1}):
             raise InvalidConfig(f"dapt_ways names {', '.join(twice)} twice; each must be there once.")
         if "masking" in self.dapt:
@@ -95,7 +102,10 @@ class DaptConfig(PretrainingConfig):
     def folder_name(self, label: str) -> str:
         way = Way.parse(label)
         text = [str(Path(one).resolve()) for one in ((self.dapt_corpus,) if self.dapt_corpus else self.dapt_text)]
-        name = named_by(label, text, self.level_of(way), way.percent, self.options_of(way).hash)
+        level = self.level_of(way)
+        # Not by the label: studies that mean the same level and share share the encoder.
+        what = "-".join(part for part in (way.masking, level, f"{way.percent:g}" if way.percent < 100 else "") if part)
+        name = named_by(what, text, level, way.percent, self.options_of(way).hash)
         return name if self.is_for_all(way) else f"{{corpus}}-{name}"
 
     def check_text(self) -> None:
@@ -123,7 +133,8 @@ class DaptConfig(PretrainingConfig):
         options = self.options_of(way)
         if self.dapt_corpus:
             place = Path(in_corpus(self.dapt_corpus, corpus))
-            source = from_level(place, corpus, self.level_of(way), percent=way.percent)
+            gazetteers = Path(self.dapt_gazetteers) if self.dapt_gazetteers else None
+            source = from_level(place, corpus, self.level_of(way), percent=way.percent, gazetteers=gazetteers)
             if self.is_for_all(way):  # whichever corpus comes first
                 provenance = {**source.provenance, "corpus": {**source.provenance["corpus"], "domain": ""}}
                 source = replace(source, provenance=provenance)

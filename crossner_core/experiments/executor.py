@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 import multiprocessing
-import os
 import queue
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from typing import Any
+
+import torch
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.training_cells import CellEvent, CellTask, cell_events
@@ -40,12 +41,15 @@ def run_cells(
         raise InvalidConfig("The launched processes train each cell together: leave workers at 1, and --ray out.")
     if ray:
         return run_ray(tasks, ray, workers, should_stop)
-    return run_pool(tasks, workers, should_stop) if workers > 1 and len(tasks) > 1 else run_here(tasks, should_stop)
+    # Each cell sets its number itself: by the environment it comes too late, as reading this module loads PyTorch. One
+    # that is left alone has as many as beside others, or its figures would hang on what was there before.
+    shared = [replace(task, threads=threads_for(workers)) for task in tasks]
+    return run_pool(shared, workers, should_stop) if workers > 1 and len(tasks) > 1 else run_here(shared, should_stop)
 
 
 def threads_for(workers: int) -> int:
-    """Return how many threads each of so many workers gets; 0 leaves a single one its default."""
-    return max(1, (os.cpu_count() or 1) // workers) if workers > 1 else 0
+    """Return how many of this process's threads each of so many workers gets; 0 leaves a single one all of them."""
+    return max(1, torch.get_num_threads() // workers) if workers > 1 else 0
 
 
 def source_group(task: CellTask) -> str:
@@ -93,11 +97,15 @@ class Line:
 
 
 def run_here(tasks: Sequence[CellTask], should_stop: Callable[[], bool]) -> Iterator[CellEvent]:
-    """Train one cell after another in this process."""
-    for task in tasks:
-        if should_stop():
-            return
-        yield from cell_events(task, should_stop)
+    """Train one cell after another in this process, which has as many threads as before in the end."""
+    before = torch.get_num_threads()
+    try:
+        for task in tasks:
+            if should_stop():
+                return
+            yield from cell_events(task, should_stop)
+    finally:
+        torch.set_num_threads(before)
 
 
 def run_pool(tasks: Sequence[CellTask], workers: int, should_stop: Callable[[], bool]) -> Iterator[CellEvent]:
@@ -106,8 +114,7 @@ def run_pool(tasks: Sequence[CellTask], workers: int, should_stop: Callable[[], 
     A worker that dies takes the others down, and nobody can tell whose cell it was: all of them go on one at a time
     until each has ended. One that dies alone is tried once more.
     """
-    # Each cell sets its number itself: by the environment it comes too late, as reading this module loads PyTorch.
-    line = Line([replace(task, threads=threads_for(workers)) for task in tasks])
+    line = Line(tasks)
     tries, suspects = dict[str, int](), list[CellTask]()
     while (suspects or line.waiting) and not should_stop():
         running: dict[Future[CellEvent], CellTask] = {}

@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import shutil
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from crossner_core.adaptation.pretraining import Events, ShouldStop
-from crossner_core.errors import CheckpointMismatch, InvalidConfig
+from crossner_core.adaptation.pretraining import Events, PretrainEvent, ShouldStop, read_result
+from crossner_core.errors import CheckpointMismatch, InvalidConfig, NotFound, WorkbenchError
 from crossner_core.experiments.study import StudyConfig, StudyEvent
 from crossner_core.experiments.training_cells import locked
 from crossner_core.options.base import option
 
 SETTINGS = ("direct", "pretrain_finetune", "joint")
+# They are parts of folders' names.
+_LABEL = re.compile(r"[\w-][\w. -]*")
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,11 @@ class PretrainingConfig(StudyConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if bad := [label for label in self.own_labels if not _LABEL.fullmatch(label)]:
+            raise InvalidConfig(
+                f"{bad[0]!r} is no label of an encoder that the study pre-trains: letters, digits, _, -, dots and "
+                "blanks make one, and neither dot nor blank begins it."
+            )
         if self.bare in self.own_labels:
             raise InvalidConfig(f"{self.bare} is what the encoder as it comes is called; give another label.")
         if both := sorted({self.bare, *self.own_labels} & set(self.given_encoders)) if self.own_labels else ():
@@ -93,9 +102,9 @@ class PretrainingConfig(StudyConfig):
         return replace(self, encoders=tuple(f"{label}={name}" for label, name in named.items()), recipe=rest, **none)
 
 
-def named_by(label: str, *parts: Any) -> str:
-    """Return a folder's name: a label, and a hash of what decides what lies in it."""
-    return f"{label}-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:8]}"
+def named_by(what: str, *parts: Any) -> str:
+    """Return a folder's name: what lies in it, and a hash of what decides that."""
+    return f"{what}-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:8]}"
 
 
 def changes_said(changes: Mapping[str, Any]) -> str:
@@ -115,30 +124,56 @@ def planned(config: PretrainingConfig) -> dict[str, tuple[str, str]]:
 
 def pretrain(
     config: PretrainingConfig, folder: Path, should_stop: Callable[[], bool], total: int
-) -> Generator[StudyEvent, None, bool]:
-    """Pre-train in a folder what does not lie there yet, one encoder after the other; return False where it is stopped.
+) -> Generator[StudyEvent, None, dict[str, str]]:
+    """Pre-train in a folder what does not lie there yet, one encoder after the other; return which lack, and why.
 
-    What is stopped goes on from where it stood. `total` are the cells that come after. Raises the pre-training's own
-    errors, and InvalidConfig where its loss is no number.
+    What is stopped goes on from where it stood; one that fails does not keep the others from being made. `total` are
+    the cells that come after. Raises the config's errors of text that is not there, before anything is begun; where
+    nothing is to be made of it, text may lack.
     """
-    if not config.own_labels:
-        return True
-    config.check_text()
-    all_of_them = planned(config)
+    all_of_them, lacking = planned(config), dict[str, str]()
+    readable = _is_readable(
+        config, needed=not all(map(_is_made, map(folder.joinpath, all_of_them))) and not should_stop()
+    )
     for at, (name, (label, corpus)) in enumerate(all_of_them.items(), start=1):
-        out, work = folder / name, folder / f"{name}.work"
-        ended = False
-        with locked(folder / f"{name}.lock", partial(_gives_up, out, should_stop)) as free:
-            for event in _events(config, label, corpus, out, work, should_stop) if free else ():
+        out, where = folder / name, f"Encoder {at} of {len(all_of_them)}, {name}: "
+        if not readable and _is_made(out):
+            continue
+        lacking[name] = f"the study was stopped before its encoder {name} was pre-trained; it goes on from there"
+        if not readable:
+            continue
+        try:
+            for event in _pretrain_one(config, label, corpus, out, should_stop):
                 if event.outcome == "not_finite":
-                    raise InvalidConfig(f"Encoder {name}: {event.message} Change its options, as the learning_rate.")
-                ended = event.outcome == "done"
-                where = f"step {event.step} of {event.total or '?'}, loss {event.loss:.4f}" if event.loss else ""
-                said = " ".join(part for part in (where, event.message) if part)
-                yield StudyEvent(f"Encoder {at} of {len(all_of_them)}, {name}: {said}", 0, total)
-        if not ended:
-            return False
-        shutil.rmtree(work, ignore_errors=True)
+                    raise InvalidConfig(
+                        f"{event.message} With other options, as a lower learning_rate, it begins anew."
+                    )
+                if event.outcome == "done":
+                    del lacking[name]
+                said = f"step {event.step} of {event.total or '?'}, loss {event.loss:.4f}" if event.loss else ""
+                yield StudyEvent(where + " ".join(part for part in (said, event.message) if part), 0, total)
+        except WorkbenchError as error:
+            lacking[name] = f"its encoder {name} could not be pre-trained: {error}"
+            yield StudyEvent(where + str(error), 0, total)
+    return lacking
+
+
+def _is_made(out: Path) -> bool:
+    try:
+        read_result(out)
+    except NotFound:
+        return False
+    return True
+
+
+def _is_readable(config: PretrainingConfig, *, needed: bool) -> bool:
+    """Say whether the text is there; raise what the config says where it is not, but `needed`."""
+    try:
+        config.check_text()
+    except WorkbenchError:  # no harm: what lies there was made of it
+        if needed:
+            raise
+        return False
     return True
 
 
@@ -147,17 +182,39 @@ def in_corpus(name: str, corpus: str) -> str:
     return name.replace("{corpus}", corpus)
 
 
-def _events(
-    config: PretrainingConfig, label: str, corpus: str, out: Path, work: Path, should_stop: ShouldStop
-) -> Events:
-    """Pre-train one encoder, or say that it was; raise CheckpointMismatch where the text has changed since."""
-    try:
-        yield from config.events(label, corpus, out, work, should_stop)
-    except CheckpointMismatch as error:
-        raise CheckpointMismatch(
-            f"The text has changed since {out} was begun. Remove that folder and {work.name} beside it, and the study "
-            f"pre-trains anew. ({error})"
-        ) from error
+def _pretrain_one(config: PretrainingConfig, label: str, corpus: str, out: Path, should_stop: ShouldStop) -> Events:
+    """Pre-train one encoder, or say that it was; where its text or its start has changed since, begin anew.
+
+    The one from before is kept beside it.
+    """
+    work = out.with_name(f"{out.name}.work")
+    with locked(out.with_name(f"{out.name}.lock"), partial(_gives_up, out, should_stop)) as free:
+        if not free:
+            return
+        ended = False
+        for anew in (False, True):
+            try:
+                for event in config.events(label, corpus, out, work, should_stop):
+                    ended = event.outcome == "done"
+                    yield event
+                break
+            except CheckpointMismatch as error:
+                if anew:
+                    raise
+                yield PretrainEvent(0, 0, 0.0, message=f"{_set_aside(out, work)} ({error})")
+        if ended:
+            shutil.rmtree(work, ignore_errors=True)
+
+
+def _set_aside(out: Path, work: Path) -> str:
+    """Keep an encoder under another name, and forget what was begun; say so."""
+    shutil.rmtree(work, ignore_errors=True)
+    said = f"What {out.name} is made of has changed since it was begun, and it is made anew."
+    if out.exists():
+        aside = out.with_name(f"{out.name}-until-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+        out.rename(aside)
+        said += f" The one from before is {aside.name} now."
+    return said
 
 
 def _gives_up(out: Path, should_stop: ShouldStop) -> bool:

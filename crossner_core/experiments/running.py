@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -38,16 +39,19 @@ def run(
 ) -> Iterator[StudyEvent]:
     """Run a study whose corpora are all there; see `run_study`."""
     keep = keep or chosen.keep
-    if isinstance(config, PretrainingConfig):
-        place, notes = out / "encoders", (*notes, *((config.said(),) if config.own_labels else ()))
-        if not (yield from pretrain(config, place, should_stop, len(set(chosen.cells(config))))):
-            raise NothingMeasured("The study was stopped before its encoders were pre-trained; it goes on from there.")
+    told, lacking = config, dict[str, str]()
+    if isinstance(config, PretrainingConfig) and config.own_labels:
+        place, notes = out / "encoders", (*notes, config.said())
+        absent_ones = yield from pretrain(config, place, should_stop, len(set(chosen.cells(config))))
+        lacking = {str(place / name): why for name, why in absent_ones.items()}
         config = config.made_in(place)
     binder, store = Binder(data), CellStore(out)
-    planned = {cell: binder.bind(cell) for cell in chosen.cells(config)}
+    whole = chosen.cells(config)
+    planned = {cell: binder.bind(cell) for cell in whole if cell.recipe.encoder not in lacking}
+    homeless = {cell: lacking[cell.recipe.encoder] for cell in whole if cell.recipe.encoder in lacking}
     by_key = {cell.key: cell for cell in planned.values()}
     missing = {key: cell for key, cell in by_key.items() if not _there(store, key, keep)}
-    done, total, errors = len(by_key) - len(missing), len(by_key), dict[str, str]()
+    done, total, errors = len(by_key) - len(missing), len(by_key) + len(homeless), dict[str, str]()
     yield StudyEvent(f"{chosen.title}: {total} cells, of which {done} are there.", done, total)
     tasks = [CellTask(cell, data, out, keep) for cell in missing.values()]
     for event in run_cells(tasks, workers=workers, ray=ray, should_stop=should_stop):
@@ -60,11 +64,15 @@ def run(
         if message:
             yield StudyEvent(f"{missing[event.key]}: {message}", done, total, len(errors), event.key)
     results = {cell: found for cell, there in planned.items() if (found := store.get(there.key)) is not None}
-    if planned and not results:
-        raise NothingMeasured(next(iter(errors.values()), "The study was stopped before its first cell was done."))
+    if whole and not results:
+        why = next(
+            iter([*homeless.values(), *errors.values()]), "the study was stopped before its first cell was done."
+        )
+        raise NothingMeasured(why[:1].upper() + why[1:])
     absent = tuple(
         f"{cell.in_full}: {errors.get(key, 'not trained yet')}" for key, cell in by_key.items() if not store.get(key)
     )
+    absent += tuple(f"{cell.in_full}: {why}" for cell, why in homeless.items())
     if chosen.play is not None:
         for one in chosen.play(config, data, out, workers=workers, ray=ray, should_stop=should_stop):
             done, total, absent = one.done, one.total, one.missing
@@ -72,6 +80,7 @@ def run(
         if not done:
             raise NothingMeasured(next(iter(absent), "The study was stopped before anything was done."))
     result = _made(chosen, config, Inputs(results, data, out), absent, notes, section)
+    result = replace(result, config=told.to_dict(), recipe=told.recipe_of().to_dict())  # not as `made_in` has them
     write_study(out, result)
     yield StudyEvent("Tables and figure are written.", done, total, len(absent), result=result)
 

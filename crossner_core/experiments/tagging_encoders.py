@@ -38,8 +38,9 @@ class TaggingConfig(PretrainingConfig):
 
     @property
     def places(self) -> dict[str, str]:
-        """Return the corpora by label; one without label is its own."""
-        return labelled("tagged", self.tagged)
+        """Return the corpora by label; that of one without is its folder's name."""
+        given = labelled("tagged", self.tagged)
+        return {Path(place).name if label == place else label: place for label, place in given.items()}
 
     @property
     def own_labels(self) -> tuple[str, ...]:
@@ -53,12 +54,11 @@ class TaggingConfig(PretrainingConfig):
         return named_by(label, str(Path(self.places[label]).resolve()), self.options().hash)
 
     def check_text(self) -> None:
-        """Raise BadInput where a corpus is not there."""
-        from crossner_core.adaptation.tagging_sources import labelled_paths
+        """Raise BadInput where a corpus is not there, or is none of entity tagging."""
+        from crossner_core.adaptation.tagging_sources import check_place
 
-        for place in map(Path, self.places.values()):
-            if not (place / "manifest.json").is_file():
-                labelled_paths(place)
+        for place in self.places.values():
+            check_place(Path(place))
 
     def events(self, label: str, corpus: str, out: Path, work: Path, should_stop: ShouldStop) -> Events:
         from crossner_core.adaptation.entity_tagging import run_entity_tagging

@@ -4,7 +4,7 @@
 |---|---|
 | `tokens`, `words` or `sentence` (strings) with `ner_tags`, `tags`, `ner` or `labels` (`B-song`) | Hugging Face |
 | `tokenized_text` (strings) with `ner` (`[first, last, type]`, the last word included) | GLiNER |
-| `text` with `entities`, `spans`, `ents`, `label` or `labels` (`[start, end, type]`, objects) | doccano, spaCy, Prodigy |
+| `text` with `entities`, `spans`, `ents`, `label` or `labels` (`[start, end, type]`, objects) | doccano, spaCy, … |
 
 What is read so is no metadata. Text with spans but no tokens is cut at the spans' ends beside our own rules, so that
 each span is whole tokens. Gold is what somebody stands for: a task of Prodigy's that was rejected or ignored has none,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,21 @@ from crossner_core.wikipedia.subsets import Keys, Subset, check_percent, keys_of
 DOMAIN, ENTITY, TASK, INTEGRATED = LEVELS = ("domain", "entity", "task", "integrated")
 Mask = npt.NDArray[np.bool_]
 _MENTIONS = ("mention_classes", "mention_types")
+
+
+def annotators_folder(corpus: Corpus, gazetteers: Path | None) -> Path | None:
+    """Return the gazetteer that annotated a corpus, looked for by its name in a folder of some; None without it."""
+    made_with = corpus.manifest.gazetteer
+    folder = gazetteers / made_with.name if gazetteers is not None and made_with is not None else None
+    return folder if folder is not None and (folder / "manifest.json").is_file() else None
+
+
+def annotators_tree(corpus: Corpus, gazetteers: Path | None) -> ClassTree:
+    """Return the class tree of the gazetteer that annotated a corpus, the bundled one where that is not there."""
+    from crossner_core.gazetteer.compiled import CompiledGazetteer
+
+    folder = annotators_folder(corpus, gazetteers)
+    return CompiledGazetteer.open(folder).tree if folder is not None else BUILTIN
 
 
 @dataclass(frozen=True, slots=True)
