@@ -11,7 +11,7 @@ import json
 import os
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,7 +99,7 @@ def load_encoder(name_or_path: str, library: Path | None = None) -> Encoder:
         raise EncoderUnavailable(
             f"Encoder {name_or_path!r} cannot be loaded: {reason} {_alternatives(library)}"
         ) from error
-    _check_tokenizer(tokenizer, name_or_path)
+    _check_tokenizer(tokenizer, int(model.get_input_embeddings().num_embeddings), name_or_path)
     longest = _max_length(model.config, tokenizer)
     return Encoder(
         model=model,
@@ -227,20 +227,46 @@ def _load_tokenizer(source: str, *, local: bool) -> Any:
 def _load_model(source: str, *, local: bool) -> Any:
     from transformers import AutoModel
 
-    model = AutoModel.from_pretrained(
-        source, local_files_only=local, use_safetensors=True, trust_remote_code=False, dtype=torch.float32
+    model, found = AutoModel.from_pretrained(
+        source,
+        local_files_only=local,
+        use_safetensors=True,
+        trust_remote_code=False,
+        dtype=torch.float32,
+        ignore_mismatched_sizes=True,  # told of here, in words of ours
+        output_loading_info=True,
     )
+    if other := sorted(name for name, *_ in found["mismatched_keys"]):
+        raise ValueError(f"The weights {_some(other)} have another shape than its config.json says.")
+    if lacking := sorted(name for name in found["missing_keys"] if not name.startswith("pooler.")):
+        raise ValueError(f"Its weights lack {_some(lacking)}: they are another model's, or not all are there.")
     # The pooler sees only the first position; without it no weight is left untrained.
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
     return model
 
 
-def _check_tokenizer(tokenizer: Any, name: str) -> None:
+def _some(names: Sequence[str]) -> str:
+    """Name three of some things, and how many more there are."""
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _check_tokenizer(tokenizer: Any, rows: int, name: str) -> None:
+    """See that the tokenizer is fast, knows words, and that each subword has one of so many rows of embeddings."""
     if not getattr(tokenizer, "is_fast", False):
         raise EncoderUnavailable(
             f"Encoder {name!r} has only a slow tokenizer, which cannot say which subwords belong to which token; "
             "choose an encoder with a tokenizer.json."
+        )
+    known = tokenizer.get_vocab()
+    if len(known) <= len(set(tokenizer.all_special_ids)):
+        raise EncoderUnavailable(
+            f"Encoder {name!r}: its tokenizer knows no words; put its tokenizer.json (or vocab.txt) beside its weights."
+        )
+    if max(known.values()) >= rows:
+        raise EncoderUnavailable(
+            f"Encoder {name!r}: its tokenizer numbers subwords up to {max(known.values()):,}, but the weights have "
+            f"embeddings for {rows:,}; they do not belong together."
         )
     for role in ("cls_token_id", "sep_token_id", "pad_token_id", "unk_token_id"):
         if getattr(tokenizer, role, None) is None:

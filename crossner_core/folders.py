@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -83,6 +84,24 @@ def _unchanged(folder: Path) -> bool:
     return time.time() - latest > SECONDS_LEFT_ALONE
 
 
+def check_writable(folder: Path) -> None:
+    """Raise StorageError where nothing can be written into a folder, before there is anything to lose; it is made."""
+    probe = folder / f".{uuid.uuid4().hex}.new"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise StorageError(f"{folder} cannot be written to: {error.strerror or error}. {what_helps(error)}") from error
+
+
+def what_helps(error: Exception) -> str:
+    """Say what to do about a write that failed."""
+    if isinstance(error, OSError) and error.errno not in (None, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
+        return "Give a folder that can be written to."
+    return "Free some disk and resume."
+
+
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Write a JSON file in one piece."""
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
@@ -93,7 +112,7 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
         beside.replace(path)
     except OSError as error:
         beside.unlink(missing_ok=True)
-        raise StorageError(f"{path} cannot be written: {error}. Free some disk and resume.") from error
+        raise StorageError(f"{path} cannot be written: {error}. {what_helps(error)}") from error
 
 
 def sync(path: Path) -> None:

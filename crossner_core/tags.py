@@ -25,7 +25,7 @@ def parse_tag(tag: str) -> tuple[str, str]:
 
 def is_tag(tag: str) -> bool:
     """Tell whether `parse_tag` takes it."""
-    return tag == "O" or (tag[1:2] == "-" and len(tag) > 2 and tag[0] in "BIESLU")
+    return tag == "O" or (tag[1:2] == "-" and len(tag) > 2 and tag[0] in "BIESLU" and tag[2:] == tag[2:].strip())
 
 
 def detect_scheme(sequences: Iterable[Sequence[str]]) -> str:

@@ -176,6 +176,27 @@ def with_own_dataset(run: Run, tmp_path: Path) -> Path:
     return recipe
 
 
+def test_cli_imports_the_files_of_a_data_set_whatever_a_release_calls_them(run: Run, tmp_path: Path) -> None:
+    with_admin(run)
+    folder = tmp_path / "released"
+    folder.mkdir()
+    names = (("all.conllu", 16, 0), ("devel.TSV", 4, 30), ("testb.txt", 4, 60), ("extra.txt", 2, 90))
+    for name, count, offset in names:
+        (folder / name).write_text(write(own_sentences(count, offset=offset), "conll"))
+    code, out, err = run("import", str(folder), "--dataset", "released")
+    assert code == 0, err
+    assert "train 16 sentences" in out and "dev 4 sentences" in out and "test 4 sentences" in out
+    assert "Passed over: extra.txt." in err
+    silver = folder / "testb.txt"
+    silver.write_text(silver.read_text().replace("B-", "I-", 1))
+    code, _, err = run("import", str(folder), "--dataset", "silver")
+    assert code == 2 and "read leniently (--lenient), a stray I- begins one" in err
+    ok(run("import", str(folder), "--dataset", "silver", "--lenient"))
+    (folder / "all.conllu").rename(folder / "rest.conllu")
+    code, _, err = run("import", str(folder), "--dataset", "other")
+    assert code == 2 and "has no file called train or all (it has devel.TSV, extra.txt, rest.conllu, testb.txt)" in err
+
+
 def test_cli_trains_and_predicts(run: Run, tmp_path: Path) -> None:
     recipe = with_own_dataset(run, tmp_path)
     out = ok(run("run", "-d", "own", "--recipe", str(recipe), "--max-epochs", "3", "--device", "cpu", "--wait"))

@@ -20,6 +20,7 @@ from crossner_core.adaptation import pretraining_job
 from crossner_core.adaptation.__main__ import main
 from crossner_core.adaptation.blocks import CHUNK, Blocks, WordIds, is_held_out, prepare_blocks
 from crossner_core.adaptation.dapt import DaptTask, run_dapt
+from crossner_core.adaptation.dapt_sources import from_files
 from crossner_core.adaptation.language_model import MaskedLanguageModel, fits, trained_head
 from crossner_core.adaptation.prepared import Arrays
 from crossner_core.adaptation.pretraining import PretrainEvent, PretrainResult, read_result
@@ -266,6 +267,22 @@ def test_dapt_finished_run_answers_at_once_and_another_is_refused(tmp_path: Path
     assert afresh.after != first.after
 
 
+def test_dapt_that_was_to_replace_another_goes_on(tmp_path: Path) -> None:
+    first, asked = result_of(run_all(tmp_path, options())), count(1)
+    events = run_all(tmp_path, options(seed=1), resume=False, should_stop=lambda: next(asked) == 9)
+    assert events[-1].outcome == "stopped" and read_result(tmp_path / "out") == first
+    events = run_all(tmp_path, options(seed=1))
+    assert any("Resumed after step" in event.message for event in events)
+    assert result_of(events).after != first.after
+    with pytest.raises(InvalidConfig, match="give the work another folder"):
+        list(run_dapt(options(), texts, HELD_OUT, out=tmp_path / "x", work=tmp_path / "x", encoder=tiny_encoder()))
+
+
+def test_dapt_of_held_out_text_in_which_nothing_is_masked_measures_nothing(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match=r"held-out subwords none is masked with a mask_share of 0.01"):
+        run_all(tmp_path, options(mask_share=0.01), held_out=[["the", "band"]])
+
+
 def test_dapt_stopped_run_refuses_another_corpus(tmp_path: Path) -> None:
     asked = count(1)
     assert run_all(tmp_path, options(), should_stop=lambda: next(asked) == 6)[-1].outcome == "stopped"
@@ -471,6 +488,18 @@ def test_command_pre_trains_on_a_corpus_and_on_files(tmp_path: Path, capsys: pyt
     assert read_result(tmp_path / "half").tokens < read_result(tmp_path / "b").tokens
     assert main(["dapt", *half, "--level", "task", "--out", str(tmp_path / "c"), *common]) == 1
     assert "--level is 'task', but only a --corpus has one" in capsys.readouterr().err
+    labelled = tmp_path / "train.conll"
+    labelled.write_text("".join(f"{word}\tO\n" for words in DOCUMENTS for word in (*words, "."))[:-1] + "\n")
+    aside = tmp_path / "dev.conll"
+    aside.write_text("".join("".join(f"{word}\tB-song\n" for word in words) + "\n" for words in HELD_OUT))
+    source = from_files([labelled], options(), labelled=True, held_out=[aside])
+    assert source.held_out is not None and [list(words) for words in source.held_out()] == [
+        list(one) for one in HELD_OUT
+    ]
+    packed = tmp_path / "text.txt.gz"
+    packed.write_bytes(b"")
+    assert main(["dapt", "--text", str(packed), "--out", str(tmp_path / "c"), *common]) == 1
+    assert "is packed; unpack it" in capsys.readouterr().err
     text.write_text("no end")
     assert main(["dapt", "--text", str(text), "--out", str(tmp_path / "c"), *common]) == 1
     assert "middle of a line" in capsys.readouterr().err

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from crossner_core import encoders
 from crossner_core.encoders import BUNDLED_PACKAGE, encoder_fingerprint, encoder_spec, load_encoder
@@ -86,6 +87,39 @@ def test_encoder_folder_damaged_or_missing_is_said(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(EncoderUnavailable, match=r"config\.json"):
         load_encoder(str(tmp_path / "empty"))
+
+
+def test_encoder_whose_parts_do_not_belong_together_is_refused(tmp_path: Path) -> None:
+    def refused(folder: Path, match: str) -> None:
+        with pytest.raises(EncoderUnavailable, match=match):
+            load_encoder(str(folder))
+
+    bare = tmp_path / "bare"  # what saving the body alone leaves
+    tiny_encoder().model.save_pretrained(bare)
+    refused(bare, "its tokenizer knows no words")
+    renamed = save_encoder(tmp_path / "renamed")
+    weights = load_file(renamed / "model.safetensors")
+    save_file(
+        {f"net.{name}": tensor for name, tensor in weights.items()}, renamed / "model.safetensors", {"format": "pt"}
+    )
+    refused(renamed, r"Its weights lack embeddings\..* more: they are another model's")
+    config = json.loads((renamed / "config.json").read_text())
+    for name, changes, match in (
+        ("deeper", {"num_hidden_layers": config["num_hidden_layers"] + 1}, r"Its weights lack encoder\.layer\."),
+        (
+            "wider",
+            {"intermediate_size": 2 * config["intermediate_size"]},
+            "have another shape than its config.json says",
+        ),
+    ):
+        (save_encoder(tmp_path / name) / "config.json").write_text(json.dumps({**config, **changes}))
+        refused(tmp_path / name, match)
+    few = tmp_path / "few"
+    encoder = tiny_encoder()
+    encoder.model.resize_token_embeddings(8)
+    encoder.model.save_pretrained(few)
+    encoder.tokenizer.save_pretrained(few)
+    refused(few, "the weights have embeddings for 8; they do not belong together")
 
 
 def test_encoder_slow_tokenizer_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from crossner_core.domains import load_domain
-from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound
+from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound, StorageError
 from crossner_core.gazetteer.ontology import BUILTIN, ClassTree
 from crossner_core.wikipedia.columns import CorpusSentence, SentenceRows, pages_table
 from crossner_core.wikipedia.corpus import Corpus, CorpusWriter
@@ -240,6 +240,12 @@ def test_bad_questions_are_refused(corpus: Corpus, tmp_path: Path) -> None:
     other = make_corpus(tmp_path, [("P", "[[Port Sella]].")], name="other")
     with pytest.raises(Conflict, match="another corpus"):
         build_tagging_corpus(other, tmp_path / "x", PLAIN)
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    with pytest.raises(Conflict, match=r"holds other things \(notes.txt\); name a folder of its own"):
+        build_tagging_corpus(other, tmp_path / "full", PLAIN)
+    with pytest.raises(StorageError, match="cannot be written to"):
+        build_tagging_corpus(other, tmp_path / "full" / "notes.txt", PLAIN)
     for wrong in ({"version": "5types"}, {"alpha": 1.5}, {"epoch": -1}, {"min_entities": -1}):
         with pytest.raises(InvalidConfig):
             TaggingConfig(**wrong)  # type: ignore[arg-type]

@@ -153,8 +153,8 @@ def test_formats_nothing_is_left_when_every_sentence_is_bad() -> None:
 
 
 def test_formats_unknown_option_names_the_valid() -> None:
-    with pytest.raises(InvalidConfig, match=r"plain has no option lenient; it has skip_bad, types, .*split"):
-        read_bytes(b"a\n", name="x.txt", lenient=True)
+    with pytest.raises(InvalidConfig, match=r"plain has no option scheme; it has skip_bad, types, .*split"):
+        read_bytes(b"a\n", name="x.txt", scheme="IOB2")
     with pytest.raises(InvalidConfig, match="at least 1"):
         read_bytes(b"a\n", name="x.txt", max_tokens=0)
 

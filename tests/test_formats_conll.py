@@ -90,6 +90,16 @@ def test_conll_gives_back_odd_layouts(text: str) -> None:
     assert back(read(text)) == text
 
 
+@pytest.mark.parametrize("blank", [" ", "  ", "\u00a0", "\r"])
+def test_conll_white_space_after_a_tag_makes_no_type(blank: str) -> None:
+    text = f"Ada\tB-person{blank}\nsang\tO\n\nBo\tB-person\nleft\tO{blank}\n"
+    parsed = read_bytes(text.encode(), name="f.conll")
+    assert [record.spans for record in parsed.sentences] == [(Span(0, 1, "person"),)] * 2
+    assert write(parsed.sentences, "conll", parsed.layout) == text
+    with pytest.raises(BadInput, match="is not a tag"):
+        read_bytes(b'{"tokens": ["a"], "ner_tags": ["B-song "]}\n', name="f.jsonl")
+
+
 def test_conll_extra_columns_survive_new_spans() -> None:
     parsed = read("0 Mira NN B-per\n1 Kostova NN O\n2 sang VB O\n")
     changed = dataclasses.replace(parsed.sentences[0], spans=(Span(0, 2, "musicalartist"),))

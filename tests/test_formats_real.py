@@ -144,9 +144,7 @@ def test_layouts_a_file_that_breaks_off_is_told_from_a_bad_one(name: str, text: 
     with pytest.raises(BadInput, match=message) as caught:
         read_bytes(text.encode(), name=name)
     last = text.count("\n") + 1
-    assert f"{name} ends in the middle of line {last}, as a copy that broke off does: get the file again" in str(
-        caught.value
-    )
+    assert f"{name} has no line end after line {last}: if it ends in the middle of that, as a copy" in str(caught.value)
     # The same fault before the end is not taken for that.
     more = "\n\nGo\tO\nOn\tO\n" if name == "a.conll" and "\t" in text else "\n"
     with pytest.raises(BadInput) as caught:
@@ -160,7 +158,7 @@ def test_layouts_a_type_that_breaks_off_makes_no_type() -> None:
     whole = "Ada\tB-person\nsang\tO\n\nin\tO\nPorto\tB-"
     with pytest.raises(BadInput, match=r"a.conll:5: type 'pers' is nowhere else .* 'person'") as caught:
         read_bytes(f"{whole}pers".encode(), name="a.conll")
-    assert "ends in the middle of line 5" in str(caught.value)
+    assert "has no line end after line 5" in str(caught.value)
     for end in ("pers\n", "person", "place"):
         (_, last) = read_bytes(f"{whole}{end}".encode(), name="a.conll").sentences
         assert [span.type for span in last.spans or ()] == [end.strip()]

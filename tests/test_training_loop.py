@@ -10,7 +10,15 @@ import pytest
 import torch
 
 from crossner_core.encoders import load_encoder
-from crossner_core.errors import BadInput, CheckpointError, CheckpointMismatch, InvalidConfig, UnknownType
+from crossner_core.errors import (
+    BadInput,
+    CheckpointError,
+    CheckpointMismatch,
+    EncoderUnavailable,
+    InvalidConfig,
+    StorageError,
+    UnknownType,
+)
 from crossner_core.training import loop
 from crossner_core.training.checkpoint import read_folder
 from crossner_core.training.data import TrainingData
@@ -129,6 +137,31 @@ def test_training_refuses_folder_of_another_run(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match="another data"):
         run_all(tiny_recipe(max_epochs=1), tiny_data(8), tmp_path)
     assert result_of(run_all(tiny_recipe(max_epochs=2), tiny_data(), tmp_path, resume=False)).epochs == 2
+
+
+def test_training_refuses_what_another_encoder_of_the_same_name_began(tmp_path: Path) -> None:
+    recipe, other = tiny_recipe(max_epochs=2), replace(tiny_encoder(), fingerprint="0" * 64)
+    first = result_of(run_all(recipe, tiny_data(), tmp_path / "done"))
+    assert first.encoder_hash == tiny_encoder().fingerprint
+    asked = iter(range(100))
+    run_all(recipe, tiny_data(), tmp_path / "stopped", should_stop=lambda: next(asked) == 2)
+    for folder in ("done", "stopped"):
+        with pytest.raises(CheckpointError, match="another encoder"):
+            run_all(recipe, tiny_data(), tmp_path / folder, encoder=other)
+    # A result is there without its encoder; afresh, what is there stays until the encoder is.
+    gone = replace(recipe, encoder=str(tmp_path / "gone"))
+    result = result_of(run_all(gone, tiny_data(), tmp_path / "gone-run"))
+    assert result_of(run_all(gone, tiny_data(), tmp_path / "gone-run", encoder=None)) == result
+    with pytest.raises(EncoderUnavailable):
+        run_all(gone, tiny_data(), tmp_path / "gone-run", encoder=None, resume=False)
+    assert result_of(run_all(gone, tiny_data(), tmp_path / "gone-run")) == result
+
+
+def test_training_says_at_once_where_nothing_can_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    events = train(tiny_recipe(), tiny_data(), checkpoint_dir=tmp_path / "file" / "run", encoder=tiny_encoder())
+    with pytest.raises(StorageError, match=r"cannot be written to: Not a directory. Give a folder that can be"):
+        next(events)
 
 
 def test_training_without_dev_keeps_the_last_epoch_and_says_so(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.adaptation.pretraining import Events, ShouldStop
+from crossner_core.adaptation.texts import LAST_LINE
 from crossner_core.errors import BadInput, InvalidConfig, WorkbenchError
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
@@ -125,7 +126,10 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     dapt.add_argument("--percent", type=float, default=100.0, help="share of the text, or of the level, to learn from")
     dapt.add_argument("--corpus-seed", type=int, default=0, help="which share")
-    dapt.add_argument("--last-line", default="refuse", help="a last line without a newline: refuse, keep or drop")
+    dapt.add_argument(
+        "--last-line", choices=LAST_LINE, default="refuse",
+        help="a last line without a newline: refuse, keep or drop",
+    )  # fmt: skip
     _add_common(dapt, DaptOptions, _dapt)
     tagging = commands.add_parser("entity-tagging", help="token tagging on a silver corpus, as NER-BERT")
     source = tagging.add_mutually_exclusive_group(required=True)

@@ -27,7 +27,7 @@ from crossner_core.adaptation.pretraining_job import PretrainJob
 from crossner_core.adaptation.pretraining_run import Work
 from crossner_core.adaptation.texts import Texts
 from crossner_core.encoders import Encoder, load_encoder
-from crossner_core.errors import EncoderUnavailable
+from crossner_core.errors import EncoderUnavailable, InvalidConfig
 from crossner_core.options.dapt import DaptOptions
 
 KIND = "dapt"
@@ -145,7 +145,12 @@ class DaptTask:
             parts = self._parts(ids, lengths, rng, -(-len(ids) * self.options.accumulate // self.options.batch_size))
             asked += parts[0].total
             loss += sum(float(self.model.loss_sum(p.ids, p.attention, p.places, p.wanted)) for p in parts)
-        return math.exp(min(loss / max(asked, 1), 700.0))  # beyond that a float is infinite
+        if not asked:
+            raise InvalidConfig(
+                f"Of {len(self.held_out.ids):,} held-out subwords none is masked with a mask_share of "
+                f"{self.options.mask_share:g}, so there is nothing to measure: hold out more text, or mask more."
+            )
+        return math.exp(min(loss / asked, 700.0))  # beyond that a float is infinite
 
     def about(self) -> dict[str, Any]:
         return {

@@ -59,7 +59,8 @@ def from_files(
 ) -> DaptSource:
     """Read a share of text files, or of labelled files in any format; raise BadInput or InvalidConfig."""
     texts = labelled_texts(paths) if labelled else text_files(paths, last_line=last_line)
-    aside, named = _files(held_out, last_line), describe_files(paths)
+    aside = labelled_texts(held_out) if labelled and held_out else _files(held_out, last_line)
+    named = describe_files(paths)
     corpus: Any = named
     if percent != 100:
         texts, aside = share_of(texts, aside, percent, options, seed)

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crossner_core.errors import CheckpointError, StorageError
-from crossner_core.folders import beside_of, put_in_place, recover_folder, write_json
+from crossner_core.folders import beside_of, put_in_place, recover_folder, what_helps, write_json
 from crossner_core.training.checkpoint import META, read_json
 
 FORMAT = 1
@@ -80,7 +80,7 @@ class ArrayWriter:
         shutil.rmtree(self._beside, ignore_errors=True)
 
     def _refused(self, error: OSError) -> StorageError:
-        return StorageError(f"{self.folder} cannot be written: {error}. Free some disk and start again.")
+        return StorageError(f"{self.folder} cannot be written: {error}. {what_helps(error)}")
 
 
 class Arrays:

@@ -23,8 +23,8 @@ from crossner_core.adaptation.pretraining import (
 from crossner_core.adaptation.pretraining_help import MakeTask, begin_run, share_run
 from crossner_core.adaptation.pretraining_run import PretrainRun
 from crossner_core.encoders import Encoder, encoder_fingerprint, quiet
-from crossner_core.errors import BadInput, CheckpointError, CheckpointMismatch
-from crossner_core.folders import recover_folder, write_json
+from crossner_core.errors import BadInput, CheckpointError, CheckpointMismatch, InvalidConfig
+from crossner_core.folders import check_writable, recover_folder, write_json
 from crossner_core.options.pretraining import PretrainOptions
 from crossner_core.training.checkpoint import META, prefixed, read_folder, read_json, write_folder
 from crossner_core.training.loop import STATE, STEPS_BETWEEN_EVENTS
@@ -54,6 +54,8 @@ class PretrainJob:
         self.corpus_hash = ""
         self.steered: list[dict[str, Any]] = []
         self._saved_at, self._pause = time.monotonic(), SECONDS_BETWEEN_SAVES
+        if self.out.resolve() == self.work.resolve():
+            raise InvalidConfig(f"Encoder and work are both to lie in {self.out}; give the work another folder.")
         recover_folder(self.out, to_write=True)
         if self.out.exists() and not (self.out / RESULT).exists() and (self.out.is_file() or any(self.out.iterdir())):
             raise BadInput(f"{self.out} is there already and is no encoder that was pre-trained here; give another.")
@@ -73,8 +75,14 @@ class PretrainJob:
             shutil.rmtree(self.work / name, ignore_errors=True)
 
     def finished(self) -> PretrainEvent | None:
-        """Return the last event of a job that ended here before; raise CheckpointMismatch if it was another one."""
+        """Return the last event of a job that ended here before; raise CheckpointMismatch if it was another one.
+
+        One that was begun since, to replace it, goes on.
+        """
         if not (self.out / RESULT).exists():
+            return None
+        begun = self.work / STATE / META
+        if begun.exists() and read_json(begun).get("identity") == self.identity:
             return None
         self._check_same(self.out)
         result = read_result(self.out)
@@ -89,6 +97,8 @@ class PretrainJob:
         recover_folder(self.work / STATE, to_write=True)
         if (self.work / STATE).exists():
             self._check_same(self.work / STATE, may_steer=True)
+        check_writable(self.work)
+        check_writable(self.out.parent)
         folder = self.work / PREPARED
         if (folder / TRAIN / META).exists() and read_json(folder / TRAIN / META).get("identity") == self.identity:
             return

@@ -34,7 +34,9 @@ def from_tagged(folder: Path, *, repeat: bool = True, held_out: Sequence[Path] =
 def from_labelled(paths: Sequence[Path], *, held_out: Sequence[Path] = ()) -> TaggingSource:
     """Read labelled files in any format; raise BadInput for one that cannot be read."""
     sentences = labelled_files(paths)
-    return _source(sentences, types_of(sentences()), describe_files(paths), held_out)
+    if not (types := types_of(sentences())):
+        raise BadInput(f"{', '.join(map(str, paths))}: no sentence has an entity, so there is no type to learn.")
+    return _source(sentences, types, describe_files(paths), held_out)
 
 
 def from_place(place: Path) -> TaggingSource:

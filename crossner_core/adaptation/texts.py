@@ -15,6 +15,7 @@ from crossner_core.schema import LabelledSentence, Sentence
 Texts = Callable[[], Iterator[Sequence[str]]]
 Sentences = Callable[[], Iterator[LabelledSentence]]
 LAST_LINE = ("refuse", "keep", "drop")
+PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 MAX_LINE = 1_000_000  # bytes; a longer one is no line of text
 
 
@@ -52,16 +53,19 @@ def bare_sentences(paths: Sequence[Path]) -> Iterator[Sentence]:
     Raises BadInput for a file that cannot be read, with file, line and reason.
     """
     for path in paths:
-        for record in open_file(path, **_lenient(path)).sentences:
+        for record in open_file(path, lenient=True).sentences:
             yield record.sentence
 
 
 def labelled_files(paths: Sequence[Path]) -> Sentences:
-    """Give the labelled sentences of files in any format; a whole file is held in memory while it is read."""
+    """Give the labelled sentences of files in any format; a whole file is held in memory while it is read.
+
+    Silver tags may begin an entity by I-.
+    """
 
     def read() -> Iterator[LabelledSentence]:
         for path in paths:
-            yield from open_file(path, **_lenient(path)).labelled
+            yield from open_file(path, lenient=True).labelled
 
     return read
 
@@ -104,12 +108,9 @@ def describe_files(paths: Sequence[Path]) -> list[dict[str, Any]]:
     return found
 
 
-def _lenient(path: Path) -> dict[str, Any]:
-    """Let silver columns begin an entity with I-; the other formats know no such option."""
-    return {"lenient": True, "format": "conll"} if path.suffix.lower() in {".conll", ".conllu", ".tsv"} else {}
-
-
 def _check_end(path: Path, last_line: str) -> None:
+    if path.suffix.lower() in PACKED:
+        raise BadInput(f"{path} is packed; unpack it, and give the text itself.")
     try:
         with path.open("rb") as file:
             if not file.seek(0, os.SEEK_END):

@@ -141,7 +141,7 @@ def read_corpus(id: str, root: str | Path) -> Corpus:
             f"The corpus {id} is not at {root}, where there are {there}; "
             f"put its train, dev and test files into {folder}."
         )
-    files = _find_files(folder, _KNOWN.get(id, _Entry()))
+    files = split_files(folder, id)
     stamps = tuple((str(path), *_stamp(path)) for paths in files.values() for path in paths)
     own = folder / OWN_TYPE_MAP
     return _read(id, folder, (*stamps, (str(own), *_stamp(own))) if own.is_file() else stamps)
@@ -158,7 +158,7 @@ def _read(id: str, folder: Path, stamps: tuple[tuple[str, int, int], ...]) -> Co
     notes = [f"types by the map {type_map.name}: {type_map.title}"] if type_map else []
     records = {
         split: [record for path in paths for record in _records(path, id, entry, options)]
-        for split, paths in _find_files(folder, entry).items()
+        for split, paths in split_files(folder, id).items()
     }
     if entry.ignore_dev and "dev" in records:
         del records["dev"]
@@ -189,7 +189,10 @@ def _records(path: Path, id: str, entry: _Entry, options: Mapping[str, Any]) -> 
     document = 0
     for record in parsed.sentences:
         if record.spans is None:
-            raise BadInput(f"{path}: sentence {record.sentence.id} has no annotation; a corpus needs it throughout.")
+            raise BadInput(
+                f"{path}: sentence {record.sentence.id} has no annotation; a corpus needs it throughout: a column of "
+                "tags such as O, B-song and I-song beside the words, tabs or blanks between, or gold in JSON lines."
+            )
         document += DOCSTART in own_layout(record.sentence, "conll").get("before", "")
         words = "\x1f".join(record.sentence.words)
         keyed.append((record, f"{path.name} {document}" if entry.by_document else words))
@@ -246,9 +249,13 @@ def _type_map(folder: Path, entry: _Entry) -> TypeMap | None:
     return load_type_map(name) if name else None
 
 
-def _find_files(folder: Path, entry: _Entry) -> dict[str, list[Path]]:
-    """Find each split's files; raise BadInput where there is no training file, or more than one for a split."""
-    there = _data_files(folder)
+def split_files(folder: Path, id: str = "") -> dict[str, list[Path]]:
+    """Return the files of each split that a folder has: several only where a known corpus comes in parts.
+
+    Raises BadInput where there is no training file, or more than one for a split.
+    """
+    entry = _KNOWN.get(id, _Entry())
+    there = data_files(folder)
     found: dict[str, list[Path]] = {}
     for split, stems in _STEMS.items():
         paths = next((paths for stem in stems if (paths := [one for one in there if one.stem == stem])), [])
@@ -265,10 +272,11 @@ def _find_files(folder: Path, entry: _Entry) -> dict[str, list[Path]]:
 
 
 def _has_train(folder: Path) -> bool:
-    return any(path.stem in _STEMS["train"] for path in _data_files(folder))
+    return any(path.stem in _STEMS["train"] for path in data_files(folder))
 
 
-def _data_files(folder: Path) -> list[Path]:
+def data_files(folder: Path) -> list[Path]:
+    """Return a folder's files of a format that can be read, by their suffix, sorted."""
     suffixes = {suffix for id in format_ids() for suffix in get_format(id).suffixes}
     return sorted(path for path in folder.iterdir() if path.suffix.lower() in suffixes and path.is_file())
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from crossner_core.errors import CheckpointError, InvalidConfig, WorkbenchError
 from crossner_core.experiments.cells import Cell, CellResult, CellStore, run_folder, training_data
+from crossner_core.folders import check_writable
 
 if TYPE_CHECKING:
     from crossner_core.encoders import Encoder
@@ -203,10 +204,13 @@ def _words(event: TrainEvent) -> str:
 
 @contextmanager
 def locked(path: Path, should_stop: Callable[[], bool]) -> Iterator[bool]:
-    """Hold a place against other processes of this machine, waiting for them; False where it was stopped meanwhile."""
+    """Hold a place against other processes of this machine, waiting for them; False where it was stopped meanwhile.
+
+    Raises StorageError where the place cannot be written to.
+    """
     import fcntl
 
-    path.parent.mkdir(parents=True, exist_ok=True)
+    check_writable(path.parent)
     with path.open("w") as file:
         while not (stop := should_stop()):
             try:

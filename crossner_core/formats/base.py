@@ -49,6 +49,7 @@ class ReadOptions:
     strict_map: str = field(
         default="", metadata={"doc": "Name of a type map that must name every type; if empty, others stay as they are."}
     )
+    lenient: bool = field(default=False, metadata={"doc": "A stray I- begins an entity, as conlleval has it."})
     id_prefix: str | None = field(default=None, metadata={"doc": "Begins the ids of sentences that have none."})
     max_tokens: int = field(default=2_000, metadata={"doc": "Most tokens in a sentence."})
     max_line: int = field(default=100_000, metadata={"doc": "Most characters in a line."})
@@ -210,8 +211,8 @@ def read_bytes(data: bytes, *, name: str, format: str | None = None, **options: 
     problems = tuple(Problem(name, line, reason) for line, reason in sorted(source.problems))
     if problems and not made.skip_bad:
         if problems[-1].line == len(source.lines) and not source.text.endswith(("\n", "\r")):
-            source.hint = f"{name} ends in the middle of line {len(source.lines):,}, as a copy that broke off does: "
-            source.hint += "get the file again, or leave bad sentences out."
+            source.hint = f"{name} has no line end after line {len(source.lines):,}: if it ends in the middle of "
+            source.hint += "that, as a copy that broke off does, get the file again."
         text = describe(problems) + (f"\n{source.hint}" if source.hint else "")
         raise BadInput(text, tuple(map(str, problems)))
     if not records:

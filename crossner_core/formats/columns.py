@@ -48,9 +48,10 @@ class Block:
 
 
 def split_columns(line: str, separator: str) -> list[str]:
-    """Split a line into columns; with spaces a run of white space is one separator."""
+    """Split a line into columns; with spaces a run of white space is one separator, at its end nothing."""
     if separator == "\t":
-        return line.split("\t")
+        *others, last = line.split("\t")
+        return [*others, last.strip() or last]
     if "  " not in line and "\t" not in line:
         return line.strip(" ").split(" ")
     return _WHITE.split(line.strip(" \t"))

@@ -31,7 +31,6 @@ class ConllOptions(ReadOptions):
     """How to read columns; what is not given is found by looking."""
 
     scheme: str | None = field(default=None, metadata={"doc": f"Tag scheme: {', '.join(SCHEMES)}; found if not given."})
-    lenient: bool = field(default=False, metadata={"doc": "A stray I- begins an entity, as conlleval has it."})
     token_column: int | None = field(default=None, metadata={"doc": "Column of the token, from 0."})
     tag_column: int | None = field(default=None, metadata={"doc": "Column of the tag, from 0."})
 
@@ -152,7 +151,7 @@ def _report_tags(source: Source, block: Block, options: ConllOptions, layout: Co
         if not options.lenient:
             block.problem(source, position, reason)
             if "does not go on" in reason:
-                source.hint = f"Tags were read as {layout.scheme}; read leniently, a stray I- begins an entity."
+                source.hint = f"Tags were read as {layout.scheme}; read leniently (--lenient), a stray I- begins one."
         elif not is_tag(block.tags[position]):
             block.problem(source, position, reason)
 

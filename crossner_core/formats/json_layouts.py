@@ -41,8 +41,10 @@ def tags_of(values: Mapping[str, Any]) -> list[str] | None:
     return list(values[tags]) if tags else []
 
 
-def in_our_keys(values: Mapping[str, Any], scheme: str) -> Mapping[str, Any]:
+def in_our_keys(values: Mapping[str, Any], scheme: str, *, lenient: bool = False) -> Mapping[str, Any]:
     """Say an object in our keys; ours come back as they are. `scheme` is the tags' of the whole file.
+
+    A `lenient` reading lets a stray I- begin an entity.
 
     Raises BadInput for words without a tag each, tags that are numbers, and spans that are half said.
     """
@@ -52,7 +54,7 @@ def in_our_keys(values: Mapping[str, Any], scheme: str) -> Mapping[str, Any]:
     if words == _RANGED and _are_ranges(values.get("ner")):
         return _with_words(values, words, "ner", _ranges)
     if words and (tags := _key(values, _TAGS, lambda value: isinstance(value, list))):
-        return _with_words(values, words, tags, lambda value, count: _tagged(value, count, tags, scheme))
+        return _with_words(values, words, tags, lambda value, count: _tagged(value, count, tags, scheme, lenient))
     if words and not isinstance(values.get("text"), str):
         _refuse_unread(values, f"beside {words}: write ner_tags, one a word, or add the text they are cut from")
     if words:
@@ -102,7 +104,7 @@ def _with_words(
     return made
 
 
-def _tagged(tags: list[Any], count: int, name: str, scheme: str) -> list[tuple[int, int, str]]:
+def _tagged(tags: list[Any], count: int, name: str, scheme: str, lenient: bool) -> list[tuple[int, int, str]]:
     if any(type(tag) is int for tag in tags):
         raise BadInput(
             f"{name} are numbers, and which types they stand for is not in the file: write the tags' names, such as "
@@ -110,7 +112,7 @@ def _tagged(tags: list[Any], count: int, name: str, scheme: str) -> list[tuple[i
         )
     if not _are_tags(tags) or len(tags) != count:
         raise BadInput(f"{len(tags)} {name} for {count} words; each word has one, a string such as B-song or O.")
-    return [(span.start, span.end, span.type) for span in spans_from_tags(tags, scheme)]
+    return [(span.start, span.end, span.type) for span in spans_from_tags(tags, scheme, strict=not lenient)]
 
 
 def _ranges(items: list[Any], count: int) -> list[tuple[int, int, str]]:

@@ -44,6 +44,7 @@ class JsonlLayout(Layout):
     key_separator: str = ": "
     surface: bool = False
     scheme: str = "IOB2"
+    lenient: bool = False
 
 
 def read(source: Source, options: ReadOptions) -> tuple[list[Record], JsonlLayout]:
@@ -126,7 +127,7 @@ def _find_scheme(source: Source) -> str:
 
 def _record(values: Mapping[str, Any], default_id: str, options: ReadOptions, scheme: str) -> Record:
     """Make a record of one object; raise a WorkbenchError saying what does not fit."""
-    values = in_our_keys(values, scheme)
+    values = in_our_keys(values, scheme, lenient=options.lenient)
     text, id = values.get("text"), values.get("id", default_id)
     if not isinstance(text, str) or not text.strip():
         raise BadInput(f"text must be a string with something in it, not {clip(json.dumps(text))}.")
@@ -217,6 +218,7 @@ def _find_layout(
         key_separator=style[2],
         surface=surface,
         scheme=scheme,
+        lenient=options.lenient,
     )
 
 
@@ -249,7 +251,7 @@ def _piece(record: Record, layout: JsonlLayout) -> str:
 def _says(raw: str, record: Record, layout: JsonlLayout) -> bool:
     """Tell whether the line a sentence came in still says what the record says."""
     sentence = record.sentence
-    options = ReadOptions(type_map=layout.type_map, max_tokens=10**9)
+    options = ReadOptions(type_map=layout.type_map, max_tokens=10**9, lenient=layout.lenient)
     try:
         kept = _record(_load(raw), sentence.id, options, layout.scheme)
     except WorkbenchError:  # no harm: an earlier version read the line otherwise, so it does not say this

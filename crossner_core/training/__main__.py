@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crossner_core.adaptation.texts import bare_sentences
-from crossner_core.adaptation.transfer import needs_unlabelled, setting
+from crossner_core.adaptation.transfer import needs_source, needs_unlabelled, setting
 from crossner_core.domains import load_domain
 from crossner_core.errors import InvalidConfig, WorkbenchError
 from crossner_core.experiments.few_shot import ORDERS
@@ -66,10 +66,12 @@ def _train(options: argparse.Namespace) -> int:
 
     device = prepare(options.threads)  # first: a number of threads that cannot be is said before anything is read
     recipe = read_recipe(options.recipe)
-    data = _data(options)
+    data, carved = _data(options)
     data, said = _with_bare_text(data, recipe, options.unlabelled or ())
     data, asked = _with_names(data, recipe, options.gazetteer, options.domain)
-    said = (*said, *asked)
+    said = (*carved, *said, *asked)
+    if options.source and not needs_source(recipe.setting):
+        said = (*said, f"Setting {recipe.setting} reads no source corpus: --source has no effect.")
     notes = (*said, *(note for stage in setting(recipe.setting).plan(recipe, data) for note in stage.notes))
     print(
         f"{len(data.train)} training sentences, {len(data.types)} entity types, on {device}.",
@@ -89,15 +91,18 @@ def _train(options: argparse.Namespace) -> int:
     return 0 if result.checkpoint else 1
 
 
-def _data(options: argparse.Namespace) -> TrainingData:
+def _data(options: argparse.Namespace) -> tuple[TrainingData, tuple[str, ...]]:
+    """Read the corpora, and say what was carved, mapped or passed over in them."""
     if options.source and options.source.expanduser().resolve() == options.data.expanduser().resolve():
         raise InvalidConfig(f"--source is {options.source}, which is what --data names; give another corpus's folder.")
     source = _corpus(options.source) if options.source else None
-    data = _corpus(options.data).data(size=options.size, order=options.order, source=source)
+    target = _corpus(options.data)
+    data = target.data(size=options.size, order=options.order, source=source)
     if options.domain:
         domain = load_domain(options.domain)
         data = replace(data, types=domain.type_names, parents=domain.parents)
-    return data
+    notes = (f"{one.id}: {note}." for one in (target, source) if one is not None for note in one.notes)
+    return data, tuple(notes)
 
 
 def _with_bare_text(data: TrainingData, recipe: Recipe, files: Sequence[Path]) -> tuple[TrainingData, tuple[str, ...]]:

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from crossner_core.errors import CheckpointError, StorageError
-from crossner_core.folders import recover_folder, replace_folder, sync, write_json
+from crossner_core.folders import recover_folder, replace_folder, sync, what_helps, write_json
 
 FORMAT_VERSION = 1
 META = "meta.json"
@@ -39,7 +39,7 @@ def write_folder(
     try:
         replace_folder(folder, fill)
     except (OSError, SafetensorError) as error:
-        raise StorageError(f"The checkpoint {folder} cannot be written: {error}. Free some disk and resume.") from error
+        raise StorageError(f"The checkpoint {folder} cannot be written: {error}. {what_helps(error)}") from error
 
 
 def _add_files(extra: Callable[[Path], None], folder: Path) -> None:

@@ -56,6 +56,8 @@ class RunResult:
     dev_predictions: tuple[tuple[Span, ...], ...] = ()
     calibration: CalibrationReport | None = None
     """How span scores were calibrated on dev; None without dev."""
+    encoder_hash: str = ""
+    """Fingerprint of the encoder that the run began from; empty in results of older versions."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that `from_dict` reads back."""

@@ -5,14 +5,15 @@ from __future__ import annotations
 import copy
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from crossner_core.adaptation.transfer import Stage, setting
 from crossner_core.encoders import Encoder, load_encoder
-from crossner_core.errors import CheckpointError, CheckpointMismatch, InvalidConfig
-from crossner_core.folders import recover_folder, write_json
+from crossner_core.errors import CheckpointError, CheckpointMismatch, EncoderUnavailable, InvalidConfig
+from crossner_core.folders import check_writable, recover_folder, write_json
 from crossner_core.models.base import TokenTagger
 from crossner_core.training.checkpoint import read_folder, read_json, write_folder
 from crossner_core.training.data import TrainingData
@@ -66,13 +67,20 @@ def train(
     Raises EncoderUnavailable, CheckpointError, StorageError, InvalidConfig.
     """
     run = _Run(recipe, data, Path(checkpoint_dir), source_cache, name, warm_start)
+    try:
+        begun = encoder or load_encoder(recipe.encoder)
+        run.encoder_hash = begun.fingerprint
+    except EncoderUnavailable:
+        if not resume or run.finished() is None:  # a result needs it no more
+            raise
     if not resume:
         run.forget()
     done = run.finished()
     if done is not None:
         yield TrainEvent(done.steps, done.epochs, "target", 0.0, message="This run was finished before.", result=done)
         return
-    yield from run.go(encoder or load_encoder(recipe.encoder), should_stop)
+    check_writable(run.folder)
+    yield from run.go(begun, should_stop)
 
 
 @dataclass
@@ -103,7 +111,7 @@ class _Run:
         self.stages = planned if warm is None else (_warm_stage(recipe, planned[-1], warm),)
         self.device = pick_device(recipe.device)
         self.memory = PeakMemory(self.device)
-        self.data_hash = data.fingerprint
+        self.data_hash, self.encoder_hash = data.fingerprint, ""
         self.recipe_hash = recipe.hash if warm is None else f"{recipe.hash} from another tagger, {warm.epochs} epochs"
         self.saved_at = time.monotonic()
         self.before = _Before(notes=[note for stage in self.stages for note in stage.notes])
@@ -129,7 +137,7 @@ class _Run:
         if not (self.folder / RESULT).exists():
             return None
         values = read_json(self.folder / RESULT)
-        self._check_same(str(values.get("recipe_hash")), str(values.get("data_hash")))
+        self._check_same(values)
         return RunResult.from_dict(values)
 
     def forget(self) -> None:
@@ -193,7 +201,7 @@ class _Run:
         if not (self.folder / STATE).exists():
             return 0
         meta = read_json(self.folder / STATE / "meta.json")
-        self._check_same(str(meta.get("recipe_hash")), str(meta.get("data_hash")))
+        self._check_same(meta)
         return int(meta["stage"])
 
     def _reuse(self, cache: Path) -> tuple[TokenTagger | None, str]:
@@ -260,6 +268,7 @@ class _Run:
             result,
             recipe_hash=self.recipe_hash,
             data_hash=self.data_hash,
+            encoder_hash=self.encoder_hash,
             steps=self.before.steps,
             seconds=self.before.seconds,
             history=tuple(self.before.history),
@@ -282,16 +291,19 @@ class _Run:
             "recipe": self.recipe.to_dict(),
             "recipe_hash": self.recipe_hash,
             "data_hash": self.data_hash,
+            "encoder_hash": self.encoder_hash,
             "snapshot": self.data.snapshot,
             "types": list(self.data.types),
         }
 
-    def _check_same(self, recipe_hash: str, data_hash: str) -> None:
-        for what, there, here in (("recipe", recipe_hash, self.recipe_hash), ("data", data_hash, self.data_hash)):
-            if there != here:
+    def _check_same(self, there: Mapping[str, Any]) -> None:
+        """Raise CheckpointMismatch where a state or a result is another run's; older ones do not name their encoder."""
+        for what in ("recipe", "data", "encoder"):
+            then, now = str(there.get(f"{what}_hash") or ""), str(getattr(self, f"{what}_hash"))
+            if then != now and (what != "encoder" or (then and now)):
                 raise CheckpointMismatch(
-                    f"The checkpoint in {self.folder} was made with another {what} ({_short(there)}, not "
-                    f"{_short(here)}); give another folder or start without resuming (--afresh)."
+                    f"The checkpoint in {self.folder} was made with another {what} ({_short(then)}, not "
+                    f"{_short(now)}); give another folder or start without resuming (--afresh)."
                 )
 
 

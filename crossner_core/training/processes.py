@@ -7,6 +7,7 @@ GPUs); both tell a process by RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR which
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -130,6 +131,9 @@ def run_together(command: Callable[[], int]) -> int:
         if here.rank > 0:
             from crossner_core.training.helping import help_out
 
+            # The launcher tells all of them to stop. The first one saves and then sends the others home.
+            for told in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(told, signal.SIG_IGN)
             help_out(here)
             code = 0
         else:

@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from crossner_core.errors import BadInput, Conflict, InvalidConfig
+from crossner_core.folders import check_writable
 from crossner_core.gazetteer.ontology import BUILTIN, ClassTree
 from crossner_core.wikipedia.corpus import Corpus, file_sha256, write_beside
 from crossner_core.wikipedia.subsets import keys_of, uniform
@@ -103,6 +104,9 @@ def build_tagging_corpus(
     something else lies in `out`.
     """
     config = config or TaggingConfig()
+    check_writable(out)
+    if others := sorted(path.name for path in out.iterdir() if path.name not in ("manifest.json", "sentences")):
+        raise Conflict(f"{out} holds other things ({', '.join(others[:3])}); name a folder of its own.")
     if (out / "manifest.json").exists() and TaggingManifest.read(out).corpus != corpus.manifest.hash:
         raise Conflict(f"{out} holds the entity-tagging corpus of another corpus; name another folder or remove it.")
     gathered = _gather(corpus, config, progress)

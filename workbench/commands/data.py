@@ -14,7 +14,6 @@ from workbench.commands.common import MaybeCampaign, MaybeDataset
 datasets = typer.Typer(help="Data sets: labelled corpora beside campaigns.", no_args_is_help=True)
 
 Format = Annotated[str | None, typer.Option(help="plain, conll or jsonl. Default: by suffix and content.")]
-_SUFFIXES = (".txt", ".conll", ".tsv", ".jsonl", ".iob", ".bio", ".iob2")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -37,6 +36,9 @@ def import_(
     paragraphs: Annotated[
         bool, typer.Option("--paragraphs", help="Plain text: split paragraphs into sentences.")
     ] = False,
+    lenient: Annotated[
+        bool, typer.Option("--lenient", help="Let a stray I- begin an entity, as silver tags have it.")
+    ] = False,
     type_map: Annotated[
         str | None, typer.Option(help=f"Type map: {', '.join(type_map_ids())}, or a .toml file.", metavar="NAME|FILE")
     ] = None,
@@ -49,6 +51,7 @@ def import_(
     if (campaign is None) == (dataset is None):
         common.refuse("Name a --campaign or a --dataset to import into: one of them.")
     options: dict[str, Any] = {"split": "paragraphs"} if paragraphs else {}
+    options |= {"lenient": True} if lenient else {}
     options |= load_type_map(type_map).options if type_map else {}
     if map_type:
         options["type_map"] = {**options.get("type_map", {}), **dict(_pair(one) for one in map_type)}
@@ -158,15 +161,12 @@ def _import_dataset(
 
 
 def _find_splits(folder: Path) -> dict[str, Path]:
-    found = {}
-    for split, names in (("train", ("train",)), ("dev", ("dev", "valid", "validation")), ("test", ("test",))):
-        paths = sorted(path for path in folder.iterdir() if path.stem in names and path.suffix in _SUFFIXES)
-        if len(paths) > 1:
-            common.refuse(f"{folder} has {', '.join(path.name for path in paths)}: more than one file for {split}.")
-        if paths:
-            found[split] = paths[0]
-    if "train" not in found:
-        common.refuse(f"{folder} has no train file ({', '.join('train' + suffix for suffix in _SUFFIXES)}).")
+    """Find the files of a data set as studies and trainings do, and name those that are passed over."""
+    from crossner_core.experiments.corpora import data_files, split_files
+
+    found = {split: paths[0] for split, paths in split_files(folder).items()}
+    if others := [path.name for path in data_files(folder) if path not in found.values()]:
+        typer.echo(f"Passed over: {', '.join(others)}.", err=True)
     return found
 
 
