@@ -78,7 +78,7 @@ def test_domains_share_colors_and_keep_specialised_types_under_general_ones() ->
 def test_domains_toml_round_trip(name: str) -> None:
     domain = load_domain(name)
     again = parse_domain(domain_to_toml(domain), origin="again")
-    assert again == domain
+    assert again == domain == parse_domain(f"\ufeff{domain_to_toml(domain)}", origin="with a byte order mark")
     assert again.hash == domain.hash
 
 

@@ -68,6 +68,10 @@ def test_type_maps_that_are_none_are_refused(toml: str, message: str) -> None:
         parse_type_map(toml, name="x", origin="x")
 
 
+def test_type_maps_may_begin_with_a_byte_order_mark() -> None:
+    assert parse_type_map('\ufeff[types]\nB = "b"', name="x", origin="x").options["type_map"] == {"B": "b"}
+
+
 def test_type_maps_folded_file_comes_back_as_it_was() -> None:
     parsed = read(TWEETS, "wnut16")
     assert parsed.sentences[0].spans == (Span(0, 2, "person"), Span(3, 5, "location"))

@@ -29,7 +29,7 @@ class Draft:
 def draft_from_toml(text: str) -> Draft:
     """Read a definition as far as it is TOML with tables of types; raise InvalidDomain where it is not."""
     try:
-        values = tomllib.loads(text)
+        values = tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         raise InvalidDomain(f"not TOML: {error}.") from error
     tables = values.get("types", [])

@@ -90,7 +90,7 @@ def prepare_blocks(
         for chunk in _chunks(held_out or ()):
             _add(aside, words.documents(chunk), words.tokenizer.sep_token_id)
         if not train.lengths["ids"]:
-            raise BadInput("The corpus holds no text; give one with some.")
+            raise BadInput("There is no text to train on: give a corpus with some, or a larger share of it.")
         if not aside.lengths["ids"]:
             raise BadInput("There is no held-out text to measure on: give some, or raise held_out_share.")
         aside.finish({})

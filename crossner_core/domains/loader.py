@@ -122,7 +122,7 @@ def load_domain(name: str) -> Domain:
 def parse_domain(toml_text: str, *, origin: str) -> Domain:
     """Read a definition; raise InvalidDomain beginning with `origin`. A key or colour left out is chosen."""
     try:
-        values = tomllib.loads(toml_text)
+        values = tomllib.loads(toml_text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         raise InvalidDomain(f"{origin}: not TOML: {error}.") from error
     try:

@@ -46,7 +46,7 @@ def read_recipe(text: str) -> Recipe:
     """Read a recipe from a JSON or TOML file, or from JSON itself; raise InvalidConfig with what is wrong."""
     is_file = text.endswith((".json", ".toml"))
     try:
-        words = Path(text).read_text(encoding="utf-8") if is_file else text
+        words = Path(text).read_text(encoding="utf-8-sig") if is_file else text
         values = tomllib.loads(words) if text.endswith(".toml") else json.loads(words)
     except OSError as error:
         raise InvalidConfig(f"The recipe {text} cannot be read: {error.strerror or error}.") from error

@@ -65,7 +65,7 @@ def parse_type_map(toml_text: str, *, name: str, origin: str) -> TypeMap:
     types in neither: refuse (where it is not given) or keep.
     """
     try:
-        values = tomllib.loads(toml_text)
+        values = tomllib.loads(toml_text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         raise BadInput(f"{origin}: not TOML: {error}.") from error
     if unknown := sorted(set(values) - set(_KEYS)):

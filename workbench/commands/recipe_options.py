@@ -158,7 +158,7 @@ def _read(file: Path | None) -> dict[str, Any]:
 
     from workbench.commands.common import read_in, refuse
 
-    text = read_in(file).decode("utf-8", "replace")
+    text = read_in(file).decode("utf-8-sig", "replace")
     try:
         values = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
     except ValueError as error:
