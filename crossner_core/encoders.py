@@ -94,12 +94,17 @@ def load_encoder(name_or_path: str, library: Path | None = None) -> Encoder:
         with quiet():
             tokenizer = _load_tokenizer(source, local=spec.path is not None)
             model = _load_model(source, local=spec.path is not None)
+            rows = len(model.get_input_embeddings().weight)
+    except (AttributeError, NotImplementedError) as error:
+        raise EncoderUnavailable(
+            f"Encoder {name_or_path!r} has no embeddings of subwords: choose a BERT-like encoder."
+        ) from error
     except (OSError, ValueError, KeyError, ImportError, RuntimeError, SafetensorError) as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         raise EncoderUnavailable(
             f"Encoder {name_or_path!r} cannot be loaded: {reason} {_alternatives(library)}"
         ) from error
-    _check_tokenizer(tokenizer, int(model.get_input_embeddings().num_embeddings), name_or_path)
+    _check_tokenizer(tokenizer, rows, name_or_path)
     longest = _max_length(model.config, tokenizer)
     return Encoder(
         model=model,

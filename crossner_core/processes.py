@@ -23,16 +23,16 @@ def begin_worker() -> None:
 
 
 @contextmanager
-def told_to_stop() -> Iterator[Callable[[], bool]]:
+def told_to_stop(*, launched: bool = False) -> Iterator[Callable[[], bool]]:
     """Yield what says whether this process was told to stop, by Ctrl-C or SIGTERM; a second Ctrl-C ends it at once.
 
-    Not under a launcher, which passes the first one on to a process that has had it already.
+    Not where it was `launched` with others: a launcher passes the first one on to a process that has had it already.
     """
     told = threading.Event()
 
     def tell(number: int, frame: object) -> None:
         told.set()
-        if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        if not launched:
             signal.signal(signal.SIGINT, signal.default_int_handler)
 
     before = {number: signal.signal(number, tell) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -122,6 +122,13 @@ def test_encoder_whose_parts_do_not_belong_together_is_refused(tmp_path: Path) -
     refused(few, "the weights have embeddings for 8; they do not belong together")
 
 
+def test_encoder_without_embeddings_of_subwords_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save_encoder(tmp_path / "e")
+    monkeypatch.setattr(encoders, "_load_model", lambda source, local: torch.nn.Linear(1, 1))
+    with pytest.raises(EncoderUnavailable, match="has no embeddings of subwords"):
+        load_encoder(str(folder))
+
+
 def test_encoder_slow_tokenizer_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = save_encoder(tmp_path / "e")
 

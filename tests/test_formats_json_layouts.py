@@ -76,6 +76,8 @@ def test_json_layouts_changed_spans_are_written_in_our_keys_alone(name: str) -> 
 
 @pytest.mark.parametrize("scheme", TAGS)
 def test_json_layouts_the_scheme_is_that_of_the_whole_file(scheme: str) -> None:
+    ranged = {"tokenized_text": WORDS, "ner_tags": TAGS[scheme]}
+    assert read(ranged).sentences[0].spans == SPANS
     bare = {"tokens": ["Mara", "left"]}
     assert read(bare, {"tokens": WORDS, "ner_tags": TAGS[scheme]}).sentences[1].spans == SPANS
     plain = {"tokens": ["Mara", "left"], "ner_tags": ["O", "O"]}
@@ -102,13 +104,14 @@ def test_json_layouts_gold_is_what_somebody_stands_for() -> None:
         {"text": TEXT, "tokens": tokens, "spans": [], "answer": "ignore"},
         {"text": TEXT, "tokens": tokens, "spans": [], "answer": "accept"},
         {"text": TEXT, "tokens": tokens},
+        {"text": TEXT, "entities": CHARS, "answer": "Rome"},  # a field of one's own
         {"text": TEXT, "label": []},
         {"text": TEXT, "entities": [], "relations": []},
         {"text": TEXT, "spans": []},
         {"tokenized_text": WORDS, "ner": []},
     ]
     parsed = read(*tasks)
-    assert [record.spans for record in parsed.sentences] == [None, None, (), None, None, None, (), ()]
+    assert [record.spans for record in parsed.sentences] == [None, None, (), None, SPANS, None, None, (), ()]
     assert all(list(record.sentence.words) == WORDS for record in parsed.sentences)
     assert write(parsed.sentences, "jsonl", parsed.layout).encode() == lines(*tasks)
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from crossner_core.adaptation.dapt import DaptTask
 from crossner_core.adaptation.pretraining import PretrainEvent, read_result
 from crossner_core.errors import BadInput, InvalidConfig, NotFound
 from crossner_core.experiments import __main__ as command
@@ -149,8 +150,11 @@ def test_corpus_size_pre_trains_on_shares_of_a_text(data: Path, encoder: str, tm
     result = result_of(run(config, data, tmp_path / "out", id="corpus_size"))
     assert [row[0] for row in result.tables[0].rows] == ["direct, 0", "direct, span-25", "direct, span-100"]
     assert len(made_encoders(tmp_path / "out")) == 2  # a text is the same for both corpora
-    # Of another text it is made anew, and the one from before is kept.
+    # Of another text it is made anew, and the one from before is kept; not where nothing may be trained.
     text.write_text(text.read_text() + "One line more .\n")
+    events = run(config, data, tmp_path / "out", id="corpus_size", should_stop=lambda: True)
+    assert result_of(events).tables == result.tables and len(made_encoders(tmp_path / "out")) == 2
+    assert sum("the tables are of what it was" in event.message for event in events) == 2
     events = run(config, data, tmp_path / "out", id="corpus_size")
     assert sum("has changed since it was begun, and it is made anew" in event.message for event in events) == 2
     assert (
@@ -250,6 +254,25 @@ def test_loss_that_is_no_number_says_which_encoder_and_what_to_change(
     (said,) = result.missing
     assert "its encoder music-span-task-" in said
     assert "could not be pre-trained: The loss of step 3 is no number. With other options, as a lower" in said
+
+
+def test_one_that_fails_in_an_unforeseen_way_leaves_the_others(
+    data: Path, encoder: str, corpus: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = transfer(encoder, dapt_corpus=corpus, dapt_ways=["token-domain", "span-task"])
+    run(replace(config, dapt_ways=("token-domain",)), data, tmp_path)
+    (there,) = (tmp_path / "encoders").glob("*/pretraining.json")
+    there.write_text("{")
+
+    def short_of_memory(*_: Any, **__: Any) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(DaptTask, "__init__", short_of_memory)
+    result = result_of(run(config, data, tmp_path))
+    assert [row[-1] for row in result.tables[0].rows] == ["1", "0", "0"]
+    said = sorted(result.missing)
+    assert "is damaged" in said[1] and "RuntimeError: out of memory (see " in said[0], said
+    assert len(list((tmp_path / "failures").glob("music-span-task-*.txt"))) == 1
 
 
 def test_what_is_there_serves_where_the_text_is_gone(data: Path, encoder: str, tmp_path: Path) -> None:

@@ -133,7 +133,8 @@ def _from_where_it_stands(
     except CheckpointMismatch as error:
         log.warning("%s", error)
         writer.say(
-            "What was kept of this run is another version's, or of other sentences or suggestions: it begins anew."
+            "What was kept of this run is another version's, or of another encoder, other sentences or suggestions: "
+            "it begins anew."
         )
         shutil.rmtree(folder)
         yield from start()

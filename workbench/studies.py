@@ -402,7 +402,6 @@ def _with_own_places(values: Mapping[str, Any], home: Path, corpora: Sequence[st
     made = dict(values)
     if values.get("dapt_corpus"):
         made["dapt_corpus"] = _own_corpus(values["dapt_corpus"], home, corpora)
-        made["dapt_gazetteers"] = values.get("dapt_gazetteers") or str(home / "gazetteers")
     if "tagged" in values:
         made["tagged"] = [labelled(one, tagged_at) for one in values["tagged"]]
     made["encoders"] = [labelled(one, at) for one in values.get("encoders", ())]

@@ -35,9 +35,9 @@ def main(arguments: list[str] | None = None) -> int:
     """Run a command; return its exit code."""
     given = _parser().parse_args(arguments)
     try:
-        present()  # said before a large corpus is read, where each process would do all of it
+        here = present()  # said before a large corpus is read, where each process would do all of it
         options = given.options(**{spec.name: getattr(given, spec.name) for spec in fields(given.options)})
-        with told_to_stop() as should_stop:
+        with told_to_stop(launched=here.size > 1) as should_stop:
             return _follow(given.start(given, options, should_stop))
     except WorkbenchError as error:
         print(error, file=sys.stderr)
@@ -122,7 +122,8 @@ def _parser() -> argparse.ArgumentParser:
     dapt.add_argument("--level", help="with --corpus: domain, entity, task or integrated [domain]")
     dapt.add_argument(
         "--gazetteers", type=Path, metavar="FOLDER",
-        help="with --corpus: where the gazetteer that annotated it lies by its name, for the classes of its levels",
+        help="with --corpus: where the gazetteer that annotated it lies by its name, for the classes of its levels "
+        "[the folder gazetteers beside that of the corpora]",
     )  # fmt: skip
     dapt.add_argument("--percent", type=float, default=100.0, help="share of the text, or of the level, to learn from")
     dapt.add_argument("--corpus-seed", type=int, default=0, help="which share")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,16 +36,19 @@ def from_level(
 ) -> DaptSource:
     """Read a share of a level of a pre-annotated Wikipedia corpus; raise BadInput, InvalidConfig or InvalidDomain.
 
-    `gazetteers` may hold the one that annotated it, by its name: see `level_texts`.
+    `gazetteers` may hold the one that annotated it: see `level_texts`.
     """
+    from crossner_core.gazetteer.ontology import BUILTIN
     from crossner_core.wikipedia.corpus import Corpus
-    from crossner_core.wikipedia.levels import DOMAIN, annotators_folder
+    from crossner_core.wikipedia.levels import DOMAIN, annotators_tree
 
     texts = level_texts(folder, domain, level, percent, seed, gazetteers=gazetteers)
     manifest = describe_files([folder / "manifest.json"])
     named = {"manifest": manifest, "domain": domain, "level": level, "percent": percent, "seed": seed}
-    if level != DOMAIN and (classes := annotators_folder(Corpus.open(folder), gazetteers)) is not None:
-        named["classes"] = describe_files([classes / "manifest.json"])
+    tree = annotators_tree(Corpus.open(folder), gazetteers)
+    if level != DOMAIN and tree.parents != BUILTIN.parents:
+        classes = json.dumps(sorted((name, list(above)) for name, above in tree.parents.items()))
+        named["classes"] = hashlib.sha256(classes.encode()).hexdigest()
     return DaptSource(texts, _files(held_out, last_line), {"corpus": named, "held_out": describe_files(held_out)})
 
 

@@ -75,8 +75,8 @@ def level_texts(
 ) -> Texts:
     """Give a share of a level of a pre-annotated Wikipedia corpus as words, a sentence a document.
 
-    What entity type a class is, says the gazetteer that annotated the corpus where `gazetteers` holds it, else
-    DBpedia's own classes do.
+    What entity type a class is, says the gazetteer that annotated the corpus where `gazetteers` (by default the folder
+    of that name beside the corpora's) holds it, else DBpedia's own classes do.
     """
     from crossner_core.domains import load_domain  # a corpus needs pyarrow, text files do not
     from crossner_core.wikipedia.corpus import Corpus

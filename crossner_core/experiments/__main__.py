@@ -18,7 +18,7 @@ from crossner_core.experiments.report import put_section, study_section
 from crossner_core.experiments.results import StudyResult, checked_section, study_folder
 from crossner_core.experiments.study import Study, StudyConfig, run_study, study, study_ids
 from crossner_core.processes import told_to_stop
-from crossner_core.training.processes import run_together
+from crossner_core.training.processes import present, run_together
 
 _METAVARS = {
     "corpora": "ID",
@@ -49,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(_listed())
             return 0
         options = _parser().parse_args(words)
-        with told_to_stop() as should_stop:
+        with told_to_stop(launched=present().size > 1) as should_stop:
             try:
                 code = _run(study(options.study), options, words, should_stop)
             except WorkbenchError as error:

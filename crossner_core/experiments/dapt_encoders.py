@@ -57,7 +57,7 @@ class DaptConfig(PretrainingConfig):
     dapt_gazetteers: str = option(
         "",
         "Folder of gazetteers: that which annotated the Wikipedia corpus is looked for there by its name, and its "
-        "classes say what the entity types of a level are. Empty: DBpedia's classes do.",
+        "classes say what the entity types of a level are. Empty: the folder gazetteers beside that of the corpora.",
     )
     dapt_text: tuple[str, ...] = option((), "Text files to pre-train encoders on in place of a Wikipedia corpus.")
     dapt_ways: tuple[str, ...] = option((), f"Ways to pre-train, each {_GRAMMAR}. None means the paper's.")

@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from crossner_core.adaptation.pretraining import Events, PretrainEvent, ShouldStop, read_result
-from crossner_core.errors import CheckpointMismatch, InvalidConfig, NotFound, WorkbenchError
+from crossner_core.errors import BadInput, CheckpointMismatch, InvalidConfig, NotFound, StorageError, WorkbenchError
 from crossner_core.experiments.study import StudyConfig, StudyEvent
-from crossner_core.experiments.training_cells import locked
+from crossner_core.experiments.training_cells import failure, locked
+from crossner_core.folders import what_helps
 from crossner_core.options.base import option
 
 SETTINGS = ("direct", "pretrain_finetune", "joint")
@@ -152,16 +153,17 @@ def pretrain(
                     del lacking[name]
                 said = f"step {event.step} of {event.total or '?'}, loss {event.loss:.4f}" if event.loss else ""
                 yield StudyEvent(where + " ".join(part for part in (said, event.message) if part), 0, total)
-        except WorkbenchError as error:
-            lacking[name] = f"its encoder {name} could not be pre-trained: {error}"
-            yield StudyEvent(where + str(error), 0, total)
+        except Exception as error:  # the other rows must not wait for it, whatever is wrong with it
+            why = failure(folder.parent, name, error)
+            lacking[name] = f"its encoder {name} could not be pre-trained: {why}"
+            yield StudyEvent(where + why, 0, total)
     return lacking
 
 
 def _is_made(out: Path) -> bool:
     try:
         read_result(out)
-    except NotFound:
+    except (NotFound, BadInput):  # a damaged one is said when it is its turn
         return False
     return True
 
@@ -201,6 +203,11 @@ def _pretrain_one(config: PretrainingConfig, label: str, corpus: str, out: Path,
             except CheckpointMismatch as error:
                 if anew:
                     raise
+                if should_stop():
+                    if _is_made(out):
+                        said = "What it is made of has changed since; the tables are of what it was."
+                        yield PretrainEvent(0, 0, 0.0, message=said, outcome="done")
+                    return
                 yield PretrainEvent(0, 0, 0.0, message=f"{_set_aside(out, work)} ({error})")
         if ended:
             shutil.rmtree(work, ignore_errors=True)
@@ -211,8 +218,11 @@ def _set_aside(out: Path, work: Path) -> str:
     shutil.rmtree(work, ignore_errors=True)
     said = f"What {out.name} is made of has changed since it was begun, and it is made anew."
     if out.exists():
-        aside = out.with_name(f"{out.name}-until-{datetime.now(UTC):%Y%m%d-%H%M%S}")
-        out.rename(aside)
+        aside = out.with_name(f"{out.name}-until-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}")
+        try:
+            out.rename(aside)
+        except OSError as error:
+            raise StorageError(f"{out} cannot be renamed: {error}. {what_helps(error)}") from error
         said += f" The one from before is {aside.name} now."
     return said
 

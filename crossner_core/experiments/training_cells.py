@@ -69,14 +69,18 @@ def cell_events(task: CellTask, should_stop: Callable[[], bool] = lambda: False)
                 yield CellEvent(key, result=found)
             else:
                 yield from _train(task, should_stop)
-    except WorkbenchError as error:
-        yield CellEvent(key, error=str(error))
-    except Exception as error:
-        # One cell must not stop the others, whatever is wrong with it; the whole story is kept for who looks into it.
-        path = Path(task.out) / "failures" / f"{key}.txt"
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(traceback.format_exc(), encoding="utf-8")
-        yield CellEvent(key, error=f"{type(error).__name__}: {error} (see {path})")
+    except Exception as error:  # one cell must not stop the others, whatever is wrong with it
+        yield CellEvent(key, error=failure(task.out, key, error))
+
+
+def failure(out: Path, name: str, error: Exception) -> str:
+    """Say what went wrong in a few words; of what nobody foresaw, the whole story is kept for who looks into it."""
+    if isinstance(error, WorkbenchError):
+        return str(error)
+    path = Path(out) / "failures" / f"{name}.txt"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+    return f"{type(error).__name__}: {error} (see {path})"
 
 
 def _finished(task: CellTask) -> CellResult | None:

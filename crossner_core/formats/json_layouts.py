@@ -35,7 +35,7 @@ _TYPE = ("type", "label", "entity_type", "tag")
 
 def tags_of(values: Mapping[str, Any]) -> list[str] | None:
     """Return the tags of an object of words, none where it has none; None of any other object."""
-    if _is_ours(values) or not _key(values, _WORDS, _are_words):
+    if _is_ours(values) or not _key(values, (_RANGED, *_WORDS), _are_words):
         return None
     tags = _key(values, _TAGS, _are_tags)
     return list(values[tags]) if tags else []
@@ -149,12 +149,12 @@ def _with_spans(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _is_accepted(values: Mapping[str, Any]) -> bool:
     """Say whether somebody stands for the spans; Prodigy's `answer` may be that they are wrong, or none at all."""
-    return values.get("answer", "accept") == "accept"
+    return values.get("answer") not in ("reject", "ignore")
 
 
 def _says_none(values: Mapping[str, Any], name: str) -> bool:
     """Say whether an empty list means that there is no entity, rather than that nobody has looked."""
-    return "answer" in values or (name not in _OF_UNOPENED and "relations" not in values)
+    return values.get("answer") == "accept" or (name not in _OF_UNOPENED and "relations" not in values)
 
 
 def _refuse_unread(values: Mapping[str, Any], fault: str) -> None:

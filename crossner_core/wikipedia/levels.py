@@ -29,19 +29,20 @@ Mask = npt.NDArray[np.bool_]
 _MENTIONS = ("mention_classes", "mention_types")
 
 
-def annotators_folder(corpus: Corpus, gazetteers: Path | None) -> Path | None:
-    """Return the gazetteer that annotated a corpus, looked for by its name in a folder of some; None without it."""
-    made_with = corpus.manifest.gazetteer
-    folder = gazetteers / made_with.name if gazetteers is not None and made_with is not None else None
-    return folder if folder is not None and (folder / "manifest.json").is_file() else None
+def annotators_tree(corpus: Corpus, gazetteers: Path | None = None) -> ClassTree:
+    """Return the class tree of the gazetteer that annotated a corpus, the bundled one where that is not there.
 
-
-def annotators_tree(corpus: Corpus, gazetteers: Path | None) -> ClassTree:
-    """Return the class tree of the gazetteer that annotated a corpus, the bundled one where that is not there."""
+    It is looked for by its name in a folder of gazetteers: by default the one beside the folder of the corpora.
+    """
     from crossner_core.gazetteer.compiled import CompiledGazetteer
 
-    folder = annotators_folder(corpus, gazetteers)
-    return CompiledGazetteer.open(folder).tree if folder is not None else BUILTIN
+    made_with = corpus.manifest.gazetteer
+    folder = (gazetteers or corpus.folder.resolve().parent.parent / "gazetteers") / (
+        made_with.name if made_with else ""
+    )
+    if made_with is None or not (folder / "manifest.json").is_file():
+        return BUILTIN
+    return CompiledGazetteer.open(folder).tree
 
 
 @dataclass(frozen=True, slots=True)
