@@ -289,9 +289,18 @@ def test_scale_command_tells_students_what_a_gazetteer_proposes(
 def test_scale_command_takes_the_first_sentences_where_asked(tmp_path: Path) -> None:
     words = [*command(tmp_path, "out"), "--size", "4"]
     corpus = read_corpus("songs", tmp_path)
-    drawn, first = (_data(_parser().parse_args([*words, *more])) for more in ([], ["--order", "file"]))
+    drawn, first = (_data(_parser().parse_args([*words, *more]))[0] for more in ([], ["--order", "file"]))
     assert first.train == corpus.train[:4] != drawn.train == corpus.data(size=4).train
     assert first.unlabelled == tuple(item.sentence for item in corpus.train[4:])
+
+
+def test_scale_command_says_what_was_carved_out_of_train(tmp_path: Path) -> None:
+    words = command(tmp_path, "out")
+    assert _data(_parser().parse_args(words))[1] == ()
+    (dev,) = (tmp_path / "songs").glob("dev.*")
+    dev.unlink()
+    (note,) = _data(_parser().parse_args(words))[1]
+    assert note.startswith("songs: dev: ") and "carved out of train" in note
 
 
 def test_scale_command_refuses_the_target_as_its_own_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
