@@ -45,10 +45,11 @@ def from_level(
     texts = level_texts(folder, domain, level, percent, seed, gazetteers=gazetteers)
     manifest = describe_files([folder / "manifest.json"])
     named = {"manifest": manifest, "domain": domain, "level": level, "percent": percent, "seed": seed}
-    tree = annotators_tree(Corpus.open(folder), gazetteers)
-    if level != DOMAIN and tree.parents != BUILTIN.parents:
-        classes = json.dumps(sorted((name, list(above)) for name, above in tree.parents.items()))
-        named["classes"] = hashlib.sha256(classes.encode()).hexdigest()
+    if level != DOMAIN:  # that one knows of no classes
+        tree = annotators_tree(Corpus.open(folder), gazetteers)
+        if tree.parents != BUILTIN.parents:
+            classes = json.dumps(sorted((name, list(above)) for name, above in tree.parents.items()))
+            named["classes"] = hashlib.sha256(classes.encode()).hexdigest()
     return DaptSource(texts, _files(held_out, last_line), {"corpus": named, "held_out": describe_files(held_out)})
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -79,8 +78,7 @@ def run(
             yield StudyEvent(one.message, done, total, len(absent))
         if not done:
             raise NothingMeasured(next(iter(absent), "The study was stopped before anything was done."))
-    result = _made(chosen, config, Inputs(results, data, out), absent, notes, section)
-    result = replace(result, config=told.to_dict(), recipe=told.recipe_of().to_dict())  # not as `made_in` has them
+    result = _made(chosen, told, config, Inputs(results, data, out), absent, notes, section)
     write_study(out, result)
     yield StudyEvent("Tables and figure are written.", done, total, len(absent), result=result)
 
@@ -92,12 +90,14 @@ def _there(store: CellStore, key: str, keep: bool) -> bool:
 
 def _made(
     chosen: Study,
+    told: StudyConfig,
     config: StudyConfig,
     inputs: Inputs,
     missing: tuple[str, ...],
     notes: Sequence[str],
     section: str,
 ) -> StudyResult:
+    """Make the tables by the config that names the encoders; what is kept is the one that the study was told."""
     made = chosen.build(config, inputs)
     results = list(inputs.results.values())
     return StudyResult(
@@ -107,8 +107,8 @@ def _made(
         reference=chosen.reference,
         tables=made.tables,
         notes=(*notes, *made.notes),
-        config=config.to_dict(),
-        recipe=config.recipe_of().to_dict(),
+        config=told.to_dict(),
+        recipe=told.recipe_of().to_dict(),
         seeds=config.seeds,
         corpora=config.corpora,
         encoders=_encoders(config, inputs.results),
