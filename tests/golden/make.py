@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.golden import kept, losses
+from tests.golden import hashes, kept, losses
 
 
 def _losses(folder: Path) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def _losses(folder: Path) -> dict[str, Any]:
     return {"machine": measured[1]["machine"], **{str(count): one["losses"] for count, one in measured.items()}}
 
 
-PARTS: dict[str, Callable[[Path], Any]] = {"losses": _losses}
+PARTS: dict[str, Callable[[Path], Any]] = {"losses": _losses, "hashes": hashes.made}
 
 
 def main(asked: list[str]) -> None:

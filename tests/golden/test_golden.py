@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.golden import kept, losses
+from tests.golden import hashes, kept, losses
 
 
 def leaves(value: Any, path: str = "") -> dict[str, Any]:
@@ -37,3 +37,9 @@ def test_losses(tmp_path: Path) -> None:
             assert one["losses"] == golden[str(count)]
         else:
             nearly(one["losses"], golden[str(count)])
+
+
+def test_hashes(tmp_path: Path) -> None:
+    golden, found = kept.read("hashes"), kept.plain(hashes.made(tmp_path))
+    for name in {**golden, **found}:
+        assert found.get(name) == golden.get(name), name
