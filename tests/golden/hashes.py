@@ -91,7 +91,7 @@ def _run_hashes(recipe: Recipe) -> list[str]:
 
 
 def _by_field(options: Any, hashes: Callable[[Any], Iterable[str]]) -> dict[str, str]:
-    """Return a hash of the hashes that options have when one field is changed, by field; those that may not be absent."""
+    """Return a hash of the hashes that options have when one field is changed, by field."""
     found = {}
     for spec in fields(options):
         if spec.name not in ("architecture", "setting"):
@@ -195,7 +195,9 @@ def _gazetteer(folder: Path) -> dict[str, Any]:
 
 
 def _sentences() -> dict[str, str]:
-    linked = sentence_from_words(["Ада", "sang", "in", "Zürich", "👩‍🚀"], id="x", links=[Link(0, 1, "Ada")], meta={"n": 1})
+    linked = sentence_from_words(
+        ["Ада", "sang", "in", "Zürich", "👩‍🚀"], id="x", links=[Link(0, 1, "Ada")], meta={"n": 1}
+    )
     data = tiny_data(source=True)
     more = replace(data, parents={"band": "group"}, unlabelled=(linked,))
     return {
