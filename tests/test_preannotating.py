@@ -15,9 +15,11 @@ from db.engine import Store
 from db.tables import SentenceRow, SuggestionRow
 from tests.builders import Tab
 from tests.training_store import beat, when_asked, work
-from workbench import jobs, layers, preannotating
-from workbench.actors import SYSTEM, Actor
+from workbench import jobs
+from workbench.accounts.actors import SYSTEM, Actor
+from workbench.data import layers
 from workbench.lease import Lease
+from workbench.suggestions import preannotating
 
 People = dict[str, Actor]
 ONTOLOGY = "http://dbpedia.org/ontology/"

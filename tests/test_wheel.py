@@ -26,7 +26,7 @@ from benchmarks.streamlit_client import open_page_message
 from db.engine import Store
 from db.migrate import migrate
 from tests.serving import ROOT, free_port, post_sign_in, wait_until_ready
-from workbench import accounts
+from workbench.accounts import accounts
 
 PASSWORD = "correct horse battery"
 PACKAGES = ("crossner_core", "db", "pages", "workbench")

@@ -16,22 +16,12 @@ from tests import builders
 from tests.study_builders import data_folder, small_config
 from tests.training_builders import own_sentences, save_encoder, tiny_recipe
 from tests.training_store import own_dataset, work
-from workbench import (
-    accounts,
-    adaptation,
-    adjudication,
-    campaigns,
-    domains,
-    encoders,
-    jobs,
-    passwords,
-    second_look,
-    sign_in,
-    simulations,
-    studies,
-    turns,
-)  # fmt: skip
-from workbench.actors import Actor
+from workbench import jobs
+from workbench.accounts import accounts, passwords, sign_in
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns, domains  # fmt: skip
+from workbench.labelling import adjudication, label_review
+from workbench.runs import adaptation, encoders, rounds, simulations, studies
 from workbench.settings import Settings, open_store
 
 People = dict[str, Actor]
@@ -107,8 +97,8 @@ def queue_jobs(store: Store, home: Path) -> None:
     adaptation.start_run(store, res, snapshot_id=snapshot.id, recipe=transfer, size=4)
     jobs.queue_preannotation(store, res, small)
     jobs.queue_pool_scoring(store, res, small)
-    second_look.look_again(store, eva, small, SecondLookOptions(encoder="mine", folds=2, repeats=1), CHECKS)
-    turns.order_now(store, res, played)
+    label_review.look_again(store, eva, small, SecondLookOptions(encoder="mine", folds=2, repeats=1), CHECKS)
+    rounds.order_now(store, res, played)
     simulations.start_simulations(store, res, played, ["longest"], seeds=(1,), annotators=({}, {"missed": 0.1}))
     studies.start_study(store, res, "transfer", small_config("mine", settings=["direct"]), section="tiny", workers=1)
     text = home / "own.txt"
@@ -127,7 +117,7 @@ def do_jobs(store: Store, home: Path) -> None:
     decisions = {"inconsistent_surfaces": ("change", "keep"), "near_duplicates": ("leave_out",)}
     for check, wanted in decisions.items():
         for decision in wanted:
-            second_look.decide(store, eva, second_look.findings(store, eva, small, check)[0].id, decision)
+            label_review.decide(store, eva, label_review.findings(store, eva, small, check)[0].id, decision)
     adaptation.freeze(store, people_of(store)["res"], small)
 
 
@@ -194,7 +184,7 @@ def _make_played(store: Store, people: People) -> None:
     recipe = tiny_recipe(encoder="mine", max_epochs=1).to_dict()
     usual = adaptation.Recipe().to_dict()
     changes = {name: value for name, value in recipe.items() if value != usual[name]}
-    turns.change_turns(store, people["res"], played, strategy="longest", random_share=0.25, recipe=changes)
+    rounds.change_turns(store, people["res"], played, strategy="longest", random_share=0.25, recipe=changes)
 
 
 def _in_music(items: Iterable[LabelledSentence]) -> list[LabelledSentence]:

@@ -33,7 +33,7 @@ from tests import builders
 from tests.gazetteer_fakes import compiled
 from tests.study_builders import data_folder
 from tests.training_builders import own_sentences, tiny_data
-from workbench import adaptation
+from workbench.runs import adaptation
 
 KEPT_CELLS = Path(__file__).resolve().parents[2] / "docs" / "studies"
 ENCODER: Any = SimpleNamespace(fingerprint="e" * 64)

@@ -23,22 +23,12 @@ from crossner_core.training.events import RunResult
 from db.engine import Store
 from db.migrate import migrate
 from tests.golden import campaign, kept
-from workbench import (
-    accounts,
-    adaptation,
-    adjudication,
-    archive,
-    browsing,
-    campaigns,
-    datasets,
-    domains,
-    encoders,
-    jobs,
-    second_look,
-    simulations,
-    studies,
-    turns,
-)  # fmt: skip
+from workbench import jobs
+from workbench.accounts import accounts
+from workbench.campaigns import campaigns, domains  # fmt: skip
+from workbench.data import archive, browsing, datasets
+from workbench.labelling import adjudication, label_review
+from workbench.runs import adaptation, encoders, rounds, simulations, studies
 from workbench.settings import Settings, open_store
 
 OLD_STORE, OLD_ARCHIVE = kept.FOLDER / "old_store.sql.gz", kept.FOLDER / "old_archive.zip"
@@ -106,12 +96,12 @@ def views(store: Store) -> dict[str, Any]:
         "data sets": datasets.list_datasets(store, adm),
         "runs": runs,
         "run": [adaptation.get_run(store, adm, run.id) for run in runs],
-        "turns": turns.list_turns(store, adm, played),
-        "turn settings": turns.turn_settings(store, adm, played),
-        "queue": [turns.queue_state(store, adm, played), turns.upcoming(store, adm, played)],
-        "second look": second_look.queues(store, eva, small),
-        "findings": [second_look.findings(store, eva, small, check) for check in campaign.CHECKS],
-        "decided": second_look.decided(store, eva, small),
+        "turns": rounds.list_turns(store, adm, played),
+        "turn settings": rounds.turn_settings(store, adm, played),
+        "queue": [rounds.queue_state(store, adm, played), rounds.upcoming(store, adm, played)],
+        "second look": label_review.queues(store, eva, small),
+        "findings": [label_review.findings(store, eva, small, check) for check in campaign.CHECKS],
+        "decided": label_review.decided(store, eva, small),
         "questions": [
             adjudication.my_questions(store, people["ann2"], small), adjudication.open_questions(store, eva, small),
             adjudication.parked(store, eva, small),
