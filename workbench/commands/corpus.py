@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workbench.commands import common, corpus_levels, corpus_sampling
+from workbench.commands import common, corpus_sampling
 
 if TYPE_CHECKING:
     from crossner_core.wikipedia.annotating import AnnotatorSpec
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 corpora = typer.Typer(help="Corpora: sentences out of Wikipedia dumps.", no_args_is_help=True)
 CorpusName = Annotated[str, typer.Argument(help="Corpus, by name or folder.")]
 corpus_sampling.add_to(corpora)
-corpus_levels.add_to(corpora)
 
 
 @corpora.command()

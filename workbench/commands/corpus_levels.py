@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from workbench.commands import common
+from workbench.commands.corpus import new_folder, open_corpus
 
 if TYPE_CHECKING:
     from crossner_core.domains import Domain
@@ -60,9 +61,8 @@ def select(
     from crossner_core.wikipedia.categories import TreeConfig
     from crossner_core.wikipedia.category_tables import CorpusCategories, read_categories
     from crossner_core.wikipedia.selection import select as choose
-    from workbench.commands.corpus import new_folder  # late: that file adds the commands of this one
 
-    folder, source = new_folder(name, output), _open(corpus)
+    folder, source = new_folder(name, output), open_corpus(corpus)
     config = TreeConfig(tuple(root), depth, tuple(exclude or ()))
     made = choose(
         source,
@@ -85,7 +85,7 @@ def levels(corpus: CorpusName, domain: DomainName, entities: Entities = 2, ontol
     """Count the domain, entity, task and integrated level of a corpus for a domain."""
     from crossner_core.wikipedia.levels import LevelConfig, Levels
 
-    source, about = _open(corpus), _domain(domain)
+    source, about = open_corpus(corpus), _domain(domain)
     found = Levels(source, about, tree=_tree(source, ontology), config=LevelConfig(entities=entities))
     rows = [
         (
@@ -114,7 +114,7 @@ def export(
 
     check_level(level)
     check_percent(percent)
-    source, config = _open(corpus), LevelConfig(entities=entities)
+    source, config = open_corpus(corpus), LevelConfig(entities=entities)
     found = Levels(source, _domain(domain), tree=_tree(source, ontology), config=config)
     lines = (" ".join(text.split()) + "\n" for text in found.texts(level, percent, seed))
     if output is None or str(output) == "-":
@@ -150,7 +150,7 @@ def entity_tagging(
     """Make NER-BERT's entity-tagging corpus: links with the classes of their pages, filtered and balanced."""
     from crossner_core.wikipedia.entity_tagging import TaggingConfig, build_tagging_corpus
 
-    source = _open(corpus)
+    source = open_corpus(corpus)
     config = TaggingConfig(
         seed=seed,
         min_entities=min_entities,
@@ -209,12 +209,6 @@ def overlap(
     common.write_out(_formatted(compare(_vocabulary(one, top, limit) for one in sources), format), output)
 
 
-def _open(name: str) -> Corpus:
-    from workbench.commands.corpus import open_corpus  # late: that file adds the commands of this one
-
-    return open_corpus(name)
-
-
 def _vocabulary(text: str, top: int, limit: int | None) -> Vocabulary:
     from crossner_core.wikipedia.vocabulary import corpus_words, sentence_words, vocabulary
 
@@ -225,7 +219,7 @@ def _vocabulary(text: str, top: int, limit: int | None) -> Vocabulary:
     files = sorted(one for one in path.glob("*") if one.suffix in _DATA) if path.is_dir() else []
     if files and not (path / "manifest.json").is_file():
         return vocabulary(name or path.name, sentence_words(_sentences(files, limit)), top=top)
-    corpus = _open(source)
+    corpus = open_corpus(source)
     return vocabulary(name or corpus.name, corpus_words(corpus, limit=limit), top=top)
 
 

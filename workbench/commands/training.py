@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from crossner_core.command_line import OptionsCommand
 from crossner_core.training.recipe import Recipe
 from workbench.commands import common
 from workbench.commands.common import CampaignName, MaybeCampaign, MaybeDataset
-from workbench.commands.recipe_options import GroupedCommand, takes_recipe
+from workbench.commands.recipe_options import takes_recipe
 
 Snapshot = Annotated[str | None, typer.Option(help="Beginning of a snapshot's hash. Default: freeze the gold now.")]
 Wait = Annotated[
@@ -23,8 +24,8 @@ RunNumber = Annotated[int, typer.Argument(help="Number of the run.")]
 def add_to(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command()(snapshot)
-    app.command(cls=GroupedCommand)(run)
-    app.command("few-shot", cls=GroupedCommand)(few_shot)
+    app.command(cls=OptionsCommand)(run)
+    app.command("few-shot", cls=OptionsCommand)(few_shot)
     app.command()(runs)
     app.command()(curve)
     app.command()(compare)

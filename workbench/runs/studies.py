@@ -22,7 +22,7 @@ from crossner_core.experiments.results import (
     study_folder,
     table_file,
 )
-from crossner_core.experiments.study import Study, StudyConfig, run_study, study, study_ids
+from crossner_core.experiments.study import Study, StudyConfig, study, study_ids
 from db import job_rows
 from db.engine import Store
 from db.training_tables import Job
@@ -250,7 +250,7 @@ def work_through(lease: Lease, out: Path, *, workers: int = 1, ray: str = "") ->
 
     Raises NothingMeasured where not a single cell could be trained.
     """
-    from crossner_core.experiments.running import NothingMeasured
+    from crossner_core.experiments.running import NothingMeasured, run_study
 
     payload = lease.job.payload
     known = _known(payload["study"])
