@@ -21,6 +21,8 @@ from db.engine import Store
 from tests.training_builders import TYPES, own_sentences, tiny_encoder, tiny_recipe
 from tests.training_store import own_dataset, person, recipe_here
 from workbench.campaigns import campaigns
+from workbench.campaigns import sentences as campaign_sentences
+from workbench.data import snapshots
 from workbench.running import _Log
 from workbench.runs import adaptation, training_data
 
@@ -131,12 +133,12 @@ def test_pdaln_run_of_a_campaign_reads_its_pool_outside_the_snapshot(store: Stor
     own_dataset(store, admin, name="press")
     campaign_id = campaigns.create_campaign(store, admin, name="M", domain=load_domain("music"), suggestions_on=False)
     gold = [LabelledSentence(item.sentence, ()) for item in own_sentences(6)]
-    campaigns.add_sentences(store, admin, campaign_id, gold)
-    campaigns.add_sentences(store, admin, campaign_id, [item.sentence for item in own_sentences(6, offset=12)])
+    campaign_sentences.add_sentences(store, admin, campaign_id, gold)
+    campaign_sentences.add_sentences(store, admin, campaign_id, [item.sentence for item in own_sentences(6, offset=12)])
     for split, offset in (("dev", 23), ("test", 33)):
         bare = [item.sentence for item in own_sentences(3, offset=offset)]
-        campaigns.add_sentences(store, admin, campaign_id, bare, split=split)
-    frozen = adaptation.freeze(store, admin, campaign_id).id
+        campaign_sentences.add_sentences(store, admin, campaign_id, bare, split=split)
+    frozen = snapshots.freeze(store, admin, campaign_id).id
     whole = adaptation.start_run(store, admin, snapshot_id=frozen, recipe=recipe)
     part = adaptation.start_run(store, admin, snapshot_id=frozen, recipe=recipe, size=2)
     direct = adaptation.start_run(store, admin, snapshot_id=frozen, recipe=replace(recipe, setting="direct"))

@@ -33,6 +33,7 @@ from tests.training_builders import small_files, tiny_data, tiny_encoder, tiny_r
 from tests.training_store import own_dataset, person, recipe_here, settings_for, start_worker, work
 from workbench import jobs, running
 from workbench.accounts.actors import Actor
+from workbench.data import snapshots
 from workbench.runs import adaptation, training_data
 
 
@@ -56,7 +57,7 @@ def every_step_saves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _start(store: Store, admin: Actor, folder: Path) -> int:
     """Start a run on a campaign's gold."""
-    snapshot = adaptation.freeze(store, admin, campaign_with_gold(store, admin))
+    snapshot = snapshots.freeze(store, admin, campaign_with_gold(store, admin))
     recipe = recipe_here(folder, max_epochs=4)
     return adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=recipe)
 

@@ -10,8 +10,7 @@ from db import job_rows, run_rows
 from db.engine import Store
 from workbench import jobs
 from workbench.accounts.actors import Actor
-from workbench.runs.adaptation import RunDetail, get_run
-from workbench.runs.run_views import waits_for
+from workbench.runs.adaptation import RunDetail, get_run, waits_for
 from workbench.settings import Settings
 from workbench.worker import Worker
 

@@ -13,8 +13,9 @@ from db import job_rows, run_rows, worker_rows
 from db.engine import Session, Store
 from db.training_tables import Job
 from db.types import now
-from workbench.accounts.access import OVERSEERS, WORKERS, enter, refuse_archived
+from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, fresh, require
+from workbench.accounts.roles import KEEPERS, LABELLERS, OVERSEERS
 
 # A worker that was silent for so many seconds is taken for dead, and its job for stale.
 STALE_SECONDS = 30.0
@@ -100,7 +101,7 @@ def list_jobs(store: Store, actor: Actor, campaign_id: int | None = None, *, lim
             member_id = None
         else:
             someone = fresh(session, actor, *OVERSEERS)
-            member_id = someone.id if someone.role in WORKERS else None
+            member_id = someone.id if someone.role in LABELLERS else None
         found = job_rows.recent(session, campaign_id=campaign_id, member_id=member_id, limit=limit)
         return tuple(view(job) for job in found)
 
@@ -140,9 +141,9 @@ def queue_once(session: Session, kind: str, campaign_id: int, payload: Mapping[s
 
 def cancel_job(store: Store, actor: Actor, job_id: int) -> str:
     """Cancel a waiting job at once, ask a running one to stop; return its state. Its run follows it."""
-    require(actor, "researcher", "admin")
+    require(actor, *KEEPERS)
     with store.write() as session:
-        fresh(session, actor, "researcher", "admin")
+        fresh(session, actor, *KEEPERS)
         job = job_rows.get(session, job_id)
         if job is None:
             raise NotFound(f"There is no job {job_id}.")

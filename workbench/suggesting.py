@@ -10,7 +10,7 @@ from crossner_core.schema import Sentence
 from db import campaign_rows, run_rows
 from workbench.accounts.access import refuse_archived
 from workbench.accounts.actors import SYSTEM
-from workbench.campaigns.settings import domain_of
+from workbench.campaigns.domains import domain_of
 from workbench.lease import Lease
 from workbench.suggestions.preannotating import add_model_suggestions, unlabelled_pool
 from workbench.suggestions.proposing import relearn

@@ -24,7 +24,7 @@ from db.types import now
 from workbench import jobs
 from workbench.accounts.access import enter
 from workbench.accounts.actors import SYSTEM
-from workbench.campaigns.settings import domain_of
+from workbench.campaigns.domains import domain_of
 from workbench.data import layers
 from workbench.data.values import sentence_of
 from workbench.runs.rounds import CHANCE, PRIORITY

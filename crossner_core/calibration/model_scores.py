@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crossner_core.calibration.reliability import Bools, Floats, Reliability, reliability
 from crossner_core.calibration.span_maps import SpanMap, choose
+from crossner_core.records import Record
 from crossner_core.schema import LabelledSentence, Span
 from crossner_core.tags import spans_from_tags, tags_from_spans
 
@@ -39,24 +40,15 @@ def join_scores(parts: Sequence[TagScores], tags: int) -> TagScores:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(Record):
     """What makes a tagger's raw span scores probabilities; kept with its checkpoint."""
 
     temperature: float = 1.0
     spans: SpanMap = field(default_factory=SpanMap)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that `from_dict` reads back."""
-        return {"temperature": self.temperature, "spans": self.spans.to_dict()}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Calibration:
-        """Build what `to_dict` gave."""
-        return cls(float(values["temperature"]), SpanMap.from_dict(values["spans"]))
-
 
 @dataclass(frozen=True)
-class CalibrationReport:
+class CalibrationReport(Record):
     """How scores were calibrated and what that bought, measured on `measured_on` (test, or dev on held-out folds)."""
 
     calibration: Calibration
@@ -73,18 +65,6 @@ class CalibrationReport:
         done = f"temperature {self.calibration.temperature:.2f}, then {self.calibration.spans.method}"
         bought = f"error of the span scores on {self.measured_on} {self.raw.error:.3f} → {self.calibrated.error:.3f}"
         return " ".join([f"Scores calibrated on {self.dev_spans} dev spans ({done}): {bought}.", self.note]).strip()
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that `from_dict` reads back."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        values |= {name: values[name].to_dict() for name in ("calibration", "raw", "calibrated")}
-        return values | {"losses": dict(self.losses)}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> CalibrationReport:
-        """Build what `to_dict` gave."""
-        parts = {name: Reliability.from_dict(values[name]) for name in ("raw", "calibrated")}
-        return cls(**{**values, **parts, "calibration": Calibration.from_dict(values["calibration"])})
 
 
 @dataclass(frozen=True)

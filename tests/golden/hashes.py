@@ -33,7 +33,7 @@ from tests import builders
 from tests.gazetteer_fakes import compiled
 from tests.study_builders import data_folder
 from tests.training_builders import own_sentences, tiny_data
-from workbench.runs import adaptation
+from workbench.data import snapshots
 
 KEPT_CELLS = Path(__file__).resolve().parents[2] / "docs" / "studies"
 ENCODER: Any = SimpleNamespace(fingerprint="e" * 64)
@@ -215,7 +215,7 @@ def _snapshot(path: Path) -> dict[str, str]:
     people = builders.make_people(store)
     campaign_id = builders.make_campaign(store, people)
     builders.make_gold(store, people, campaign_id)
-    found = adaptation.freeze(store, people["res"], campaign_id)
+    found = snapshots.freeze(store, people["res"], campaign_id)
     with store.engine.connect() as connection:
         content = connection.exec_driver_sql("SELECT content FROM snapshot").scalar_one()
     store.close()

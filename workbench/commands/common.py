@@ -13,8 +13,8 @@ import typer
 if TYPE_CHECKING:
     from db.engine import Store
     from workbench.accounts.actors import Actor
+    from workbench.campaigns.campaigns import CampaignView
     from workbench.settings import Settings
-    from workbench.views import CampaignView
 
 CampaignName = Annotated[str, typer.Option("--campaign", "-c", help="Campaign, by name or number.")]
 MaybeCampaign = Annotated[str | None, typer.Option("--campaign", "-c", help="Campaign, by name or number.")]

@@ -14,6 +14,8 @@ import typer
 from typer.core import TyperCommand
 
 from crossner_core.training.recipe import Recipe
+from workbench.campaigns import settings
+from workbench.campaigns.settings import CampaignSettings
 
 _RECIPE_TITLES = {
     "model": "Recipe: model",
@@ -21,7 +23,7 @@ _RECIPE_TITLES = {
     "source": "Recipe: source domain",
     "machine": "Recipe: seed and machine",
 }
-_OTHER_TITLES = {"target": "Training", "machine": "Seed and machine"}
+_OTHER_TITLES = {"target": "Training", "machine": "Seed and machine", "rules": "Rules", "new": "Rules"}
 
 
 class GroupedCommand(TyperCommand):
@@ -69,6 +71,13 @@ def takes_options(config: type, parameter: str) -> Callable[[Callable[..., Any]]
     return lambda command: _with_flags(command, config, parameter, lambda values: _made(config, values))
 
 
+def takes_settings(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command a flag for every setting of a new campaign; it is called with `settings`, those given."""
+    asked = settings.names("rules", "new")
+    leave = tuple(name for name in settings.names() if name not in asked)
+    return _with_flags(command, CampaignSettings, "settings", dict, leave=leave, from_file=False)
+
+
 def _made(config: type, values: Mapping[str, Any]) -> Any:
     from workbench.commands.common import refuse
 
@@ -85,8 +94,9 @@ def _with_flags(
     make: Callable[[dict[str, Any]], Any],
     *,
     leave: tuple[str, ...] = (),
+    from_file: bool = True,
 ) -> Callable[..., Any]:
-    """Replace one parameter of a command by a flag for each field of `config`, and one for a file of them."""
+    """Replace one parameter of a command by a flag for each field of `config` and, `from_file`, one for a file."""
     hints = typing.get_type_hints(config)
     wrapped = inspect.signature(command, eval_str=True)
     own = [one for name, one in wrapped.parameters.items() if name != parameter]
@@ -95,6 +105,7 @@ def _with_flags(
         typer.Option("--recipe", help="JSON or TOML file with such fields; flags win over it."),
     ]
     added = [inspect.Parameter("recipe_file", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=file)]
+    added = added if from_file else []
     titles = _RECIPE_TITLES if config is Recipe else _OTHER_TITLES
     flags = [spec for spec in fields(config) if spec.name not in leave]
     for spec in flags:
@@ -104,7 +115,7 @@ def _with_flags(
     @functools.wraps(command)
     def call(**values: Any) -> Any:
         given = {spec.name: values.pop(spec.name) for spec in flags}
-        base = _read(values.pop("recipe_file"))
+        base = _read(values.pop("recipe_file", None))
         chosen = {**base, **{name: value for name, value in given.items() if value is not None}}
         return command(**values, **{parameter: make(chosen)})
 
@@ -129,9 +140,9 @@ def _type(spec: Field[Any], hint: Any) -> Any:
 
 
 def _option(spec: Field[Any], hint: Any, titles: Mapping[str, str]) -> Any:
-    flag = spec.name.replace("_", "-")
+    flag = (spec.metadata.get("flag") or spec.name).replace("_", "-")
     names = f"--{flag}/--no-{flag}" if hint is bool else f"--{flag}"
-    default = ("on" if spec.default else "off") if hint is bool else spec.default
+    default = ("on" if spec.default else "off") if hint is bool else "none" if spec.default is None else spec.default
     text = f"{spec.metadata['help']} [{default}]"
     return typer.Option(names, help=text, show_default=False, rich_help_panel=_panel(spec, titles))
 

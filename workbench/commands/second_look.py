@@ -24,15 +24,15 @@ def compute(
     wait: Annotated[bool, typer.Option("--wait", help="Look in this process, else queue it for a worker.")] = False,
 ) -> int:
     """Go through all gold of a campaign and fill its queues of doubts."""
+    from workbench import jobs
     from workbench.labelling import label_review
-    from workbench.runs import adaptation
     from workbench.worker import Worker
 
     store, actor = common.PLACE.store, common.PLACE.actor
     found = common.find_campaign(campaign)
     job_id = label_review.look_again(store, actor, found.id, options, [check] if check else None)
     if not wait:
-        typer.echo(f"The second look is queued as job {job_id}. {adaptation.worker_status(store).sentence}")
+        typer.echo(f"The second look is queued as job {job_id}. {jobs.worker_status(store).sentence}")
         return 0
     Worker(store, common.PLACE.settings, job_ids=[job_id]).run(once=True)
     job = label_review.last_look(store, actor, found.id)

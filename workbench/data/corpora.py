@@ -11,8 +11,8 @@ import numpy as np
 
 from crossner_core.errors import NotFound, WorkbenchError
 from db.engine import Store
-from workbench.accounts.access import OVERSEERS
 from workbench.accounts.actors import Actor, fresh, require
+from workbench.accounts.roles import OVERSEERS
 from workbench.campaigns.settings import is_name
 from workbench.settings import Settings, settings_of
 

@@ -12,22 +12,22 @@ from db import run_rows
 from db.engine import Store
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, fresh, require
-from workbench.data.snapshots import MAY_CHANGE
+from workbench.accounts.roles import KEEPERS
 
 
 def folder_of_run(store: Store, actor: Actor, run_id: int, checkpoints: Path) -> Path:
     """Return the folder of a run's checkpoint; raise CheckpointError where there is none or it is gone."""
     from workbench.running import checkpoint_folder
 
-    require(actor, *MAY_CHANGE)
+    require(actor, *KEEPERS)
     with store.read() as session:
         run = run_rows.get(session, run_id)
         if run is None:
             raise NotFound(f"There is no run {run_id}.")
         if run.campaign_id is not None:
-            enter(session, actor, run.campaign_id, *MAY_CHANGE)
+            enter(session, actor, run.campaign_id, *KEEPERS)
         else:
-            fresh(session, actor, *MAY_CHANGE)
+            fresh(session, actor, *KEEPERS)
         return checkpoint_folder(run, checkpoints)
 
 

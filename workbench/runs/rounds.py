@@ -19,16 +19,16 @@ from db.tables import Campaign
 from db.training_tables import Job, Turn
 from db.types import now
 from workbench import jobs
-from workbench.accounts.access import KEEPERS, OVERSEERS, enter, refuse_archived
+from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import SYSTEM, Actor, require
+from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.runs import adaptation
-from workbench.runs.run_views import waits_for
+from workbench.runs.adaptation import waits_for
 
 log = logging.getLogger(__name__)
 
 # Before the cells of a curve, after what a person waits for.
 PRIORITY = 12
-MAY_CHANGE = KEEPERS
 CHANCE, IMPORT = "chance", "import"
 NO_STRATEGY = (CHANCE, IMPORT)
 """What is said of sentences that no strategy chose: drawn for the queue, or as they were imported."""

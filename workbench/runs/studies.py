@@ -26,8 +26,8 @@ from crossner_core.experiments.study import Study, StudyConfig, run_study, study
 from db import job_rows
 from db.engine import Store
 from db.training_tables import Job
-from workbench.accounts.access import KEEPERS, OVERSEERS
 from workbench.accounts.actors import Actor, fresh, require
+from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.jobs import JobView, cancel_job, view
 from workbench.settings import settings_of
 

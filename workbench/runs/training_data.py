@@ -14,8 +14,7 @@ from crossner_core.training.recipe import Recipe
 from db import campaign_rows, dataset_rows, layer_rows, run_rows, second_look_rows
 from db.engine import Session
 from db.training_tables import Dataset, Run
-from workbench.campaigns.domains import find_domain
-from workbench.campaigns.settings import domain_of
+from workbench.campaigns.domains import domain_of, find_domain
 from workbench.data import frozen
 from workbench.data.snapshots import content_of
 from workbench.data.values import sentence_of

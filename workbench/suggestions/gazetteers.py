@@ -13,8 +13,8 @@ from crossner_core.domains import Domain
 from crossner_core.errors import BadInput, NotFound, WorkbenchError
 from crossner_core.schema import Sentence
 from db.engine import Store
-from workbench.accounts.access import EVERYONE, OVERSEERS
 from workbench.accounts.actors import Actor, fresh, require
+from workbench.accounts.roles import EVERYONE, OVERSEERS
 from workbench.campaigns.settings import is_name
 from workbench.settings import settings_of
 

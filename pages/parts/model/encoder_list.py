@@ -18,12 +18,12 @@ from pages.components.marked_text import as_text
 from pages.components.palette import mark_colours
 from pages.components.saved_figure import saved_figure
 from pages.parts.model import run_list
-from workbench.accounts.access import KEEPERS
 from workbench.accounts.actors import Actor
-from workbench.runs import encoders
+from workbench.accounts.roles import KEEPERS
+from workbench.runs import encoder_library, encoders
+from workbench.runs.encoder_gains import Gain
 from workbench.runs.encoder_library import LogLine
-from workbench.runs.encoder_views import EncoderView, PretrainingView
-from workbench.runs.encoders import Gain
+from workbench.runs.encoders import EncoderView, PretrainingView
 from workbench.runs.recipe_names import encoder_name
 
 _STATE_WORDS = {"queued": "waiting", "running": "under way", "failed": "failed"}
@@ -72,7 +72,7 @@ def _one_pretraining(actor: Actor, one: PretrainingView) -> None:
     lines = encoders.pretraining_log(shell.store(), actor, one.job.id)
     if lines:
         with st.expander("Log"):
-            _log(lines, "perplexity" if one.kind == encoders.DAPT else "f1")
+            _log(lines, "perplexity" if one.kind == encoder_library.DAPT else "f1")
 
 
 def _actions(actor: Actor, one: PretrainingView) -> None:

@@ -24,11 +24,12 @@ from pages.components.marked_text import as_text
 from pages.components.saved_figure import saved_figure
 from pages.parts.model.curve_choice import axis_and_type, measured, of_chosen_gold
 from workbench.accounts.actors import Actor
-from workbench.runs import rounds, simulations
+from workbench.accounts.roles import KEEPERS
+from workbench.campaigns.campaigns import CampaignView
+from workbench.runs import simulations
 from workbench.runs.recipe_names import recipe_name
 from workbench.runs.simulations import PlayView, SimulationsView
 from workbench.time_words import time_words
-from workbench.views import CampaignView
 
 _SECONDS_BETWEEN_LOOKS = 5
 
@@ -79,7 +80,7 @@ def _when(one: PlayView) -> str:
 def _state(actor: Actor, campaign: CampaignView, found: PlayView) -> None:
     if found.is_under_way:
         st.caption(as_text(f"{found.done} of {found.total} campaigns played. {found.job.message}"))
-        if actor.role in rounds.MAY_CHANGE and cancel_button(
+        if actor.role in KEEPERS and cancel_button(
             "Cancel these campaigns",
             asked=found.job.cancel_requested,
             key=f"saved:cancel:{campaign.id}",

@@ -22,10 +22,9 @@ from pages.components.marked_text import as_text, marked_sentence, type_chip
 from pages.parts.model.recipe_form import option_inputs
 from workbench import jobs
 from workbench.accounts.actors import Actor
-from workbench.campaigns.campaigns import domain_of
+from workbench.campaigns.campaigns import CampaignView
 from workbench.labelling import label_review
 from workbench.labelling.label_review import FindingView, QueueView
-from workbench.views import CampaignView
 
 _LATER = "second-look-later"
 _LAST = "second-look-last"
@@ -67,7 +66,7 @@ def _report(
     store: Store, actor: Actor, campaign: CampaignView, found: Sequence[QueueView], done: Sequence[FindingView]
 ) -> HtmlReport:
     """Make the report: what each check doubts, its most doubtful places, and what was decided."""
-    report, domain = HtmlReport("Second look", [campaign.name]), domain_of(campaign)
+    report, domain = HtmlReport("Second look", [campaign.name]), campaign.domain
     for queue in found:
         report.heading(queue.title)
         report.text(f"{queue.line} {queue.open} open, {queue.decided} decided.", caption=True)
@@ -102,7 +101,7 @@ def _work_off(actor: Actor, campaign: CampaignView, found: Sequence[QueueView]) 
     if not head:
         st.info("Nothing is waiting here." if queue.decided else "This check doubts nothing.")
     else:
-        _shown(head[0], domain_of(campaign))
+        _shown(head[0], campaign.domain)
         _decisions(actor, campaign, head[0])
     _take_back(actor, campaign)
     once_a_press()
