@@ -27,7 +27,7 @@ from crossner_core.wikipedia.entity_tagging import TaggingConfig
 from crossner_core.wikipedia.sentences import SentenceRules
 from crossner_core.wikipedia.shards import BuildConfig
 from pages.main import page_list
-from workbench.accounts import ROLES
+from workbench.accounts.accounts import ROLES
 from workbench.cli import app
 from workbench.settings import Settings
 
