@@ -9,11 +9,16 @@ from pathlib import Path
 import pytest
 
 from crossner_core.errors import BadInput, Conflict, NotFound
-from crossner_core.wikipedia.categories import TreeConfig
-from crossner_core.wikipedia.category_tables import CorpusCategories, DbpediaCategories, SqlCategories, read_categories
+from crossner_core.wikipedia.categories import TreeConfig, select
+from crossner_core.wikipedia.category_tables import (
+    CorpusCategories,
+    DbpediaCategories,
+    SqlCategories,
+    columns_of,
+    read_categories,
+    table_rows,
+)
 from crossner_core.wikipedia.corpus import Corpus
-from crossner_core.wikipedia.selection import select
-from crossner_core.wikipedia.sql_dump import columns_of, table_rows
 from tests.corpus_builders import make_corpus
 
 TREE = {"Music of Velmark": ["Arts of Velmark"], "Politics of Velmark": ["Velmark"], "Arts of Velmark": ["Velmark"]}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from crossner_core.errors import BadInput, NotAllowed, NotFound
-from crossner_core.wikipedia.vocabulary import overlap
+from crossner_core.vocabulary import overlap
 from db.engine import Store
 from db.migrate import migrate
 from tests.app_corpora import TEXTS, make_corpus

@@ -17,10 +17,9 @@ from crossner_core.gazetteer.classes import specific_types
 from crossner_core.gazetteer.facts import Typed
 from crossner_core.gazetteer.manifest import Origin
 from crossner_core.gazetteer.ontology import BUILTIN, ClassTree
-from crossner_core.wikipedia.columns import CorpusSentence
-from crossner_core.wikipedia.corpus import Corpus
+from crossner_core.subsets import Subset, keys_of, uniform
+from crossner_core.wikipedia.corpus import Corpus, CorpusSentence
 from crossner_core.wikipedia.levels import LEVELS, LevelConfig, Levels, iterate, specialised_types
-from crossner_core.wikipedia.subsets import Subset, keys_of, uniform
 from tests.corpus_builders import CLASSES, make_corpus
 from workbench.commands import common, corpus_levels
 
@@ -129,8 +128,7 @@ def test_a_share_depends_on_the_seed_alone(corpus: Corpus, tmp_path: Path) -> No
 def test_stored_types_of_the_very_domain_are_used(corpus: Corpus, tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from crossner_core.wikipedia.columns import SentenceRows, pages_table
-    from crossner_core.wikipedia.corpus import CorpusWriter
+    from crossner_core.wikipedia.corpus import CorpusWriter, SentenceRows, pages_table
 
     rows = SentenceRows()
     item = next(corpus.sentences())

@@ -12,7 +12,6 @@ import pytest
 from crossner_core.errors import BadInput, NotFound
 from crossner_core.schema import Link, Mention, Sentence
 from crossner_core.tokenize import tokenize
-from crossner_core.wikipedia.columns import PageRow, SentenceRows
 from crossner_core.wikipedia.corpus import (
     PAGES,
     ROW_GROUP,
@@ -20,6 +19,8 @@ from crossner_core.wikipedia.corpus import (
     Corpus,
     CorpusSentence,
     CorpusWriter,
+    PageRow,
+    SentenceRows,
     pages_table,
 )
 from crossner_core.wikipedia.manifest import Counts, Manifest, Parent, Source, read_manifest

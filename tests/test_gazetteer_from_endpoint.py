@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from crossner_core.errors import EndpointUnavailable, InvalidConfig
-from crossner_core.gazetteer.breaker import CircuitBreaker
+from crossner_core.gazetteer.endpoint import CircuitBreaker
 from crossner_core.gazetteer.facts import Fact, Label, Redirect, Typed
 from crossner_core.gazetteer.from_endpoint import EndpointConfig, EndpointFacts, facts
 from crossner_core.gazetteer.ontology import ClassTree

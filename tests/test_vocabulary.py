@@ -9,7 +9,7 @@ import typer
 
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.schema import LabelledSentence, sentence_from_words
-from crossner_core.wikipedia.vocabulary import Vocabulary, corpus_words, overlap, sentence_words, vocabulary
+from crossner_core.vocabulary import Vocabulary, corpus_words, overlap, sentence_words, vocabulary
 from tests.corpus_builders import make_corpus
 from workbench.commands import common, corpus_levels
 

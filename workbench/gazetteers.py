@@ -21,8 +21,8 @@ from workbench.settings import settings_of
 if TYPE_CHECKING:
     from crossner_core.gazetteer.classes import ClassRow
     from crossner_core.gazetteer.compiled import CompiledGazetteer, Flag
-    from crossner_core.gazetteer.explanation import Explanation
     from crossner_core.gazetteer.ontology import ClassTree
+    from crossner_core.gazetteer.preannotate import Explanation
 
 MAX_SURFACE, MAX_TEXT = 300, 5000
 _LINK = re.compile(r"\[\[(?P<page>[^\[\]|]+)(?:\|(?P<shown>[^\[\]|]+))?\]\]")
@@ -140,7 +140,7 @@ def look_up(store: Store, actor: Actor, name: str | None, surface: str, domain: 
 
 
 def _look_up_bundled(text: str, domain: Domain) -> LookUp:
-    from crossner_core.gazetteer import EmbeddedSource
+    from crossner_core.gazetteer.lookup import EmbeddedSource
     from crossner_core.gazetteer.ontology import BUILTIN
     from crossner_core.gazetteer.titles import RESOURCE, collapse, local_name
 
@@ -161,8 +161,9 @@ def explain_sentence(
 
     Asked are the gazetteer, if one is named, and the bundled sample, as pre-annotation does.
     """
-    from crossner_core.gazetteer import EmbeddedSource, Preannotator
+    from crossner_core.gazetteer.lookup import EmbeddedSource
     from crossner_core.gazetteer.ontology import BUILTIN
+    from crossner_core.gazetteer.preannotate import Preannotator
 
     _admit(store, actor)
     if len(sentence.text) > MAX_TEXT or not sentence.tokens:

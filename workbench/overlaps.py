@@ -16,7 +16,7 @@ from workbench.actors import Actor, fresh, require
 from workbench.values import sentence_of
 
 if TYPE_CHECKING:
-    from crossner_core.wikipedia.vocabulary import Vocabulary
+    from crossner_core.vocabulary import Vocabulary
 
 KINDS = ("corpus", "data set", "campaign")
 MOST = 100_000
@@ -58,7 +58,7 @@ def text_sources(store: Store, actor: Actor) -> tuple[TextSource, ...]:
 
 def vocabulary_of(store: Store, actor: Actor, source: TextSource, *, most: int = MOST) -> Vocabulary:
     """Return the most frequent words of a source's first sentences; raise BadInput where it holds no words."""
-    from crossner_core.wikipedia.vocabulary import corpus_words, vocabulary
+    from crossner_core.vocabulary import corpus_words, vocabulary
 
     require(actor, *OVERSEERS)
     if source.kind == "corpus":

@@ -46,8 +46,7 @@ def build(
 ) -> None:
     """Build a corpus from a dump; the same command goes on after an interruption."""
     from crossner_core.wikipedia.build import build_corpus
-    from crossner_core.wikipedia.sentences import SentenceRules
-    from crossner_core.wikipedia.shards import BuildConfig
+    from crossner_core.wikipedia.shards import BuildConfig, SentenceRules
 
     folder = new_folder(name, output)
     config = BuildConfig(SentenceRules(min_tokens, max_tokens), shard_mb)

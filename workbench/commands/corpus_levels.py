@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from crossner_core.domains import Domain
     from crossner_core.gazetteer.ontology import ClassTree
     from crossner_core.schema import Sentence
+    from crossner_core.vocabulary import Vocabulary
     from crossner_core.wikipedia.corpus import Corpus
-    from crossner_core.wikipedia.vocabulary import Vocabulary
 
 CorpusName = Annotated[str, typer.Argument(help="Corpus: its name, or its folder.")]
 DomainName = Annotated[str, typer.Option("--domain", "-d", help="Domain, by name (see workbench domain list).")]
@@ -58,8 +58,8 @@ def select(
 ) -> None:
     """Make a corpus of the pages that stand in a part of the category tree."""
     from crossner_core.wikipedia.categories import TreeConfig
+    from crossner_core.wikipedia.categories import select as choose
     from crossner_core.wikipedia.category_tables import CorpusCategories, read_categories
-    from crossner_core.wikipedia.selection import select as choose
     from workbench.commands.corpus import new_folder  # late: that file adds the commands of this one
 
     folder, source = new_folder(name, output), _open(corpus)
@@ -109,8 +109,8 @@ def export(
     output: Output = None,
 ) -> None:
     """Write a share of a level as plain text, a sentence a line."""
+    from crossner_core.subsets import check_percent
     from crossner_core.wikipedia.levels import LevelConfig, Levels, check_level
-    from crossner_core.wikipedia.subsets import check_percent
 
     check_level(level)
     check_percent(percent)
@@ -204,7 +204,7 @@ def overlap(
     output: Output = None,
 ) -> None:
     """Compare the vocabularies of corpora and labelled files: the share of common words in percent."""
-    from crossner_core.wikipedia.vocabulary import overlap as compare
+    from crossner_core.vocabulary import overlap as compare
 
     common.write_out(_formatted(compare(_vocabulary(one, top, limit) for one in sources), format), output)
 
@@ -216,7 +216,7 @@ def _open(name: str) -> Corpus:
 
 
 def _vocabulary(text: str, top: int, limit: int | None) -> Vocabulary:
-    from crossner_core.wikipedia.vocabulary import corpus_words, sentence_words, vocabulary
+    from crossner_core.vocabulary import corpus_words, sentence_words, vocabulary
 
     name, _, source = text.rpartition("=")
     path = Path(source)

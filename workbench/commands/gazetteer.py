@@ -102,8 +102,8 @@ def _from_wikipedia(
 ) -> GazetteerManifest:
     from crossner_core.gazetteer.building import build_from_facts, newest_date, source_files
     from crossner_core.gazetteer.from_wikipedia import WikipediaFacts
+    from crossner_core.gazetteer.infoboxes import read_mappings
     from crossner_core.gazetteer.manifest import Origin
-    from crossner_core.gazetteer.mappings import read_mappings
 
     read = read_mappings(mappings)
     for problem in read.problems:
