@@ -15,7 +15,7 @@ from crossner_core.errors import BadInput
 from crossner_core.gazetteer import lookup
 from crossner_core.gazetteer.classes import specific_types
 from crossner_core.gazetteer.lookup import SAMPLE, EmbeddedSource
-from crossner_core.gazetteer.ontology import ancestors
+from crossner_core.gazetteer.ontology import BUILTIN
 from crossner_core.gazetteer.titles import detokenise, is_askable, resource_uri, strip_suffix, title_of
 from tests.sparql_servers import DBO, DBR, FOAF_NAME, RDF_TYPE, RDFS_LABEL, oxigraph, serve, triples
 from tests.test_sparql import source
@@ -110,9 +110,9 @@ def test_gazetteer_spaces_of_a_corpus_are_undone(surface: str, name: str) -> Non
 
 
 def test_gazetteer_class_tree_climbs_nearest_first() -> None:
-    assert ancestors("Guitarist")[:4] == ("Instrumentalist", "MusicalArtist", "Artist", "Person")
-    assert ancestors("Band") == ("Group", "Organisation", "Agent")
-    assert ancestors("NoSuchClass") == () and ancestors("Agent") == ()
+    assert BUILTIN.ancestors("Guitarist")[:4] == ("Instrumentalist", "MusicalArtist", "Artist", "Person")
+    assert BUILTIN.ancestors("Band") == ("Group", "Organisation", "Agent")
+    assert BUILTIN.ancestors("NoSuchClass") == () and BUILTIN.ancestors("Agent") == ()
 
 
 @pytest.mark.parametrize(

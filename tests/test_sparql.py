@@ -15,14 +15,13 @@ from crossner_core.gazetteer.endpoint import CircuitBreaker
 from crossner_core.gazetteer.lookup import (
     Cache,
     Candidate,
-    MemoryCache,
     SparqlSource,
     label_query,
     read_answers,
     title_query,
 )
 from crossner_core.gazetteer.titles import is_askable
-from tests.sparql_servers import DBO, DBR, FOAF_NAME, Behaviour, Reply, oxigraph, serve, triples
+from tests.sparql_servers import DBO, DBR, FOAF_NAME, Behaviour, MemoryCache, Reply, oxigraph, serve, triples
 
 DATA = triples(
     {

@@ -13,8 +13,7 @@ import pytest
 
 from crossner_core.errors import EndpointUnavailable
 from crossner_core.gazetteer.endpoint import CircuitBreaker, _seconds, breaker_for
-from crossner_core.gazetteer.lookup import MemoryCache
-from tests.sparql_servers import Reply, oxigraph, serve, triples
+from tests.sparql_servers import MemoryCache, Reply, oxigraph, serve, triples
 from tests.test_sparql import source
 
 NAMES = [f"Person {at}" for at in range(12)]

@@ -20,8 +20,8 @@ import pytest
 from crossner_core.gazetteer.endpoint import CircuitBreaker
 from crossner_core.gazetteer.facts import Label, Redirect, Typed
 from crossner_core.gazetteer.from_endpoint import EndpointConfig, EndpointFacts
-from crossner_core.gazetteer.lookup import MemoryCache, SparqlSource
-from tests.sparql_servers import triples
+from crossner_core.gazetteer.lookup import SparqlSource
+from tests.sparql_servers import MemoryCache, triples
 
 pytestmark = [
     pytest.mark.slow,

@@ -58,11 +58,6 @@ def list_corpora(store: Store, actor: Actor) -> tuple[CorpusView, ...]:
     return tuple(_view(path) for path in found if is_name(path.name))
 
 
-def find_corpus(store: Store, actor: Actor, name: str) -> CorpusView:
-    """Return one corpus; raise NotFound, or BadInput for a damaged one."""
-    return _summary(open_corpus(store, actor, name))
-
-
 def open_corpus(store: Store, actor: Actor, name: str) -> Corpus:
     """Open a corpus by name; raise NotFound naming those there are, BadInput for a damaged one."""
     _admit(store, actor)
@@ -97,11 +92,6 @@ def sample(store: Store, actor: Actor, name: str, *, count: int = 20, seed: int 
     many = min(count, MOST, len(corpus))
     drawn = np.random.default_rng(seed).choice(len(corpus), size=many, replace=False) if many > 0 else ()
     return tuple(corpus.rows(int(one) for one in drawn))
-
-
-def get_sentence(store: Store, actor: Actor, name: str, sentence_id: str) -> CorpusSentence:
-    """Return one sentence of a corpus; raise NotFound."""
-    return open_corpus(store, actor, name).get(sentence_id)
 
 
 def class_tree(settings: Settings, corpus: Corpus) -> ClassTree:

@@ -58,11 +58,11 @@ def text_sources(store: Store, actor: Actor) -> tuple[TextSource, ...]:
 
 def vocabulary_of(store: Store, actor: Actor, source: TextSource, *, most: int = MOST) -> Vocabulary:
     """Return the most frequent words of a source's first sentences; raise BadInput where it holds no words."""
-    from crossner_core.vocabulary import corpus_words, vocabulary
+    from crossner_core.vocabulary import vocabulary
 
     require(actor, *OVERSEERS)
     if source.kind == "corpus":
-        return vocabulary(source.title, corpus_words(corpora.open_corpus(store, actor, source.name), limit=most))
+        return vocabulary(source.title, corpora.open_corpus(store, actor, source.name).words(most))
     if source.kind == "data set":
         words = _dataset_words(store, actor, source.name)
     elif source.kind == "campaign":

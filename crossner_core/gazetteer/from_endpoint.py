@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -264,17 +264,3 @@ def _fact(title: str, other: str, *, is_label: bool) -> Iterator[Fact]:
             yield Label(title, text)
     elif other.startswith(RESOURCE) and (source := _titles([other])[0]):
         yield Redirect(source, title)
-
-
-def facts(
-    endpoint: str,
-    classes: Iterable[str] = (),
-    *,
-    tree: ClassTree = BUILTIN,
-    rng: random.Random,
-    on_problem: Callable[[str], None],
-) -> Iterator[Fact]:
-    """Yield what an endpoint says of some classes, or of all in the tree, with the usual settings."""
-    yield from EndpointFacts(
-        endpoint, EndpointConfig(classes=tuple(classes)), tree=tree, rng=rng, on_problem=on_problem
-    )

@@ -216,15 +216,3 @@ class _Links:
         """Yield the sums held."""
         yield from (Count(title, n) for title, n in self._held.items())
         self._held.clear()
-
-
-def facts(
-    dump: Path,
-    mappings: InfoboxMappings,
-    *,
-    tree: ClassTree = BUILTIN,
-    on_problem: Callable[[str], None],
-    allow_truncated: bool = False,
-) -> Iterator[Fact]:
-    """Yield what a dump says, for the builder of a gazetteer; see `WikipediaFacts`."""
-    yield from WikipediaFacts(dump, mappings, tree=tree, on_problem=on_problem, allow_truncated=allow_truncated)

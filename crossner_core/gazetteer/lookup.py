@@ -91,21 +91,6 @@ class Cache(Protocol):
         ...
 
 
-class MemoryCache:
-    """A cache that lives as long as the process."""
-
-    def __init__(self) -> None:
-        self.values: dict[tuple[str, str], dict[str, Any]] = {}
-
-    def get_many(self, endpoint: str, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Return the values of the keys that are kept."""
-        return {key: self.values[endpoint, key] for key in keys if (endpoint, key) in self.values}
-
-    def put_many(self, endpoint: str, values: Mapping[str, dict[str, Any]]) -> None:
-        """Keep the values, in place of older ones."""
-        self.values.update({(endpoint, key): value for key, value in values.items()})
-
-
 RDFS_LABEL = "http://www.w3.org/2000/01/rdf-schema#label"
 FOAF_NAME = "http://xmlns.com/foaf/0.1/name"
 REDIRECTS = f"{ONTOLOGY}wikiPageRedirects"
@@ -275,9 +260,6 @@ def _run(store: Store, query: Query) -> Answers:
     assert isinstance(results, QuerySolutions)  # both queries are SELECT
     document = json.loads(results.serialize(format=QueryResultsFormat.JSON) or b"")
     return read_answers(query, read_rows(document))
-
-
-PUBLIC_ENDPOINT = "https://dbpedia.org/sparql"
 
 
 class SparqlSource:

@@ -355,8 +355,3 @@ def _builtin() -> ClassTree:
 
 
 BUILTIN = _builtin()
-
-
-def ancestors(name: str) -> tuple[str, ...]:
-    """Return the classes above a class in the bundled tree, nearest first; () if it is not in it."""
-    return BUILTIN.ancestors(name)

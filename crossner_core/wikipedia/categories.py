@@ -78,11 +78,6 @@ class Reached:
         """The number of categories at each depth, the roots first."""
         return tuple(int(one) for one in np.bincount(self.depths))
 
-    def depth_of(self, title: str) -> int | None:
-        """Say how far below the roots a category lies, None if it is not reached."""
-        at = np.flatnonzero(self.ids == self.graph.find(title))
-        return int(self.depths[at[0]]) if at.size else None
-
 
 class CategoryGraph:
     """Which categories stand right below each: `children[offsets[i]:offsets[i + 1]]` are those below category i."""
@@ -149,11 +144,6 @@ class CategoryGraph:
         close = [one for one in self._like(title) if one.casefold() == folded] or self._like(title)
         hint = f"; similar are {', '.join(map(repr, close[:_CLOSE]))}" if close else ""
         raise NotFound(f"There is no category {title!r} among the {len(self):,} known{hint}.")
-
-    def children_of(self, name: str) -> tuple[str, ...]:
-        """Name the categories right below one."""
-        at = self.find(name)
-        return tuple(sorted(self.title(int(one)) for one in self.children[self.offsets[at] : self.offsets[at + 1]]))
 
     def reach(self, config: TreeConfig) -> Reached:
         """Walk down from the roots, breadth first, so that each category has its least depth; circles do no harm."""

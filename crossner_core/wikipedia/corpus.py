@@ -10,6 +10,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -222,29 +223,19 @@ class Corpus:
         """Yield columns of the sentences in batches; raise BadInput for a column there is not."""
         return self._stream("sentences", SENTENCES, columns, shards)
 
+    def words(self, limit: int | None = None) -> Iterator[list[str]]:
+        """Yield the tokens of each sentence in order, of the first `limit` if it is given."""
+        return islice(self._words(), limit)
+
+    def _words(self) -> Iterator[list[str]]:
+        for batch in self.tables(("text", "token_starts", "token_ends")):
+            texts, starts, ends = (column.to_pylist() for column in batch.columns)
+            for text, begins, stops in zip(texts, starts, ends, strict=True):
+                yield [text[begin:end] for begin, end in zip(begins, stops, strict=True)]
+
     def pages(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the table of pages, or some of its columns, in batches."""
         return self._stream("pages", PAGES, columns or PAGES.names, None)
-
-    def get(self, id: str) -> CorpusSentence:
-        """Return a sentence by id; raise NotFound."""
-        page = _page_of(id)
-        for at in range(len(self.manifest.shards)):
-            with self._file("sentences", at) as file:
-                for group in _groups_with(file, page):
-                    ids = _read(file, group, ["id"]).column("id")
-                    if (row := pc.index(ids, id).as_py()) >= 0:
-                        return next(sentences_of(_read(file, group, SENTENCES.names).slice(row, 1)))
-        raise NotFound(f"The corpus {self.name} has no sentence {id!r}.")
-
-    def take(self, shard: int, row: int) -> CorpusSentence:
-        """Return one sentence by its shard's position in the manifest and its row there; raise NotFound."""
-        shards = self.manifest.shards
-        if not 0 <= shard < len(shards) or not 0 <= row < shards[shard].sentences:
-            raise NotFound(f"The corpus {self.name} has no row {row} in shard {shard}.")
-        with self._file("sentences", shard) as file:
-            group = _read(file, row // ROW_GROUP, SENTENCES.names)
-            return next(sentences_of(group.slice(row % ROW_GROUP, 1)))
 
     def rows(self, indices: Iterable[int]) -> list[CorpusSentence]:
         """Return sentences by their place in the whole corpus, in the order asked; raise NotFound.
@@ -368,18 +359,3 @@ def _read(file: pq.ParquetFile, group: int, columns: Sequence[str]) -> Any:
         return file.read_row_group(group, columns=list(columns), use_threads=False)
     except (OSError, pa.ArrowException) as error:
         raise BadInput(f"A file of the corpus is damaged: copy it again, or make it anew. ({error})") from error
-
-
-def _page_of(id: str) -> int | None:
-    parts = id.rsplit("-", 3)
-    return int(parts[1]) if len(parts) == 4 and parts[1].isdecimal() else None
-
-
-def _groups_with(file: pq.ParquetFile, page: int | None) -> Iterator[int]:
-    """Yield the row groups that may hold a page, by the least and the greatest page in each."""
-    column = SENTENCES.names.index("page")
-    # the statistics are per leaf column; `page` stands before the first list, so that its place is the same
-    for group in range(file.num_row_groups):
-        known = file.metadata.row_group(group).column(column).statistics
-        if page is None or known is None or not known.has_min_max or known.min <= page <= known.max:
-            yield group

@@ -241,13 +241,6 @@ class Levels:
         return keys, rows, copies
 
 
-def iterate(
-    corpus: Corpus, domain: Domain, level: str, percent: float = 100.0, seed: int = 0, *, tree: ClassTree = BUILTIN
-) -> Iterator[CorpusSentence]:
-    """Yield a share of a corpus's level for a domain, as `Levels.iterate` does."""
-    return Levels(corpus, domain, tree=tree).iterate(level, percent, seed)
-
-
 def check_level(level: str) -> None:
     """Raise InvalidConfig for an unknown level."""
     if level not in LEVELS:

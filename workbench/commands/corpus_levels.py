@@ -216,7 +216,7 @@ def _open(name: str) -> Corpus:
 
 
 def _vocabulary(text: str, top: int, limit: int | None) -> Vocabulary:
-    from crossner_core.vocabulary import corpus_words, sentence_words, vocabulary
+    from crossner_core.vocabulary import sentence_words, vocabulary
 
     name, _, source = text.rpartition("=")
     path = Path(source)
@@ -226,7 +226,7 @@ def _vocabulary(text: str, top: int, limit: int | None) -> Vocabulary:
     if files and not (path / "manifest.json").is_file():
         return vocabulary(name or path.name, sentence_words(_sentences(files, limit)), top=top)
     corpus = _open(source)
-    return vocabulary(name or corpus.name, corpus_words(corpus, limit=limit), top=top)
+    return vocabulary(name or corpus.name, corpus.words(limit), top=top)
 
 
 def _sentences(files: list[Path], limit: int | None) -> Iterator[Sentence]:
