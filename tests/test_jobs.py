@@ -17,8 +17,9 @@ from db.engine import Store
 from db.training_tables import Job, WorkerRow
 from db.types import now
 from tests.training_store import meanwhile, own_dataset, person, recipe_here, settings_for, when_asked
-from workbench import campaigns, jobs
-from workbench.adaptation import get_run, start_run
+from workbench import jobs
+from workbench.campaigns import campaigns
+from workbench.runs.adaptation import get_run, start_run
 from workbench.worker import Worker
 
 

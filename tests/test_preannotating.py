@@ -7,17 +7,19 @@ from pathlib import Path
 
 import pytest
 import sqlalchemy as sa
-from crossner_core.gazetteer.lookup import Candidate
 
 from crossner_core.errors import Conflict, EndpointUnavailable, NotAllowed, UnknownType
+from crossner_core.gazetteer.lookup import Candidate
 from crossner_core.schema import Span, Suggestion
 from db.engine import Store
 from db.tables import SentenceRow, SuggestionRow
 from tests.builders import Tab
 from tests.training_store import beat, when_asked, work
-from workbench import jobs, layers, preannotating
-from workbench.actors import SYSTEM, Actor
+from workbench import jobs
+from workbench.accounts.actors import SYSTEM, Actor
+from workbench.data import layers
 from workbench.lease import Lease
+from workbench.suggestions import preannotating
 
 People = dict[str, Actor]
 ONTOLOGY = "http://dbpedia.org/ontology/"

@@ -22,10 +22,12 @@ from tests.corpus_builders import make_corpus
 from tests.study_builders import data_folder, made_result, small_config
 from tests.training_builders import save_encoder
 from tests.training_store import ended, meanwhile, person, work
-from workbench import campaigns, cli, jobs, studies
-from workbench.actors import Actor
+from workbench import cli, jobs
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
 from workbench.jobs import Claimed
 from workbench.lease import Lease
+from workbench.runs import studies
 
 
 @pytest.fixture

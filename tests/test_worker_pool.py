@@ -17,8 +17,13 @@ from db.tables import SentenceRow, SuggestionRow
 from tests.test_adaptation import campaign_with_gold, in_music
 from tests.training_builders import own_sentences
 from tests.training_store import person, recipe_here, work
-from workbench import adaptation, campaigns, handout, jobs, layers, preannotating, suggesting
-from workbench.actors import Actor
+from workbench import jobs, suggesting
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.data import layers
+from workbench.labelling import handout
+from workbench.runs import adaptation
+from workbench.suggestions import preannotating
 
 
 def pool(count: int) -> list[LabelledSentence]:

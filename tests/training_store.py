@@ -18,8 +18,8 @@ from db import account_rows, job_rows
 from db.engine import Store
 from tests.training_builders import own_sentences, save_encoder, tiny_recipe
 from workbench import jobs, lease
-from workbench.actors import Actor
-from workbench.datasets import DatasetView, import_dataset
+from workbench.accounts.actors import Actor
+from workbench.data.datasets import DatasetView, import_dataset
 from workbench.lease import Lease
 from workbench.settings import Settings
 from workbench.worker import Worker

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from db import job_rows, run_rows
 from db.engine import Store
 from workbench import jobs
-from workbench.actors import Actor
-from workbench.adaptation import RunDetail, get_run
-from workbench.run_views import waits_for
+from workbench.accounts.actors import Actor
+from workbench.runs.adaptation import RunDetail, get_run
+from workbench.runs.run_views import waits_for
 from workbench.settings import Settings
 from workbench.worker import Worker
 

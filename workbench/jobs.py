@@ -13,8 +13,8 @@ from db import job_rows, run_rows, worker_rows
 from db.engine import Session, Store
 from db.training_tables import Job
 from db.types import now
-from workbench.access import OVERSEERS, WORKERS, enter, refuse_archived
-from workbench.actors import Actor, fresh, require
+from workbench.accounts.access import OVERSEERS, WORKERS, enter, refuse_archived
+from workbench.accounts.actors import Actor, fresh, require
 
 # A worker that was silent for so many seconds is taken for dead, and its job for stale.
 STALE_SECONDS = 30.0

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from crossner_core.errors import BadInput
 from crossner_core.options.second_look import SecondLookOptions
 from crossner_core.second_look.base import Desk, Gold, check
-from workbench import layers
-from workbench.campaign_settings import domain_of
-from workbench.second_look import keep_findings
+from workbench.campaigns.settings import domain_of
+from workbench.data import layers
+from workbench.labelling.label_review import keep_findings
 
 if TYPE_CHECKING:
     from db.engine import Session

@@ -15,10 +15,10 @@ from crossner_core.errors import BadInput, CheckpointError, CheckpointMismatch, 
 from crossner_core.options.dapt import DaptOptions
 from db import job_rows
 from db.types import now
-from workbench.encoder_library import LOG, Order, PretrainLog, remove_workplace, workplace
 from workbench.lease import Lease
-from workbench.pretraining_sources import open_tagged, open_texts
 from workbench.running import LeaseLost, Workplace, require_space
+from workbench.runs.encoder_library import LOG, Order, PretrainLog, remove_workplace, workplace
+from workbench.runs.pretraining_sources import open_tagged, open_texts
 
 log = logging.getLogger(__name__)
 

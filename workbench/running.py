@@ -17,9 +17,9 @@ from db import job_rows, run_rows, suggestion_rows, turn_rows
 from db.engine import Session, Store
 from db.training_tables import Run
 from workbench import jobs
-from workbench.actors import SYSTEM
+from workbench.accounts.actors import SYSTEM
 from workbench.lease import Lease
-from workbench.training_data import for_run
+from workbench.runs.training_data import for_run
 
 if TYPE_CHECKING:
     from crossner_core.encoders import Encoder
@@ -207,7 +207,7 @@ def _drop_weights_of_a_cell(place: Workplace, run_id: int) -> None:
 
 def preannotate_campaign(place: Workplace, lease: Lease) -> None:
     """Pre-annotate a campaign's new sentences from links and gazetteer."""
-    from workbench.preannotating import preannotate
+    from workbench.suggestions.preannotating import preannotate
 
     assert lease.job.campaign_id is not None
 
@@ -353,8 +353,8 @@ def _finite(value: Any) -> Any:
 
 def study_cells(place: Workplace, lease: Lease) -> None:
     """Train the cells of a study that have no result yet, and make its tables."""
+    from workbench.runs.studies import work_through
     from workbench.settings import settings_of
-    from workbench.studies import work_through
 
     require_space(place.experiments)
     settings = settings_of(place.store)

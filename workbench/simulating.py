@@ -11,7 +11,7 @@ from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.simulation.config import Simulation
 from db import simulation_rows
 from db.engine import Session
-from workbench.training_data import for_simulation, suggested_by_names
+from workbench.runs.training_data import for_simulation, suggested_by_names
 
 if TYPE_CHECKING:
     from crossner_core.simulation.campaign import Suggested

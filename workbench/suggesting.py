@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from crossner_core.errors import CheckpointError, NotFound
 from crossner_core.schema import Sentence
 from db import campaign_rows, run_rows
-from workbench.access import refuse_archived
-from workbench.actors import SYSTEM
-from workbench.campaign_settings import domain_of
+from workbench.accounts.access import refuse_archived
+from workbench.accounts.actors import SYSTEM
+from workbench.campaigns.settings import domain_of
 from workbench.lease import Lease
-from workbench.preannotating import add_model_suggestions, unlabelled_pool
-from workbench.proposing import relearn
+from workbench.suggestions.preannotating import add_model_suggestions, unlabelled_pool
+from workbench.suggestions.proposing import relearn
 
 if TYPE_CHECKING:
     from workbench.running import Workplace

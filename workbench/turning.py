@@ -21,14 +21,15 @@ from db import run_rows, turn_rows
 from db.engine import Session, Store
 from db.training_tables import Run, Turn
 from db.types import now
-from workbench import jobs, layers
-from workbench.access import enter
-from workbench.actors import SYSTEM
-from workbench.campaign_settings import domain_of
-from workbench.proposing import proposed_without_model
+from workbench import jobs
+from workbench.accounts.access import enter
+from workbench.accounts.actors import SYSTEM
+from workbench.campaigns.settings import domain_of
+from workbench.data import layers
+from workbench.data.values import sentence_of
+from workbench.runs.rounds import CHANCE, PRIORITY
 from workbench.suggesting import missing_types
-from workbench.turns import CHANCE, PRIORITY
-from workbench.values import sentence_of
+from workbench.suggestions.proposing import proposed_without_model
 
 if TYPE_CHECKING:
     from crossner_core.encoders import Encoder

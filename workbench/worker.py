@@ -16,8 +16,9 @@ from typing import Any
 from crossner_core.errors import StorageError, WorkbenchError
 from db.engine import Store
 from db.migrate import migrate
-from workbench import jobs, turns
+from workbench import jobs
 from workbench.lease import Lease, Pulse
+from workbench.runs import rounds
 from workbench.settings import Settings, get_settings, open_store
 
 log = logging.getLogger("workbench.worker")
@@ -73,7 +74,7 @@ class Worker:
         try:
             self._reclaim()
             if self.run_ids is None and self.job_ids is None:
-                turns.tick(self.store)
+                rounds.tick(self.store)
             claimed = jobs.claim(self.store, worker=self.pulse.name, run_ids=self.run_ids, job_ids=self.job_ids)
         except StorageError as error:
             log.warning("%s Trying again in five seconds.", error)
@@ -104,9 +105,9 @@ class Worker:
         """
         try:
             self._reclaim(job.id)
-            if self.run_ids is not None or self.job_ids is not None or job.priority <= turns.PRIORITY:
+            if self.run_ids is not None or self.job_ids is not None or job.priority <= rounds.PRIORITY:
                 return False
-            turns.tick(self.store)
+            rounds.tick(self.store)
             return jobs.held_up(self.store, job.priority)
         except StorageError as error:
             log.warning("%s The job in hand goes on.", error)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from crossner_core.domains import Domain
     from crossner_core.wikipedia.corpus import Corpus
     from db.engine import Store
-    from workbench.actors import Actor
+    from workbench.accounts.actors import Actor
     from workbench.settings import Settings
     from workbench.views import CampaignView
 
@@ -52,7 +52,7 @@ class Place:
     @property
     def has_admin(self) -> bool:
         from crossner_core.errors import NotFound
-        from workbench import accounts
+        from workbench.accounts import accounts
 
         try:
             accounts.operator(self.store)
@@ -64,7 +64,7 @@ class Place:
     def actor(self) -> Actor:
         """The person named by --as, or the oldest active admin."""
         from crossner_core.errors import NotFound
-        from workbench import accounts
+        from workbench.accounts import accounts
 
         if self.as_name is None:
             try:
@@ -80,7 +80,7 @@ class Place:
         return found
 
     def _people(self) -> Sequence[Any]:
-        from workbench import accounts
+        from workbench.accounts import accounts
 
         return accounts.list_people(self.store, accounts.operator(self.store))
 
@@ -92,7 +92,7 @@ PLACE = Place()
 def find_campaign(name: str) -> CampaignView:
     """Return a campaign by name or number; raise NotFound naming those there are."""
     from crossner_core.errors import NotFound
-    from workbench import campaigns
+    from workbench.campaigns import campaigns
 
     found = campaigns.list_campaigns(PLACE.store, PLACE.actor, archived=True)
     for view in found:
@@ -105,7 +105,7 @@ def find_campaign(name: str) -> CampaignView:
 def find_domain(name: str) -> Domain:
     """Return a domain by name, a built-in one without opening the store; raise NotFound."""
     from crossner_core.domains import builtin_domains, load_domain
-    from workbench import domains
+    from workbench.campaigns import domains
 
     return load_domain(name) if name in builtin_domains() else domains.get_domain(PLACE.store, name)
 
@@ -145,7 +145,7 @@ def new_folder(name: str | None, output: Path | None) -> Path:
 def find_person(name: str) -> Any:
     """Return an account by name; raise NotFound."""
     from crossner_core.errors import NotFound
-    from workbench import accounts
+    from workbench.accounts import accounts
 
     people = accounts.list_people(PLACE.store, PLACE.actor)
     found = next((person for person in people if person.name == name), None)

@@ -250,7 +250,7 @@ def _sentences(files: list[Path], limit: int | None) -> Iterator[Sentence]:
 def _tree(corpus: Corpus, ontology: Path | None) -> ClassTree:
     """Read the ontology named, or take the tree of the gazetteer that annotated the corpus if it is still here."""
     from crossner_core.gazetteer.ontology import read_ontology
-    from workbench.corpora import class_tree
+    from workbench.data.corpora import class_tree
 
     return read_ontology(ontology) if ontology is not None else class_tree(common.PLACE.settings, corpus)
 
