@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from crossner_core.errors import Conflict, EndpointUnavailable, NotAllowed, UnknownType
-from crossner_core.gazetteer import Candidate
+from crossner_core.gazetteer.lookup import Candidate
 from crossner_core.schema import Span, Suggestion
 from db.engine import Store
 from db.tables import SentenceRow, SuggestionRow

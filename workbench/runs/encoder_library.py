@@ -21,8 +21,8 @@ from crossner_core.encoder_names import BUNDLED
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
-from workbench.campaigns.settings import is_name
 from workbench.runs.pretraining_sources import Source
+from workbench.settings import is_name
 
 DAPT, TAGGING = "dapt", "entity_tagging"
 OPTIONS: Mapping[str, type[DaptOptions] | type[TaggingPretrainOptions]] = {

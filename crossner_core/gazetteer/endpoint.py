@@ -1,10 +1,11 @@
-"""One query to one endpoint over HTTP: an answer known to be complete, or an error that says what to do next."""
+"""One SPARQL endpoint over HTTP: complete answers or typed errors, retries with jitter, a deadline, a breaker."""
 
 from __future__ import annotations
 
 import email.utils
 import http.client
 import json
+import random
 import socket
 import threading
 import time
@@ -16,7 +17,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.gazetteer.queries import read_rows
 
 AGENT = "crossner-workbench/0.1 (SPARQLWrapper)"
 LARGEST_ANSWER = 32 * 2**20  # bytes
@@ -221,3 +221,110 @@ def _complete_rows(headers: http.client.HTTPMessage, body: bytes, max_rows: int)
     if len(rows) >= min(max_rows, (int(limit) if limit.isdecimal() and len(limit) < 10 else 0) or max_rows):
         raise Incomplete(f"the answer stops at {len(rows)} rows, the most this endpoint gives")
     return rows
+
+
+def read_rows(document: Any) -> list[dict[str, str]]:
+    """Return the rows of SPARQL JSON results; ValueError if the document is anything else."""
+    try:
+        bindings = document["results"]["bindings"]
+        return [{key: str(cell["value"]) for key, cell in row.items()} for row in bindings]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("no SPARQL results in the answer") from error
+
+
+class CircuitBreaker:
+    """Opens after a failure for `cooldown` seconds, twice as long after each further one, `longest` at most.
+
+    Once the time is over one caller is let through to try; until its result is in, the others are refused.
+    """
+
+    def __init__(
+        self, *, cooldown: float = 30.0, longest: float = 600.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        if not 0 < cooldown <= longest:
+            raise InvalidConfig(f"Breaker: cooldown is {cooldown}, must be above 0 and at most {longest} seconds.")
+        self._cooldown, self._longest, self._clock = cooldown, longest, clock
+        self._failures, self._open_until, self._reason = 0, 0.0, ""
+        self._lock = threading.Lock()
+
+    def refusal(self) -> str | None:
+        """Return why the endpoint may not be asked now, None if it may; the one that may is the trial."""
+        with self._lock:
+            wait = self._open_until - self._clock()
+            if self._failures and wait > 0:
+                return f"not asked again for {wait:.0f} s after: {self._reason}"
+            if self._failures:
+                self._open_until = self._clock() + self._cooldown
+            return None
+
+    def failed(self, reason: str, retry_after: float | None = None) -> None:
+        """Open, at least for as long as the endpoint itself asked."""
+        with self._lock:
+            pause = min(self._longest, self._cooldown * 2 ** min(self._failures, 30))
+            self._failures += 1
+            self._open_until = self._clock() + max(pause, retry_after or 0.0)
+            self._reason = reason
+
+    def succeeded(self) -> None:
+        """Close."""
+        with self._lock:
+            self._failures, self._open_until, self._reason = 0, 0.0, ""
+
+
+_breakers: dict[str, CircuitBreaker] = {}
+_breakers_lock = threading.Lock()
+
+
+def breaker_for(endpoint: str) -> CircuitBreaker:
+    """Return the process's one breaker of an endpoint, so that every campaign learns from one failure."""
+    with _breakers_lock:
+        return _breakers.setdefault(endpoint, CircuitBreaker())
+
+
+class Asker:
+    """Sends queries to one endpoint; `timeout` bounds one query, in seconds of wall time.
+
+    A query that failed in passing (429, 503, silence, a dropped connection) is sent up to `retries` times again,
+    after `backoff` seconds and twice as long each time, or after what the endpoint asked for (Retry-After).
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        timeout: float,
+        retries: int,
+        backoff: float,
+        max_rows: int,
+        rng: random.Random,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        if not timeout > 0:
+            raise InvalidConfig(f"SPARQL timeout is {timeout}, must be above 0.")
+        for what, value in (("retries", retries), ("backoff", backoff)):
+            if not value >= 0:
+                raise InvalidConfig(f"SPARQL {what} is {value}, must be 0 or more.")
+        self.endpoint = check_endpoint(endpoint)
+        self._timeout, self._retries, self._backoff, self._max_rows = timeout, retries, backoff, max_rows
+        self._rng, self._sleep = rng, sleep
+
+    def rows(self, query: str, until: float, *, can_shrink: bool = False) -> list[dict[str, str]]:
+        """Return all rows of a query before `until` on the monotonic clock; raise what `ask` raises.
+
+        With `can_shrink`, a query that timed out twice is not sent again: the caller will ask for less.
+        """
+        attempt = 0
+        while True:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise Transient("no complete answer before the deadline")
+            try:
+                return ask(self.endpoint, query, timeout=min(self._timeout, left), max_rows=self._max_rows)
+            except Transient as error:
+                pause = self._backoff * 2**attempt * (0.5 + self._rng.random())
+                pause = max(pause, error.retry_after or 0.0)
+                attempt += 1
+                shrink = can_shrink and attempt > 1 and isinstance(error, TimedOut)
+                if shrink or attempt > self._retries or time.monotonic() + pause >= until:
+                    raise
+            self._sleep(pause)

@@ -9,11 +9,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import islice
 
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.schema import LabelledSentence, Sentence
-from crossner_core.wikipedia.corpus import Corpus
 
 TOP = 5000
 _PRUNE_ABOVE = 5_000_000
@@ -79,11 +77,6 @@ def vocabulary(name: str, words: Iterable[Iterable[str]], *, top: int = TOP) -> 
     return Vocabulary(name, tuple(word for word, _ in best), total)
 
 
-def corpus_words(corpus: Corpus, *, limit: int | None = None) -> Iterator[list[str]]:
-    """Yield the tokens of a corpus's sentences, of the first `limit` if it is given."""
-    return islice(_corpus_words(corpus), limit)
-
-
 def sentence_words(sentences: Iterable[Sentence | LabelledSentence]) -> Iterator[tuple[str, ...]]:
     """Yield the tokens of sentences, labelled or not."""
     for item in sentences:
@@ -112,13 +105,6 @@ def _fold(raw: Mapping[str, int], counts: Counter[str], stop: frozenset[str]) ->
             counts[word] += number
             total += number
     return total
-
-
-def _corpus_words(corpus: Corpus) -> Iterator[list[str]]:
-    for batch in corpus.tables(["text", "token_starts", "token_ends"]):
-        texts, starts, ends = (column.to_pylist() for column in batch.columns)
-        for text, begins, stops in zip(texts, starts, ends, strict=True):
-            yield [text[begin:end] for begin, end in zip(begins, stops, strict=True)]
 
 
 @lru_cache(maxsize=1)
