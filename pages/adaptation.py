@@ -6,6 +6,7 @@ import streamlit as st
 
 from pages import learning_views, model_runs, model_scores, shell, trust_views
 from pages.components.lazy_download import download_problem
+from pages.components.under_way import worker_line
 
 VIEWS = {
     "Curve": learning_views.curve_view,
@@ -41,7 +42,7 @@ calibrated on dev, and what gold says of each source by entity type.
 """,
 )
 if campaign:
-    model_runs.worker_line()
+    worker_line()
     chosen = st.segmented_control(
         "View", list(VIEWS), default="Curve", key="model-view", required=True, label_visibility="collapsed"
     )

@@ -9,8 +9,9 @@ from typing import Any
 import streamlit as st
 
 from crossner_core.errors import BadInput
-from pages import model_runs, shell
+from pages import shell
 from pages.components.marked_text import as_text
+from pages.components.under_way import worker_line
 from pages.recipe_form import option_inputs
 from workbench import campaigns, corpora, datasets, domains, encoders
 from workbench.actors import Actor
@@ -36,7 +37,7 @@ _LEVELS = {
 
 def start_view(actor: Actor) -> None:
     """Draw what can be chosen, and the button."""
-    model_runs.worker_line()
+    worker_line()
     with st.container(border=True):
         left, right = st.columns(2)
         kind = left.selectbox("Kind", list(_KINDS), format_func=_KINDS.__getitem__, **_kept("kind"))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages import model_runs, shell, studies_start, studies_views
+from pages import shell, studies_start, studies_views
 from pages.components.marked_text import as_text
+from pages.components.under_way import worker_line
 from workbench import studies
 from workbench.access import KEEPERS
 
@@ -27,7 +28,7 @@ shell.header("Studies", "What do the papers' tables look like with our encoder a
 with shell.shown_errors():
     found = studies.list_studies(shell.store(), actor)
     if any(one.is_under_way for one in found):
-        model_runs.worker_line()
+        worker_line()
     chosen = studies_views.choose(found)
     st.markdown(f"#### {as_text(studies_views.study_name(chosen.title, chosen.section))}")
     st.caption(as_text(f"{chosen.question} {chosen.reference}"))

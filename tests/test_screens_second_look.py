@@ -11,6 +11,7 @@ from tests.screens import made_reports, open_screen
 from tests.test_second_look import gold_of, look, said
 from workbench import campaigns, second_look
 from workbench.actors import Actor
+from workbench.jobs import queue
 
 MARA = "Mara Vell was praised in Norway ."
 REPEATED = "The crowd heard Mara Vell in the rain until all the lamps of the town went out ."
@@ -56,11 +57,11 @@ def test_page_queues_a_look(
 ) -> None:
     builders.make_gold(store, people, campaign)
     screen = press(page(monkeypatch, store, people["eva"], campaign), "Look at 6 gold sentences")
-    job = second_look.last_look(store, people["eva"], campaign)
+    job = queue.newest_job(store, people["eva"], "second_look", campaign)
     assert job is not None and job.state == "queued"
     assert "No worker is alive" in words(screen)
     press(screen, "Cancel this look")
-    job = second_look.last_look(store, people["eva"], campaign)
+    job = queue.newest_job(store, people["eva"], "second_look", campaign)
     assert job is not None and job.state == "cancelled" and "Cancel this look" not in [b.label for b in screen.button]
 
 

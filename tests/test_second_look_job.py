@@ -12,8 +12,9 @@ from tests import builders
 from tests.test_second_look import said
 from tests.training_builders import save_encoder
 from tests.training_store import work
-from workbench import campaigns, jobs, second_look
+from workbench import campaigns, second_look
 from workbench.actors import Actor
+from workbench.jobs import queue
 
 
 def options(tmp_path: Path, **changes: object) -> SecondLookOptions:
@@ -34,7 +35,7 @@ def golden(store: Store, people: dict[str, Actor], campaign: int) -> int:
 def test_job_fills_the_queues(store: Store, people: dict[str, Actor], golden: int, tmp_path: Path) -> None:
     second_look.look_again(store, people["eva"], golden, options(tmp_path))
     assert work(store, tmp_path) == 1
-    job = second_look.last_look(store, people["eva"], golden)
+    job = queue.newest_job(store, people["eva"], "second_look", golden)
     assert job is not None and (job.state, job.progress) == ("done", 1.0), job
     open_ = {one.id: one.open for one in second_look.queues(store, people["eva"], golden)}
     assert open_["label_errors"] > 0 and open_["inconsistent_surfaces"] == 2
@@ -46,7 +47,7 @@ def test_job_with_too_few_sentences_says_so_and_does_the_rest(
 ) -> None:
     second_look.look_again(store, people["eva"], golden, options(tmp_path, folds=20))
     work(store, tmp_path)
-    job = second_look.last_look(store, people["eva"], golden)
+    job = queue.newest_job(store, people["eva"], "second_look", golden)
     assert job is not None and job.state == "done"
     assert "7 gold sentences, fewer than the 20 folds" in job.message and "Inconsistent types: 2" in job.message
 
@@ -60,7 +61,7 @@ def test_job_without_its_encoder_fails_and_keeps_old_findings(
         store, people["eva"], golden, SecondLookOptions(encoder=str(tmp_path / "gone")), ["label_errors"]
     )
     work(store, tmp_path)
-    job = second_look.last_look(store, people["eva"], golden)
+    job = queue.newest_job(store, people["eva"], "second_look", golden)
     assert job is not None and job.state == "failed" and "gone" in (job.error or "")
     assert len(second_look.findings(store, people["eva"], golden, "inconsistent_surfaces")) == 2
 
@@ -69,7 +70,7 @@ def test_job_cancelled_before_it_began_changes_nothing(
     store: Store, people: dict[str, Actor], golden: int, tmp_path: Path
 ) -> None:
     job_id = second_look.look_again(store, people["eva"], golden, options(tmp_path))
-    assert jobs.cancel_job(store, people["adm"], job_id) == "cancelled"
+    assert queue.cancel_job(store, people["adm"], job_id) == "cancelled"
     assert work(store, tmp_path) == 0
     second_look.look_again(store, people["eva"], golden, options(tmp_path))
 

@@ -13,11 +13,12 @@ from crossner_core.formats.base import LAYOUT_KEY
 from crossner_core.schema import LabelledSentence, Sentence
 from db import layer_rows
 from db.engine import Store
-from workbench import campaigns, jobs, layers
+from workbench import campaigns, layers
 from workbench.access import KEEPERS, enter
 from workbench.actors import Actor, require
 from workbench.archive import export_campaign, import_campaign
 from workbench.campaign_settings import domain_of
+from workbench.jobs import queue
 from workbench.values import sentence_of
 
 __all__ = ["EXPORTS", "ImportOutcome", "export_campaign", "export_layer", "import_campaign", "import_into_campaign"]
@@ -218,7 +219,7 @@ def suggest_new(store: Store, actor: Actor, campaign_id: int, endpoint: str | No
     Returns what there is to say about it, nothing where all went well.
     """
     if endpoint is not None:
-        jobs.queue_preannotation(store, actor, campaign_id)
+        queue.start_job(store, actor, "preannotate", campaign_id)
         return "Pre-annotation is queued: the worker asks the endpoint."
     from workbench.preannotating import preannotate
 

@@ -43,7 +43,7 @@ def up(*, demo: bool = True) -> int:
     prepare(settings, demo=demo)
     with _Family() as family:
         family.start("web", [sys.executable, "-m", "workbench.http.server"])
-        family.start("worker", [sys.executable, "-m", "workbench.worker"])
+        family.start("worker", [sys.executable, "-m", "workbench.jobs.worker"])
         url = address(settings.host, settings.port)
         if not _wait_for(f"{url}/health", family):
             print("The web app did not start; the lines above say why.", file=sys.stderr)
