@@ -12,10 +12,11 @@ from crossner_core.wikipedia.vocabulary import overlap
 from db.engine import Store
 from db.migrate import migrate
 from tests.app_corpora import TEXTS, make_corpus
-from workbench import corpora, datasets, overlaps
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
+from workbench.data import corpora, datasets
 from workbench.demo import wiki
-from workbench.overlaps import TextSource
+from workbench.reports import overlaps
+from workbench.reports.overlaps import TextSource
 from workbench.settings import Settings, open_store, settings_of
 
 People = dict[str, Actor]

@@ -14,7 +14,8 @@ from db.engine import Store
 from db.migrate import migrate
 from db.tables import SentenceRow, SuggestionRow
 from tests.serving import browser_page, browser_sign_in, serve
-from workbench import accounts, campaigns
+from workbench.accounts import accounts
+from workbench.campaigns import campaigns
 from workbench.cli import main
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(300)]

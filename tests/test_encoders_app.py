@@ -18,11 +18,11 @@ from tests import corpus_builders
 from tests.test_worker import QUICK_TO_NOTICE, finish, wait_for
 from tests.training_builders import own_sentences, save_encoder
 from tests.training_store import ended, meanwhile, own_dataset, person, recipe_here, settings_for, start_worker, work
-from workbench import adaptation, encoders
-from workbench.actors import Actor
-from workbench.encoder_library import workplace
+from workbench.accounts.actors import Actor
 from workbench.jobs import lease, queue
 from workbench.jobs.following import train_here
+from workbench.runs import adaptation, encoders
+from workbench.runs.encoder_library import workplace
 from workbench.settings import Settings
 
 QUICK = {
@@ -153,7 +153,7 @@ def test_encoders_dapt_on_a_data_set_measures_on_its_dev_split(store: Store, act
 
 def test_encoders_dapt_on_a_campaign_leaves_out_what_tests_its_models(store: Store, actor: Actor, home: Path) -> None:
     from tests.test_adaptation import campaign_with_gold
-    from workbench.campaigns import list_campaigns
+    from workbench.campaigns.campaigns import list_campaigns
 
     campaign_id = campaign_with_gold(store, person(store, "admin"))
     view = next(one for one in list_campaigns(store, actor) if one.id == campaign_id)

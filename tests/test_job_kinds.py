@@ -13,9 +13,9 @@ from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotAllowed, 
 from db import job_rows
 from db.engine import Store
 from tests.training_store import beat, person, when_asked, work
-from workbench import campaigns
-from workbench.access import OVERSEERS
-from workbench.actors import Actor
+from workbench.accounts.access import OVERSEERS
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
 from workbench.jobs import kind, lease, queue
 from workbench.jobs.context import JobContext
 from workbench.jobs.kind import Fields, JobKind, job_kind, job_kinds, register

@@ -17,10 +17,10 @@ from db.engine import Store
 from db.training_tables import Job, WorkerRow
 from db.types import now
 from tests.training_store import meanwhile, own_dataset, person, recipe_here, settings_for, when_asked
-from workbench import campaigns
-from workbench.adaptation import get_run, start_run
+from workbench.campaigns import campaigns
 from workbench.jobs import lease, queue
 from workbench.jobs.worker import Worker
+from workbench.runs.adaptation import get_run, start_run
 
 
 def add_job(store: Store, *, priority: int = 10, max_attempts: int = 3) -> int:

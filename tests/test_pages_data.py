@@ -18,10 +18,11 @@ from db.types import now
 from pages import shell
 from pages.components.marked_text import as_text
 from tests import builders
-from workbench import browsing, campaigns, datasets, domains, exchange
-from workbench import sign_in as signing
-from workbench.actors import Actor
-from workbench.domain_drafts import draft_from_toml, draft_to_toml
+from workbench.accounts import sign_in as signing
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns, domains
+from workbench.campaigns.domain_drafts import draft_from_toml, draft_to_toml
+from workbench.data import browsing, datasets, exchange
 from workbench.jobs import queue
 
 ROOT = Path(__file__).resolve().parents[1]

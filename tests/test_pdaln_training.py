@@ -20,8 +20,9 @@ from crossner_core.training.recipe import Recipe
 from db.engine import Store
 from tests.training_builders import TYPES, own_sentences, tiny_encoder, tiny_recipe
 from tests.training_store import own_dataset, person, recipe_here
-from workbench import adaptation, campaigns, training_data
+from workbench.campaigns import campaigns
 from workbench.jobs.kinds.run import RunLog
+from workbench.runs import adaptation, training_data
 
 
 def small(**changes: Any) -> Recipe:

@@ -15,10 +15,11 @@ from db.engine import Store
 from db.tables import SentenceRow, SuggestionRow
 from tests.builders import Tab
 from tests.training_store import beat, when_asked, work
-from workbench import layers, preannotating
-from workbench.actors import SYSTEM, Actor
+from workbench.accounts.actors import SYSTEM, Actor
+from workbench.data import layers
 from workbench.jobs import lease, queue
 from workbench.jobs.context import JobContext
+from workbench.suggestions import preannotating
 
 People = dict[str, Actor]
 ONTOLOGY = "http://dbpedia.org/ontology/"

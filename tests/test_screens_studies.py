@@ -15,13 +15,13 @@ from crossner_core.wikipedia.tagged_corpus import TaggingManifest
 from db import job_rows
 from db.engine import Store
 from pages.components.saved_figure import safe_csv
-from pages.studies_views import study_table
+from pages.parts.model.study_results import study_table
 from tests.corpus_builders import make_corpus
 from tests.screens import open_screen
 from tests.study_builders import data_folder, made_result
 from tests.training_store import person
-from workbench import studies
 from workbench.jobs import lease
+from workbench.runs import studies
 
 HOSTILE = '<img src=q onerror="pwned=1"> **b** $x$'
 

@@ -25,7 +25,7 @@ from db.engine import Store
 from db.migrate import migrate
 from pages.main import SECTIONS
 from tests.serving import CHROMIUM, ROOT, browser_page, browser_sign_in, post_sign_in, serve
-from workbench import accounts
+from workbench.accounts import accounts
 
 PASSWORD = "correct horse battery"
 PAGES = sorted(path.stem for path in (ROOT / "pages").glob("*.py"))

@@ -24,19 +24,22 @@ from db import job_rows, layer_rows, simulation_rows, suggestion_rows
 from db.engine import Store
 from db.tables import SentenceRow
 from db.training_tables import Job
-from pages import played_views
 from pages.components.marked_text import as_text
+from pages.parts.model import played as played_views
 from tests.screens import made_reports, open_screen
 from tests.test_adaptation import in_music
 from tests.test_turns import small
 from tests.training_builders import own_sentences
 from tests.training_store import ended, meanwhile, person, settings_for, work
-from workbench import adaptation, annotator_costs, campaigns, cli, simulations, turns
-from workbench.actors import Actor
+from workbench import cli
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
 from workbench.jobs import kind, queue
 from workbench.jobs.context import JobContext
 from workbench.jobs.kind import job_kind
 from workbench.jobs.worker import Worker
+from workbench.reports import annotator_costs
+from workbench.runs import adaptation, rounds, simulations
 from workbench.settings import Settings, open_store
 from workbench.time_words import time_words
 
@@ -50,7 +53,7 @@ def campaign(store: Store, admin: Actor, folder: Path, *, pool: int = 30, test: 
         items: list[LabelledSentence] = in_music(own_sentences(count, offset=offset))
         if items:
             campaigns.add_sentences(store, admin, found, items, split=split)
-    turns.change_turns(store, admin, found, strategy="token_entropy", recipe=small(folder))
+    rounds.change_turns(store, admin, found, strategy="token_entropy", recipe=small(folder))
     return found
 
 
@@ -82,7 +85,7 @@ def test_strategies_are_played_with_the_share_of_chance_that_the_queue_has(store
     admin = person(store, "admin")
     campaign_id = campaign(store, admin, tmp_path)
     for share, name in ((0.35, "longest, 35% by chance"), (0.0, "longest")):
-        turns.change_turns(store, admin, campaign_id, strategy="longest", random_share=share)
+        rounds.change_turns(store, admin, campaign_id, strategy="longest", random_share=share)
         job_id = simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
         found = [one.options for one in told(store, job_id)]
         assert [(one.label, one.random_share) for one in found] == [("random", 0.0), (name, share)]
@@ -130,7 +133,7 @@ def test_played_campaign_that_hears_a_gazetteer_goes_on_though_more_is_suggested
     campaign_id = campaign(store, admin, tmp_path)
     asked(store, campaign_id)
     text = "longest with self-training and gazetteer"
-    turns.change_turns(store, admin, campaign_id, strategy=text, recipe={**small(tmp_path), "self_training_epochs": 2})
+    rounds.change_turns(store, admin, campaign_id, strategy=text, recipe={**small(tmp_path), "self_training_epochs": 2})
     job_id = simulations.start_simulations(store, admin, campaign_id, [text], seeds=(1,))
     looked: list[int] = []
 
@@ -182,7 +185,7 @@ def test_played_campaigns_give_way_to_a_turn_that_is_due_and_lose_nothing(
     simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
     work(store, home)
     undisturbed = simulations.newest_simulations(store, admin, campaign_id)
-    turns.change_turns(store, admin, campaign_id, strategy="token_entropy", retrain_every=10, recipe=small(tmp_path))
+    rounds.change_turns(store, admin, campaign_id, strategy="token_entropy", retrain_every=10, recipe=small(tmp_path))
     assert work(store, home) == 3  # run, turn, suggestions
     before = len(ended(store))
     simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
@@ -203,7 +206,7 @@ def test_campaigns_that_are_played_by_a_worker_of_their_own_give_no_way(
     admin = person(store, "admin")
     campaign_id = campaign(store, admin, tmp_path)
     job_id = simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
-    meanwhile(monkeypatch, "simulation", lambda: turns.order_now(store, admin, campaign_id))
+    meanwhile(monkeypatch, "simulation", lambda: rounds.order_now(store, admin, campaign_id))
     assert Worker(store, settings_for(store, tmp_path / "home"), job_ids=[job_id]).run(once=True) == 1
     assert ended(store) == [("simulation", "done", 1)]
 
@@ -222,11 +225,11 @@ def test_played_campaign_that_is_cancelled_while_it_waits_leaves_no_folder_for_l
         return order_queue(context, payload)
 
     order_queue = job_kind("turn").handle
-    turns.order_now(store, admin, campaign_id)
+    rounds.order_now(store, admin, campaign_id)
     work_one = Worker(store, settings_for(store, home), job_ids=[queue.list_jobs(store, admin, campaign_id)[0].id])
     work_one.run(once=True)
     with monkeypatch.context() as patched:
-        meanwhile(patched, "simulation", lambda: turns.order_now(store, admin, campaign_id))
+        meanwhile(patched, "simulation", lambda: rounds.order_now(store, admin, campaign_id))
         patched.setitem(kind._REGISTERED, "turn", replace(job_kind("turn"), handle=cancel_it))
         assert work(store, home) == 2
     assert len(list((home / "checkpoints").glob("simulation-*"))) == 1
@@ -428,7 +431,7 @@ def test_saved_screen_draws_the_curves_of_one_entity_type_beside_random_sentence
     with store.write() as session:
         for row, found in zip(simulation_rows.of_job(session, job_id), points, strict=True):
             simulation_rows.save_points(session, row.id, found)
-    reports = made_reports(monkeypatch, "pages.played_views")
+    reports = made_reports(monkeypatch, "pages.parts.model.played")
     test = open_screen(monkeypatch, store, "queue", admin, campaign=campaign_id)
     test.segmented_control[0].set_value("Saved").run()
     assert not test.exception, test.exception
@@ -509,7 +512,7 @@ def test_plays_are_listed_newest_first_with_what_they_were_told(store: Store, tm
     assert {one.seed for one in found.points} == {1} and found.snapshot == before.snapshot
     assert simulations.get_play(store, admin, campaign_id, second).points == ()
     assert simulations.list_plays(store, admin, other) == ()
-    turn_job = turns.job_of_turn(store, admin, campaign_id, turns.order_now(store, admin, campaign_id))
+    turn_job = rounds.job_of_turn(store, admin, campaign_id, rounds.order_now(store, admin, campaign_id))
     for job_id, place in ((first, other), (9999, campaign_id), (turn_job, campaign_id)):
         with pytest.raises(NotFound, match="played nothing"):
             simulations.get_play(store, admin, place, job_id)

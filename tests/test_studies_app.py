@@ -22,11 +22,13 @@ from tests.corpus_builders import make_corpus
 from tests.study_builders import data_folder, made_result, small_config
 from tests.training_builders import save_encoder
 from tests.training_store import ended, meanwhile, person, settings_for, work
-from workbench import campaigns, cli, studies
-from workbench.actors import Actor
+from workbench import cli
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
 from workbench.jobs import lease, queue
 from workbench.jobs.context import Claimed, JobContext
 from workbench.jobs.kinds import study
+from workbench.runs import studies
 
 
 @pytest.fixture

@@ -31,9 +31,9 @@ from tests.test_adaptation import campaign_with_gold
 from tests.test_worker import QUICK_TO_NOTICE, SLOW, finish, steps_done, wait_for
 from tests.training_builders import small_files, tiny_data, tiny_encoder, tiny_recipe
 from tests.training_store import own_dataset, person, recipe_here, settings_for, start_worker, work
-from workbench import adaptation, training_data
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
 from workbench.jobs import context, lease, queue
+from workbench.runs import adaptation, training_data
 
 
 def _annotated(store: Store) -> tuple[int, int]:

@@ -22,8 +22,10 @@ from db.migrate import migrate
 from db.tables import Annotation, SentenceRow, Task
 from db.training_tables import Run, Snapshot
 from tests.serving import ROOT, browser_page, browser_sign_in, serve
-from workbench import accounts, campaigns, exchange
-from workbench.actors import Actor
+from workbench.accounts import accounts
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.data import exchange
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(420)]
 

@@ -15,9 +15,9 @@ from crossner_core.training.predictor import load_tagger
 from db import job_rows, run_rows
 from db.engine import Store
 from tests.training_store import ended, meanwhile, own_dataset, person, recipe_here, start_worker, work
-from workbench import adaptation
-from workbench.adaptation import get_run, start_run
 from workbench.jobs import queue
+from workbench.runs import adaptation
+from workbench.runs.adaptation import get_run, start_run
 
 # Saves after every step, and takes its time over one, so that a test can catch it half-way.
 SLOW = (

@@ -17,10 +17,14 @@ from db.tables import SentenceRow, SuggestionRow
 from tests.test_adaptation import campaign_with_gold, in_music
 from tests.training_builders import own_sentences
 from tests.training_store import person, recipe_here, work
-from workbench import adaptation, campaigns, handout, layers, preannotating
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.data import layers
 from workbench.jobs import queue
 from workbench.jobs.kinds import score_pool
+from workbench.labelling import handout
+from workbench.runs import adaptation
+from workbench.suggestions import preannotating
 
 
 def pool(count: int) -> list[LabelledSentence]:

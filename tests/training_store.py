@@ -17,8 +17,8 @@ from crossner_core.training.recipe import Recipe
 from db import account_rows, job_rows
 from db.engine import Store
 from tests.training_builders import own_sentences, save_encoder, tiny_recipe
-from workbench.actors import Actor
-from workbench.datasets import DatasetView, import_dataset
+from workbench.accounts.actors import Actor
+from workbench.data.datasets import DatasetView, import_dataset
 from workbench.jobs import context, lease
 from workbench.jobs.context import JobContext
 from workbench.jobs.worker import Worker

@@ -9,7 +9,7 @@ import streamlit as st
 
 from pages import shell
 from pages.components.marked_text import as_text
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
 from workbench.jobs import queue
 from workbench.jobs.queue import JobView
 

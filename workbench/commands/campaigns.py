@@ -15,7 +15,7 @@ app = typer.Typer(help="Campaigns: list, create, show, members, import.", no_arg
 @app.command("list")
 def list_() -> None:
     """List the campaigns."""
-    from workbench import campaigns
+    from workbench.campaigns import campaigns
 
     views = campaigns.list_campaigns(common.PLACE.store, common.PLACE.actor, archived=True)
     rows = [
@@ -39,7 +39,7 @@ def create(
     member: Annotated[list[str] | None, typer.Option(help="Account that works in it; may be given again.")] = None,
 ) -> None:
     """Create an empty campaign."""
-    from workbench import campaigns, domains
+    from workbench.campaigns import campaigns, domains
 
     campaign_id = campaigns.create_campaign(
         common.PLACE.store,
@@ -78,7 +78,7 @@ def members(
     people: Annotated[list[str], typer.Argument(help="Account names to add.")],
 ) -> None:
     """Add people to a campaign."""
-    from workbench import campaigns
+    from workbench.campaigns import campaigns
 
     ids = [common.find_person(one).id for one in people]
     campaigns.add_members(common.PLACE.store, common.PLACE.actor, common.find_campaign(name).id, ids)
@@ -91,7 +91,7 @@ def import_(
     name: Annotated[str | None, typer.Option(help="Name of the new campaign. Default: the name in the file.")] = None,
 ) -> None:
     """Make a new campaign from an exported one, with all its layers."""
-    from workbench import archive
+    from workbench.data import archive
 
     campaign_id = archive.import_campaign(common.PLACE.store, common.PLACE.actor, common.read_in(file), name=name)
     typer.echo(f"Campaign {campaign_id} was imported.")

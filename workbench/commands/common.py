@@ -12,7 +12,7 @@ import typer
 
 if TYPE_CHECKING:
     from db.engine import Store
-    from workbench.actors import Actor
+    from workbench.accounts.actors import Actor
     from workbench.settings import Settings
     from workbench.views import CampaignView
 
@@ -50,7 +50,7 @@ class Place:
     @property
     def has_admin(self) -> bool:
         from crossner_core.errors import NotFound
-        from workbench import accounts
+        from workbench.accounts import accounts
 
         try:
             accounts.operator(self.store)
@@ -62,7 +62,7 @@ class Place:
     def actor(self) -> Actor:
         """The person named by --as, or the oldest active admin."""
         from crossner_core.errors import NotFound
-        from workbench import accounts
+        from workbench.accounts import accounts
 
         if self.as_name is None:
             try:
@@ -78,7 +78,7 @@ class Place:
         return found
 
     def _people(self) -> Sequence[Any]:
-        from workbench import accounts
+        from workbench.accounts import accounts
 
         return accounts.list_people(self.store, accounts.operator(self.store))
 
@@ -90,7 +90,7 @@ PLACE = Place()
 def find_campaign(name: str) -> CampaignView:
     """Return a campaign by name or number; raise NotFound naming those there are."""
     from crossner_core.errors import NotFound
-    from workbench import campaigns
+    from workbench.campaigns import campaigns
 
     found = campaigns.list_campaigns(PLACE.store, PLACE.actor, archived=True)
     for view in found:
@@ -103,7 +103,7 @@ def find_campaign(name: str) -> CampaignView:
 def find_person(name: str) -> Any:
     """Return an account by name; raise NotFound."""
     from crossner_core.errors import NotFound
-    from workbench import accounts
+    from workbench.accounts import accounts
 
     people = accounts.list_people(PLACE.store, PLACE.actor)
     found = next((person for person in people if person.name == name), None)

@@ -147,7 +147,7 @@ def open_corpus(name: str) -> Corpus:
 
 def new_folder(name: str | None, output: Path | None) -> Path:
     """Return the folder of a new corpus: of this name in the home folder, or the one given; refuse both and neither."""
-    from workbench.campaign_settings import is_name
+    from workbench.campaigns.settings import is_name
 
     if output is not None and name is None:
         return output

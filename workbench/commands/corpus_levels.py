@@ -241,7 +241,7 @@ def _domain(name: str) -> Domain:
 
     if name in builtin_domains():
         return load_domain(name)
-    from workbench import domains
+    from workbench.campaigns import domains
 
     return domains.get_domain(common.PLACE.store, name)
 
@@ -249,7 +249,7 @@ def _domain(name: str) -> Domain:
 def _tree(corpus: Corpus, ontology: Path | None) -> ClassTree:
     """Read the ontology named, or take the tree of the gazetteer that annotated the corpus if it is still here."""
     from crossner_core.gazetteer.ontology import read_ontology
-    from workbench.corpora import class_tree
+    from workbench.data.corpora import class_tree
 
     return read_ontology(ontology) if ontology is not None else class_tree(common.PLACE.settings, corpus)
 

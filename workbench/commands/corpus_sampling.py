@@ -38,7 +38,7 @@ def sample(
     preview: Annotated[bool, typer.Option("--preview", help="Print what would be added, and add nothing.")] = False,
 ) -> None:
     """Add sentences of a corpus to a campaign: filtered, drawn by a seed, no two nearly the same."""
-    from workbench import sampling
+    from workbench.data import sampling
 
     plan = sampling.SamplingPlan(
         count=count, seed=seed, split=split, min_tokens=min_tokens, max_tokens=max_tokens, min_links=min_links,

@@ -38,7 +38,7 @@ def dapt(
     wait: Wait = False,
 ) -> int:
     """Pre-train an encoder on domain text as a masked language model (DAPT)."""
-    from workbench import encoders
+    from workbench.runs import encoders
 
     job_id = encoders.start_dapt(
         common.PLACE.store,
@@ -68,7 +68,7 @@ def entity_tagging(
     wait: Wait = False,
 ) -> int:
     """Pre-train an encoder to tag entities on a large silver corpus (NER-BERT)."""
-    from workbench import encoders
+    from workbench.runs import encoders
 
     store, actor = common.PLACE.store, common.PLACE.actor
     job_id = encoders.start_entity_tagging(
@@ -84,7 +84,7 @@ app.command("entity-tagging", cls=GroupedCommand)(entity_tagging)
 @app.command("list")
 def list_() -> None:
     """List the encoders with what their pre-training bought, and the pre-trainings that are not done."""
-    from workbench import encoders
+    from workbench.runs import encoders
 
     store, actor = common.PLACE.store, common.PLACE.actor
     rows = [
@@ -131,7 +131,7 @@ def go_on(name: EncoderName, wait: Wait = False) -> int:
 @app.command()
 def remove(name: EncoderName) -> None:
     """Remove an encoder that nothing waits for, or what a failed pre-training left."""
-    from workbench import encoders
+    from workbench.runs import encoders
 
     encoders.remove(common.PLACE.store, common.PLACE.actor, name)
     typer.echo(f"{name} is removed.")
@@ -140,7 +140,7 @@ def remove(name: EncoderName) -> None:
 def _job(name: str) -> int:
     """Find the pre-training of an encoder that is not done; raise NotFound naming those there are."""
     from crossner_core.errors import NotFound
-    from workbench import encoders
+    from workbench.runs import encoders
 
     found = {one.name: one.job.id for one in encoders.list_pretrainings(common.PLACE.store, common.PLACE.actor)}
     if name not in found:

@@ -204,7 +204,7 @@ def classes_(name: Which, domain: Annotated[str, typer.Option(help="Domain, by n
 
 
 def _target(name: str | None, output: Path | None) -> tuple[Path, str]:
-    from workbench.campaign_settings import is_name
+    from workbench.campaigns.settings import is_name
 
     if name is None and output is None:
         common.refuse("Give the gazetteer a --name, or an --output folder.")
@@ -240,7 +240,7 @@ def _open(name: str) -> CompiledGazetteer:
 
 
 def _domain(name: str) -> Domain:
-    from workbench import domains
+    from workbench.campaigns import domains
 
     return domains.get_domain(common.PLACE.store, name)
 

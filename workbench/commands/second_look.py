@@ -24,12 +24,12 @@ def compute(
     wait: Annotated[bool, typer.Option("--wait", help="Look in this process, else queue it for a worker.")] = False,
 ) -> int:
     """Go through all gold of a campaign and fill its queues of doubts."""
-    from workbench import second_look
     from workbench.jobs import queue
+    from workbench.labelling import label_review
 
     store, actor = common.PLACE.store, common.PLACE.actor
     found = common.find_campaign(campaign)
-    job_id = second_look.look_again(store, actor, found.id, options, [check] if check else None)
+    job_id = label_review.look_again(store, actor, found.id, options, [check] if check else None)
     if not wait:
         return common.left_to_worker(f"The second look is queued as job {job_id}.")
     common.do_here(job_id)
@@ -52,15 +52,15 @@ def list_(
 ) -> None:
     """List the queues of a campaign, or the findings of one check."""
     from crossner_core.second_look.base import in_words
-    from workbench import second_look
+    from workbench.labelling import label_review
 
     store, actor = common.PLACE.store, common.PLACE.actor
     campaign_id = common.find_campaign(campaign).id
     if check is None:
-        rows = [(one.id, one.open, one.decided, one.line) for one in second_look.queues(store, actor, campaign_id)]
+        rows = [(one.id, one.open, one.decided, one.line) for one in label_review.queues(store, actor, campaign_id)]
         common.table(rows, ("check", "open", "decided", "finds"))
         return
-    found = second_look.findings(store, actor, campaign_id, check)[:limit]
+    found = label_review.findings(store, actor, campaign_id, check)[:limit]
     lines = [
         (one.id, f"{one.score:.2f}", one.split, in_words(one.sentence, one.there),
          in_words(one.sentence, one.proposed), one.why)

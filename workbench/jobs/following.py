@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 
 from db import job_rows
 from db.engine import Store
-from workbench.actors import Actor
-from workbench.adaptation import RunDetail, get_run
+from workbench.accounts.actors import Actor
 from workbench.jobs.queue import OPEN, JobView, get_job, worker_status
 from workbench.jobs.worker import Worker
-from workbench.run_views import waits_for
+from workbench.runs.adaptation import RunDetail, get_run
+from workbench.runs.run_views import waits_for
 from workbench.settings import Settings
 
 _POLL_SECONDS = 0.3

@@ -12,8 +12,8 @@ from crossner_core.processes import has_ended
 from db import job_rows, worker_rows
 from db.engine import Session, Store
 from db.training_tables import Job
-from workbench.access import KEEPERS, OVERSEERS, WORKERS, enter, refuse_archived
-from workbench.actors import Actor, fresh
+from workbench.accounts.access import KEEPERS, OVERSEERS, WORKERS, enter, refuse_archived
+from workbench.accounts.actors import Actor, fresh
 from workbench.jobs.context import Claimed, of_row
 from workbench.jobs.kind import LogLine, job_kind, kind_of
 from workbench.settings import settings_of

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from db.training_tables import Job
-from workbench.access import OVERSEERS
-from workbench.actors import SYSTEM
+from workbench.accounts.access import OVERSEERS
+from workbench.accounts.actors import SYSTEM
 from workbench.jobs.context import JobContext
 from workbench.jobs.kind import Fields, JobKind, register
-from workbench.preannotating import preannotate
+from workbench.suggestions.preannotating import preannotate
 
 
 def _pre_annotate(context: JobContext, _payload: Fields) -> str:

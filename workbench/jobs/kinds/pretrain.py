@@ -15,10 +15,10 @@ from crossner_core.errors import BadInput, CheckpointError, Conflict
 from crossner_core.options.dapt import DaptOptions
 from db.engine import Session
 from db.types import now
-from workbench.encoder_library import LOG, Order, PretrainLog, line_text, read_log, remove_workplace, workplace
 from workbench.jobs.context import Claimed, JobContext, require_space
 from workbench.jobs.kind import JobKind, LogLine, Outcome, register
-from workbench.pretraining_sources import open_tagged, open_texts
+from workbench.runs.encoder_library import LOG, Order, PretrainLog, line_text, read_log, remove_workplace, workplace
+from workbench.runs.pretraining_sources import open_tagged, open_texts
 from workbench.settings import Settings
 
 

@@ -14,12 +14,12 @@ from db import job_rows, run_rows, suggestion_rows, turn_rows
 from db.engine import Session
 from db.training_tables import RunEvent
 from db.types import now
-from workbench.actors import SYSTEM
+from workbench.accounts.actors import SYSTEM
 from workbench.jobs import queue
 from workbench.jobs.context import Claimed, JobContext, LeaseLost, require_space
 from workbench.jobs.kind import Fields, JobKind, LogLine, Outcome, register
+from workbench.runs.training_data import for_run
 from workbench.settings import Settings
-from workbench.training_data import for_run
 
 if TYPE_CHECKING:
     from crossner_core.training.events import RunResult, TrainEvent

@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from crossner_core.errors import CheckpointError, NotFound
 from crossner_core.schema import Sentence
 from db import campaign_rows, run_rows
-from workbench.access import OVERSEERS, refuse_archived
-from workbench.actors import SYSTEM
-from workbench.campaign_settings import domain_of
+from workbench.accounts.access import OVERSEERS, refuse_archived
+from workbench.accounts.actors import SYSTEM
+from workbench.campaigns.settings import domain_of
 from workbench.jobs.context import JobContext
 from workbench.jobs.kind import Fields, JobKind, register
 from workbench.jobs.kinds.preannotate import waits_already
-from workbench.preannotating import add_model_suggestions, unlabelled_pool
-from workbench.predicting import checkpoint_folder, missing_types
-from workbench.proposing import relearn
+from workbench.runs.predicting import checkpoint_folder, missing_types
+from workbench.suggestions.preannotating import add_model_suggestions, unlabelled_pool
+from workbench.suggestions.proposing import relearn
 
 FIRST, MOST = 4, 64
 """Sentences a transaction: as many as one person holds at first, then ever more."""

@@ -12,12 +12,12 @@ from crossner_core.second_look.base import Desk, Gold, check
 from db import campaign_rows
 from db.engine import Session
 from db.training_tables import Job
-from workbench import layers
-from workbench.access import OVERSEERS
-from workbench.campaign_settings import domain_of
+from workbench.accounts.access import OVERSEERS
+from workbench.campaigns.settings import domain_of
+from workbench.data import layers
 from workbench.jobs.context import JobContext
 from workbench.jobs.kind import Fields, JobKind, register
-from workbench.second_look import keep_findings
+from workbench.labelling.label_review import keep_findings
 
 # The checks that ask models; the others are done in a moment.
 _WITH_ENCODER = ("label_errors",)

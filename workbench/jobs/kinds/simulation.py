@@ -16,7 +16,7 @@ from db.engine import Session
 from db.training_tables import Job
 from workbench.jobs.context import JobContext, require_space
 from workbench.jobs.kind import Fields, JobKind, register
-from workbench.training_data import for_simulation, suggested_by_names
+from workbench.runs.training_data import for_simulation, suggested_by_names
 
 if TYPE_CHECKING:
     from crossner_core.simulation.campaign import Suggested

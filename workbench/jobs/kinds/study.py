@@ -12,7 +12,7 @@ from crossner_core.experiments.study import run_study
 from db.training_tables import Job
 from workbench.jobs.context import JobContext, require_space
 from workbench.jobs.kind import Fields, JobKind, register
-from workbench.studies import known_study, own_places
+from workbench.runs.studies import known_study, own_places
 
 
 class Asked(Fields):

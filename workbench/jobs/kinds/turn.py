@@ -21,16 +21,17 @@ from db import run_rows, turn_rows
 from db.engine import Session, Store
 from db.training_tables import Run, Turn
 from db.types import now
-from workbench import layers, turns
-from workbench.access import enter
-from workbench.actors import SYSTEM
-from workbench.campaign_settings import domain_of
+from workbench.accounts.access import enter
+from workbench.accounts.actors import SYSTEM
+from workbench.campaigns.settings import domain_of
+from workbench.data import layers
+from workbench.data.values import sentence_of
 from workbench.jobs.context import JobContext
 from workbench.jobs.kind import PATIENT_ABOVE, Fields, JobKind, register
-from workbench.predicting import checkpoint_folder, missing_types
-from workbench.proposing import proposed_without_model
-from workbench.turns import CHANCE
-from workbench.values import sentence_of
+from workbench.runs import rounds
+from workbench.runs.predicting import checkpoint_folder, missing_types
+from workbench.runs.rounds import CHANCE
+from workbench.suggestions.proposing import proposed_without_model
 
 if TYPE_CHECKING:
     from crossner_core.encoders import Encoder
@@ -220,7 +221,7 @@ def _write(
         turn.state, turn.scored, turn.ordered, turn.seconds = "done", scored, moved, seconds
         turn.notes, turn.finished_at = list(notes), now()
         if suggests:
-            turns.have_suggested(session, plan.campaign_id, plan.run_id)
+            rounds.have_suggested(session, plan.campaign_id, plan.run_id)
     return f"{moved} sentences in the order of {plan.strategy}; {scored} were scored in {seconds:.0f} s."
 
 
@@ -232,6 +233,6 @@ register(
         payload=Asked,
         handle=order_queue,
         idle="No turn is under way in this campaign",
-        tick=turns.tick,
+        tick=rounds.tick,
     )
 )
