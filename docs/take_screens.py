@@ -1,4 +1,4 @@
-"""Take the screenshots of the README: one picture a screen, from a real server on the demo.
+"""Take the pictures of docs/screens.md: one a screen, from a real server on the demo.
 
     python -m docs.take_screens [--home FOLDER] [--experiments FOLDER] [--data FOLDER] [--only NAME …]
 
@@ -282,7 +282,7 @@ def _smaller(png: bytes) -> bytes:
 def main() -> None:
     """Read the options and take the pictures."""
     names = [shot.name for shot in SHOTS]
-    parser = argparse.ArgumentParser(description="Take the screenshots of the README.")
+    parser = argparse.ArgumentParser(description="Take the pictures of docs/screens.md.")
     parser.add_argument("--home", type=Path, help="folder for the store; default is a temporary one")
     parser.add_argument("--experiments", type=Path, help="results of studies to show; default is none")
     parser.add_argument("--data", type=Path, help="folder of corpora that a study can be run on; default is none")
