@@ -25,7 +25,7 @@ from workbench.data.snapshots import (
     list_snapshots,
 )
 from workbench.jobs import queue
-from workbench.jobs.queue import WorkerStatus, worker_status
+from workbench.jobs.queue import JobView, WorkerStatus, worker_status
 from workbench.reports.curves import CurvePoint, Series, curve
 from workbench.runs.run_views import EventView, RunDetail, RunView, event_view, reasons, run_view
 from workbench.runs.training_data import check_source
@@ -149,9 +149,20 @@ def start_few_shot(
         return FewShot(group_id, runs, len(runs) - reused, reused, note)
 
 
+def job_of_run(store: Store, actor: Actor, run_id: int) -> JobView:
+    """Return the newest job of a run; raise NotFound as `get_job` does."""
+    with store.read() as session:
+        fresh(session, actor, *MAY_LOOK)
+        _run(session, run_id)
+        job = job_rows.for_runs(session, [run_id]).get(run_id)
+    if job is None:
+        raise NotFound(f"Run {run_id} has no job.")
+    return queue.get_job(store, actor, job.id)
+
+
 def cancel(store: Store, actor: Actor, run_id: int) -> str:
     """Cancel a run; return its state now (`running` until the worker has stopped at its next step)."""
-    return queue.cancel_job(store, actor, _job_of(store, actor, run_id))
+    return queue.cancel_job(store, actor, job_of_run(store, actor, run_id).id)
 
 
 def resume(store: Store, actor: Actor, run_id: int) -> None:
@@ -159,18 +170,7 @@ def resume(store: Store, actor: Actor, run_id: int) -> None:
 
     Raises Conflict for a run that did not fail. A cancelled one has nothing left to resume from.
     """
-    queue.resume_job(store, actor, _job_of(store, actor, run_id))
-
-
-def _job_of(store: Store, actor: Actor, run_id: int) -> int:
-    require(actor, *MAY_CHANGE)
-    with store.read() as session:
-        fresh(session, actor, *MAY_CHANGE)
-        _run(session, run_id)
-        job = job_rows.for_runs(session, [run_id]).get(run_id)
-        if job is None:
-            raise NotFound(f"Run {run_id} has no job.")
-        return job.id
+    queue.resume_job(store, actor, job_of_run(store, actor, run_id).id)
 
 
 def list_runs(

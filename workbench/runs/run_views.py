@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from db.training_tables import Job, Run, RunEvent
 from workbench.jobs.context import of_row
-from workbench.jobs.queue import JobView, view
 from workbench.reports.curves import recipe_family
 from workbench.runs.recipe_names import recipe_name
 
@@ -39,7 +38,6 @@ class RunView:
     created_at: dt.datetime
     started_at: dt.datetime | None
     finished_at: dt.datetime | None
-    job: JobView | None = None
 
     @property
     def title(self) -> str:
@@ -84,9 +82,6 @@ def waits_for(job_id: int) -> str:
 
 def run_view(run: Run, job: Job | None, awaited: int | None = None) -> RunView:
     """Show a run with the progress of its job; `awaited` is the job that has to end before."""
-    shown = view(job) if job is not None else None
-    if shown is not None and awaited is not None:
-        shown = replace(shown, message=waits_for(awaited))
     dataset = run.dataset
     total = run.snapshot.counts["pool"] if run.snapshot else 0
     if dataset is not None:
@@ -99,11 +94,10 @@ def run_view(run: Run, job: Job | None, awaited: int | None = None) -> RunView:
         size=run.size or total,
         is_whole=run.size is None,
         family=recipe_family(run.recipe),
-        progress=shown.progress if shown else 0.0,
-        message=shown.message if shown else "",
-        cancel_requested=shown is not None and shown.cancel_requested,
+        progress=job.progress if job else 0.0,
+        message=waits_for(awaited) if awaited is not None else job.message if job else "",
+        cancel_requested=bool(job and job.cancel_requested),
         has_checkpoint=run.checkpoint is not None,
-        job=shown,
     )
 
 

@@ -200,20 +200,19 @@ def _one_run(actor: Actor, of: RunsOf, detail: RunDetail) -> None:
     run = detail.run
     st.markdown(f"**{as_text(run.title)}** — {_STATE_WORDS[run.state]}")
     st.caption(as_text(_trained_on(run)))
-    if run.job is not None:
-        job_state(
-            actor,
-            run.job,
-            cancel="Cancel this run",
-            key=f"cancel-{run.id}",
-            resume=("Go on with this run", f"go-on-{run.id}"),
-            words=f"It {run.message}." if run.state == "queued" and run.message else "",
-        )
+    job = adaptation.job_of_run(shell.store(), actor, run.id)
+    job_state(
+        actor,
+        job,
+        cancel="Cancel this run",
+        key=f"cancel-{run.id}",
+        resume=("Go on with this run", f"go-on-{run.id}"),
+        words=f"It {run.message}." if run.state == "queued" and run.message else "",
+    )
     for reason in detail.reasons:
         st.caption(as_text(reason))
     _suggest(actor, of, run)
-    if run.job is not None:
-        job_log(actor, run.job, expanded=run.state in ("running", "failed"))
+    job_log(actor, job, expanded=run.state in ("running", "failed"))
     with st.expander("Recipe"):
         st.json(effective(run.recipe))
 
