@@ -143,8 +143,8 @@ def test_worker_stops_clearly_when_the_checkpoint_goes_while_it_is_at_work(
     home = tmp_path / "home"
     campaign_id, run_id = trained(store, admin, home, tmp_path)
     with store.read() as session:
-        queue = [id_ for id_, _ in preannotating.unlabelled_pool(session, campaign_id)]
-    old = {"run_id": 99, "suggestions": {id_: [Suggestion(0, 1, "misc", "model:run 99", 0.9)] for id_ in queue}}
+        waiting = [id_ for id_, _ in preannotating.unlabelled_pool(session, campaign_id)]
+    old = {"run_id": 99, "suggestions": {id_: [Suggestion(0, 1, "misc", "model:run 99", 0.9)] for id_ in waiting}}
     preannotating.add_model_suggestions(store, admin, campaign_id, **old)
     write = score_pool.add_model_suggestions
 

@@ -142,7 +142,8 @@ def job_kinds() -> tuple[str, ...]:
 
 def kind_of(name: str) -> JobKind[Any]:
     """Return the kind of a job that is there; for one of another version a kind that does nothing of its own."""
-    return job_kind(name) if name in job_kinds() else JobKind(name, name, 0, Fields, lambda context, payload: "")
+    known = name in _REGISTERED or name in job_kinds()
+    return job_kind(name) if known else JobKind(name, name, 0, Fields, lambda context, payload: "")
 
 
 def job_kind(name: str) -> JobKind[Any]:
