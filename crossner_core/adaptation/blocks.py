@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from crossner_core.adaptation.prepared import Arrays, ArrayWriter, number_type
 from crossner_core.errors import BadInput
-from crossner_core.wikipedia.subsets import keys_of, uniform
+from crossner_core.subsets import keys_of, uniform
 
 TRAIN, HELD_OUT = "train", "held_out"
 CHUNK = 512  # documents read ahead, at most

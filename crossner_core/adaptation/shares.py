@@ -11,7 +11,7 @@ import numpy.typing as npt
 from crossner_core.adaptation.blocks import CHUNK, is_held_out
 from crossner_core.adaptation.texts import Texts
 from crossner_core.options.dapt import DaptOptions
-from crossner_core.wikipedia.subsets import check_percent, keys_of, uniform
+from crossner_core.subsets import check_percent, keys_of, uniform
 
 Chosen = Callable[[Sequence[str]], npt.NDArray[np.bool_]]
 

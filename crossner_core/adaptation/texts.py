@@ -79,9 +79,9 @@ def level_texts(
     of that name beside the corpora's) holds it, else DBpedia's own classes do.
     """
     from crossner_core.domains import load_domain  # a corpus needs pyarrow, text files do not
+    from crossner_core.subsets import check_percent
     from crossner_core.wikipedia.corpus import Corpus
     from crossner_core.wikipedia.levels import Levels, annotators_tree, check_level
-    from crossner_core.wikipedia.subsets import check_percent
 
     check_level(level)
     check_percent(percent)

@@ -25,8 +25,7 @@ from crossner_core.training.source_cache import source_key
 from crossner_core.wikipedia.annotating import AnnotatorSpec
 from crossner_core.wikipedia.dump import SiteInfo
 from crossner_core.wikipedia.manifest import Counts, Gazetteer, Manifest, Shard, Source
-from crossner_core.wikipedia.sentences import SentenceRules
-from crossner_core.wikipedia.shards import BuildConfig, ShardSettings
+from crossner_core.wikipedia.shards import BuildConfig, SentenceRules, ShardSettings
 from db.engine import Store
 from db.migrate import migrate
 from tests import builders

@@ -10,6 +10,7 @@ from typing import Any
 from crossner_core.domains import Domain, parse_domain
 from crossner_core.errors import InvalidConfig
 from db.tables import Campaign
+from workbench.settings import is_name
 from workbench.views import CampaignView
 
 SETTINGS = (
@@ -55,11 +56,6 @@ def _address(value: object) -> bool:
 
 def _folder_name(value: object) -> bool:
     return value is None or (isinstance(value, str) and (not value.strip() or is_name(value.strip())))
-
-
-def is_name(value: str) -> bool:
-    """Tell whether a word can name a corpus or gazetteer: a folder of the home folder and nothing outside it."""
-    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", value) is not None
 
 
 _RULES: dict[str, tuple[Callable[[Any], bool], str]] = {

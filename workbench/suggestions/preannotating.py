@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from crossner_core.errors import UnknownType, WorkbenchError
-from crossner_core.gazetteer import EmbeddedSource, Preannotator, Source, SparqlSource
+from crossner_core.gazetteer.lookup import EmbeddedSource, Source, SparqlSource
+from crossner_core.gazetteer.preannotate import Preannotator
 from crossner_core.schema import Sentence, Span, Suggestion
 from db import annotation_rows, suggestion_rows
 from db.engine import Session, Store

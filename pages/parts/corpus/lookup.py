@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from crossner_core.domains import Domain
-from crossner_core.gazetteer.explanation import Explanation
+from crossner_core.gazetteer.preannotate import Explanation
 from crossner_core.schema import Sentence, Span
 from pages import shell
 from pages.components.html_report import HtmlReport, report_download
