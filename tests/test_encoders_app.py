@@ -406,6 +406,8 @@ def test_encoders_level_needs_a_preannotated_corpus_and_a_domain(store: Store, a
 def test_encoders_are_made_by_keepers_and_read_by_overseers(store: Store, home: Path) -> None:
     expert, annotator = person(store, "expert"), person(store, "annotator")
     assert len(encoders.list_encoders(store, expert)) == 1
+    text = own_text(home)
+    assert encoders.start_dapt(store, person(store, "researcher"), name="own", options=options(home), text=text) == 1
     for call in (
         lambda: encoders.list_encoders(store, annotator),
         lambda: encoders.list_pretrainings(store, annotator),

@@ -36,8 +36,8 @@ class WorkerStatus:
         """Say it in one line for a page."""
         if self.alive and self.since:
             return f"A worker is running on {self.device} since {self.since:%Y-%m-%d %H:%M} UTC."
-        heard = f" The last one was heard of at {self.since:%Y-%m-%d %H:%M:%S} UTC." if self.since else ""
-        return f"No worker is alive: jobs wait until one is started with “workbench worker”.{heard}"
+        last = f" The last one was heard of at {self.since:%Y-%m-%d %H:%M:%S} UTC." if self.since else ""
+        return f"No worker is alive: jobs wait until one is started with “workbench worker”.{last}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,8 +72,8 @@ def suggest(context: JobContext, wanted: Wanted) -> str:
     with context.store.write() as session:
         relearn(session, campaign_id)
     begun = f"; {len(queue) - reached} that people have begun meanwhile keep theirs" if reached < len(queue) else ""
-    said = f" It does not know {', '.join(unknown)}." if unknown else ""
-    return f"Run {run_id} found {count} entities in {len(queue)} sentences{begun}.{said}"
+    note = f" It does not know {', '.join(unknown)}." if unknown else ""
+    return f"Run {run_id} found {count} entities in {len(queue)} sentences{begun}.{note}"
 
 
 def _chunks(queue: Sequence[tuple[int, Sentence]]) -> Iterator[tuple[int, Sequence[tuple[int, Sentence]]]]:

@@ -45,14 +45,14 @@ def look(context: JobContext, asked: Asked) -> str:
         encoder = context.encoder(options.encoder) if id in _WITH_ENCODER else None
         report = partial(_report, context, number, len(asked.checks))
         try:
-            found = chosen.find(gold, options, Desk(encoder, context.should_stop, report))
+            findings = chosen.find(gold, options, Desk(encoder, context.should_stop, report))
         except BadInput as error:
             lines.append(f"{chosen.title}: {error}")
             continue
-        if found is None or context.lost.is_set():
+        if findings is None or context.lost.is_set():
             break
         with context.store.write() as session:
-            stand, before = keep_findings(session, campaign_id, id, found, ids)
+            stand, before = keep_findings(session, campaign_id, id, findings, ids)
         lines.append(f"{chosen.title}: {stand}" + (f" ({before} decided before)" if before else ""))
         report(1.0)
     return " · ".join(lines)
