@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from crossner_core.gazetteer.lookup import Source
 
 from benchmarks.coverage import build
 from crossner_core.calibration.proposals import Proposal, best_of, learn, propose
@@ -28,6 +27,7 @@ from crossner_core.calibration.sources import SourceWeights
 from crossner_core.domains import load_domain
 from crossner_core.experiments.corpora import Corpus, read_corpus
 from crossner_core.experiments.report import put_section
+from crossner_core.gazetteer.lookup import Source
 from crossner_core.gazetteer.preannotate import Preannotator
 from crossner_core.schema import LabelledSentence, Suggestion
 

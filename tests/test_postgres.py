@@ -34,10 +34,10 @@ from tests.builders import SENTENCES, Tab, make_campaign, make_gold, make_people
 from tests.test_leaving_out import MARA
 from tests.test_leaving_out import POOL as REPEATED
 from tests.test_second_look import look, said
-from workbench import jobs
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
 from workbench.data import snapshots
+from workbench.jobs import lease
 from workbench.labelling import adjudication, handout, label_review
 from workbench.runs import rounds, training_data
 
@@ -395,5 +395,5 @@ def test_a_job_is_not_passed_over_while_another_is_added_that_waits_for_it(store
         job_rows.add(session, kind="preannotate", payload={}, priority=30)
     with store.write() as session:
         job_rows.add(session, kind="preannotate", payload={}, priority=5, after_id=first)
-        claimed = jobs.claim(store, worker="w")
+        claimed = lease.claim(store, worker="w")
         assert claimed is not None and claimed.id == first

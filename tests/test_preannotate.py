@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from crossner_core.gazetteer.lookup import Candidate, EmbeddedSource, Source
 
 from crossner_core.domains import Domain, parse_domain
 from crossner_core.errors import EndpointUnavailable, InvalidConfig, UnknownType
+from crossner_core.gazetteer.lookup import Candidate, EmbeddedSource, Source
 from crossner_core.gazetteer.matcher import ScanRules
 from crossner_core.gazetteer.preannotate import PreannotationConfig, Preannotator
 from crossner_core.schema import Link, Sentence, Suggestion, sentence_from_words

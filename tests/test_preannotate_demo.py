@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from crossner_core.gazetteer.lookup import EmbeddedSource
 
 import workbench
 from crossner_core.domains import load_domain
 from crossner_core.formats import read_bytes
+from crossner_core.gazetteer.lookup import EmbeddedSource
 from crossner_core.gazetteer.preannotate import Preannotator
 
 DEMO = Path(workbench.__file__).parent / "demo"

@@ -184,6 +184,41 @@ def cancelled(state: str) -> str:
     return state if state == "cancelled" else f"{state}; there is nothing to cancel"
 
 
+def left_to_worker(line: str = "") -> int:
+    """Print a line, and whether a worker is there to do what was queued; return 0."""
+    from workbench.jobs.queue import worker_status
+
+    typer.echo(f"{line} {worker_status(PLACE.store).sentence}".lstrip())
+    return 0
+
+
+def do_here(job_id: int) -> None:
+    """Do a job in this process."""
+    from workbench.jobs.worker import Worker
+
+    Worker(PLACE.store, PLACE.settings, job_ids=[job_id]).run(once=True)
+
+
+def follow_here(job_id: int) -> int:
+    """Do a job in this process, or watch the worker that took it, and print what it says; return the exit code."""
+    from workbench.jobs.following import work_here
+
+    return work_here(PLACE.store, PLACE.actor, PLACE.settings, [job_id], echo=typer.echo)
+
+
+def cancel_in_campaign(campaign: str, kind: str) -> None:
+    """Cancel a campaign's job of a kind, and say what came of it."""
+    from workbench.jobs import queue
+
+    (state, *_) = queue.cancel_in_campaign(PLACE.store, PLACE.actor, find_campaign(campaign).id, kind)
+    say_cancelled(state)
+
+
+def say_cancelled(state: str) -> None:
+    """Print what a cancel in a campaign came to."""
+    typer.echo("Cancelled." if state == "cancelled" else "The worker was asked to stop.")
+
+
 def write_out(data: bytes, output: Path | None) -> None:
     """Write to a file, or to standard output where none is named."""
     if output is None or str(output) == "-":

@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from crossner_core.errors import Conflict, InvalidConfig, NotFound
+from crossner_core.errors import InvalidConfig, NotFound
 from crossner_core.training.recipe import Recipe
 from db import dataset_rows, job_rows, layer_rows, run_rows, snapshot_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from db.training_tables import Run
-from workbench import jobs
 from workbench.accounts.access import enter
 from workbench.accounts.actors import SYSTEM, Actor, fresh, require
 from workbench.data.snapshots import (
@@ -25,7 +24,8 @@ from workbench.data.snapshots import (
     freeze_gold,
     list_snapshots,
 )
-from workbench.jobs import WorkerStatus, worker_status
+from workbench.jobs import queue
+from workbench.jobs.queue import JobView, WorkerStatus, worker_status
 from workbench.reports.curves import CurvePoint, Series, curve
 from workbench.runs.run_views import EventView, RunDetail, RunView, event_view, reasons, run_view
 from workbench.runs.training_data import check_source
@@ -40,14 +40,13 @@ __all__ = [
     "SnapshotView",
     "WorkerStatus",
     "cancel",
-    "cancel_group",
     "curve",
     "find_snapshot",
     "freeze",
     "get_run",
-    "go_on",
     "list_runs",
     "list_snapshots",
+    "resume",
     "start_few_shot",
     "start_run",
     "worker_status",
@@ -57,7 +56,7 @@ SIZES = (10, 25, 40, 55, 70, 85, 100, 150, 200, 300, 400)
 SEEDS = (555, 666, 777)
 MOST_CELLS = 200
 # Runs that a person waits for go before the many of a curve.
-RUN_PRIORITY, CELL_PRIORITY = 10, 20
+CELL_PRIORITY = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +96,7 @@ def start_run(
         check_source(session, chosen, target.dataset_id)
         if size is not None and not 1 <= size <= target.sentences:
             raise InvalidConfig(f"size is {size}; there are {target.sentences} training sentences, choose 1 to that.")
-        return _add(session, actor, target, chosen, size=size, group_id=None, priority=RUN_PRIORITY)
+        return _add(session, actor, target, chosen, size=size)
 
 
 def start_run_on_gold(session: Session, actor: Actor, campaign: Campaign, recipe: Recipe) -> int:
@@ -108,7 +107,7 @@ def start_run_on_gold(session: Session, actor: Actor, campaign: Campaign, recipe
     snapshot = freeze_gold(session, actor, campaign)
     check_source(session, recipe)
     target = _Target(campaign.id, snapshot.id, None, int(snapshot.counts["pool"]))
-    return _add(session, actor, target, recipe, size=None, group_id=None, priority=RUN_PRIORITY)
+    return _add(session, actor, target, recipe)
 
 
 def start_few_shot(
@@ -150,43 +149,28 @@ def start_few_shot(
         return FewShot(group_id, runs, len(runs) - reused, reused, note)
 
 
+def job_of_run(store: Store, actor: Actor, run_id: int) -> JobView:
+    """Return the newest job of a run; raise NotFound as `get_job` does."""
+    with store.read() as session:
+        fresh(session, actor, *MAY_LOOK)
+        _run(session, run_id)
+        job = job_rows.for_runs(session, [run_id]).get(run_id)
+    if job is None:
+        raise NotFound(f"Run {run_id} has no job.")
+    return queue.get_job(store, actor, job.id)
+
+
 def cancel(store: Store, actor: Actor, run_id: int) -> str:
     """Cancel a run; return its state now (`running` until the worker has stopped at its next step)."""
-    require(actor, *MAY_CHANGE)
-    with store.read() as session:
-        fresh(session, actor, *MAY_CHANGE)
-        run = _run(session, run_id)
-        job = job_rows.for_runs(session, [run_id]).get(run_id)
-    if job is None or run.state in run_rows.FINAL:
-        return run.state
-    return jobs.cancel_job(store, actor, job.id)
+    return queue.cancel_job(store, actor, job_of_run(store, actor, run_id).id)
 
 
-def go_on(store: Store, actor: Actor, run_id: int) -> None:
-    """Queue a failed run again: it goes on from its last saved step, or begins afresh where nothing was saved.
+def resume(store: Store, actor: Actor, run_id: int) -> None:
+    """Queue a failed run again: it resumes from its last saved step, or begins afresh where nothing was saved.
 
-    Raises Conflict for a run that did not fail. A cancelled one has nothing left to go on from.
+    Raises Conflict for a run that did not fail. A cancelled one has nothing left to resume from.
     """
-    require(actor, *MAY_CHANGE)
-    with store.write() as session:
-        fresh(session, actor, *MAY_CHANGE)
-        run = _run(session, run_id)
-        if run.state != "failed":
-            why = ": what a cancelled one had saved is removed. Start it anew" if run.state == "cancelled" else ""
-            raise Conflict(f"Run {run_id} is {run.state}; only a failed run can go on{why}.")
-        run_rows.update(session, run_id, state="queued", error=None, finished_at=None)
-        _queue(session, actor, run_id, run.campaign_id, str(run.recipe["encoder"]))
-
-
-def cancel_group(store: Store, actor: Actor, group_id: str) -> int:
-    """Cancel all runs of a curve that have not ended; return how many."""
-    require(actor, *MAY_CHANGE)
-    with store.read() as session:
-        fresh(session, actor, *MAY_CHANGE)
-        found = [run.id for run in run_rows.listed(session, group_id=group_id, states=("queued", "running"))]
-    for run_id in found:
-        cancel(store, actor, run_id)
-    return len(found)
+    queue.resume_job(store, actor, job_of_run(store, actor, run_id).id)
 
 
 def list_runs(
@@ -277,9 +261,9 @@ def _add(
     target: _Target,
     recipe: Recipe,
     *,
-    size: int | None,
-    group_id: str | None,
-    priority: int,
+    size: int | None = None,
+    group_id: str | None = None,
+    priority: int | None = None,
 ) -> int:
     whole = size is None or size >= target.sentences
     run_id = run_rows.add(
@@ -297,30 +281,8 @@ def _add(
             "created_by": actor.id or None,
         },
     )
-    _queue(session, actor, run_id, target.campaign_id, recipe.encoder, priority)
+    queue.start(session, "run", {}, by=actor, campaign_id=target.campaign_id, run_id=run_id, priority=priority)
     return run_id
-
-
-def _queue(
-    session: Session,
-    actor: Actor,
-    run_id: int,
-    campaign_id: int | None,
-    encoder: str,
-    priority: int = RUN_PRIORITY,
-) -> None:
-    """Queue a run's job; a run whose encoder is still being pre-trained begins after that."""
-    made_first = job_rows.pretraining_of(session, encoder)
-    job_rows.add(
-        session,
-        kind="run",
-        payload={},
-        run_id=run_id,
-        campaign_id=campaign_id,
-        created_by=actor.id or None,
-        priority=priority,
-        after_id=made_first.id if made_first is not None else None,
-    )
 
 
 def _twin(session: Session, target: _Target, recipe: Recipe, size: int) -> int | None:

@@ -84,6 +84,25 @@ class LogLine:
     tokens_per_second: float = 0.0
 
 
+def line_text(line: LogLine, kind: str) -> str:
+    """Write a line of a log for people, without its moment."""
+    measure = "held-out perplexity" if kind == DAPT else "held-out F1, %"
+    return (
+        f"pass {line.epoch:>2}  step {line.step:>7,}"
+        + (f"  loss {line.loss:.4f}" if line.loss is not None else "")
+        + (f"  {measure} {figure(kind, line.measured)}" if line.measured is not None else "")
+        + (f"  {line.tokens_per_second:,.0f} subwords/s" if line.tokens_per_second else "")
+        + (f"  {line.message}" if line.message else "")
+    )
+
+
+def figure(kind: str | None, value: float) -> str:
+    """Write a perplexity, or an F1 in percent."""
+    if kind == TAGGING:
+        return f"{100 * value:.2f}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
 def how(kind: str, options: Mapping[str, Any], source: Source) -> str:
     """Say in words how an encoder is made."""
     if kind == DAPT:

@@ -11,7 +11,7 @@ from typing import Any
 from crossner_core.adaptation.pretraining import PretrainResult, read_result
 from crossner_core.errors import NotFound, WorkbenchError
 from db.training_tables import Job
-from workbench import jobs
+from workbench.jobs.queue import JobView, view
 from workbench.runs.encoder_library import Order
 
 
@@ -51,7 +51,7 @@ class EncoderView:
 class PretrainingView:
     """A pre-training that waits, runs or failed; `job` says how far it is."""
 
-    job: jobs.JobView
+    job: JobView
     name: str
     kind: str
     how: str
@@ -109,4 +109,4 @@ def _held_out(told: Mapping[str, Any]) -> str:
 def pretraining_view(job: Job) -> PretrainingView:
     """Show a job with what it was asked for."""
     order = Order.from_dict(job.payload)
-    return PretrainingView(jobs.view(job), order.name, order.kind, order.how, order.base, order.made_by, order.options)
+    return PretrainingView(view(job), order.name, order.kind, order.how, order.base, order.made_by, order.options)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from db.training_tables import Job, Run, RunEvent
+from workbench.jobs.context import of_row
 from workbench.reports.curves import recipe_family
 from workbench.runs.recipe_names import recipe_name
 
@@ -71,7 +72,7 @@ class RunDetail:
 
 def event_view(row: RunEvent) -> EventView:
     """Show a line of a log."""
-    return EventView(**{name: getattr(row, name) for name in EventView.__slots__})
+    return of_row(EventView, row)
 
 
 def waits_for(job_id: int) -> str:
@@ -85,28 +86,18 @@ def run_view(run: Run, job: Job | None, awaited: int | None = None) -> RunView:
     total = run.snapshot.counts["pool"] if run.snapshot else 0
     if dataset is not None:
         total = next((part.sentences for part in dataset.splits if part.split == "train"), 0)
-    return RunView(
-        id=run.id,
-        campaign_id=run.campaign_id,
+    return of_row(
+        RunView,
+        run,
         snapshot=run.snapshot.hash if run.snapshot else None,
         dataset=dataset.name if dataset else None,
-        group_id=run.group_id,
         size=run.size or total,
         is_whole=run.size is None,
-        seed=run.seed,
-        recipe=run.recipe,
         family=recipe_family(run.recipe),
-        state=run.state,
         progress=job.progress if job else 0.0,
         message=waits_for(awaited) if awaited is not None else job.message if job else "",
-        error=run.error,
-        dev_f1=run.dev_f1,
-        test_f1=run.test_f1,
         cancel_requested=bool(job and job.cancel_requested),
         has_checkpoint=run.checkpoint is not None,
-        created_at=run.created_at,
-        started_at=run.started_at,
-        finished_at=run.finished_at,
     )
 
 

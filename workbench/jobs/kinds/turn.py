@@ -1,4 +1,4 @@
-"""Make a turn: score the pool with its model and put the queue into a new order. The worker does it."""
+"""Make a turn: score the pool with its model and put the queue into a new order."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from db import run_rows, turn_rows
 from db.engine import Session, Store
 from db.training_tables import Run, Turn
 from db.types import now
-from workbench import jobs
 from workbench.accounts.access import enter
 from workbench.accounts.actors import SYSTEM
 from workbench.campaigns.settings import domain_of
 from workbench.data import layers
 from workbench.data.values import sentence_of
-from workbench.runs.rounds import CHANCE, PRIORITY
-from workbench.suggesting import missing_types
+from workbench.jobs.context import JobContext
+from workbench.jobs.kind import PATIENT_ABOVE, Fields, JobKind, register
+from workbench.runs import rounds
+from workbench.runs.predicting import checkpoint_folder, missing_types
+from workbench.runs.rounds import CHANCE
 from workbench.suggestions.proposing import proposed_without_model
 
 if TYPE_CHECKING:
     from crossner_core.encoders import Encoder
     from crossner_core.training.predictor import Predictor
-    from workbench.lease import Lease
-    from workbench.running import Workplace
 
 # So many sentences are chosen by the strategy; the rest of the queue is left to chance until the next turn.
 AHEAD = 1000
@@ -65,52 +65,55 @@ class _Plan:
     notes: tuple[str, ...]
 
 
-def order_queue(place: Workplace, lease: Lease) -> str:
+class Asked(Fields):
+    """The turn to make."""
+
+    turn_id: int
+
+
+def order_queue(context: JobContext, asked: Asked) -> str:
     """Make the job's turn; return what became of it. What was scored stays if it is stopped.
 
     A model that is gone, or knows types that the campaign has not, orders and suggests nothing. One whose folder goes
     while it scores has its order, as it is in memory, and suggests nothing. The turn's notes say so.
     """
-    turn_id, began = int(lease.job.payload["turn_id"]), time.monotonic()
-    plan = _begin(place, turn_id)
+    turn_id, began = asked.turn_id, time.monotonic()
+    plan = _begin(context, turn_id)
     predictor, notes = _predictor(plan)
-    encoder, more = _encoder(place)
+    encoder, more = _encoder(context)
     scorer = Scorer(predictor, plan.key, plan.earlier, encoder)
 
-    def heard(share: float, said: str) -> None:
-        lease.progress, lease.message = share, said
-
     ordering = Ordering(
-        place.checkpoints.parent / "signals" / f"campaign-{plan.campaign_id}",
+        context.settings.checkpoints.parent / "signals" / f"campaign-{plan.campaign_id}",
         scorer,
         predictor.types if predictor is not None else plan.types,
-        should_stop=lease.should_stop,
-        on_progress=heard,
+        should_stop=context.should_stop,
+        on_progress=context.report,
     )
     rng = np.random.default_rng([plan.seed, turn_id])
     chosen = strategy(plan.strategy)
     reads = signals.PROPOSED in chosen.needs or predictor is None
-    proposed = _proposed(place.store, plan) if reads else None
+    proposed = _proposed(context.store, plan) if reads else None
     try:
         found = ordering.order(plan.sentences, AHEAD, chosen, rng, gold=plan.gold, proposed=proposed, batch=plan.batch)
     except CheckpointError:
-        if lease.should_stop():  # what was scored is kept, and need not be scored again
+        if context.should_stop():  # what was scored is kept, and need not be scored again
             return "Stopped before all of the pool was scored."
         raise
-    if lease.should_stop():
+    if context.should_stop():
         return "Stopped before the queue was ordered."
     places = with_random_share(found.order.tolist(), len(plan.ids), plan.share, rng)
     order = [(plan.ids[one.index], CHANCE if one.by_chance else chosen.functions) for one in places]
     usable, gone = _can_suggest(plan, predictor)
     notes = (*plan.notes, *notes, *more, *found.notes, *gone)
-    return _write(place.store, plan, turn_id, order, ordering.scored, time.monotonic() - began, notes, usable)
+    return _write(context.store, plan, turn_id, order, ordering.scored, time.monotonic() - began, notes, usable)
 
 
-def _begin(place: Workplace, turn_id: int) -> _Plan:
-    with place.store.write() as session:
+def _begin(context: JobContext, turn_id: int) -> _Plan:
+    with context.store.write() as session:
         _turn(session, turn_id).state = "running"
-    with place.store.read() as session:  # reading a large pool takes seconds, in which people must be able to save
-        return _plan(place, session, turn_id)
+    with context.store.read() as session:  # reading a large pool takes seconds, in which people must be able to save
+        return _plan(context, session, turn_id)
 
 
 def _turn(session: Session, turn_id: int) -> Turn:
@@ -120,13 +123,13 @@ def _turn(session: Session, turn_id: int) -> Turn:
     return found
 
 
-def _plan(place: Workplace, session: Session, turn_id: int) -> _Plan:
+def _plan(context: JobContext, session: Session, turn_id: int) -> _Plan:
     turn = _turn(session, turn_id)
     _, campaign = enter(session, SYSTEM, turn.campaign_id, "system")
     rows = turn_rows.movable(session, campaign.id)
     models = dict.fromkeys(one.run_id for one in reversed(turn_rows.listed(session, campaign.id)) if one.run_id)
     runs = {run.id: _key(run) for run in run_rows.some(session, list(models))}
-    folder, notes = _folder(place, session, turn.run_id)
+    folder, notes = _folder(context, session, turn.run_id)
     return _Plan(
         campaign.id,
         without_idle_weights(turn.strategy) or "random",
@@ -156,14 +159,12 @@ def _proposed(store: Store, plan: _Plan) -> tuple[tuple[Span, ...], ...] | None:
         return proposed_without_model(session, campaign, plan.ids)
 
 
-def _folder(place: Workplace, session: Session, run_id: int | None) -> tuple[Path | None, tuple[str, ...]]:
-    from workbench.running import checkpoint_folder
-
+def _folder(context: JobContext, session: Session, run_id: int | None) -> tuple[Path | None, tuple[str, ...]]:
     run = run_rows.get(session, run_id) if run_id is not None else None
     if run is None:
         return None, ()
     try:
-        return checkpoint_folder(run, place.checkpoints), ()
+        return checkpoint_folder(run, context.settings.checkpoints), ()
     except CheckpointError as error:
         return None, (f"{error} {_WITHOUT}",)
 
@@ -195,10 +196,10 @@ def _can_suggest(plan: _Plan, predictor: Predictor | None) -> tuple[bool, tuple[
     return False, (f"{said} suggestions stay as they were. Train again, or choose another run.",)
 
 
-def _encoder(place: Workplace) -> tuple[Encoder | None, tuple[str, ...]]:
+def _encoder(context: JobContext) -> tuple[Encoder | None, tuple[str, ...]]:
     """Load the bundled encoder for sentence embeddings; without it look-alikes are not seen."""
     try:
-        return place.encoder("minilm"), ()
+        return context.encoder("minilm"), ()
     except WorkbenchError as error:
         return None, (f"No sentence embeddings: {error}",)
 
@@ -220,5 +221,18 @@ def _write(
         turn.state, turn.scored, turn.ordered, turn.seconds = "done", scored, moved, seconds
         turn.notes, turn.finished_at = list(notes), now()
         if suggests:
-            jobs.queue_once(session, "score_pool", plan.campaign_id, {"run_id": plan.run_id}, priority=PRIORITY)
+            rounds.have_suggested(session, plan.campaign_id, plan.run_id)
     return f"{moved} sentences in the order of {plan.strategy}; {scored} were scored in {seconds:.0f} s."
+
+
+register(
+    JobKind(
+        name="turn",
+        title="turn",
+        priority=PATIENT_ABOVE,  # before the cells of a curve, after what a person waits for
+        payload=Asked,
+        handle=order_queue,
+        idle="No turn is under way in this campaign",
+        tick=rounds.tick,
+    )
+)

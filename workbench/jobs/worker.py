@@ -1,4 +1,4 @@
-"""The worker process: takes jobs from the table one at a time. `python -m workbench.worker`"""
+"""The worker process: takes jobs from the table one at a time. `python -m workbench.jobs.worker`"""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from typing import Any
 from crossner_core.errors import StorageError, WorkbenchError
 from db.engine import Store
 from db.migrate import migrate
-from workbench import jobs
-from workbench.lease import Lease, Pulse
-from workbench.runs import rounds
+from workbench.jobs import lease
+from workbench.jobs.context import Claimed, JobContext
+from workbench.jobs.kind import PATIENT_ABOVE, job_kind, job_kinds
+from workbench.jobs.running import run_job
 from workbench.settings import Settings, get_settings, open_store
 
-log = logging.getLogger("workbench.worker")
+log = logging.getLogger("workbench.jobs.worker")
 
 POLL_SECONDS = 1.0
 NICENESS = 10
 
 
 class Worker:
-    """Claims jobs (only those of `run_ids`, or `job_ids`, if given) and runs them until told to stop."""
+    """Claims jobs (only those of `run_ids`, or `job_ids`, if given) and runs them until it is stopped."""
 
     def __init__(
         self,
@@ -40,7 +41,8 @@ class Worker:
     ) -> None:
         self.store, self.settings, self.run_ids, self.job_ids = store, settings, run_ids, job_ids
         self.stopping = threading.Event()
-        self.pulse = Pulse(store)
+        self.pulse = lease.Pulse(store)
+        self._encoders: dict[str, Any] = {}
 
     def run(self, *, once: bool = False) -> int:
         """Work until `stop`, or with `once` until the queue is empty; return the number of jobs done."""
@@ -64,51 +66,60 @@ class Worker:
     def stop(self) -> None:
         """Stop at the next training step; the job goes back to the queue with its state saved."""
         self.stopping.set()
-        if self.pulse.lease is not None:
-            self.pulse.lease.shutdown.set()
+        if self.pulse.context is not None:
+            self.pulse.context.shutdown.set()
 
     def _next(self) -> bool:
         """Do one job, if there is one; a store that refuses is waited for."""
-        from workbench.running import Workplace, run_job
-
         try:
             self._reclaim()
-            if self.run_ids is None and self.job_ids is None:
-                rounds.tick(self.store)
-            claimed = jobs.claim(self.store, worker=self.pulse.name, run_ids=self.run_ids, job_ids=self.job_ids)
+            self._tick()
+            job = lease.claim(self.store, worker=self.pulse.name, run_ids=self.run_ids, job_ids=self.job_ids)
         except StorageError as error:
             log.warning("%s Trying again in five seconds.", error)
             self.stopping.wait(5)
             return False
-        if claimed is None:
+        if job is None:
             return False
-        lease = Lease(claimed, partial(self._others_first, claimed))
-        self.pulse.lease = lease
+        context = JobContext(
+            job,
+            self.store,
+            self.settings,
+            worker=self.pulse.name,
+            encoders=self._encoders,
+            others_first=partial(self._others_first, job),
+        )
+        self.pulse.context = context
         if self.stopping.is_set():
-            lease.shutdown.set()
+            context.shutdown.set()
         began = time.monotonic()
-        log.info("Job %s (%s%s) begins.", claimed.id, claimed.kind, f" {claimed.run_id}" if claimed.run_id else "")
-        run_job(Workplace(self.store, self.settings.checkpoints, self.pulse.name, _ENCODERS), lease)
-        self.pulse.lease = None
-        log.info("Job %s ended after %.1f s.", claimed.id, time.monotonic() - began)
+        log.info("Job %s (%s%s) begins.", job.id, job.kind, f" {job.run_id}" if job.run_id else "")
+        run_job(context)
+        self.pulse.context = None
+        log.info("Job %s ended after %.1f s.", job.id, time.monotonic() - began)
         return True
 
+    def _tick(self) -> None:
+        """Do what is due by itself; a worker that was started for certain jobs does these alone."""
+        if self.run_ids is None and self.job_ids is None:
+            for name in job_kinds():
+                job_kind(name).tick(self.store)
+
     def _reclaim(self, in_hand: int | None = None) -> None:
-        for job_id in jobs.reclaim_stale(self.store, in_hand=in_hand):
+        for job_id in lease.reclaim_stale(self.store, in_hand=in_hand):
             log.warning("Job %s was left by a dead worker.", job_id)
 
-    def _others_first(self, job: jobs.Claimed) -> bool:
-        """Take back what dead workers left, begin the turns that are due, and say whether a job comes before this one.
+    def _others_first(self, job: Claimed) -> bool:
+        """Take back what dead workers left, do what is due, and say whether a job comes before this patient one.
 
-        Asked while a long job is at work: what comes after turns (cells, pre-trainings, simulated campaigns, studies)
-        goes on from where it stood. A worker that was started for certain jobs does these alone.
+        Asked while a long job is at work; one that gives way resumes from where it stood.
         """
         try:
             self._reclaim(job.id)
-            if self.run_ids is not None or self.job_ids is not None or job.priority <= rounds.PRIORITY:
+            if self.run_ids is not None or self.job_ids is not None or job.priority <= PATIENT_ABOVE:
                 return False
-            rounds.tick(self.store)
-            return jobs.held_up(self.store, job.priority)
+            self._tick()
+            return lease.held_up(self.store, job.priority)
         except StorageError as error:
             log.warning("%s The job in hand goes on.", error)
             return False
@@ -118,9 +129,6 @@ class Worker:
             self.pulse.stop()
         except StorageError as error:
             log.warning("Could not sign off: %s", error)
-
-
-_ENCODERS: dict[str, Any] = {}
 
 
 def _prepare(threads: int) -> str:
