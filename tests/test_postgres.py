@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from crossner_core.suggest.gazetteer import GAZETTEER
 from db import (
     annotation_rows,
     campaign_rows,
@@ -378,7 +379,9 @@ def test_sentences_that_are_preannotated_while_a_run_reads_them_count_as_not_ask
 
     def preannotate() -> None:
         with store.write() as session:
-            suggestion_rows.replace_suggestions(session, ids, [{"sentence_id": id, **said} for id in ids], model=False)
+            suggestion_rows.replace_suggestions(
+                session, ids, [{"sentence_id": id, **said} for id in ids], kinds=GAZETTEER.kinds
+            )
             suggestion_rows.mark_preannotated(session, ids)
 
     found, _ = beside.run(read, preannotate, pause=(layer_rows, "suggestions"))

@@ -20,6 +20,7 @@ from crossner_core.schema import LabelledSentence
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.simulation.config import Simulation
 from crossner_core.simulation.costs import Observed
+from crossner_core.suggest.gazetteer import GAZETTEER
 from db import job_rows, layer_rows, simulation_rows, suggestion_rows
 from db.engine import Store
 from db.tables import SentenceRow
@@ -107,7 +108,9 @@ def asked(store: Store, campaign_id: int) -> int:
     with store.write() as session:
         ids = [row.id for row in layer_rows.sentences(session, campaign_id, preannotated=False)]
         said = {"start": 0, "end": 1, "type": "song", "source": "dbpedia", "score": 0.9, "entity": None, "run_id": None}
-        suggestion_rows.replace_suggestions(session, ids, [{"sentence_id": id, **said} for id in ids], model=False)
+        suggestion_rows.replace_suggestions(
+            session, ids, [{"sentence_id": id, **said} for id in ids], kinds=GAZETTEER.kinds
+        )
         suggestion_rows.mark_preannotated(session, ids)
     return len(ids)
 
@@ -146,7 +149,7 @@ def test_played_campaign_that_hears_a_gazetteer_goes_on_though_more_is_suggested
         work(store, home)
     with store.write() as session:
         suggestion_rows.replace_suggestions(
-            session, [row.id for row in layer_rows.sentences(session, campaign_id)], [], model=False
+            session, [row.id for row in layer_rows.sentences(session, campaign_id)], [], kinds=GAZETTEER.kinds
         )
         job = job_rows.get(session, job_id)
         assert job is not None and job.state != "failed"

@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from crossner_core.acquisition.selecting import Selection
 from crossner_core.errors import Conflict, InvalidConfig, NotAllowed, NotFound
 from crossner_core.schema import LabelledSentence
+from crossner_core.suggest.gazetteer import GAZETTEER
 from db import job_rows, layer_rows, suggestion_rows, turn_rows
 from db.engine import Session, Store
 from db.tables import Campaign, SentenceRow, Task
@@ -227,7 +228,7 @@ def test_runs_whose_teachers_hear_a_gazetteer_are_told_what_was_suggested_in_the
             for source in ("dbpedia", "model:run 1")
         ]
         values = [{"sentence_id": row.id, **one} for row in rows[:3] for one in said]
-        suggestion_rows.replace_suggestions(session, [row.id for row in rows[:3]], values, model=False)
+        suggestion_rows.replace_suggestions(session, [row.id for row in rows[:3]], values, kinds=GAZETTEER.kinds)
         suggestion_rows.mark_preannotated(session, [row.id for row in rows[:9]])
     assert work(store, tmp_path / "home") == 3
     assert newest(store, admin, campaign_id).strategy == text

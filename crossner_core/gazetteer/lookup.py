@@ -27,6 +27,7 @@ from crossner_core.gazetteer.endpoint import (
     read_rows,
 )
 from crossner_core.gazetteer.titles import ONTOLOGY, collapse, is_askable, literal, resource_uri, strip_suffix
+from crossner_core.suggest.base import AnswerCache
 
 if TYPE_CHECKING:
     from pyoxigraph import Quad, Store
@@ -76,18 +77,6 @@ class CachingSource(Protocol):
 
     def cached(self, names: Iterable[str]) -> dict[str, tuple[Candidate, ...]]:
         """Return the names known from earlier answers; names never answered are left out."""
-        ...
-
-
-class Cache(Protocol):
-    """Keeps complete answers of an endpoint; values are JSON objects."""
-
-    def get_many(self, endpoint: str, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Return the values of the keys that are kept."""
-        ...
-
-    def put_many(self, endpoint: str, values: Mapping[str, dict[str, Any]]) -> None:
-        """Keep the values, in place of older ones."""
         ...
 
 
@@ -273,7 +262,7 @@ class SparqlSource:
     def __init__(
         self,
         endpoint: str,
-        cache: Cache,
+        cache: AnswerCache,
         timeout: float = 30.0,
         deadline: float = 120.0,
         batch_size: int = 200,

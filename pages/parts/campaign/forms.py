@@ -9,6 +9,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from crossner_core.errors import NotFound
+from crossner_core.suggest.gazetteer import GAZETTEER
 from pages import shell
 from pages.components.marked_text import as_text
 from pages.components.under_way import cancel_button, worker_line
@@ -113,7 +114,7 @@ def _rules(actor: Actor, key: str, now: CampaignView | None = None) -> dict[str,
         "SPARQL endpoint",
         (now.endpoint or "") if now else "",
         placeholder="none",
-        help="An address such as https://dbpedia.org/sparql; the worker asks it for what the gazetteer does not know.",
+        help=GAZETTEER.doc("endpoint"),
         key=f"campaigns:endpoint:{key}",
     )
     left, right = st.columns([2, 1], vertical_alignment="center")
@@ -147,7 +148,7 @@ def _gazetteer(place: DeltaGenerator, actor: Actor, key: str, now: str | None) -
         list(names),
         index=list(names).index(now or ""),
         format_func=lambda name: name or "none: the bundled DBpedia sample",
-        help="Asked first. `workbench gazetteer build` makes one from DBpedia or Wikipedia.",
+        help=GAZETTEER.doc("gazetteer"),
         key=f"campaigns:gazetteer:{key}",
     )
 
