@@ -219,17 +219,18 @@ def test_training_not_finite_without_dev_keeps_the_weights_before_the_bad_step(
 
 
 def test_training_not_finite_weights_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from crossner_core.training.stage import StageRun
 
-    right = StageRun._step
+    from crossner_core.training.engine import TaskRun
 
-    def spoils(self: StageRun, indices: Any) -> float:
-        loss = right(self, indices)
+    right = TaskRun.learn
+
+    def spoils(self: TaskRun[Any], step: int, seed: int) -> float:
+        loss = right(self, step, seed)
         with torch.no_grad():
             next(self.model.parameters()).fill_(float("nan"))
         return loss
 
-    monkeypatch.setattr(StageRun, "_step", spoils)
+    monkeypatch.setattr(TaskRun, "learn", spoils)
     result = result_of(run_all(tiny_recipe(max_epochs=9), replace(tiny_data(), dev=()), tmp_path))
     assert result.outcome == "not_finite" and "nothing was kept" in result.notes[-1]
     assert result.checkpoint is None and not (tmp_path / "tagger").exists()

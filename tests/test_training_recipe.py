@@ -6,10 +6,10 @@ from dataclasses import fields, replace
 
 import pytest
 
-from crossner_core.adaptation.transfer import Stage, needs_source, setting, setting_ids
 from crossner_core.errors import InvalidConfig
-from crossner_core.training.recipe import Recipe
-from crossner_core.training.source_cache import source_options, source_recipe
+from crossner_core.training.recipe import Recipe, source_options, source_recipe
+from crossner_core.training.settings.registry import needs_source, setting, setting_ids
+from crossner_core.training.stage import Stage
 from tests.training_builders import own_sentences, tiny_data
 
 

@@ -90,8 +90,8 @@ def run_job(place: Workplace, lease: Lease) -> None:
 
 def train_run(place: Workplace, lease: Lease) -> None:
     """Train the job's run from where it stands, log its events, and keep its scores and checkpoint."""
-    from crossner_core.adaptation.transfer import setting
     from crossner_core.training.loop import train
+    from crossner_core.training.settings.registry import setting
 
     run_id = lease.job.run_id
     assert run_id is not None, "a job of kind run has a run"

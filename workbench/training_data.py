@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from crossner_core.adaptation.transfer import needs_source, needs_unlabelled
 from crossner_core.calibration.proposals import best_spans
 from crossner_core.errors import InvalidConfig, NotFound
 from crossner_core.experiments.few_shot import nested_subsets
 from crossner_core.schema import LabelledSentence, Sentence, Span, Suggestion
 from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.registry import needs_source, needs_unlabelled
 from db import campaign_rows, dataset_rows, layer_rows, run_rows, second_look_rows
 from db.engine import Session
 from db.training_tables import Dataset, Run
@@ -56,7 +56,7 @@ def for_run(session: Session, run_id: int) -> tuple[Recipe, TrainingData]:
         source_dev=source.get("dev", ()),
         snapshot=name,
         unlabelled=_unlabelled(session, run, whole, parts) if needs_unlabelled(recipe.setting) else (),
-        proposed=_proposed(session, run) if recipe.hears_gazetteer else {},
+        proposed=_proposed(session, run) if recipe.uses_gazetteer else {},
     )
 
 

@@ -18,17 +18,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crossner_core.adaptation.blocks import Blocks, WordIds, corpus_head, prepare_blocks
-from crossner_core.adaptation.language_model import MaskedLanguageModel, fits, trained_head
-from crossner_core.adaptation.masking import hide, span_masks, token_masks
-from crossner_core.adaptation.prepared import Arrays
+from crossner_core.adaptation.language_model import (
+    MaskedLanguageModel,
+    fits,
+    hide,
+    span_masks,
+    token_masks,
+    trained_head,
+)
+from crossner_core.adaptation.prepared import Arrays, Blocks, WordIds, corpus_head, prepare_blocks
 from crossner_core.adaptation.pretraining import Events, ShouldStop, not_stopped
 from crossner_core.adaptation.pretraining_job import PretrainJob
-from crossner_core.adaptation.pretraining_run import Work
+from crossner_core.adaptation.pretraining_task import PretrainTask
 from crossner_core.adaptation.texts import Texts
 from crossner_core.encoders import Encoder, load_encoder
 from crossner_core.errors import EncoderUnavailable, InvalidConfig
 from crossner_core.options.dapt import DaptOptions
+from crossner_core.training.engine import Work
 
 KIND = "dapt"
 _ORDER, _MASKS, _HELD_OUT = 0, 1, 2  # what a generator draws
@@ -90,14 +96,15 @@ class Part:
     total: int
 
 
-class DaptTask:
+class DaptTask(PretrainTask):
     """Masked language modelling over prepared text."""
 
     kind = KIND
+    options: DaptOptions
+    model: MaskedLanguageModel
 
     def __init__(self, options: DaptOptions, encoder: Encoder, train: Arrays, held_out: Arrays) -> None:
-        self.options, self.tokenizer, self.keep_best = options, encoder.tokenizer, options.keep_best
-        self.model = MaskedLanguageModel(encoder)
+        super().__init__(options, MaskedLanguageModel(encoder), encoder.tokenizer, keep_best=options.keep_best)
         known = trained_head(encoder.name, encoder.folder)
         self.head_is_new = known is None or not fits(self.model.head, known)
         if known is not None and not self.head_is_new:
@@ -115,17 +122,17 @@ class DaptTask:
     def epoch_steps(self) -> int:
         return -(-len(self.blocks) // self.options.batch_size)
 
-    def indices(self, phase: int, epoch: int, batch: int) -> np.ndarray:
+    def indices(self, phase: int, epoch: int, number: int) -> np.ndarray:
         """Return the blocks of a batch; a pass has each block once."""
         if self._order is None or self._order[0] != (phase, epoch):
             rng = np.random.default_rng([self.options.seed, _ORDER, phase, epoch])
             self._order = (phase, epoch), rng.permutation(len(self.blocks))
         size = self.options.batch_size
-        return self._order[1][batch * size : (batch + 1) * size]
+        return self._order[1][number * size : (number + 1) * size]
 
-    def work(self, phase: int, epoch: int, batch: int, parts: int) -> Work:
-        ids, lengths = self.blocks.rows(self.indices(phase, epoch, batch))
-        rng = np.random.default_rng([self.options.seed, _MASKS, phase, epoch, batch])
+    def batch(self, phase: int, epoch: int, number: int, parts: int) -> Work:
+        ids, lengths = self.blocks.rows(self.indices(phase, epoch, number))
+        rng = np.random.default_rng([self.options.seed, _MASKS, phase, epoch, number])
         return Work(self._parts(ids, lengths, rng, min(parts, len(ids))), int(lengths.sum()))
 
     def loss(self, part: Part) -> Tensor:

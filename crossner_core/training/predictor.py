@@ -18,9 +18,9 @@ from crossner_core.models.heads import head_tags
 from crossner_core.models.registry import architecture, config_from
 from crossner_core.schema import Sentence, Span, Suggestion
 from crossner_core.tags import spans_from_tags
-from crossner_core.training.batches import Window, collate, encode, ordered_batches
+from crossner_core.training.batches import Batcher, Window, ordered_batches
 from crossner_core.training.checkpoint import read_folder, write_folder
-from crossner_core.training.precision import pick_device, use_bf16
+from crossner_core.training.machine import pick_device, use_bf16
 from crossner_core.training.recipe import Recipe
 
 PARTS = "objective_parts."
@@ -35,6 +35,7 @@ class Predictor:
     ) -> None:
         self.model, self.tokenizer, self.types = model, tokenizer, tuple(types)
         self.max_length, self.meta = max_length, meta
+        self.batcher = Batcher(tokenizer, max_length)
         self.calibration = Calibration()
         if meta.get("calibration"):  # taggers of older versions, and those without dev, have none
             self.calibrate(Calibration.from_dict(meta["calibration"]))
@@ -43,6 +44,11 @@ class Predictor:
         """Make the scores of suggestions probabilities from now on; the tags stay the same."""
         self.calibration, self.model.temperature = calibration, calibration.temperature
         self.meta = {**self.meta, "calibration": calibration.to_dict()}
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags that the indices of `tag_scores` mean."""
+        return self.model.tags
 
     @property
     def recipe(self) -> Recipe:
@@ -80,7 +86,7 @@ class Predictor:
         self, sentences: Sequence[Sentence], batch_size: int = 32
     ) -> list[tuple[tuple[str, ...], tuple[float, ...]]]:
         """Return each sentence's tags, one a token, and their probabilities, in the order of the sentences."""
-        windows = encode(sentences, self.tokenizer, self.max_length)
+        windows = self.batcher.encode(sentences)
         return self.predict_windows(windows, len(sentences), batch_size)
 
     def predict_windows(
@@ -98,7 +104,7 @@ class Predictor:
 
     def tag_scores(self, sentences: Sequence[Sentence], batch_size: int = 32) -> list[TagScores]:
         """Return each sentence's chosen tags and the scores they were chosen by, before any temperature."""
-        windows = encode(sentences, self.tokenizer, self.max_length)
+        windows = self.batcher.encode(sentences)
         allowed = len(head_tags(self.types))
 
         def answer(batch: Batch) -> list[TagScores]:
@@ -160,7 +166,7 @@ class Predictor:
         """Yield batches of windows of like length, with the windows' indices."""
         device = next(self.model.parameters()).device
         for indices in ordered_batches([len(window.input_ids) for window in windows], batch_size):
-            yield indices, collate([windows[at] for at in indices], self.tokenizer.pad_token_id).to(device)
+            yield indices, self.batcher.collate([windows[at] for at in indices]).to(device)
 
     def _join(self, parts: Iterable[tuple[int, Decoded]]) -> tuple[tuple[str, ...], tuple[float, ...]]:
         ordered = [decoded for _, decoded in sorted(parts, key=lambda part: part[0])]

@@ -1,26 +1,21 @@
-"""What a stage of PDALN minimises: tags, MMD at two levels, contrast and, in rounds, a teacher's word."""
+"""What a stage of PDALN minimises: tags, MMD at two levels, contrast and, in rounds, a teacher's soft targets."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from crossner_core.adaptation.pdaln.companions import Companions
-from crossner_core.adaptation.pdaln.contrastive import Projection, contrastive_loss
-from crossner_core.adaptation.pdaln.mmd import squared_mmd
-from crossner_core.adaptation.pdaln.vat import adversarial_loss
 from crossner_core.models.base import IGNORED, Batch, TokenTagger
+from crossner_core.training.batches import Batcher
 from crossner_core.training.checkpoint import prefixed, within
-
-if TYPE_CHECKING:
-    from crossner_core.adaptation.pdaln.plan import Material
-    from crossner_core.training.predictor import Predictor
-    from crossner_core.training.recipe import Recipe
+from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.pdaln.companions import Companions
+from crossner_core.training.settings.pdaln.material import Material
+from crossner_core.training.settings.pdaln.terms import Projection, adversarial_loss, contrastive_loss, squared_mmd
 
 # Token vectors a tag and domain of which the word MMD is taken: O has hundreds a batch, and cost grows by the square.
 MOST_TOKENS = 128
@@ -37,10 +32,11 @@ class PdalnObjective:
     Contrast is between the step's labelled sentences, as D in eq. 7 is; bare ones come in by the sentence MMD alone.
     """
 
-    def __init__(self, recipe: Recipe, material: Material, predictor: Predictor, former: TokenTagger | None) -> None:
+    def __init__(
+        self, recipe: Recipe, material: Material, model: TokenTagger, batcher: Batcher, former: TokenTagger | None
+    ) -> None:
         self.recipe, self.material = recipe, material
-        model = predictor.model
-        self.companions = Companions(recipe, material, predictor)
+        self.companions = Companions(recipe, material, model, batcher)
         self.parts: nn.Module = nn.Module()
         if recipe.pdaln_use_contrastive:
             self.parts = Projection(model.encoder.config.hidden_size)
@@ -52,16 +48,16 @@ class PdalnObjective:
             self.teacher = copy.deepcopy(model).requires_grad_(False).eval()
 
     def loss(self, model: TokenTagger, batch: Batch, sentences: Sequence[int], step: int) -> Tensor:
-        """Return (1 − γ) × adaptation + γ × the teacher's word, a scalar; without a teacher γ is 0."""
+        """Return (1 − γ) × adaptation + γ × cross-entropy to soft targets, a scalar; without a teacher γ is 0."""
         rng = np.random.default_rng([self.recipe.seed, _STEP, self.material.round, step])
-        own = self._encoded(model, batch)
+        own = self.encoded(model, batch)
         target, bare = self.companions.draw(rng, len(sentences))
-        labelled = [own, *([self._encoded(model, target.batch)] if target is not None else [])]
-        without = self._encoded(model, bare) if bare is not None else None
+        labelled = [own, *([self.encoded(model, target.batch)] if target is not None else [])]
+        without = self.encoded(model, bare) if bare is not None else None
         adaptation, gamma = self._adaptation(model, labelled, without), self.recipe.pdaln_gamma
         if self.companions.distorts:
             items = [self.companions.items(sentences), *([target.items] if target is not None else [])]
-            copies = [self._encoded(model, self.companions.distort(part, rng)) for part in items]
+            copies = [self.encoded(model, self.companions.distort(part, rng)) for part in items]
             adaptation = adaptation + self._distorted(model, labelled, copies)
         if not self.teaches or gamma == 0:
             return adaptation
@@ -88,7 +84,7 @@ class PdalnObjective:
         if self.teacher is not None:
             self.teacher.load_state_dict(within("teacher", dict(state)))
 
-    def _encoded(self, model: TokenTagger, batch: Batch) -> Batch:
+    def encoded(self, model: TokenTagger, batch: Batch) -> Batch:
         """Return the batch with its vectors, on the model's device: all losses share one pass of the encoder."""
         moved = batch.to(next(model.parameters()).device)
         moved.hidden = model.hidden(moved)
