@@ -13,7 +13,7 @@ from torch import Tensor
 from crossner_core.errors import InvalidConfig
 from crossner_core.models.base import Batch
 from crossner_core.training.batches import collate
-from crossner_core.training.data import TrainingData
+from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.engine import TaskRun
 from crossner_core.training.machine import RunRandom
 from crossner_core.training.predictor import Predictor, build_model
@@ -114,7 +114,7 @@ def test_pdaln_plan_without_augmentation_goes_over_the_source_again() -> None:
 
 def test_pdaln_plan_without_shared_types_has_no_adaptive_data_and_never_decodes_source_types() -> None:
     there = (labelled(["Hops", "won"], [(0, 1, "horse")]), labelled(["It", "rained"], []))
-    base, first, _ = plan_of(replace(data_with_text(), source_train=there))
+    base, first, _ = plan_of(replace(data_with_text(), sources=(SourceCorpus(there),)))
     assert first.train == base.train == there
     assert base.types == (*TYPES, "horse") and base.scored == len(TYPES)
 
@@ -344,6 +344,6 @@ def test_pdaln_step_draws_from_seed_and_step_alone() -> None:
 
 def test_pdaln_one_sentence_of_one_word_gives_a_number() -> None:
     one = (labelled(["Oslo"], [(0, 1, "location")]),)
-    data = TrainingData(train=one, types=TYPES, source_train=one)
+    data = TrainingData(train=one, types=TYPES, sources=(SourceCorpus(one),))
     run = stage_run(1, data, batch_size=1)
     assert torch.isfinite(run.task.loss(Part([0], 1.0, 0)))

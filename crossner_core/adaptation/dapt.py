@@ -1,7 +1,7 @@
 """Domain-adaptive pre-training: masked-LM training of an encoder on domain text.
 
 Source: Liu et al. 2021 (CrossNER), "Domain-Adaptive Pre-training". The first measure comes after the new head has
-learnt alone, for a perplexity through an untrained head says nothing of the encoder; an encoder that brings its head
+learnt alone, for a perplexity through an untrained head is not about the encoder; an encoder that brings its head
 is measured at once.
 """
 
@@ -58,7 +58,7 @@ def run_dapt(
     `texts()` gives the corpus as words, a document or sentence at a time; it is read once, in a stream, into `work`,
     and its first documents once more on a resume. Without `held_out`, a share of it is held out. `out` becomes an
     encoder folder that `load_encoder` and a recipe take. `provenance` goes into the result as it is; what it calls
-    `corpus` decides, with options and encoder, whether a run goes on. `encoder` spares loading it and is not changed.
+    `corpus` decides, with options and encoder, whether a run is resumed. `encoder` spares loading it, unchanged.
     Raises BadInput, EncoderUnavailable, CheckpointError, StorageError, InvalidConfig.
     """
     job = PretrainJob(KIND, options, out, work, provenance or {})
@@ -92,7 +92,7 @@ class Part:
     ids: Tensor  # (B, L) as the encoder sees them
     attention: Tensor | None  # (B, L), None where nothing is padded
     places: Tensor  # (M,) index into B × L
-    wanted: Tensor  # (M,) the subwords asked for
+    wanted: Tensor  # (M,) the subwords to predict
     total: int
 
 
@@ -146,18 +146,18 @@ class DaptTask(PretrainTask):
         """
         count = min(len(self.held_out), self.options.held_out_blocks)
         rng = np.random.default_rng([_HELD_OUT])
-        loss, asked = 0.0, 0
+        loss, masked = 0.0, 0
         for start in range(0, count, _MASKED_TOGETHER):
             ids, lengths = self.held_out.rows(range(start, min(start + _MASKED_TOGETHER, count)))
             parts = self._parts(ids, lengths, rng, -(-len(ids) * self.options.accumulate // self.options.batch_size))
-            asked += parts[0].total
+            masked += parts[0].total
             loss += sum(float(self.model.loss_sum(p.ids, p.attention, p.places, p.wanted)) for p in parts)
-        if not asked:
+        if not masked:
             raise InvalidConfig(
                 f"Of {len(self.held_out.ids):,} held-out subwords none is masked with a mask_share of "
                 f"{self.options.mask_share:g}, so there is nothing to measure: hold out more text, or mask more."
             )
-        return math.exp(min(loss / asked, 700.0))  # beyond that a float is infinite
+        return math.exp(min(loss / masked, 700.0))  # beyond that a float is infinite
 
     def about(self) -> dict[str, Any]:
         return {

@@ -87,10 +87,10 @@ def run_entity_tagging(
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some windows of a step; `share` is its part of the step's scored tokens."""
+    """Some windows of a step; `weight` is their fraction of the step's scored tokens."""
 
     batch: Batch
-    share: float
+    weight: float
 
 
 class EntityTaggingTask(PretrainTask):
@@ -134,7 +134,7 @@ class EntityTaggingTask(PretrainTask):
         return Work([Part(made, scored / total) for made, scored in made_of], subwords)
 
     def loss(self, part: Part) -> Tensor:
-        return self.model.loss(part.batch) * part.share
+        return self.model.loss(part.batch) * part.weight
 
     def measure(self) -> float:
         """Return the micro F1 as conlleval counts it; a sentence of several windows counts as so many sentences."""

@@ -90,7 +90,7 @@ class ArrayWriter:
             raise self._refused(error) from error
 
     def _clear(self) -> None:
-        """Close what is still open and remove what was not put in place; `finish` says what closing could not write."""
+        """Close what is still open and remove what was not put in place; `finish` raises where closing fails."""
         for file in self._files.values():
             with contextlib.suppress(OSError):  # buffered bytes that a full disk refuses: they are thrown away here
                 file.close()
@@ -134,7 +134,7 @@ def number_type(highest: int) -> str:
 
 
 def corpus_head(documents: Iterable[Sequence[str]]) -> str:
-    """SHA-256 of the first documents: enough to notice that a run goes on with another corpus."""
+    """SHA-256 of the first documents: enough to notice that a run is resumed with another corpus."""
     first = [list(words) for words in itertools.islice(documents, HEAD)]
     return hashlib.sha256(json.dumps(first).encode()).hexdigest()
 

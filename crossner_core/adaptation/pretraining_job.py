@@ -61,7 +61,7 @@ class PretrainJob:
             raise BadInput(f"{self.out} is there already and is no encoder that was pre-trained here; give another.")
 
     def identify(self, encoder: Encoder, **corpus: Any) -> None:
-        """Say what this job is made of: a job with any other part is another job."""
+        """Set what this job is made of: a job with any other part is another job."""
         self.identity = {
             "kind": self.kind,
             "options": self.options.hash,
@@ -77,7 +77,7 @@ class PretrainJob:
     def finished(self) -> PretrainEvent | None:
         """Return the last event of a job that ended here before; raise CheckpointMismatch if it was another one.
 
-        One that was begun since, to replace it, goes on.
+        One that was begun since, to replace it, is resumed.
         """
         if not (self.out / RESULT).exists():
             return None
@@ -90,7 +90,7 @@ class PretrainJob:
         return PretrainEvent(result.steps, result.epochs, 0.0, result.after, message, 0.0, result, "done")
 
     def prepare(self, write: Callable[[Path, dict[str, Any]], Iterator[int]], should_stop: ShouldStop) -> Events:
-        """Turn the corpus into numbers unless an earlier run did; the last event is "stopped" where it was told to.
+        """Turn the corpus into numbers unless an earlier run did; the last event is "stopped" on a stop.
 
         `write(folder, meta)` writes and yields how many subwords there are so far. Stopped half-way, it begins anew.
         """
@@ -246,7 +246,7 @@ class PretrainJob:
         self._pause = max(SECONDS_BETWEEN_SAVES, (self._saved_at - began) / SAVING_SHARE)
 
     def _broken(self, run: TaskRun[PretrainTask], event: PretrainEvent) -> PretrainEvent:
-        """Keep the weights of the step before, if they are any good, else what was saved last; say where."""
+        """Keep the weights of the step before if they are sound, else what was saved last; add where to the message."""
         state = self.work / STATE
         if run.is_sound():
             self._save(run, broken=True)
@@ -317,7 +317,7 @@ class PretrainJob:
             )
 
     def _steered_from(self, meta: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """Return the options, before and now, with which a broken run goes on changed; none if another one differs."""
+        """Return the options, before and now, with which a broken run is resumed; none if another one differs."""
         then, now = meta.get("options"), self.options.to_dict()
         if not meta.get("broken") or not isinstance(then, dict):
             return {}

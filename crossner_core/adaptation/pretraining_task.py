@@ -21,7 +21,7 @@ HEAD_PHASE, WHOLE_PHASE = 0, 1  # passes of the one are never in the order of th
 
 
 class PretrainTask(Task):
-    """What an encoder is pre-trained for; those who subclass it say which batches, which loss and which measure."""
+    """What an encoder is pre-trained for; a subclass has its batches, loss and measure."""
 
     kind: str
     measure_first = True
@@ -42,7 +42,7 @@ class PretrainTask(Task):
         raise NotImplementedError
 
     def loss(self, part: Any) -> Tensor:
-        """Return a part's share of the step's mean loss, a scalar."""
+        """Return a part's contribution to the step's mean loss, a scalar."""
         raise NotImplementedError
 
     def measure(self) -> float:
@@ -50,7 +50,7 @@ class PretrainTask(Task):
         raise NotImplementedError
 
     def about(self) -> dict[str, Any]:
-        """Return what the result's provenance should say of the corpus and the head."""
+        """Return what goes into the result's provenance of the corpus and the head."""
         raise NotImplementedError
 
     @property

@@ -197,8 +197,8 @@ def level_texts(
 ) -> Texts:
     """Give a share of a level of a pre-annotated Wikipedia corpus as words, a sentence a document.
 
-    What entity type a class is, says the gazetteer that annotated the corpus where `gazetteers` (by default the folder
-    of that name beside the corpora's) holds it, else DBpedia's own classes do.
+    Which entity type a class is, is in the gazetteer that annotated the corpus where `gazetteers` (by default the
+    folder of that name beside the corpora's) holds it, else in DBpedia's own classes.
     """
     from crossner_core.domains import load_domain  # a corpus needs pyarrow, text files do not
     from crossner_core.wikipedia.corpus import Corpus
@@ -217,7 +217,7 @@ def level_texts(
 
 
 def describe_files(paths: Sequence[Path]) -> list[dict[str, Any]]:
-    """Return name, size and SHA-256 of files: what an encoder's provenance says of its corpus."""
+    """Return name, size and SHA-256 of files: the provenance of an encoder's corpus."""
     found = []
     for path in paths:
         try:
@@ -239,7 +239,7 @@ def share_of(
 ) -> tuple[Texts, Texts | None]:
     """Give about `percent` of a text's documents to learn from, for curves over its size, and what to measure on.
 
-    Each document is drawn by what it says: equal ones go the same way, and a smaller share lies within a larger one of
+    Each document is drawn by its text: equal ones go the same way, and a smaller share lies within a larger one of
     the same seed. Without held-out text of its own, `options` say what part of the whole is held out, whatever the
     share. All of it (100) is left as it is. Raises InvalidConfig for no percentage.
     """

@@ -15,7 +15,7 @@ from crossner_core.tags import tags_from_spans
 
 # Batches are cut from chunks of this many batches, sorted by length: little padding, much chance.
 CHUNK = 16
-# Lengths are blurred by this share before sorting, so that small sets do not meet in the same batches each time.
+# Lengths are blurred by this factor before sorting, so that small sets do not meet in the same batches each time.
 BLUR = 0.3
 SPECIAL = 2  # one before, one after
 

@@ -101,8 +101,8 @@ class Task(Protocol):
     """An nn.Module whose body is its `encoder`."""
     higher_is_better: bool = True
     keep_best: bool = True
-    shares: bool = True
-    """Whether a batch may be cut into parts, and they be shared by processes."""
+    in_parts: bool = True
+    """Whether a batch may be cut into parts, for memory or for other processes."""
     measure_first: bool = False
     """Whether the model is measured before it learns as a whole."""
     first_counts: bool = False
@@ -118,7 +118,7 @@ class Task(Protocol):
         ...
 
     def loss(self, part: Any) -> Tensor:
-        """Return a part's share of the step's mean loss, a scalar."""
+        """Return a part's contribution to the step's mean loss, a scalar."""
         ...
 
     def after_step(self) -> None:
@@ -126,15 +126,15 @@ class Task(Protocol):
         return None
 
     def closes(self, step: int) -> bool:
-        """Say whether a record of the losses is made after so many steps."""
+        """Return whether a record of the losses is made after so many steps."""
         ...
 
     def measures(self, step: int) -> bool:
-        """Say whether such a record has a measure, too."""
+        """Return whether such a record has a measure, too."""
         return True
 
     def answers(self, rank: int, size: int) -> Any:
-        """Return what this process of so many contributes to a measure of the model as it is."""
+        """Return what a rank of so many contributes to a measure of the model as it is; called in evaluation."""
         ...
 
     def evaluate(self, answers: Sequence[Any]) -> Evaluation:
@@ -146,7 +146,7 @@ class Task(Protocol):
         ...
 
     def is_stale(self, progress: Progress) -> bool:
-        """Say whether the run should stop early, asked after each measure."""
+        """Return whether the run should stop early, called after each measure."""
         return False
 
     def state(self) -> dict[str, Tensor]:
@@ -193,7 +193,7 @@ class TaskRun(Generic[T]):
             weight_decay=self.plan.weight_decay,
             layer_decay=self.plan.layer_decay,
         )
-        self.processes = present() if task.shares else ALONE
+        self.processes = present() if task.in_parts else ALONE
         self.progress = Progress()
         self.best: dict[str, Tensor] | None = None
         self.best_scores: Scores | None = None
@@ -299,14 +299,14 @@ class TaskRun(Generic[T]):
     @property
     def parts(self) -> int:
         """Into how many parts a batch is cut: those of one process times the processes."""
-        return self.plan.accumulate * self.processes.size if self.task.shares else 1
+        return self.plan.accumulate * self.processes.size if self.task.in_parts else 1
 
     def _gradients(self, work: Work, seed: int) -> float:
-        """Sum the gradients of this process's parts; return their share of the loss.
+        """Sum the gradients of this process's parts; return their sum of the loss.
 
         Each part draws dropout from a seed of its own: the same whichever process computes it.
         """
-        total, accumulate = 0.0, self.plan.accumulate if self.task.shares else 1
+        total, accumulate = 0.0, self.plan.accumulate if self.task.in_parts else 1
         first = self.processes.rank * accumulate
         for number in range(first, min(first + accumulate, len(work.parts))):
             with self.random.active() if self.parts == 1 else self.random.seeded((seed + number) % 2**62):
@@ -340,7 +340,7 @@ class TaskRun(Generic[T]):
         return found
 
     def is_sound(self) -> bool:
-        """Say whether all weights are finite numbers."""
+        """Return whether all weights are finite numbers."""
         return all(bool(parameter.isfinite().all()) for parameter in self.model.parameters())
 
     @property
@@ -385,7 +385,7 @@ class SharedRun:
     moments: Mapping[str, Tensor]
 
     def take_part(self, here: Processes) -> None:
-        """Compute this process's part of each step and measure until the first process says that there are no more."""
+        """Compute this process's part of each step and measure until rank 0 ends the run."""
         run = self.begin()
         run.model.load_state_dict(dict(self.weights))
         restore_optimizer(run.optimizer, run.names, self.moments)

@@ -208,7 +208,7 @@ class _Run:
         return int(meta["stage"])
 
     def _reuse(self, cache: Path) -> tuple[TokenTagger | None, str]:
-        """Load a cached source checkpoint; where it is damaged, say so and let it be trained again."""
+        """Load a cached source checkpoint; where it is damaged, the message says so and it is trained again."""
         try:
             tagger = load_tagger(cache, device=self.recipe.device, precision=self.recipe.precision)
         except CheckpointError as error:
@@ -222,7 +222,7 @@ class _Run:
         return begin_stage(self.recipe, stage, encoder, former, parents=parents, meta=meta)
 
     def _drive(self, run: TaskRun[TaggerTask], number: int, should_stop: Callable[[], bool]) -> Iterator[TrainEvent]:
-        """Turn a stage's reports into events; save now and then, and when a stop is asked for."""
+        """Turn a stage's reports into events; save now and then, and on a stop."""
         last = number + 1 == len(self.stages)
         for report in run.run():
             ended = run.progress.outcome

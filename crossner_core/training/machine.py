@@ -70,7 +70,7 @@ def pick_device(wanted: str) -> torch.device:
 
 
 def use_bf16(wanted: str, device: torch.device) -> bool:
-    """Say whether the encoder runs in bf16: when asked for, or on auto where the hardware multiplies it natively."""
+    """Return whether the encoder runs in bf16: when wanted, or on auto where the hardware multiplies it natively."""
     if wanted != "auto":
         return wanted == "bf16"
     if device.type == "cuda":
@@ -79,7 +79,7 @@ def use_bf16(wanted: str, device: torch.device) -> bool:
 
 
 def has_native_bf16() -> bool:
-    """Say whether this CPU has bf16 dot products; without them autocast is slower than single precision."""
+    """Return whether this CPU has bf16 dot products; without them autocast is slower than single precision."""
     capabilities = torch.cpu.get_capabilities()
     return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16") or capabilities.get("bf16"))
 

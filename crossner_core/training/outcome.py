@@ -91,7 +91,7 @@ def measure(
 
 
 def why_not_finite(run: TaskRun[TaggerTask], loss: float, first_step: int, *, last: bool) -> str:
-    """Say where a loss was not finite, on which sentences, and what is kept; `first_step` of the run is the stage's."""
+    """Return where a loss was not finite, on which sentences, and what is kept; the stage began at `first_step`."""
     task, step = run.task, run.progress.step
     best = task.best_epoch(run.progress)
     epoch, batch = divmod(step, task.epoch_steps)

@@ -47,7 +47,7 @@ _TARGET = (
 # The target stage's alone: what stands against the gap between gold history and a model's own, which few sentences make
 # wide, and how tags are decoded, which no loss sees.
 _OF_TARGET = ("label_history", "label_own_share", "label_noise", "label_embedding_dropout", "constrained")
-# What begins so is told to students, who come after the target stage.
+# What begins so is of students, who come after the target stage.
 _STUDENT = "self_training_"
 
 
@@ -199,6 +199,11 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
         return hashlib.sha256(json.dumps(effective(self.to_dict()), sort_keys=True).encode()).hexdigest()
 
     @property
+    def sources(self) -> tuple[str, ...]:
+        """The names of the source corpora."""
+        return source_names(self.source)
+
+    @property
     def uses_gazetteer(self) -> bool:
         """Whether a run reads what gazetteer and links propose."""
         return bool(effective(self.to_dict()).get("self_training_gazetteer"))
@@ -215,6 +220,11 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
         if unknown:
             raise InvalidConfig(f"Unknown recipe field {', '.join(unknown)}; valid are {', '.join(sorted(known))}.")
         return cls(**values)
+
+
+def source_names(source: str) -> tuple[str, ...]:
+    """Return the corpora that a recipe's `source` names: one, or several with commas between them."""
+    return tuple(name.strip() for name in source.split(","))
 
 
 def effective(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -241,7 +251,7 @@ def source_key(recipe: Recipe, data: TrainingData, fingerprint: str) -> str:
 
 
 def source_options(recipe: Recipe) -> dict[str, Any]:
-    """Return what a recipe says of the source stage: two that agree in it share a checkpoint."""
+    """Return a recipe's options for the source stage: two that agree in them have one checkpoint."""
     values = effective(source_recipe(recipe).to_dict())
     return {name: value for name, value in values.items() if name not in _TARGET and not name.startswith(_STUDENT)}
 

@@ -78,8 +78,8 @@ class Stage:
     dev_every: int = 1
     """How many epochs there are from one dev score to the next, counted back from the last."""
     notes: tuple[str, ...] = ()
-    """What the run's notes should say of how the stage was planned."""
+    """How the stage was planned, for the run's notes."""
 
     def scores_dev(self, epoch: int) -> bool:
-        """Say whether dev is scored after so many epochs: never while the head learns alone, always after the last."""
+        """Return whether dev is scored after so many epochs: not while the head learns alone, always after the last."""
         return epoch > self.head_first_epochs and (self.epochs - epoch) % self.dev_every == 0

@@ -26,10 +26,10 @@ Answers = list[tuple[tuple[str, ...], tuple[float, ...]]]
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Windows of a step, as indices; `share` is their part of the step's tokens, `step` its number."""
+    """Windows of a step, as indices; `weight` is their fraction of the step's tokens, `step` its number."""
 
     windows: Sequence[int]
-    share: float
+    weight: float
     step: int
 
 
@@ -49,7 +49,7 @@ class TaggerTask(Task):
             self.model.objective_parts = self.objective.parts.to(self.device)
         self.measure_first = self.first_counts = stage.measure_first and bool(stage.dev)
         # A loss of its own may compare all of a batch's sentences: such a stage is never cut into parts.
-        self.shares = self.objective is None
+        self.in_parts = self.objective is None
         self.windows = predictor.batcher.encode([item.sentence for item in stage.train])
         self.lengths = [len(window.input_ids) for window in self.windows]
         self.tags = tag_indices(stage.train, self.model.tags)
@@ -101,7 +101,7 @@ class TaggerTask(Task):
         windows = [self.windows[at] for at in part.windows]
         batch = self.predictor.batcher.collate(windows, self.tags).to(self.device)
         if self.objective is None:
-            return self.model.loss(batch) * part.share
+            return self.model.loss(batch) * part.weight
         return self.objective.loss(self.model, batch, [window.sentence for window in windows], part.step)
 
     def after_step(self) -> None:
@@ -128,7 +128,7 @@ class TaggerTask(Task):
         return EpochRecord(self.stage.phase, step // self.epoch_steps, loss, value)
 
     def is_stale(self, progress: Progress) -> bool:
-        """Say whether too many epochs have passed since the best one, those of the head alone left out."""
+        """Return whether too many epochs have passed since the best one, those of the head alone left out."""
         best = max(self.best_epoch(progress) or 0, self.stage.head_first_epochs)
         return progress.step // self.epoch_steps - best >= self.stage.patience
 

@@ -85,10 +85,10 @@ def setting(id: str) -> Setting:
 
 
 def needs_source(id: str) -> bool:
-    """Say whether a setting reads the source corpus."""
+    """Return whether a setting reads the source corpus."""
     return setting(id).source
 
 
 def needs_unlabelled(id: str) -> bool:
-    """Say whether a setting learns from target sentences without labels too."""
+    """Return whether a setting learns from target sentences without labels too."""
     return setting(id).unlabelled

@@ -20,8 +20,8 @@ Synonyms = Mapping[str, Sequence[str]]
 
 # A copy that came out before is drawn again so often, then given up.
 _TRIES = 10
-# Share of a sentence's words that distortion replaces, or leaves out.
-SHARE = 0.2
+# Fraction of a sentence's words that distortion replaces, or leaves out.
+FRACTION = 0.2
 # What the seed is joined with to draw source sentences, and to exchange entities.
 _DRAW, _EXCHANGE = 1, 2
 
@@ -56,18 +56,18 @@ def source_sample(recipe: Recipe, data: TrainingData) -> tuple[LabelledSentence,
 def adaptive_data(
     recipe: Recipe, source: Sequence[LabelledSentence], target: Sequence[LabelledSentence]
 ) -> tuple[tuple[LabelledSentence, ...], str]:
-    """Return sentences of both domains with entities exchanged, and what to say about them."""
+    """Return sentences of both domains with entities exchanged, and a note on them."""
     import numpy as np
 
     rng = np.random.default_rng([recipe.seed, _EXCHANGE])
     how = recipe.pdaln_replace
     ours = exchange(target, surfaces(source), recipe.pdaln_target_copies, rng, replace=how)
     theirs = exchange(source, surfaces(target), recipe.pdaln_source_copies, rng, replace=how)
-    said = (
+    note = (
         f"Adaptive data: {len(ours.items)} sentences from {len(target)} target sentences ({ours.skipped} without an "
         f"entity to exchange), {len(theirs.items)} from {len(source)} source sentences ({theirs.skipped} without)."
     )
-    return ours.items + theirs.items, said
+    return ours.items + theirs.items, note
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def _copies(
 def distorted(item: LabelledSentence, synonyms: Synonyms, rng: np.random.Generator) -> LabelledSentence:
     """Return a copy with synonyms or with a stretch left out, by even chance; where one cannot be, the other is.
 
-    A sentence that neither can change comes back as it is. Source: PDALN section 4.2.1; shares are not given there.
+    A sentence that neither can change comes back as it is. Source: PDALN section 4.2.1; fractions are not given there.
     """
     ways = [lambda: with_synonyms(item, synonyms, rng), lambda: without_stretch(item, rng)]
     if rng.random() < 0.5:
@@ -159,7 +159,7 @@ def with_synonyms(item: LabelledSentence, synonyms: Synonyms, rng: np.random.Gen
     open_to = [at for at, word in enumerate(words) if synonyms.get(word)]
     if not open_to:
         return None
-    count = min(len(open_to), max(1, round(SHARE * len(words))))
+    count = min(len(open_to), max(1, round(FRACTION * len(words))))
     for at in rng.choice(open_to, size=count, replace=False).tolist():
         choices = synonyms[words[at]]
         words[at] = choices[int(rng.integers(len(choices)))]
@@ -172,7 +172,7 @@ def without_stretch(item: LabelledSentence, rng: np.random.Generator) -> Labelle
     None where nothing would be left.
     """
     words = item.sentence.words
-    size = max(1, round(SHARE * len(words)))
+    size = max(1, round(FRACTION * len(words)))
     start = int(rng.integers(max(1, len(words) - size + 1)))
     end = start + size
     touched = [span for span in item.spans if span.start < end and start < span.end]

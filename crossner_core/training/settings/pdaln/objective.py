@@ -61,8 +61,8 @@ class PdalnObjective:
             adaptation = adaptation + self._distorted(model, labelled, copies)
         if not self.teaches or gamma == 0:
             return adaptation
-        taught = [own, *([without] if without is not None and self.recipe.pdaln_distil_on != "augmented" else [])]
-        return (1 - gamma) * adaptation + gamma * self._taught(model, taught, rng)
+        distilled = [own, *([without] if without is not None and self.recipe.pdaln_distil_on != "augmented" else [])]
+        return (1 - gamma) * adaptation + gamma * self._distilled(model, distilled, rng)
 
     def after_step(self, model: TokenTagger) -> None:
         """Move the mean teacher a little towards the student."""
@@ -85,7 +85,7 @@ class PdalnObjective:
             self.teacher.load_state_dict(within("teacher", dict(state)))
 
     def encoded(self, model: TokenTagger, batch: Batch) -> Batch:
-        """Return the batch with its vectors, on the model's device: all losses share one pass of the encoder."""
+        """Return the batch with its vectors, on the model's device: all losses are over one pass of the encoder."""
         moved = batch.to(next(model.parameters()).device)
         moved.hidden = model.hidden(moved)
         return moved
@@ -98,8 +98,8 @@ class PdalnObjective:
         over = [*labelled[1:], *([bare] if bare is not None else [])]
         if recipe.pdaln_use_sentence_mmd and over:
             alpha = recipe.pdaln_alpha if self.material.supervised else recipe.pdaln_alpha_unsupervised
-            there = torch.cat([sentence_vectors(part) for part in over])
-            loss = loss + alpha * squared_mmd(sentence_vectors(labelled[0]), there, **kernel)
+            target = torch.cat([sentence_vectors(part) for part in over])
+            loss = loss + alpha * squared_mmd(sentence_vectors(labelled[0]), target, **kernel)
         if recipe.pdaln_use_word_mmd and len(labelled) > 1:
             words = word_mmd(model, labelled[0], labelled[1], recipe.pdaln_tag_weight, **kernel)
             loss = loss + recipe.pdaln_beta * words
@@ -114,16 +114,16 @@ class PdalnObjective:
             loss = loss + self.recipe.pdaln_contrastive_weight * contrast
         return loss + _mean_loss(model, copies) if self.recipe.pdaln_label_distorted else loss
 
-    def _taught(self, model: TokenTagger, batches: Sequence[Batch], rng: np.random.Generator) -> Tensor:
-        """Return the mean over tokens of what the student is taught."""
+    def _distilled(self, model: TokenTagger, batches: Sequence[Batch], rng: np.random.Generator) -> Tensor:
+        """Return the mean over tokens of the cross-entropy to soft targets, or of the adversarial loss."""
         if self.teacher is None:
             return adversarial_loss(model, batches, self.recipe.pdaln_noise, rng)
         total, count = torch.zeros((), device=batches[0].mask.device), 0
         for batch in batches:
             with torch.no_grad():
-                hard = self.teacher.tag_log_probabilities(_bare(batch)).exp()  # (B, W, K)
-            soft = -(hard * model.tag_log_probabilities(batch)).sum(-1)  # (B, W)
-            total, count = total + soft[batch.mask].sum(), count + int(batch.mask.sum())
+                soft = self.teacher.tag_log_probabilities(_bare(batch)).exp()  # (B, W, K)
+            losses = -(soft * model.tag_log_probabilities(batch)).sum(-1)  # (B, W)
+            total, count = total + losses[batch.mask].sum(), count + int(batch.mask.sum())
         return total / max(count, 1)
 
 
@@ -143,10 +143,10 @@ def word_mmd(
     """
     total = first.input_ids.new_zeros((), dtype=torch.float32)
     ours, theirs = model.token_vectors(first), model.token_vectors(second)  # (B, W, H)
-    shared = set(first.tags.unique().tolist()) & set(second.tags.unique().tolist()) - {IGNORED}
-    for tag in sorted(shared):
-        here, there = ours[first.tags == tag][:MOST_TOKENS], theirs[second.tags == tag][:MOST_TOKENS]
-        total = total + weight * squared_mmd(here, there, estimator=estimator, bandwidths=bandwidths)
+    common = set(first.tags.unique().tolist()) & set(second.tags.unique().tolist()) - {IGNORED}
+    for tag in sorted(common):
+        left, right = ours[first.tags == tag][:MOST_TOKENS], theirs[second.tags == tag][:MOST_TOKENS]
+        total = total + weight * squared_mmd(left, right, estimator=estimator, bandwidths=bandwidths)
     return total
 
 

@@ -36,8 +36,8 @@ def pdaln(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     material = Material(source, target, data.unlabelled)
     items, notes = source, [f"Source: {len(source)} of {len(data.source_train)} sentences."]
     if recipe.pdaln_use_augmentation and recipe.pdaln_rounds:
-        made, said = adaptive_data(recipe, source, target)
-        items, notes = made or source, [*notes, said]
+        made, note = adaptive_data(recipe, source, target)
+        items, notes = made or source, [*notes, note]
     if not data.unlabelled:
         notes.append("There are no bare target sentences: sentence MMD compares with the labelled ones alone.")
     return _stages(recipe, data, material, items, notes)
@@ -85,7 +85,7 @@ def _stages(
 
 
 def _has_rounds(recipe: Recipe) -> bool:
-    """Say whether a teacher has something to label: augmented sentences need target labels."""
+    """Return whether a teacher has something to label: augmented sentences need target labels."""
     return recipe.setting == "pdaln" or recipe.pdaln_distil_on != "augmented"
 
 

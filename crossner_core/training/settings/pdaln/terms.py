@@ -17,7 +17,7 @@ from crossner_core.models.base import Batch, TokenTagger
 FIXED = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 100.0, 1e3, 1e4, 1e5, 1e6)
 # Widths of exp(−d² / w) as multiples of the median squared distance.
 MEDIANS = (0.25, 0.5, 1.0, 2.0, 4.0)
-# Noise of the one power iteration, as a share of the embeddings' length.
+# Noise of the one power iteration, as a fraction of the embeddings' length.
 _PROBE = 0.1
 
 

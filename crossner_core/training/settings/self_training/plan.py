@@ -98,14 +98,14 @@ def _drawn(recipe: Recipe, data: TrainingData) -> tuple[Sentence, ...]:
 
 
 def _proposals(recipe: Recipe, data: TrainingData, bare: tuple[Sentence, ...]) -> str:
-    """Say how much of what gazetteer and links propose is used."""
+    """Return a note on how much of what gazetteer and links propose is used."""
     if not recipe.self_training_gazetteer:
         return ""
     if not any(item.sentence.content_hash in data.proposed for item in data.train if item.sentence.tokens):
         return "; gazetteer and links are not heard, as there is no gold sentence in which they were asked"
-    asked = [spans for one in bare if (spans := data.proposed.get(one.content_hash)) is not None]
-    where = "which" if len(asked) == len(bare) else f"{len(asked)} of which"
-    return f", in {where} gazetteer and links propose {sum(map(len, asked))} spans"
+    known = [spans for sentence in bare if (spans := data.proposed.get(sentence.content_hash)) is not None]
+    where = "which" if len(known) == len(bare) else f"{len(known)} of which"
+    return f", in {where} gazetteer and links propose {sum(map(len, known))} spans"
 
 
 def _student(teacher: Stage, recipe: Recipe, number: int, objective: MakeObjective, *, fresh: bool) -> Stage:
