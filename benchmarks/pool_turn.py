@@ -25,8 +25,8 @@ from crossner_core.acquisition.turn import Scorer, Turn
 from crossner_core.domains import load_domain
 from crossner_core.encoders import load_encoder
 from crossner_core.experiments.corpora import read_corpus
-from crossner_core.gazetteer import Preannotator
 from crossner_core.gazetteer.compiled import CompiledGazetteer
+from crossner_core.gazetteer.preannotate import Preannotator
 from crossner_core.schema import Sentence, Span, sentence_from_words
 from crossner_core.training.data import TrainingData
 from crossner_core.training.loop import train

@@ -1,4 +1,4 @@
-"""Take the screenshots of the README: one picture a screen, from a real server on the demo.
+"""Take the pictures of docs/screens.md: one a screen, from a real server on the demo.
 
     python -m docs.take_screens [--home FOLDER] [--experiments FOLDER] [--data FOLDER] [--only NAME …]
 
@@ -30,9 +30,12 @@ from crossner_core.acquisition.selecting import RECOMMENDED
 from db.engine import Store
 from db.migrate import migrate
 from tests.serving import ROOT, browser_page, browser_sign_in, serve
-from workbench import accounts, adaptation, campaigns, encoders, second_look, simulations, turns
+from workbench.accounts import accounts
+from workbench.accounts.passwords import random_password
+from workbench.campaigns import campaigns
 from workbench.demo import seed, wiki
-from workbench.passwords import random_password
+from workbench.labelling import label_review
+from workbench.runs import adaptation, encoders, rounds, simulations
 from workbench.settings import Settings, open_store
 
 FOLDER = Path(__file__).parent / "screens"
@@ -145,11 +148,11 @@ def take(home: Path, shots: Sequence[Shot], *, runs: int, seconds: float, data: 
 def _wait_for_turn(store: Store, campaign: int, seconds: float) -> None:
     """Let a strategy order the campaign's queue once, with the model of its first runs."""
     admin = accounts.operator(store)
-    if not turns.list_turns(store, admin, campaign):
-        turns.change_turns(store, admin, campaign, strategy=RECOMMENDED, retrain_every=25)
-        turns.order_now(store, admin, campaign)
+    if not rounds.list_turns(store, admin, campaign):
+        rounds.change_turns(store, admin, campaign, strategy=RECOMMENDED, retrain_every=25)
+        rounds.order_now(store, admin, campaign)
     end = time.monotonic() + seconds
-    while (newest := turns.list_turns(store, admin, campaign)[0]).state in ("queued", "running"):
+    while (newest := rounds.list_turns(store, admin, campaign)[0]).state in ("queued", "running"):
         if time.monotonic() > end:
             raise AssertionError(f"Turn {newest.id} is {newest.state} after {seconds:.0f} s.")
         time.sleep(1)
@@ -160,10 +163,10 @@ def _wait_for_turn(store: Store, campaign: int, seconds: float) -> None:
 def _look_again(store: Store, campaign: int, seconds: float) -> None:
     """Let the worker look at the campaign's gold again, once."""
     admin = accounts.operator(store)
-    if second_look.last_look(store, admin, campaign) is None:
-        second_look.look_again(store, admin, campaign)
+    if label_review.last_look(store, admin, campaign) is None:
+        label_review.look_again(store, admin, campaign)
     end = time.monotonic() + seconds
-    while (job := second_look.last_look(store, admin, campaign)) and job.state in ("queued", "running"):
+    while (job := label_review.last_look(store, admin, campaign)) and job.state in ("queued", "running"):
         if time.monotonic() > end:
             raise AssertionError(f"The second look is {job.state} after {seconds:.0f} s.")
         time.sleep(1)
@@ -188,7 +191,7 @@ def _play(store: Store, campaign: int, seconds: float) -> None:
 def _worker(home: Path) -> Iterator[None]:
     environment = {**os.environ, "CROSSNER_HOME": str(home)}
     with (home / "worker.log").open("ab") as log:
-        command = [sys.executable, "-m", "workbench.worker"]
+        command = [sys.executable, "-m", "workbench.jobs.worker"]
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
         try:
             yield
@@ -279,7 +282,7 @@ def _smaller(png: bytes) -> bytes:
 def main() -> None:
     """Read the options and take the pictures."""
     names = [shot.name for shot in SHOTS]
-    parser = argparse.ArgumentParser(description="Take the screenshots of the README.")
+    parser = argparse.ArgumentParser(description="Take the pictures of docs/screens.md.")
     parser.add_argument("--home", type=Path, help="folder for the store; default is a temporary one")
     parser.add_argument("--experiments", type=Path, help="results of studies to show; default is none")
     parser.add_argument("--data", type=Path, help="folder of corpora that a study can be run on; default is none")

@@ -1,4 +1,4 @@
-"""Run the job by command line and write what it printed into the README, between the two transcript marks.
+"""Run the job by command line and write what it printed into docs/transcript.md, between the two transcript marks.
 
     python -m docs.take_transcript [--print]
 
@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-README = Path(__file__).resolve().parents[1] / "README.md"
+FILE = Path(__file__).resolve().parent / "transcript.md"
 BEGIN, END = "<!-- transcript begins -->", "<!-- transcript ends -->"
 _LONGEST = 10
 _PASSWORD = re.compile(r"(Password: )\S+")
@@ -92,7 +92,7 @@ def transcript() -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "sentences.txt").write_text(SENTENCES, encoding="utf-8")
         environment = {name: value for name, value in os.environ.items() if not name.startswith("CROSSNER_")}
-        environment |= {"CROSSNER_HOME": f"{folder}/home", "PYTHONPATH": str(README.parent)}
+        environment |= {"CROSSNER_HOME": f"{folder}/home", "PYTHONPATH": str(FILE.parents[1])}
         # Stands for .venv/bin/workbench, which is there only after `make install`.
         environment["BASH_FUNC_workbench%%"] = f'() {{ {sys.executable} -m workbench "$@"; }}'
         for title, commands in PARTS:
@@ -118,18 +118,18 @@ def _lines(command: str, folder: str, environment: dict[str, str]) -> Iterator[s
 
 
 def main() -> None:
-    """Take the transcript and put it into the README, or print it."""
-    parser = argparse.ArgumentParser(description="Take the transcript of the README.")
-    parser.add_argument("--print", action="store_true", help="print it and leave the README alone")
+    """Take the transcript and put it into its file, or print it."""
+    parser = argparse.ArgumentParser(description="Take the transcript of docs/transcript.md.")
+    parser.add_argument("--print", action="store_true", help="print it and leave the file alone")
     options = parser.parse_args()
     lines = []
     for line in transcript():
         print(line, flush=True)
         lines.append(line)
     if not options.print:
-        before, rest = README.read_text(encoding="utf-8").split(BEGIN)
+        before, rest = FILE.read_text(encoding="utf-8").split(BEGIN)
         _, after = rest.split(END)
-        README.write_text(before + BEGIN + "\n\n" + "\n".join(lines) + "\n" + END + after, encoding="utf-8")
+        FILE.write_text(before + BEGIN + "\n\n" + "\n".join(lines) + "\n" + END + after, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,8 @@ import streamlit as st
 
 from pages import shell
 from pages.components.marked_text import as_text
-from workbench import accounts
-from workbench.accounts import ROLE_TASKS
+from workbench.accounts import accounts
+from workbench.accounts.accounts import ROLE_TASKS
 
 actor = shell.signed_in()
 shell.header(

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages import learning_views, model_runs, model_scores, shell, trust_views
+from pages import shell
 from pages.components.lazy_download import download_problem
+from pages.components.under_way import worker_line
+from pages.parts.model import learning, run_list, scores, trust
 
 VIEWS = {
-    "Curve": learning_views.curve_view,
-    "As gold grows": learning_views.growth_view,
-    "By type": model_scores.types_view,
-    "Trust": trust_views.trust_view,
-    "Train": model_runs.train_view,
-    "Runs": model_runs.runs_view,
+    "Curve": learning.curve_view,
+    "As gold grows": learning.growth_view,
+    "By type": scores.types_view,
+    "Trust": trust.trust_view,
+    "Train": run_list.train_view,
+    "Runs": run_list.runs_view,
 }
 
 actor = shell.signed_in("researcher", "admin", "expert")
@@ -41,7 +43,7 @@ calibrated on dev, and what gold says of each source by entity type.
 """,
 )
 if campaign:
-    model_runs.worker_line()
+    worker_line()
     chosen = st.segmented_control(
         "View", list(VIEWS), default="Curve", key="model-view", required=True, label_visibility="collapsed"
     )

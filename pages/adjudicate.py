@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pages import conferring, shell
-from pages.editing import labelling_screen
+from pages import shell
+from pages.parts.work import conferring
+from pages.parts.work.editing import labelling_screen
 
 actor = shell.signed_in("expert")
 campaign = shell.page(

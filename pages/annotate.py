@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pages import shell
-from pages.editing import labelling_screen
+from pages.parts.work.editing import labelling_screen
 
 actor = shell.signed_in("annotator", "expert")
 campaign = shell.page(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages import campaign_views, shell
-from workbench.overview import overview
+from pages import shell
+from pages.parts.campaign import questions
+from workbench.reports.overview import overview
 
 actor = shell.signed_in("expert", "researcher", "admin")
 campaign = shell.page(
@@ -23,8 +24,8 @@ without, in active seconds (pauses excluded) and keystrokes.
 if campaign:
     with shell.shown_errors():
         found = overview(shell.store(), actor, campaign.id)
-        views = list(campaign_views.VIEWS)
+        views = list(questions.VIEWS)
         chosen = st.segmented_control(
             "View", views, default="Progress", key="campaign-view", required=True, label_visibility="collapsed"
         )
-        campaign_views.draw(chosen, actor, campaign, found)
+        questions.draw(chosen, actor, campaign, found)

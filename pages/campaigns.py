@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages import campaign_forms, shell
-from workbench import campaigns
+from pages import shell
+from pages.parts.campaign import forms
+from workbench.campaigns import campaigns
 from workbench.views import CampaignView
 
 _HELP = """
@@ -64,8 +65,8 @@ with shell.shown_errors():
         "View", views, default=views[0], required=True, key="campaigns:view", label_visibility="collapsed"
     )
     if view == "Change":
-        campaign_forms.change_view(actor, known)
+        forms.change_view(actor, known)
     elif view == "New":
-        campaign_forms.new_view(actor)
+        forms.new_view(actor)
     else:
-        campaign_forms.zip_view(actor)
+        forms.zip_view(actor)

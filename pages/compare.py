@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pages import compare_views, shell
+from pages import shell
 from pages.components.lazy_download import download_problem
+from pages.parts.model import comparison
 
 _HELP = """
 Both runs are scored on the sentences that **both** answered, against the gold of the newer one. So rounds of a campaign
@@ -26,5 +27,5 @@ actor = shell.signed_in("researcher", "admin", "expert")
 campaign = shell.page(actor, "Compare", "Which of these two models is better, and is it more than chance?", help=_HELP)
 if campaign:
     with shell.shown_errors():
-        compare_views.compare_view(actor, campaign)
+        comparison.compare_view(actor, campaign)
     download_problem()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages import corpus_look, corpus_sample, shell
+from pages import shell
 from pages.components.marked_text import as_text
-from workbench import corpora
-from workbench.access import KEEPERS
+from pages.parts.corpus import look, sample
+from workbench.accounts.access import KEEPERS
+from workbench.data import corpora
 
 _HELP = """
 A **corpus** is made of a Wikipedia dump: every page read, cut into sentences, with the links people set. `workbench
@@ -40,8 +41,8 @@ with shell.shown_errors():
         view = st.segmented_control(
             "View", views, default="Look", key="corpus:view", required=True, label_visibility="collapsed"
         )
-    corpus_look.counts_line(whole[name])
+    look.counts_line(whole[name])
     if view == "Look":
-        corpus_look.look_view(actor, whole[name])
+        look.look_view(actor, whole[name])
     else:
-        corpus_sample.sample_view(actor, whole[name])
+        sample.sample_view(actor, whole[name])

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages import coverage_views, shell
+from pages import shell
 from pages.components.marked_text import as_text
-from workbench import covering, datasets, gazetteers
+from pages.parts.corpus import coverage_tables
+from workbench.data import datasets
+from workbench.reports import coverage
+from workbench.suggestions import gazetteers
 
 _STANDING, _AFRESH, _SET = "The campaign's suggestions", "The campaign, looked for afresh", "A data set"
 _HELP = """
@@ -33,17 +36,17 @@ with shell.shown_errors():
     names = ["", *(one.name for one in gazetteers.list_gazetteers(shell.store(), actor) if not one.problem)]
     view = None
     if way == _STANDING and campaign is not None:
-        view = covering.campaign_coverage(shell.store(), actor, campaign.id)
+        view = coverage.campaign_coverage(shell.store(), actor, campaign.id)
     elif way == _AFRESH and campaign is not None:
-        name = coverage_views.choose_gazetteer(names, campaign)
+        name = coverage_tables.choose_gazetteer(names, campaign)
         with st.spinner("Looking …"):
-            view = covering.campaign_coverage_afresh(shell.store(), actor, campaign.id, name)
+            view = coverage.campaign_coverage_afresh(shell.store(), actor, campaign.id, name)
     elif way == _SET:
-        view = coverage_views.dataset_view(actor, sets, names)
+        view = coverage_tables.dataset_view(actor, sets, names)
     if view is not None and not view.total:
         st.info("There is no gold yet: nothing to compare with.")
     elif view is not None:
         for problem in view.problems:
             st.warning(as_text(problem))
         named = st.session_state["coverage:set"] if way == _SET or campaign is None else campaign.name
-        coverage_views.draw(view, about=[named, way])
+        coverage_tables.draw(view, about=[named, way])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages import data_browse, data_exchange, data_sets, shell
+from pages import shell
+from pages.parts.campaign import browse, data_sets, exchange
 
 _SETS = "Data sets"
 _VIEWS = {
-    "Browse": data_browse.browse_view,
-    "Import": data_exchange.import_view,
-    "Export": data_exchange.export_view,
+    "Browse": browse.browse_view,
+    "Import": exchange.import_view,
+    "Export": exchange.export_view,
 }
 _HELP = """
 **Browse.** Where each sentence stands, and what annotator 1, annotator 2, the expert and the machine said about it.

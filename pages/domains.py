@@ -5,8 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from crossner_core.domains.loader import KEYS
-from pages import domain_define, domain_read, shell
-from workbench import domains
+from pages import shell
+from pages.parts.campaign import domain_define, domain_read
+from workbench.campaigns import domains
 
 _HELP = f"""
 A **domain** is a list of entity types: what each is called, which type it is a kind of (its *parent*), the key that

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages import encoders_start, encoders_views, shell
-from workbench import encoders
-from workbench.access import KEEPERS
+from pages import shell
+from pages.parts.model import encoder_list, pretraining_form
+from workbench.accounts.access import KEEPERS
+from workbench.runs import encoders
 
 _HELP = """
 An **encoder** is the pre-trained body of a model. One comes with the workbench; others are pre-trained here, and a
@@ -34,13 +35,13 @@ shell.header(
 )
 with shell.shown_errors():
     views = ["Encoders", *(["Pre-train"] if actor.role in KEEPERS else [])]
-    if st.session_state.pop(encoders_start.STARTED, False):
+    if st.session_state.pop(pretraining_form.STARTED, False):
         st.session_state["encoder:view"] = "Encoders"  # where one sees how far it is
     view = st.segmented_control(
         "View", views, default="Encoders", key="encoder:view", required=True, label_visibility="collapsed"
     )
     if view == "Pre-train":
-        encoders_start.start_view(actor)
+        pretraining_form.start_view(actor)
     else:
-        encoders_views.under_way(actor, encoders.list_pretrainings(shell.store(), actor))
-        encoders_views.list_view(actor)
+        encoder_list.under_way(actor, encoders.list_pretrainings(shell.store(), actor))
+        encoder_list.list_view(actor)

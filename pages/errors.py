@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pages import errors_views, shell
+from pages import shell
 from pages.components.lazy_download import download_problem
+from pages.parts.model import error_browser
 
 _HELP = """
 Each error is a gold span, a predicted one, or a pair of them that should be equal:
@@ -26,5 +27,5 @@ actor = shell.signed_in("researcher", "admin", "expert")
 campaign = shell.page(actor, "Errors", "What does a model, or a source of suggestions, get wrong?", help=_HELP)
 if campaign:
     with shell.shown_errors():
-        errors_views.errors_view(actor, campaign)
+        error_browser.errors_view(actor, campaign)
     download_problem()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages import gazetteer_views, shell
+from pages import shell
 from pages.components.marked_text import as_text
-from workbench import domains, gazetteers
-from workbench.access import OVERSEERS
+from pages.parts.corpus import lookup
+from workbench.accounts.access import OVERSEERS
+from workbench.campaigns import domains
+from workbench.suggestions import gazetteers
 
 _BUNDLED = ""
 _HELP = """
@@ -44,7 +46,7 @@ with shell.shown_errors():
         "Gazetteer",
         names,
         index=names.index(own) if own in whole else 0,
-        format_func=lambda one: one or gazetteer_views.SAMPLE,
+        format_func=lambda one: one or lookup.SAMPLE,
         key=f"gazetteer:which:{which}",
     )
     domain_name = right.selectbox(
@@ -55,7 +57,7 @@ with shell.shown_errors():
         key=f"gazetteer:domain:{which}",
     )
     domain = domains.get_domain(shell.store(), domain_name)
-    gazetteer_views.counts_line(whole.get(name))
+    lookup.counts_line(whole.get(name))
     views = ["A sentence", "A name"]
     if actor.role in OVERSEERS and name:
         views.append("Classes without a type")
@@ -63,8 +65,8 @@ with shell.shown_errors():
         "View", views, default=views[0], key="gazetteer:view", required=True, label_visibility="collapsed"
     )
     if view == "A name":
-        gazetteer_views.name_view(actor, name or None, domain)
+        lookup.name_view(actor, name or None, domain)
     elif view == "A sentence":
-        gazetteer_views.sentence_view(actor, name or None, domain, campaign)
+        lookup.sentence_view(actor, name or None, domain, campaign)
     elif name:
-        gazetteer_views.classes_view(actor, name, domain)
+        lookup.classes_view(actor, name, domain)

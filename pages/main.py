@@ -8,7 +8,7 @@ from pathlib import Path
 import streamlit as st
 
 from pages import shell
-from workbench.accounts import ROLES
+from workbench.accounts.accounts import ROLES
 
 _HERE = Path(__file__).parent
 _LABELLERS = ("annotator", "expert")

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from pages import conferring, shell
+from pages import shell
 from pages.components.chosen_row import chosen_row
-from workbench.actors import Actor
-from workbench.mywork import MyWork, WorkRow, my_work
-from workbench.steps import reopen
+from pages.parts.work import conferring
+from workbench.accounts.actors import Actor
+from workbench.labelling.steps import reopen
+from workbench.reports.my_work import MyWork, WorkRow, my_work
 
 _STAGE_WORDS = {"annotate": "annotated", "check": "checked", "adjudicate": "adjudicated"}
 _PAGE_WORDS = {"annotate": "Annotate", "check": "Check", "adjudicate": "Adjudicate"}

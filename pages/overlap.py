@@ -5,16 +5,16 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from crossner_core.wikipedia.vocabulary import TOP, Vocabulary, overlap
+from crossner_core.vocabulary import TOP, Vocabulary, overlap
 from db.engine import Store
 from pages import shell
 from pages.components.charts import overlap_figure
 from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text
 from pages.components.saved_figure import saved_figure
-from workbench import overlaps
-from workbench.actors import Actor
-from workbench.overlaps import TextSource
+from workbench.accounts.actors import Actor
+from workbench.reports import overlaps
+from workbench.reports.overlaps import TextSource
 
 _HELP = f"""
 Each cell says how many of their {TOP:,} most frequent words two sources share, in percent; where one has fewer words,

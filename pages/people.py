@@ -6,8 +6,8 @@ import streamlit as st
 
 from pages import shell
 from pages.components.marked_text import as_text
-from workbench import accounts
-from workbench.accounts import ROLE_TASKS, ROLES, Actor, Person
+from workbench.accounts import accounts
+from workbench.accounts.accounts import ROLE_TASKS, ROLES, Actor, Person
 
 _SHOWN_ONCE = "people:shown_once"
 _HELP = "\n".join(

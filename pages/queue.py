@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages import queue_views, saved_views, shell
+from pages import shell
+from pages.parts.campaign import queue
+from pages.parts.model import savings
 
 _HELP = """
 A **turn** is one round of the loop: when enough gold is new, the gold is frozen and a model trained on it; the model
@@ -27,17 +29,17 @@ trained at four sizes only, up to four fifths of the gold; random sentences are 
 """
 
 VIEWS = {
-    "Next": queue_views.next_view,
-    "Turns": queue_views.turns_view,
-    "Rules": queue_views.rules_view,
-    "Saved": saved_views.saved_view,
+    "Next": queue.next_view,
+    "Turns": queue.turns_view,
+    "Rules": queue.rules_view,
+    "Saved": savings.saved_view,
 }
 
 actor = shell.signed_in("expert", "researcher", "admin")
 campaign = shell.page(actor, "Queue", "Which sentence comes next, and who decides?", help=_HELP)
 if campaign:
     with shell.shown_errors():
-        queue_views.state_line(actor, campaign)
+        queue.state_line(actor, campaign)
     chosen = st.segmented_control("View", list(VIEWS), default="Next", key="queue:view", label_visibility="collapsed")
     with shell.shown_errors():
         VIEWS[chosen or "Next"](actor, campaign)

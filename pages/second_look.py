@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pages import second_look_views, shell
+from pages import shell
+from pages.parts.work import label_review
 
 _HELP = """
 Checks go through all gold and name places they doubt, the most doubtful first. One at a time, you decide:
@@ -24,4 +25,4 @@ actor = shell.signed_in("expert")
 campaign = shell.page(actor, "Second look", "Where may the gold be wrong? Decide doubt by doubt.", help=_HELP)
 if campaign:
     with shell.shown_errors():
-        second_look_views.second_look_view(actor, campaign)
+        label_review.second_look_view(actor, campaign)

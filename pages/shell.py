@@ -11,8 +11,9 @@ from crossner_core.errors import BadInput, NotAllowed, StorageError, WorkbenchEr
 from db.engine import Store
 from pages.components.marked_text import as_text
 from pages.components.sign_out import sign_out_button
-from workbench import accounts, campaigns
-from workbench.accounts import Actor
+from workbench.accounts import accounts
+from workbench.accounts.accounts import Actor
+from workbench.campaigns import campaigns
 from workbench.http.cookies import form_token, session_cookie
 from workbench.settings import get_settings, open_store
 from workbench.views import CampaignView

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import streamlit as st
 
-from pages import model_runs, shell, studies_start, studies_views
+from pages import shell
 from pages.components.marked_text import as_text
-from workbench import studies
-from workbench.access import KEEPERS
+from pages.components.under_way import worker_line
+from pages.parts.model import study_form, study_results
+from workbench.accounts.access import KEEPERS
+from workbench.runs import studies
 
 _HELP = """
 A **study** is a table or a curve of one of the papers: many trainings (*cells*), each a recipe on a corpus with a seed.
@@ -27,16 +29,16 @@ shell.header("Studies", "What do the papers' tables look like with our encoder a
 with shell.shown_errors():
     found = studies.list_studies(shell.store(), actor)
     if any(one.is_under_way for one in found):
-        model_runs.worker_line()
-    chosen = studies_views.choose(found)
-    st.markdown(f"#### {as_text(studies_views.study_name(chosen.title, chosen.section))}")
+        worker_line()
+    chosen = study_results.choose(found)
+    st.markdown(f"#### {as_text(study_results.study_name(chosen.title, chosen.section))}")
     st.caption(as_text(f"{chosen.question} {chosen.reference}"))
-    studies_views.job_line(actor, chosen)
+    study_results.job_line(actor, chosen)
     views = ["Results", *(["Run"] if actor.role in KEEPERS else [])]
     view = st.segmented_control(
         "View", views, default="Results", key="study:view", required=True, label_visibility="collapsed"
     )
     if view == "Run":
-        studies_start.start_view(actor, chosen)
+        study_form.start_view(actor, chosen)
     else:
-        studies_views.results_view(actor, chosen)
+        study_results.results_view(actor, chosen)

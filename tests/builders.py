@@ -11,8 +11,9 @@ from crossner_core.domains import load_domain
 from crossner_core.schema import Link, Sentence, sentence_from_words
 from db import account_rows
 from db.engine import Store
-from workbench import campaigns, handout, outbox
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.labelling import handout, outbox
 
 SENTENCES = (
     ("Mara Vell sang with The Tin Gulls in Oslo .", [(0, 2, "Mara Vell"), (4, 7, "The Tin Gulls")]),

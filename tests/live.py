@@ -24,7 +24,7 @@ from db.tables import Annotation, AppliedEvent
 from tests import builders
 from tests.screens import give_session
 from tests.serving import BROWSER_ARGUMENTS, CHROMIUM, ROOT, free_port, wait_until_ready
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
 
 KEYS = {kind.name: kind.key for kind in load_domain("music").types}
 Spans = list[tuple[int, int, str]]

@@ -17,8 +17,8 @@ from db.engine import Store
 from db.types import now
 from pages import shell
 from pages.components.html_report import HtmlReport
-from workbench.actors import Actor
-from workbench.sign_in import token_hash
+from workbench.accounts.actors import Actor
+from workbench.accounts.sign_in import token_hash
 
 PAGES = Path(__file__).resolve().parents[1] / "pages"
 

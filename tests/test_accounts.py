@@ -9,8 +9,8 @@ from argon2 import PasswordHasher
 
 from crossner_core.errors import Conflict, InvalidAccount, NotAllowed, NotFound, SignInRefused
 from db.engine import Store
-from workbench import accounts, passwords
-from workbench.accounts import Actor
+from workbench.accounts import accounts, passwords
+from workbench.accounts.accounts import Actor
 
 PASSWORD = "correct horse battery"
 

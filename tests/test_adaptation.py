@@ -16,8 +16,11 @@ from db import layer_rows, run_rows, snapshot_rows, suggestion_rows
 from db.engine import Store
 from tests.training_builders import own_sentences
 from tests.training_store import own_dataset, person, recipe_here, work
-from workbench import adaptation, campaigns, curves, frozen, training_data
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.data import frozen
+from workbench.reports import curves
+from workbench.runs import adaptation, training_data
 
 MUSIC = {"person": "musicalartist", "band": "band", "location": "location"}
 
@@ -145,7 +148,7 @@ def test_adaptation_few_shot_reuses_cells_and_draws_a_curve(store: Store, tmp_pa
 
 
 def test_adaptation_subsets_are_nested(store: Store) -> None:
-    from workbench.training_data import subset
+    from workbench.runs.training_data import subset
 
     items = own_sentences(30)
     sets = [{item.sentence.id for item in subset(items, size, 7)} for size in (5, 10, 25)]

@@ -17,10 +17,13 @@ from db.engine import Store
 from db.tables import Annotation, Decision, Task
 from db.types import now
 from tests.builders import Tab, first_choices, make_gold, make_person, make_sentences
-from workbench import accounts, adjudication, campaigns, handout, layers
-from workbench.actors import Actor
-from workbench.adjudication import units
-from workbench.work import Flag
+from workbench.accounts import accounts
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.data import layers
+from workbench.labelling import adjudication, handout
+from workbench.labelling.adjudication import units
+from workbench.labelling.work import Flag
 
 People = dict[str, Actor]
 A, B = Span(0, 2, "band"), Span(4, 7, "album")

@@ -9,7 +9,7 @@ from crossner_core.errors import BadInput, NotAllowed
 from crossner_core.simulation.costs import Observed, fit_costs
 from db.engine import Store
 from tests.builders import make_campaign, make_gold, make_people
-from workbench.annotator_costs import fitted_costs
+from workbench.reports.annotator_costs import fitted_costs
 
 
 def made(count: int, *, deleted: bool = True) -> list[Observed]:

@@ -13,8 +13,9 @@ from crossner_core.errors import BadInput, WorkbenchError
 from db.engine import Store
 from db.tables import Base
 from tests.builders import make_campaign
-from workbench import archive, cli, datasets, exchange
-from workbench.actors import Actor
+from workbench import cli
+from workbench.accounts.actors import Actor
+from workbench.data import archive, datasets, exchange
 
 People = dict[str, Actor]
 

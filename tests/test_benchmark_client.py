@@ -16,7 +16,8 @@ from benchmarks.streamlit_client import COMPONENT, Editor, outbox_message, work_
 from crossner_core.schema import Span, check_spans
 from db.engine import Store
 from tests.builders import Tab
-from workbench import accounts, handout
+from workbench.accounts import accounts
+from workbench.labelling import handout
 
 TYPES = ("band", "album")
 

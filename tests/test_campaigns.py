@@ -18,19 +18,13 @@ from db.tables import SentenceRow, Task
 from tests.builders import Tab, make_person, make_sentences
 from tests.test_adaptation import campaign_with_gold
 from tests.training_store import person
-from workbench import (
-    adaptation,
-    adjudication,
-    campaigns,
-    handout,
-    layers,
-    mywork,
-    outbox,
-    overview,
-    preannotating,
-    steps,
-)
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.data import layers
+from workbench.labelling import adjudication, handout, outbox, steps
+from workbench.reports import my_work, overview
+from workbench.runs import adaptation
+from workbench.suggestions import preannotating
 
 People = dict[str, Actor]
 
@@ -177,7 +171,7 @@ def test_task_knows_its_campaign_without_being_told(store: Store, people: People
         assert (task.campaign_id, task.position) == (campaign, row.position)
 
 
-MODULES = (campaigns, handout, outbox, adjudication, mywork, overview, preannotating, layers, steps)
+MODULES = (campaigns, handout, outbox, adjudication, my_work, overview, preannotating, layers, steps)
 ALLOWED = {
     "create_campaign": {"admin"}, "list_campaigns": {"annotator", "expert", "researcher", "admin"},
     "get_campaign": {"annotator", "expert", "researcher", "admin"}, "update_settings": {"admin"},

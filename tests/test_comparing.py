@@ -16,8 +16,11 @@ from db.training_tables import Run
 from tests.test_adaptation import campaign_with_gold, in_music
 from tests.training_builders import own_sentences
 from tests.training_store import own_dataset, person, recipe_here, work
-from workbench import adaptation, campaigns, cli, comparing
-from workbench.actors import Actor
+from workbench import cli
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.reports import comparing
+from workbench.runs import adaptation
 
 Pair = tuple[Actor, int, int]
 
@@ -169,7 +172,7 @@ def test_command_compares_two_runs(
 
 
 def test_regraded_sentences_are_counted_and_scored_with_the_newer_gold() -> None:
-    from workbench.kept_predictions import Answers
+    from workbench.runs.kept_predictions import Answers
 
     items = own_sentences(4)
     older = Answers(1, "test", ("band",), items, tuple(item.spans for item in items))

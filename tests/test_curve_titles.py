@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from crossner_core.training.recipe import Recipe
-from workbench.curves import Series, _told_apart
+from workbench.reports.curves import Series, _told_apart
 
 
 def series(recipe: Recipe, title: str = "direct · minilm") -> Series:

@@ -11,8 +11,10 @@ from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotAllowed, NotFound
 from db.engine import Store
 from tests.training_store import own_dataset, person, recipe_here
-from workbench import campaigns, datasets, training_data, turns
-from workbench.adaptation import start_run
+from workbench.campaigns import campaigns
+from workbench.data import datasets
+from workbench.runs import rounds, training_data
+from workbench.runs.adaptation import start_run
 
 TRAIN = b"Oslo\tB-location\n\nMilo\tB-person\nFenn\tI-person\n\n"
 
@@ -96,14 +98,14 @@ def test_datasets_that_are_a_source_of_runs_or_rules_stay(store: Store, tmp_path
     start_run(store, admin, dataset_id=target.id, recipe=recipe_here(tmp_path, setting="joint", source="source"))
     start_run(store, admin, dataset_id=target.id, recipe=recipe_here(tmp_path, source="unread"))  # direct: reads none
     campaign_id = campaigns.create_campaign(store, admin, name="c", domain=load_domain("music"))
-    turns.change_turns(
+    rounds.change_turns(
         store, admin, campaign_id, strategy="longest", retrain_every=10,
         recipe={"setting": "pretrain_finetune", "source": "rules"},
     )  # fmt: skip
     for name in ("source", "rules"):
         with pytest.raises(Conflict, match=f"1 runs, rules .* have the data set '{name}' as their source"):
             datasets.delete_dataset(store, admin, name)
-    turns.change_turns(store, admin, campaign_id, strategy="longest")
+    rounds.change_turns(store, admin, campaign_id, strategy="longest")
     for name in ("rules", "unread"):
         datasets.delete_dataset(store, admin, name)
     assert [one.name for one in datasets.list_datasets(store, admin)] == ["own", "source"]

@@ -18,7 +18,7 @@ from db.engine import Store
 from db.tables import SentenceRow, SuggestionRow, Task
 from db.training_tables import Run, Snapshot, WorkerRow
 from tests.serving import ROOT, free_port
-from workbench import passwords
+from workbench.accounts import passwords
 from workbench.demo import seed, walk
 
 Counts = dict[tuple[str, str], int]

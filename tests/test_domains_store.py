@@ -8,7 +8,7 @@ from crossner_core.domains import builtin_domains
 from crossner_core.errors import Conflict, InvalidDomain, NotAllowed, NotFound
 from db.engine import Store
 from tests.training_store import person
-from workbench import campaigns, domains
+from workbench.campaigns import campaigns, domains
 
 TOML = """\
 name = "cooking"

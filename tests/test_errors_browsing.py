@@ -14,11 +14,13 @@ from db.engine import Store
 from tests.builders import make_campaign, make_gold, make_people
 from tests.test_adaptation import campaign_with_gold
 from tests.training_store import person, recipe_here, work
-from workbench import adaptation, campaigns, errors_browsing
-from workbench.actors import SYSTEM, Actor
-from workbench.covering import campaign_coverage
-from workbench.errors_browsing import SUGGESTED, Speaker
-from workbench.preannotating import add_model_suggestions
+from workbench.accounts.actors import SYSTEM, Actor
+from workbench.campaigns import campaigns
+from workbench.reports import errors_browsing
+from workbench.reports.coverage import campaign_coverage
+from workbench.reports.errors_browsing import SUGGESTED, Speaker
+from workbench.runs import adaptation
+from workbench.suggestions.preannotating import add_model_suggestions
 
 Trained = tuple[Actor, int, Speaker]
 
@@ -89,7 +91,7 @@ def test_errors_are_filtered_by_kind_type_and_text_and_paged(store: Store, train
 
 
 def test_errors_lead_to_their_sentence_in_the_campaign(store: Store, trained: Trained) -> None:
-    from workbench.browsing import sentence_layers
+    from workbench.data.browsing import sentence_layers
 
     admin, campaign_id, speaker = trained
     line = errors_browsing.errors_of(store, admin, campaign_id, speaker, split="dev").lines[0]
@@ -101,7 +103,7 @@ def test_errors_lead_to_their_sentence_in_the_campaign(store: Store, trained: Tr
 
 
 def test_errors_lead_experts_to_what_was_said_of_gold_and_of_nothing_else(store: Store) -> None:
-    from workbench.browsing import browse, sentence_layers
+    from workbench.data.browsing import browse, sentence_layers
 
     people, campaign_id = suggested(store)
     (source,) = errors_browsing.speakers(store, people["eva"], campaign_id)

@@ -13,8 +13,9 @@ from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, Conflict, NotAllowed, WorkbenchError
 from db.engine import Store
 from tests.training_store import person
-from workbench import archive, archive_reading, campaigns, exchange, layers
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.data import archive, archive_reading, exchange, layers
 
 CONLL = (
     "# made for this test\r\nThe\tO\r\nTin\tB-band\r\nFoxes\tI-band\r\nplayed\tO\r\nin\tO\r\n"
@@ -130,7 +131,7 @@ def zipped(files: dict[str, bytes]) -> bytes:
 
 
 def filled(store: Store, admin: Actor) -> int:
-    from workbench.adaptation import freeze
+    from workbench.runs.adaptation import freeze
 
     campaign_id = music(store, admin)
     bring(store, admin, campaign_id, CONLL, "a.conll")
@@ -161,7 +162,7 @@ def test_exchange_campaign_of_strangers_brings_closed_accounts(store: Store, adm
     files = contents(data)
     renamed = {name: content.replace(b'"adm"', b'"mallory"') for name, content in files.items()}
     archive.import_campaign(store, admin, zipped(renamed), name="Theirs")
-    from workbench.accounts import list_people
+    from workbench.accounts.accounts import list_people
 
     stranger = next(one for one in list_people(store, admin) if one.name == "mallory")
     assert not stranger.active and stranger.role == "annotator"

@@ -14,8 +14,11 @@ from crossner_core.errors import BadInput, InvalidConfig, NotAllowed, NotFound, 
 from crossner_core.gazetteer.building import build_from_dumps
 from db.engine import Store
 from tests import builders
-from workbench import browsing, campaigns, covering, datasets, exchange, gazetteers, preannotating
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.data import browsing, datasets, exchange
+from workbench.reports import coverage
+from workbench.suggestions import gazetteers, preannotating
 
 People = dict[str, Actor]
 FACTS = {
@@ -198,41 +201,41 @@ def test_coverage_of_a_campaign_as_it_stands_and_afresh(store: Store, people: Pe
     make_gazetteer(home)
     campaign = builders.make_campaign(store, people)
     builders.make_gold(store, people, campaign)
-    stands = covering.campaign_coverage(store, people["eva"], campaign)
+    stands = coverage.campaign_coverage(store, people["eva"], campaign)
     assert (stands.total, stands.table.overall.suggested) == (6, 0) and stands.table.overall.gold == 12
-    afresh = covering.campaign_coverage_afresh(store, people["eva"], campaign, "tiny")
+    afresh = coverage.campaign_coverage_afresh(store, people["eva"], campaign, "tiny")
     band, artist = afresh.table.per_type["band"], afresh.table.per_type["musicalartist"]
     assert (band.gold, band.found, band.right) == (1, 1, 1) and (artist.gold, artist.right) == (3, 2)
     assert afresh.table.overall.suggested >= 5
-    some = covering.campaign_coverage_afresh(store, people["eva"], campaign, "tiny", most=2)
+    some = coverage.campaign_coverage_afresh(store, people["eva"], campaign, "tiny", most=2)
     assert (some.table.sentences, some.total) == (2, 6)
-    assert covering.campaign_coverage(store, people["eva"], campaign).table == stands.table  # nothing was written
+    assert coverage.campaign_coverage(store, people["eva"], campaign).table == stands.table  # nothing was written
 
 
 def test_coverage_of_a_data_set(store: Store, people: People, home: Path) -> None:
     make_gazetteer(home)
     datasets.import_dataset(store, people["res"], name="small", splits={"test": ("t.conll", CONLL)}, domain="music")
-    found = covering.dataset_coverage(store, people["eva"], "small", "test", "tiny")
+    found = coverage.dataset_coverage(store, people["eva"], "small", "test", "tiny")
     assert (found.table.overall.gold, found.table.overall.right) == (2, 2)
-    assert covering.dataset_coverage(store, people["eva"], "small", "test", None).table.overall.right == 0
+    assert coverage.dataset_coverage(store, people["eva"], "small", "test", None).table.overall.right == 0
     with pytest.raises(UnknownType, match="choose one that has"):
-        covering.dataset_coverage(store, people["eva"], "small", "test", "tiny", domain="politics")
+        coverage.dataset_coverage(store, people["eva"], "small", "test", "tiny", domain="politics")
     for name, split in (("gone", "test"), ("small", "dev")):
         with pytest.raises(NotFound):
-            covering.dataset_coverage(store, people["eva"], name, split, "tiny")
+            coverage.dataset_coverage(store, people["eva"], name, split, "tiny")
 
 
 def test_coverage_of_a_data_set_without_a_domain_asks_for_one(store: Store, people: People) -> None:
     datasets.import_dataset(store, people["res"], name="small", splits={"test": ("t.conll", CONLL)})
     with pytest.raises(NotFound, match="names no domain"):
-        covering.dataset_coverage(store, people["eva"], "small", "test", None)
+        coverage.dataset_coverage(store, people["eva"], "small", "test", None)
 
 
 def test_coverage_is_not_for_annotators(store: Store, people: People, campaign: int) -> None:
     for call in (
-        lambda who: covering.campaign_coverage(store, who, campaign),
-        lambda who: covering.campaign_coverage_afresh(store, who, campaign, None),
-        lambda who: covering.dataset_coverage(store, who, "small", "test", None),
+        lambda who: coverage.campaign_coverage(store, who, campaign),
+        lambda who: coverage.campaign_coverage_afresh(store, who, campaign, None),
+        lambda who: coverage.dataset_coverage(store, who, "small", "test", None),
     ):
         with pytest.raises(NotAllowed):
             call(people["ann1"])

@@ -15,8 +15,9 @@ from db.engine import Store
 from db.tables import SuggestionRow, Task
 from db.types import now
 from tests.builders import Tab, make_campaign, make_person
-from workbench import campaigns, handout
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.labelling import handout
 
 People = dict[str, Actor]
 

@@ -13,7 +13,9 @@ from crossner_core.schema import Link, sentence_from_words
 from pages.components.saved_figure import as_csv
 from tests.builders import Tab
 from tests.live import App, app, browser_of, chromium, wait
-from workbench import accounts, adjudication, campaigns
+from workbench.accounts import accounts
+from workbench.campaigns import campaigns
+from workbench.labelling import adjudication
 
 __all__ = ["app", "chromium"]
 

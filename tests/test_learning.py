@@ -14,7 +14,8 @@ from db.engine import Store
 from tests.builders import make_campaign, make_gold, make_people
 from tests.test_adaptation import campaign_with_gold
 from tests.training_store import own_dataset, person, recipe_here, work
-from workbench import adaptation, curves, learning
+from workbench.reports import curves, learning
+from workbench.runs import adaptation
 
 
 def test_rounds_count_what_each_runs_own_sentences_cost(store: Store, tmp_path: Path) -> None:
@@ -55,7 +56,7 @@ def test_rounds_count_what_each_runs_own_sentences_cost(store: Store, tmp_path: 
 
 
 def _held_out(store: Store, snapshot_id: int) -> list:
-    from workbench.snapshots import content_of
+    from workbench.data.snapshots import content_of
 
     with store.read() as session:
         _, parts = content_of(session, snapshot_id)

@@ -16,23 +16,16 @@ from tests import builders
 from tests.test_exchange import change, contents
 from tests.test_second_look import gold_of, look, said
 from tests.training_store import recipe_here
-from workbench import (
-    adaptation,
-    archive,
-    browsing,
-    campaigns,
-    layers,
-    looking,
-    overview,
-    second_look,
-    snapshots,
-    training_data,
-    turning,
-    turns,
-)
-from workbench.actors import Actor
-from workbench.pretraining_sources import campaign_source
-from workbench.second_look import FindingView
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.data import archive, browsing, layers, snapshots
+from workbench.jobs.kinds import second_look as second_look_kind
+from workbench.jobs.kinds import turn as turn_kind
+from workbench.labelling import label_review
+from workbench.labelling.label_review import FindingView
+from workbench.reports import overview
+from workbench.runs import adaptation, rounds, training_data
+from workbench.runs.pretraining_sources import campaign_source
 
 POOL = "A great crowd sang with Mara Vell in the rain until all the lamps of Oslo went out ."
 TEST, DEV = POOL.replace(" .", " !"), POOL.replace(" .", " ;")
@@ -50,7 +43,7 @@ def repeated(store: Store, people: dict[str, Actor], campaign: int) -> int:
 
 
 def leak(store: Store, people: dict[str, Actor], campaign: int) -> FindingView:
-    return second_look.findings(store, people["eva"], campaign, "near_duplicates")[0]
+    return label_review.findings(store, people["eva"], campaign, "near_duplicates")[0]
 
 
 def frozen(store: Store, people: dict[str, Actor], campaign: int) -> dict[str, set[str]]:
@@ -69,7 +62,7 @@ def test_leaving_out_takes_the_copy_outside_test_from_snapshots_and_keeps_its_go
     first = snapshots.list_snapshots(store, people["res"], repeated)[0]
     one = leak(store, people, repeated)
     assert (one.kind, one.split, one.leaves, one.leaving.text) == ("leak", "test", "pool", POOL)
-    second_look.decide(store, people["eva"], one.id, "leave_out")
+    label_review.decide(store, people["eva"], one.id, "leave_out")
     after = frozen(store, people, repeated)
     assert after == {**before, "pool": before["pool"] - {POOL}} and POOL in before["pool"] and TEST in after["test"]
     assert gold_of(store, repeated) == gold
@@ -90,27 +83,27 @@ def _other_id(finding_id: int, store: Store) -> int:
 def test_leaving_out_is_kept_with_who_when_and_why_and_does_not_come_back(
     store: Store, people: dict[str, Actor], repeated: int
 ) -> None:
-    second_look.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
-    (kept,) = second_look.decided(store, people["eva"], repeated)
+    label_review.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
+    (kept,) = label_review.decided(store, people["eva"], repeated)
     assert (kept.state, kept.decided_by, kept.leaving.text) == ("left_out", "Eva", POOL)
     assert kept.decided_at is not None and "in test" in kept.why
     look(store, repeated, "near_duplicates")
-    queue = next(one for one in second_look.queues(store, people["eva"], repeated) if one.id == "near_duplicates")
+    queue = next(one for one in label_review.queues(store, people["eva"], repeated) if one.id == "near_duplicates")
     assert (queue.open, queue.decided) == (0, 1)
     with pytest.raises(Conflict, match="decided before"):
-        second_look.decide(store, people["eva"], kept.id, "keep")
+        label_review.decide(store, people["eva"], kept.id, "keep")
 
 
 def test_sentence_is_taken_in_again_by_any_expert(store: Store, people: dict[str, Actor], repeated: int) -> None:
     before = frozen(store, people, repeated)
     one = leak(store, people, repeated)
-    second_look.decide(store, people["eva"], one.id, "leave_out")
+    label_review.decide(store, people["eva"], one.id, "leave_out")
     other = builders.make_person(store, "ewa", "expert")
     with pytest.raises(NotFound):
-        second_look.take_back(store, other, one.id)
+        label_review.take_back(store, other, one.id)
     campaigns.add_members(store, people["adm"], repeated, [other.id])
-    second_look.take_back(store, other, one.id)
-    assert frozen(store, people, repeated) == before and second_look.decided(store, other, repeated) == ()
+    label_review.take_back(store, other, one.id)
+    assert frozen(store, people, repeated) == before and label_review.decided(store, other, repeated) == ()
     assert leak(store, people, repeated).id == one.id
 
 
@@ -120,17 +113,17 @@ def test_leaving_out_and_taking_in_are_for_experts(
 ) -> None:
     one = leak(store, people, repeated)
     with pytest.raises(NotAllowed):
-        second_look.decide(store, people[name], one.id, "leave_out")
-    second_look.decide(store, people["eva"], one.id, "leave_out")
+        label_review.decide(store, people[name], one.id, "leave_out")
+    label_review.decide(store, people["eva"], one.id, "leave_out")
     with pytest.raises(NotAllowed):
-        second_look.take_back(store, people[name], one.id)
+        label_review.take_back(store, people[name], one.id)
     assert POOL not in frozen(store, people, repeated)["pool"]
 
 
 def test_stranger_leaves_nothing_out(store: Store, people: dict[str, Actor], repeated: int) -> None:
     stranger = builders.make_person(store, "zoe", "expert")
     with pytest.raises(NotFound):
-        second_look.decide(store, stranger, leak(store, people, repeated).id, "leave_out")
+        label_review.decide(store, stranger, leak(store, people, repeated).id, "leave_out")
     assert POOL in frozen(store, people, repeated)["pool"]
 
 
@@ -139,10 +132,10 @@ def test_only_what_is_repeated_across_splits_is_left_out(store: Store, people: d
     rows += [said(f"We like Mara Vell {n} .", (2, 4, "musicalartist"), id=n) for n in ("a", "b")]
     campaigns.add_sentences(store, people["res"], campaign, rows)
     look(store, campaign)
-    one = second_look.findings(store, people["eva"], campaign, "inconsistent_surfaces")[0]
+    one = label_review.findings(store, people["eva"], campaign, "inconsistent_surfaces")[0]
     with pytest.raises(BadInput, match="repeated across splits"):
-        second_look.decide(store, people["eva"], one.id, "leave_out")
-    assert second_look.decided(store, people["eva"], campaign) == ()
+        label_review.decide(store, people["eva"], one.id, "leave_out")
+    assert label_review.decided(store, people["eva"], campaign) == ()
 
 
 def test_leaving_out_settles_the_other_leaks_of_that_sentence_alone(
@@ -150,22 +143,22 @@ def test_leaving_out_settles_the_other_leaks_of_that_sentence_alone(
 ) -> None:
     campaigns.add_sentences(store, people["res"], repeated, [said(DEV, MARA, id="dev-1")], split="dev")
     look(store, repeated, "near_duplicates")
-    open_ = {one.leaves + one.split + one.other_split: one for one in second_look.findings(
+    open_ = {one.leaves + one.split + one.other_split: one for one in label_review.findings(
         store, people["eva"], repeated, "near_duplicates"
     )}  # fmt: skip
     assert sorted(open_) == ["devtestdev", "poolpooldev", "pooltestpool"]
-    second_look.decide(store, people["eva"], open_["pooltestpool"].id, "leave_out")
+    label_review.decide(store, people["eva"], open_["pooltestpool"].id, "leave_out")
 
     def left() -> list[str]:
-        return [one.leaves for one in second_look.findings(store, people["eva"], repeated, "near_duplicates")]
+        return [one.leaves for one in label_review.findings(store, people["eva"], repeated, "near_duplicates")]
 
     assert left() == ["dev"]
-    assert next(q.open for q in second_look.queues(store, people["eva"], repeated) if q.id == "near_duplicates") == 1
+    assert next(q.open for q in label_review.queues(store, people["eva"], repeated) if q.id == "near_duplicates") == 1
     with pytest.raises(Conflict, match="left out meanwhile"):
-        second_look.decide(store, people["eva"], open_["poolpooldev"].id, "keep")
+        label_review.decide(store, people["eva"], open_["poolpooldev"].id, "keep")
     look(store, repeated, "near_duplicates")
     assert left() == ["dev"]
-    second_look.take_back(store, people["eva"], open_["pooltestpool"].id)
+    label_review.take_back(store, people["eva"], open_["pooltestpool"].id)
     assert sorted(left()) == ["dev", "pool", "pool"]
 
 
@@ -173,22 +166,22 @@ def test_left_out_stays_so_and_is_taken_in_again_whatever_becomes_of_its_gold(
     store: Store, people: dict[str, Actor], repeated: int
 ) -> None:
     one = leak(store, people, repeated)
-    second_look.decide(store, people["eva"], one.id, "leave_out")
+    label_review.decide(store, people["eva"], one.id, "leave_out")
     with store.read() as session:
-        gold, ids = looking.gold_of(session, repeated)
+        gold, ids = second_look_kind.gold_of(session, repeated)
     at = next(n for n, item in enumerate(gold.items) if item.sentence.text == POOL)
     doubt = Finding(at, "type", 5, 7, (Span(*MARA),), (Span(5, 7, "band"),), 0.9, "Why not.")
     with store.write() as session:
-        second_look.keep_findings(session, repeated, "label_errors", [doubt], ids)
-    second_look.decide(
-        store, people["eva"], second_look.findings(store, people["eva"], repeated, "label_errors")[0].id, "change"
+        label_review.keep_findings(session, repeated, "label_errors", [doubt], ids)
+    label_review.decide(
+        store, people["eva"], label_review.findings(store, people["eva"], repeated, "label_errors")[0].id, "change"
     )
     assert gold_of(store, repeated)[POOL] == (Span(5, 7, "band"),)
     assert POOL not in frozen(store, people, repeated)["pool"]
-    second_look.take_back(store, people["eva"], one.id)
+    label_review.take_back(store, people["eva"], one.id)
     assert POOL in frozen(store, people, repeated)["pool"]
     look(store, repeated, "near_duplicates")  # both sides of what is a conflict now
-    assert {found.kind for found in second_look.findings(store, people["eva"], repeated, "near_duplicates")} == {
+    assert {found.kind for found in label_review.findings(store, people["eva"], repeated, "near_duplicates")} == {
         "conflict"
     }
 
@@ -197,11 +190,11 @@ def test_counts_say_what_is_left_out(store: Store, people: dict[str, Actor], rep
     def counts() -> tuple[int, int, int, int]:
         view = campaigns.get_campaign(store, people["res"], repeated)
         stages = overview.overview(store, people["res"], repeated).stages
-        queue = turns.queue_state(store, people["res"], repeated)
+        queue = rounds.queue_state(store, people["res"], repeated)
         return view.gold, view.left_out, stages[-1].done, queue.gold
 
     assert counts() == (8, 0, 8, 7)
-    second_look.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
+    label_review.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
     assert counts() == (8, 1, 8, 6)
     assert sum(map(len, frozen(store, people, repeated).values())) == 7
     lines = browsing.browse(store, people["res"], repeated, text=POOL).lines
@@ -215,9 +208,9 @@ def test_counts_say_what_is_left_out(store: Store, people: dict[str, Actor], rep
 def test_automatic_run_does_not_wait_for_gold_that_is_left_out(
     store: Store, people: dict[str, Actor], repeated: int
 ) -> None:
-    second_look.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
-    turns.change_turns(store, people["res"], repeated, strategy="", retrain_every=1)
-    turns.tick(store)
+    label_review.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
+    rounds.change_turns(store, people["res"], repeated, strategy="", retrain_every=1)
+    rounds.tick(store)
     with store.read() as session:
         (run,) = run_rows.listed(session, campaign_id=repeated)
         assert run.snapshot is not None and run.snapshot.counts["pool"] == 6
@@ -225,7 +218,7 @@ def test_automatic_run_does_not_wait_for_gold_that_is_left_out(
         row = run_rows.get(session, run.id)
         assert row is not None
         row.state = "done"
-    assert turns.queue_state(store, people["res"], repeated).missing == 1  # it would be due for ever otherwise
+    assert rounds.queue_state(store, people["res"], repeated).missing == 1  # it would be due for ever otherwise
 
 
 def test_nothing_learns_from_the_text_that_is_left_out(
@@ -252,7 +245,7 @@ def test_nothing_learns_from_the_text_that_is_left_out(
 
     before = start()
     assert POOL in pretrained_on() and POOL in learnt_bare(before)
-    second_look.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
+    label_review.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
     assert POOL not in pretrained_on() and POOL not in learnt_bare(start())
     assert POOL in learnt_bare(before)  # a run that goes on finds what it began with
     with store.read() as session:
@@ -262,17 +255,17 @@ def test_nothing_learns_from_the_text_that_is_left_out(
 def test_strategies_take_no_gold_into_account_that_is_left_out(
     store: Store, people: dict[str, Actor], repeated: int
 ) -> None:
-    turns.change_turns(store, people["res"], repeated, strategy="longest")
-    turns.order_now(store, people["res"], repeated)
+    rounds.change_turns(store, people["res"], repeated, strategy="longest")
+    rounds.order_now(store, people["res"], repeated)
 
     def known() -> set[str]:
         with store.read() as session:
             (turn,) = turn_rows.listed(session, repeated)
-            plan = turning._plan(cast(Any, None), session, turn.id)  # no model, so no folder of checkpoints is asked
+            plan = turn_kind._plan(cast(Any, None), session, turn.id)  # no model, so no folder of checkpoints is asked
             return {item.sentence.text for item in plan.gold}
 
     before = known()
-    second_look.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
+    label_review.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
     assert known() == before - {POOL} and POOL in before
 
 
@@ -282,17 +275,17 @@ def test_snapshot_of_nothing_but_what_is_left_out_is_refused(
     for split, text in (("test", TEST), ("pool", POOL)):
         campaigns.add_sentences(store, people["res"], campaign, [said(text, MARA, id=f"{split}-1")], split=split)
     look(store, campaign, "near_duplicates")
-    second_look.decide(store, people["eva"], leak(store, people, campaign).id, "leave_out")
+    label_review.decide(store, people["eva"], leak(store, people, campaign).id, "leave_out")
     with pytest.raises(BadInput, match="1 gold sentences are left out, 1 are dev and test"):
         adaptation.freeze(store, people["res"], campaign)
 
 
 def test_archive_carries_what_is_left_out(store: Store, people: dict[str, Actor], repeated: int) -> None:
-    second_look.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
+    label_review.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
     data = archive.export_campaign(store, people["adm"], repeated)
     copy = archive.import_campaign(store, people["adm"], data, name="Copy")
     assert frozen(store, people, copy) == frozen(store, people, repeated)
-    assert [one.leaving.text for one in second_look.decided(store, people["adm"], copy)] == [POOL]
+    assert [one.leaving.text for one in label_review.decided(store, people["adm"], copy)] == [POOL]
 
 
 @pytest.mark.parametrize(
@@ -306,7 +299,7 @@ def test_archive_carries_what_is_left_out(store: Store, people: dict[str, Actor]
 def test_archive_that_leaves_out_what_it_does_not_say_is_refused(
     store: Store, people: dict[str, Actor], repeated: int, old: bytes, new: bytes, message: str
 ) -> None:
-    second_look.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
+    label_review.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
     files = contents(archive.export_campaign(store, people["adm"], repeated))
     assert old in files["sentences.jsonl"]
     with pytest.raises(BadInput, match=message):
@@ -316,8 +309,8 @@ def test_archive_that_leaves_out_what_it_does_not_say_is_refused(
 def test_archive_of_before_sentences_were_left_out_is_read(
     store: Store, people: dict[str, Actor], repeated: int
 ) -> None:
-    second_look.decide(store, people["eva"], leak(store, people, repeated).id, "keep")
+    label_review.decide(store, people["eva"], leak(store, people, repeated).id, "keep")
     files = contents(archive.export_campaign(store, people["adm"], repeated))
     older = change(files, "sentences.jsonl", b', "left_out": null', b"")
     copy = archive.import_campaign(store, people["adm"], older, name="Copy")
-    assert [one.state for one in second_look.decided(store, people["adm"], copy)] == ["kept"]
+    assert [one.state for one in label_review.decided(store, people["adm"], copy)] == ["kept"]

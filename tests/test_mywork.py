@@ -12,8 +12,10 @@ from crossner_core.errors import WorkbenchError
 from db.engine import Store
 from db.tables import User
 from tests.builders import Tab, make_gold
-from workbench import campaigns, mywork, outbox
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.labelling import outbox
+from workbench.reports import my_work
 
 People = dict[str, Actor]
 
@@ -21,29 +23,29 @@ People = dict[str, Actor]
 def test_mywork_follows_a_sentence_through_the_stages(store: Store, people: People, campaign: int) -> None:
     one = Tab(store, people["ann1"], campaign, "annotate")
     one.do("submit", one.items(1)[0], [(0, 2, "person"), (4, 7, "band")])
-    (row,) = mywork.my_work(store, people["ann1"], campaign).rows
+    (row,) = my_work.my_work(store, people["ann1"], campaign).rows
     assert (row.outcome, row.can_reopen, row.gold) == ("waiting for check", True, None)
     two = Tab(store, people["ann2"], campaign, "check")
     two.do("submit", two.items(1)[0], [(0, 2, "musicalartist"), (4, 7, "band")])
-    (row,) = mywork.my_work(store, people["ann1"], campaign).rows
+    (row,) = my_work.my_work(store, people["ann1"], campaign).rows
     assert (row.outcome, row.can_reopen) == ("waiting for the expert", False)
     expert = Tab(store, people["eva"], campaign, "adjudicate")
     decisions = {"decisions": [{"unit": 0, "choice": "second"}, {"unit": 1, "choice": "first"}]}
     expert.do("submit", expert.items(1)[0], [(0, 2, "musicalartist"), (4, 7, "band")], parts=decisions)
-    work = mywork.my_work(store, people["ann1"], campaign)
+    work = my_work.my_work(store, people["ann1"], campaign)
     assert (work.rows[0].outcome, work.rows[0].kept, work.rows[0].changed) == ("changed", 1, 1)
     assert work.rows[0].gold == ("Mara Vell (musicalartist)", "The Tin Gulls (band)")
     assert [unit.kind for unit in work.rows[0].changes] == ["type", "agree"]
     assert (work.sentences, work.waiting, work.kept, work.changed, work.active_seconds) == (1, 0, 1, 1, 1.0)
-    assert mywork.my_work(store, people["ann2"], campaign).rows[0].outcome == "kept"
-    assert mywork.my_work(store, people["eva"], campaign).rows[0].outcome == "gold"
+    assert my_work.my_work(store, people["ann2"], campaign).rows[0].outcome == "kept"
+    assert my_work.my_work(store, people["eva"], campaign).rows[0].outcome == "gold"
 
 
 def test_mywork_newest_first_and_only_mine(store: Store, people: People, campaign: int) -> None:
     make_gold(store, people, campaign)
-    rows = mywork.my_work(store, people["ann1"], campaign).rows
+    rows = my_work.my_work(store, people["ann1"], campaign).rows
     assert len(rows) == 6 and [r.submitted_at for r in rows] == sorted((r.submitted_at for r in rows), reverse=True)
-    assert mywork.my_work(store, people["ann3"], campaign).rows == ()
+    assert my_work.my_work(store, people["ann3"], campaign).rows == ()
 
 
 def test_mywork_reopened_sentence_comes_back_with_its_work(store: Store, people: People, campaign: int) -> None:
@@ -51,7 +53,7 @@ def test_mywork_reopened_sentence_comes_back_with_its_work(store: Store, people:
     item = tab.items(1)[0]
     tab.do("submit", item, [(4, 7, "band")])
     outbox.reopen(store, people["ann1"], item["task"])
-    assert mywork.my_work(store, people["ann1"], campaign).rows == ()
+    assert my_work.my_work(store, people["ann1"], campaign).rows == ()
     again = next(one for one in tab.items() if one["task"] == item["task"])
     assert again["revision"] == 2 and again["work"]["spans"][0]["surface"] == "The Tin Gulls"
 
@@ -78,7 +80,7 @@ def test_mywork_asks_no_more_of_the_store_for_more_sentences(store: Store, peopl
         tab.do("submit", tab.items()[0], [(0, 1, "person")])
         tab.do("submit", tab.items()[0], [(0, 1, "person")])
         with _statements(store) as sent:
-            rows = mywork.my_work(store, people["ann1"], campaign).rows
+            rows = my_work.my_work(store, people["ann1"], campaign).rows
         assert all(row.can_reopen for row in rows)
         counts.append((len(rows), len(sent)))
     assert [number for number, _ in counts] == [2, 4]
@@ -87,7 +89,7 @@ def test_mywork_asks_no_more_of_the_store_for_more_sentences(store: Store, peopl
 
 def _offered(store: Store, actor: Actor, campaign: int) -> dict[int, bool]:
     """Whether My work offers each of my sentences for reopening, and that the promise holds, by task id."""
-    offered = {row.task_id: row.can_reopen for row in mywork.my_work(store, actor, campaign).rows}
+    offered = {row.task_id: row.can_reopen for row in my_work.my_work(store, actor, campaign).rows}
     for task, promised in offered.items():
         if promised:
             outbox.reopen(store, actor, task)
@@ -123,7 +125,7 @@ def test_mywork_offers_nothing_in_an_archive_nor_gold_to_who_is_no_expert_any_mo
     store: Store, people: People, campaign: int
 ) -> None:
     make_gold(store, people, campaign)
-    mine = mywork.my_work(store, people["eva"], campaign).rows
+    mine = my_work.my_work(store, people["eva"], campaign).rows
     assert len(mine) == 6 and all(row.can_reopen for row in mine)
     with store.write() as session:
         session.execute(sa.update(User).where(User.id == people["eva"].id).values(role="annotator"))

@@ -17,7 +17,7 @@ from db.tables import Annotation, Task, User
 from db.types import now
 from tests import builders
 from tests.live import App, app, browser_of, chromium, mark, open_screen, sign_in, status_of, task_of, visit, wait
-from workbench import campaigns
+from workbench.campaigns import campaigns
 
 __all__ = ["app", "chromium"]
 

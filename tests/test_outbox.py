@@ -15,8 +15,9 @@ from db.engine import Store
 from db.tables import Annotation, AnnotationVersion, SpanRow, Task, User
 from db.types import now
 from tests.builders import Tab
-from workbench import campaigns, outbox
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.labelling import outbox
 
 People = dict[str, Actor]
 SPANS = [(0, 2, "musicalartist"), (4, 7, "band")]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from db.engine import Store
 from tests.builders import GOLD, Tab
-from workbench import layers
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
+from workbench.data import layers
 
 
 def test_flow_takes_every_sentence_to_gold(store: Store, people: dict[str, Actor], campaign: int) -> None:

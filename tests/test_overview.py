@@ -10,10 +10,10 @@ from db.engine import Store
 from db.tables import SentenceRow, SuggestionRow
 from db.types import now
 from tests.builders import Tab, make_campaign, make_gold
-from workbench import campaigns
-from workbench.actors import Actor
-from workbench.figures import Material, acceptance, four_figures, outcome
-from workbench.overview import overview
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.reports.figures import Material, acceptance, four_figures, outcome
+from workbench.reports.overview import overview
 
 People = dict[str, Actor]
 

@@ -16,8 +16,9 @@ from tests import builders
 from tests.app_corpora import make_corpus
 from tests.screens import made_reports, open_screen
 from tests.test_gazetteers_app import CONLL, make_gazetteer
-from workbench import browsing, campaigns, datasets
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.data import browsing, datasets
 
 People = dict[str, Actor]
 Open = Callable[..., AppTest]
@@ -217,7 +218,7 @@ def test_coverage_compares_with_gold(screen: Open, store: Store, people: People,
 def test_coverage_of_a_data_set(
     screen: Open, store: Store, people: People, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reports = made_reports(monkeypatch, "pages.coverage_views")
+    reports = made_reports(monkeypatch, "pages.parts.corpus.coverage_tables")
     make_gazetteer(home)
     datasets.import_dataset(store, people["res"], name="small", splits={"test": ("t.conll", CONLL)}, domain="music")
     test = switch(screen("coverage", "res"), "coverage:way", "A data set")

@@ -20,8 +20,9 @@ from crossner_core.training.recipe import Recipe
 from db.engine import Store
 from tests.training_builders import TYPES, own_sentences, tiny_encoder, tiny_recipe
 from tests.training_store import own_dataset, person, recipe_here
-from workbench import adaptation, campaigns, training_data
-from workbench.running import _Log
+from workbench.campaigns import campaigns
+from workbench.jobs.kinds.run import RunLog
+from workbench.runs import adaptation, training_data
 
 
 def small(**changes: Any) -> Recipe:
@@ -118,8 +119,8 @@ def test_pdaln_round_that_is_no_better_on_dev_keeps_what_came_in(tmp_path: Path)
 
 def test_pdaln_log_of_a_run_goes_forward_through_all_phases(tmp_path: Path) -> None:
     events = run_all(small(pdaln_use_contrastive=False), tmp_path)
-    log = _Log(None, None, 1, [("base", 2), ("round 1", 1), ("round 2", 1)])  # type: ignore[arg-type]
-    shares = [log._progress(event) for event in events]
+    log = RunLog(None, None, 1, [("base", 2), ("round 1", 1), ("round 2", 1)])  # type: ignore[arg-type]
+    shares = [log.progress(event) for event in events]
     assert shares == sorted(shares) and shares[0] == 0.0 and 0.6 < shares[-1] <= 1.0
     assert {event.phase for event in events} == {"base", "round 1", "round 2"}
 

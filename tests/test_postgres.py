@@ -33,8 +33,12 @@ from tests.builders import SENTENCES, Tab, make_campaign, make_gold, make_people
 from tests.test_leaving_out import MARA
 from tests.test_leaving_out import POOL as REPEATED
 from tests.test_second_look import look, said
-from workbench import adjudication, campaigns, handout, jobs, second_look, snapshots, training_data, turns
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.data import snapshots
+from workbench.jobs import lease
+from workbench.labelling import adjudication, handout, label_review
+from workbench.runs import rounds, training_data
 
 URL = os.environ.get("CROSSNER_POSTGRES", "")
 pytestmark = [
@@ -338,12 +342,12 @@ def test_what_is_left_out_is_in_no_snapshot_until_it_is_taken_in_again(
     for split, text in (("pool", REPEATED), ("test", REPEATED.replace(" .", " !"))):
         campaigns.add_sentences(store, people["res"], campaign, [said(text, MARA, id=split)], split=split)
     look(store, campaign, "near_duplicates")
-    (one,) = second_look.findings(store, people["eva"], campaign, "near_duplicates")
-    second_look.decide(store, people["eva"], one.id, "leave_out")
+    (one,) = label_review.findings(store, people["eva"], campaign, "near_duplicates")
+    label_review.decide(store, people["eva"], one.id, "leave_out")
     assert snapshots.freeze(store, people["res"], campaign).counts["pool"] == 6
     assert campaigns.get_campaign(store, people["res"], campaign).left_out == 1
-    assert turns.queue_state(store, people["res"], campaign).gold == 6
-    second_look.take_back(store, people["eva"], one.id)
+    assert rounds.queue_state(store, people["res"], campaign).gold == 6
+    label_review.take_back(store, people["eva"], one.id)
     assert snapshots.freeze(store, people["res"], campaign).counts["pool"] == 7
 
 
@@ -388,5 +392,5 @@ def test_a_job_is_not_passed_over_while_another_is_added_that_waits_for_it(store
         job_rows.add(session, kind="preannotate", payload={}, priority=30)
     with store.write() as session:
         job_rows.add(session, kind="preannotate", payload={}, priority=5, after_id=first)
-        claimed = jobs.claim(store, worker="w")
+        claimed = lease.claim(store, worker="w")
         assert claimed is not None and claimed.id == first

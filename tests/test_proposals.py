@@ -13,8 +13,9 @@ from db import suggestion_rows
 from db.engine import Store
 from db.tables import Campaign, SentenceRow
 from tests.builders import Tab, make_gold
-from workbench import campaigns, preannotating, proposing
-from workbench.actors import SYSTEM, Actor
+from workbench.accounts.actors import SYSTEM, Actor
+from workbench.campaigns import campaigns
+from workbench.suggestions import preannotating, proposing
 
 People = dict[str, Actor]
 RUN = "model:run 3"

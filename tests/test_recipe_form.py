@@ -17,7 +17,7 @@ from crossner_core.options.base import matters, option
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.registry import setting_ids
 from workbench import cli
-from workbench.recipe_names import other_than_default, recipe_name, setting_name, setting_title, without_effect
+from workbench.runs.recipe_names import other_than_default, recipe_name, setting_name, setting_title, without_effect
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -34,7 +34,7 @@ class OwnOptions:
 def _recipe_page() -> None:
     import streamlit as st
 
-    from pages.recipe_form import recipe_inputs
+    from pages.parts.model.recipe_form import recipe_inputs
 
     st.session_state["values"] = recipe_inputs("form", ("conll2003", "news"), ("own-encoder",))
 
@@ -43,7 +43,7 @@ def _own_page() -> None:
     import streamlit as st
 
     from pages import shell
-    from pages.recipe_form import option_inputs
+    from pages.parts.model.recipe_form import option_inputs
     from tests.test_recipe_form import OwnOptions
 
     with shell.shown_errors():

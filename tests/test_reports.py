@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from db.engine import Store
-from pages import campaign_views
+from pages.parts.campaign import questions
 from tests import builders
 from tests.app_corpora import make_corpus
 from tests.screens import made_reports, open_screen
@@ -17,8 +17,10 @@ from tests.test_gazetteers_app import make_gazetteer
 from tests.test_second_look import look, said
 from tests.training_builders import save_encoder
 from tests.training_store import work
-from workbench import campaigns, encoders, second_look, turns
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.labelling import label_review
+from workbench.runs import encoders, rounds
 
 People = dict[str, Actor]
 HOSTILE = "<b>Mara Vell</b> was praised in Norway ."
@@ -44,9 +46,9 @@ def test_reports_of_the_overview_hold_each_view(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
 ) -> None:
     builders.make_gold(store, people, campaign)
-    made = made_reports(monkeypatch, "pages.campaign_views")
+    made = made_reports(monkeypatch, "pages.parts.campaign.questions")
     test = healthy(open_screen(monkeypatch, store, "campaign", people["eva"], campaign=campaign))
-    for name in campaign_views.VIEWS:
+    for name in questions.VIEWS:
         view(test, "campaign-view", name)
     expected = {
         "progress": ("6 of 6 sentences are gold", "Adjudicate", "People"),
@@ -64,10 +66,10 @@ def test_reports_of_the_queue_hold_what_comes_next_and_the_turns(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int, home: Path
 ) -> None:
     campaigns.add_sentences(store, people["res"], campaign, [said(HOSTILE, id="hostile").sentence])
-    turns.change_turns(store, people["res"], campaign, strategy="longest")
-    turns.order_now(store, people["res"], campaign)
+    rounds.change_turns(store, people["res"], campaign, strategy="longest")
+    rounds.order_now(store, people["res"], campaign)
     work(store, home)
-    made = made_reports(monkeypatch, "pages.queue_views")
+    made = made_reports(monkeypatch, "pages.parts.campaign.queue")
     test = healthy(open_screen(monkeypatch, store, "queue", people["res"], campaign=campaign))
     view(test, "queue:view", "Turns")
     following, turn = made[f"next-{campaign}"], made[f"turns-{campaign}"]
@@ -79,7 +81,7 @@ def test_report_of_a_corpus_holds_its_sentences(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: People, home: Path
 ) -> None:
     make_corpus(home)
-    made = made_reports(monkeypatch, "pages.corpus_look")
+    made = made_reports(monkeypatch, "pages.parts.corpus.look")
     test = healthy(open_screen(monkeypatch, store, "corpus", people["eva"]))
     (report,) = made.values()
     assert "3 pages: 3 kept" in report and "seed 0" in report and "Harrow Bay</span>" in report
@@ -95,7 +97,7 @@ def test_reports_of_a_gazetteer_explain_a_sentence_a_name_and_classes(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int, home: Path
 ) -> None:
     make_gazetteer(home)
-    made = made_reports(monkeypatch, "pages.gazetteer_views")
+    made = made_reports(monkeypatch, "pages.parts.corpus.lookup")
     test = healthy(open_screen(monkeypatch, store, "gazetteer", people["res"], campaign=campaign))
     assert "places were considered" in made["gazetteer-sentence"]
     view(test, "gazetteer:view", "A name")
@@ -112,7 +114,7 @@ def test_report_of_encoders_holds_the_list_and_what_a_pretraining_bought(
     save_encoder(home / "tiny")
     encoders.start_dapt(store, people["res"], name="dapt-own", options=options(home), text=own_text(home))
     work(store, home)
-    made = made_reports(monkeypatch, "pages.encoders_views")
+    made = made_reports(monkeypatch, "pages.parts.model.encoder_list")
     healthy(open_screen(monkeypatch, store, "encoders", people["res"]))
     assert all(words in made["encoders"] for words in ("<td>minilm</td>", "dapt-own</h2>", " before, ", "plotly"))
 
@@ -124,11 +126,11 @@ def test_report_of_a_second_look_holds_doubts_and_decisions(
     words = "Mara Vell was praised in <Norway> ."
     campaigns.add_sentences(store, people["res"], campaign, [said(words, (0, 2, "band"), (5, 6, "country"), id="in-1")])
     look(store, campaign)
-    found = second_look.queues(store, people["eva"], campaign)
+    found = label_review.queues(store, people["eva"], campaign)
     queue = next(one for one in found if one.open)
-    first = second_look.findings(store, people["eva"], campaign, queue.id, limit=1)[0]
-    second_look.decide(store, people["eva"], first.id, "keep")
-    made = made_reports(monkeypatch, "pages.second_look_views")
+    first = label_review.findings(store, people["eva"], campaign, queue.id, limit=1)[0]
+    label_review.decide(store, people["eva"], first.id, "keep")
+    made = made_reports(monkeypatch, "pages.parts.work.label_review")
     healthy(open_screen(monkeypatch, store, "second_look", people["eva"], campaign=campaign))
     report = made[f"second-look-{campaign}"]
     assert queue.title in report and "1 decided" in report and "<td>kept</td>" in report

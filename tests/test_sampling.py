@@ -13,10 +13,11 @@ from crossner_core.schema import sentence_from_words
 from db.engine import Store
 from tests import builders
 from tests.app_corpora import KNOWN, TEXTS, make_corpus
-from workbench import browsing, campaigns, sampling
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
 from workbench.cli import main
-from workbench.sampling import SamplingPlan
+from workbench.data import browsing, sampling
+from workbench.data.sampling import SamplingPlan
 
 People = dict[str, Actor]
 

@@ -13,16 +13,17 @@ import plotly.graph_objects as go
 import pytest
 
 from db.engine import Store
-from pages import compare_views, errors_views
 from pages.components.html_report import HtmlReport
+from pages.parts.model import comparison, error_browser
 from tests.builders import make_campaign, make_people
 from tests.screens import open_screen
 from tests.test_adaptation import campaign_with_gold
 from tests.test_errors_browsing import suggested
 from tests.training_store import person, recipe_here, work
-from workbench import adaptation, comparing, errors_browsing
-from workbench.actors import Actor
-from workbench.errors_browsing import Speaker
+from workbench.accounts.actors import Actor
+from workbench.reports import comparing, errors_browsing
+from workbench.reports.errors_browsing import Speaker
+from workbench.runs import adaptation
 
 HOSTILE = '<img src=q onerror="pwned=1"></script><script>pwned=1</script>'
 Trained = tuple[Actor, int, list[int]]
@@ -62,7 +63,7 @@ def test_compare_screen_gives_a_verdict_with_its_reasons(
     assert not test.exception, test.exception
     found = comparing.compare(store, admin, weak, good)
     said = _said(test)
-    assert compare_views.verdict(found) in said and f"Run {good} is" in said
+    assert comparison.verdict(found) in said and f"Run {good} is" in said
     assert "Entity F1 on 8 test sentences" in said and "95 % interval" in said and "gold entities both found" in said
     assert len(test.get("plotly_chart")) == 1
     assert "maximal epochs" in str(test.dataframe[1].value) or "epochs" in str(test.dataframe[1].value)
@@ -90,7 +91,7 @@ def test_verdict_says_when_it_may_be_chance(store: Store, trained: Trained) -> N
         ({"difference": -0.1, "permutation_p": 0.01, "bootstrap_p": 0.01}, f"Run {weak} is better than run {good}, by"),
         ({"difference": 0.1, "permutation_p": 0.04, "bootstrap_p": 0.06}, "do not agree"),
     ):
-        assert words in compare_views.verdict(replace(found, test=replace(found.test, **values)))
+        assert words in comparison.verdict(replace(found, test=replace(found.test, **values)))
 
 
 def test_errors_screen_lists_filters_and_leads_to_the_sentence(
@@ -145,19 +146,19 @@ def test_sentences_screen_opens_the_sentence_that_the_address_names(
 
 
 def test_reports_of_the_screens_hold_what_they_show(store: Store, trained: Trained) -> None:
-    from workbench.campaigns import list_campaigns
+    from workbench.campaigns.campaigns import list_campaigns
 
     admin, campaign_id, (weak, good) = trained
     campaign = next(one for one in list_campaigns(store, admin) if one.id == campaign_id)
     speaker = Speaker(run_id=weak)
-    who = errors_views.speaker_line(speaker, {})
-    made = errors_views._report(store, admin, campaign, speaker, who, split="dev").data().decode()
+    who = error_browser.speaker_line(speaker, {})
+    made = error_browser._report(store, admin, campaign, speaker, who, split="dev").data().decode()
     found = errors_browsing.errors_of(store, admin, campaign_id, speaker, split="dev")
     assert f"{found.total} errors that fit the filter" in made and who in made
     assert made.count("gold, then the answer") == len({line.item.sentence.id for line in found.lines})
     assert made.count("· missed</small>") == found.counts["missed"]
     report = HtmlReport("Compare")
-    compare_views._by_type(comparing.compare(store, admin, weak, good), compare_views.domain_of(campaign), report)
+    comparison._by_type(comparing.compare(store, admin, weak, good), comparison.domain_of(campaign), report)
     text = report.data().decode()
     assert text.count("Plotly.newPlot(") >= 1 and "95 % intervals" in text
 

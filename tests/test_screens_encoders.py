@@ -13,8 +13,8 @@ from tests.screens import open_screen
 from tests.test_encoders_app import DAPT, options, own_text
 from tests.training_builders import save_encoder
 from tests.training_store import own_dataset, person, recipe_here, work
-from workbench import adaptation, encoders
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
+from workbench.runs import adaptation, encoders
 
 
 @pytest.fixture

@@ -24,8 +24,11 @@ from tests.test_simulations_live import chosen_by_strategies
 from tests.test_turns import small
 from tests.training_builders import own_sentences
 from tests.training_store import own_dataset, person, recipe_here, work
-from workbench import adaptation, adjudication, campaigns, handout, preannotating, turns
-from workbench.actors import SYSTEM, Actor
+from workbench.accounts.actors import SYSTEM, Actor
+from workbench.campaigns import campaigns
+from workbench.labelling import adjudication, handout
+from workbench.runs import adaptation, rounds
+from workbench.suggestions import preannotating
 
 ADAPTATION_VIEWS = ("Curve", "As gold grows", "By type", "Trust", "Train", "Runs")
 OVERVIEW_VIEWS = ("Progress", "The four shares", "Agreement", "Suggestions", "Effort")
@@ -98,7 +101,7 @@ def test_adaptation_screen_shows_turns_as_one_curve_and_says_who_chose(
     admin = person(store, "admin")
     campaign_id = campaign_with_gold(store, admin)
     recipe = small(tmp_path)
-    turns.change_turns(store, admin, campaign_id, strategy="2*longest + k_centre", retrain_every=5, recipe=recipe)
+    rounds.change_turns(store, admin, campaign_id, strategy="2*longest + k_centre", retrain_every=5, recipe=recipe)
     work(store, tmp_path / "home")
     campaigns.add_sentences(store, admin, campaign_id, in_music(own_sentences(5, offset=90)))
     campaigns.add_sentences(store, admin, campaign_id, in_music(own_sentences(1, offset=99)), split="test")
@@ -116,7 +119,7 @@ def test_adaptation_screen_shows_turns_as_one_curve_and_says_who_chose(
 def test_report_of_trust_holds_what_the_page_shows(
     monkeypatch: pytest.MonkeyPatch, store: Store, trained: tuple[Actor, int]
 ) -> None:
-    made = made_reports(monkeypatch, "pages.trust_views")
+    made = made_reports(monkeypatch, "pages.parts.model.trust")
     admin, campaign_id = trained
     test = open_screen(monkeypatch, store, "adaptation", admin, campaign=campaign_id)
     _show(test, "model-view", "Trust")
@@ -403,7 +406,7 @@ def _annotate() -> None:
     """Draw the editor as its fragment does: with the campaign as it was when the page was opened."""
     import streamlit as st
 
-    from pages.editing import labelling_screen
+    from pages.parts.work.editing import labelling_screen
 
     actor, campaign = st.session_state["scene"]
     labelling_screen(actor, campaign, stage="annotate", empty="")
@@ -417,7 +420,7 @@ def _type_names(test: Any) -> set[str]:
 def _listen() -> None:
     import streamlit as st
 
-    from pages import editing
+    from pages.parts.work import editing
 
     st.session_state["quiet"] = editing._quiet("editor-1-annotate").total_seconds()
 

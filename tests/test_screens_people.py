@@ -12,8 +12,10 @@ from pages import shell
 from pages.main import SECTIONS
 from tests import builders
 from tests.screens import PAGES, open_screen
-from workbench import accounts, adjudication, campaigns, passwords
-from workbench.actors import Actor
+from workbench.accounts import accounts, passwords
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.labelling import adjudication
 
 People = dict[str, Actor]
 

@@ -9,8 +9,10 @@ from db.engine import Store
 from tests import builders
 from tests.screens import made_reports, open_screen
 from tests.test_second_look import gold_of, look, said
-from workbench import campaigns, second_look
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.jobs import queue
+from workbench.labelling import label_review
 
 MARA = "Mara Vell was praised in Norway ."
 REPEATED = "The crowd heard Mara Vell in the rain until all the lamps of the town went out ."
@@ -56,11 +58,11 @@ def test_page_queues_a_look(
 ) -> None:
     builders.make_gold(store, people, campaign)
     screen = press(page(monkeypatch, store, people["eva"], campaign), "Look at 6 gold sentences")
-    job = second_look.last_look(store, people["eva"], campaign)
+    job = queue.newest_job(store, people["eva"], "second_look", campaign)
     assert job is not None and job.state == "queued"
     assert "No worker is alive" in words(screen)
     press(screen, "Cancel this look")
-    job = second_look.last_look(store, people["eva"], campaign)
+    job = queue.newest_job(store, people["eva"], "second_look", campaign)
     assert job is not None and job.state == "cancelled" and "Cancel this look" not in [b.label for b in screen.button]
 
 
@@ -68,7 +70,7 @@ def test_page_offers_no_report_before_it_has_looked(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], campaign: int
 ) -> None:
     builders.make_gold(store, people, campaign)
-    made = made_reports(monkeypatch, "pages.second_look_views")
+    made = made_reports(monkeypatch, "pages.parts.work.label_review")
     page(monkeypatch, store, people["eva"], campaign)
     assert made == {}
 
@@ -76,7 +78,7 @@ def test_page_offers_no_report_before_it_has_looked(
 def test_page_offers_its_report_once_it_has_looked(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
 ) -> None:
-    made = made_reports(monkeypatch, "pages.second_look_views")
+    made = made_reports(monkeypatch, "pages.parts.work.label_review")
     page(monkeypatch, store, people["eva"], doubted)
     assert list(made) == [f"second-look-{doubted}"]
 
@@ -110,7 +112,7 @@ def test_page_puts_off_without_deciding(
 ) -> None:
     screen = press(page(monkeypatch, store, people["eva"], doubted), "Later")
     assert "Mara Vell” is musicalartist" in words(screen)  # it is the only one, so it begins again
-    assert second_look.decided(store, people["eva"], doubted) == ()
+    assert label_review.decided(store, people["eva"], doubted) == ()
 
 
 def test_page_reopens_a_sentence(
@@ -125,10 +127,10 @@ def test_page_shows_calmly_what_was_decided_elsewhere(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
 ) -> None:
     screen = page(monkeypatch, store, people["eva"], doubted)
-    one = second_look.findings(store, people["eva"], doubted, "inconsistent_surfaces")[0]
-    second_look.decide(store, people["eva"], one.id, "keep")
+    one = label_review.findings(store, people["eva"], doubted, "inconsistent_surfaces")[0]
+    label_review.decide(store, people["eva"], one.id, "keep")
     press(screen, "Keep")
-    assert len(second_look.decided(store, people["eva"], doubted)) == 1
+    assert len(label_review.decided(store, people["eva"], doubted)) == 1
 
 
 @pytest.fixture
@@ -143,7 +145,7 @@ def repeated(store: Store, people: dict[str, Actor], campaign: int) -> int:
 
 
 def left_out(store: Store, people: dict[str, Actor], campaign: int) -> list[str]:
-    done = second_look.decided(store, people["eva"], campaign)
+    done = label_review.decided(store, people["eva"], campaign)
     return [one.leaving.text for one in done if one.state == "left_out"]
 
 
@@ -165,8 +167,8 @@ def test_page_leaves_out_what_is_repeated_and_takes_it_back(
 def test_page_lists_what_is_left_out_and_takes_it_in_again(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], repeated: int
 ) -> None:
-    (one,) = second_look.findings(store, people["eva"], repeated, "near_duplicates")
-    second_look.decide(store, people["eva"], one.id, "leave_out")
+    (one,) = label_review.findings(store, people["eva"], repeated, "near_duplicates")
+    label_review.decide(store, people["eva"], one.id, "leave_out")
     screen = page(monkeypatch, store, people["eva"], repeated)
     assert any(part.label == "Left out · 1" for part in screen.expander)
     table = next(one for one in screen.dataframe if "split" in one.value.columns)
@@ -175,15 +177,15 @@ def test_page_lists_what_is_left_out_and_takes_it_in_again(
     screen.session_state[table.key] = {"selection": {"rows": [0], "columns": [], "cells": []}}
     press(screen.run(), "Take in again")
     assert left_out(store, people, repeated) == [] and "its doubt is open in its queue" in words(screen)
-    assert second_look.findings(store, people["eva"], repeated, "near_duplicates") == (one,)
+    assert label_review.findings(store, people["eva"], repeated, "near_duplicates") == (one,)
     assert not any(part.label.startswith("Left out") for part in screen.expander)
 
 
 def test_pages_count_what_is_left_out(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], repeated: int
 ) -> None:
-    (one,) = second_look.findings(store, people["eva"], repeated, "near_duplicates")
-    second_look.decide(store, people["eva"], one.id, "leave_out")
+    (one,) = label_review.findings(store, people["eva"], repeated, "near_duplicates")
+    label_review.decide(store, people["eva"], one.id, "leave_out")
     models = open_screen(monkeypatch, store, "adaptation", people["res"], campaign=repeated)
     models.button_group(key="model-view").set_value("Train").run()
     assert not models.exception, models.exception
@@ -198,8 +200,8 @@ def test_pages_count_what_is_left_out(
 def test_sentences_say_what_is_left_out(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], repeated: int
 ) -> None:
-    (one,) = second_look.findings(store, people["eva"], repeated, "near_duplicates")
-    second_look.decide(store, people["eva"], one.id, "leave_out")
+    (one,) = label_review.findings(store, people["eva"], repeated, "near_duplicates")
+    label_review.decide(store, people["eva"], one.id, "leave_out")
     query = {"sentence": str(one.sentence_id)}
     test = open_screen(monkeypatch, store, "data", people["res"], campaign=repeated, query=query)
     assert "Left out of what models learn from: Eva, 20" in words(test)

@@ -14,8 +14,13 @@ from db import annotation_rows, task_rows
 from db.engine import Store
 from tests import builders
 from tests.test_exchange import change, contents, zipped
-from workbench import adaptation, archive, campaigns, jobs, layers, looking, second_look
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.data import archive, layers
+from workbench.jobs import lease, queue
+from workbench.jobs.kinds import second_look as second_look_kind
+from workbench.labelling import label_review
+from workbench.runs import adaptation
 
 WORDS = "Mara Vell left The Tin Gulls for Low Tide last spring ."
 
@@ -41,12 +46,12 @@ def look(store: Store, campaign: int, *checks: str) -> None:
     from crossner_core.second_look.base import Desk, check
 
     with store.read() as session:
-        gold, ids = looking.gold_of(session, campaign)
+        gold, ids = second_look_kind.gold_of(session, campaign)
     for id in checks or ("inconsistent_surfaces", "near_duplicates", "unlabelled_repeats"):
         found = check(id).find(gold, SecondLookOptions(), Desk())
         assert found is not None
         with store.write() as session:
-            second_look.keep_findings(session, campaign, id, found, ids)
+            label_review.keep_findings(session, campaign, id, found, ids)
 
 
 def gold_of(store: Store, campaign: int) -> dict[str, tuple[Span, ...]]:
@@ -54,13 +59,13 @@ def gold_of(store: Store, campaign: int) -> dict[str, tuple[Span, ...]]:
         return {one.labelled.sentence.text: one.labelled.spans for one in layers.gold(session, campaign)}
 
 
-def one_of(store: Store, actor: Actor, campaign: int, check: str = "inconsistent_surfaces") -> second_look.FindingView:
-    return second_look.findings(store, actor, campaign, check)[0]
+def one_of(store: Store, actor: Actor, campaign: int, check: str = "inconsistent_surfaces") -> label_review.FindingView:
+    return label_review.findings(store, actor, campaign, check)[0]
 
 
 def test_look_puts_findings_into_queues(store: Store, people: dict[str, Actor], golden: int) -> None:
     look(store, golden)
-    queues = {one.id: one for one in second_look.queues(store, people["eva"], golden)}
+    queues = {one.id: one for one in label_review.queues(store, people["eva"], golden)}
     assert queues["inconsistent_surfaces"].open == 1 and queues["inconsistent_surfaces"].decided == 0
     one = one_of(store, people["eva"], golden)
     assert (one.there, one.proposed) == ((Span(0, 2, "band"),), (Span(0, 2, "musicalartist"),))
@@ -71,7 +76,7 @@ def test_look_puts_findings_into_queues(store: Store, people: dict[str, Actor], 
 def test_look_again_replaces_open_findings(store: Store, people: dict[str, Actor], golden: int) -> None:
     look(store, golden)
     look(store, golden)
-    assert len(second_look.findings(store, people["eva"], golden, "inconsistent_surfaces")) == 1
+    assert len(label_review.findings(store, people["eva"], golden, "inconsistent_surfaces")) == 1
 
 
 def test_keep_is_kept_with_who_and_when_and_does_not_come_back(
@@ -79,10 +84,10 @@ def test_keep_is_kept_with_who_and_when_and_does_not_come_back(
 ) -> None:
     look(store, golden)
     before = gold_of(store, golden)
-    second_look.decide(store, people["eva"], one_of(store, people["eva"], golden).id, "keep")
+    label_review.decide(store, people["eva"], one_of(store, people["eva"], golden).id, "keep")
     look(store, golden)
-    assert second_look.findings(store, people["eva"], golden, "inconsistent_surfaces") == ()
-    (kept,) = second_look.decided(store, people["eva"], golden)
+    assert label_review.findings(store, people["eva"], golden, "inconsistent_surfaces") == ()
+    (kept,) = label_review.decided(store, people["eva"], golden)
     assert (kept.state, kept.decided_by) == ("kept", "Eva") and kept.decided_at is not None
     assert gold_of(store, golden) == before
 
@@ -93,7 +98,7 @@ def test_change_makes_new_gold_and_keeps_the_version_before(
     look(store, golden)
     snapshot = adaptation.freeze(store, people["res"], golden)
     one = one_of(store, people["eva"], golden)
-    second_look.decide(store, people["eva"], one.id, "change")
+    label_review.decide(store, people["eva"], one.id, "change")
     text = "Mara Vell was praised in Norway ."
     assert gold_of(store, golden)[text] == (Span(0, 2, "musicalartist"), Span(5, 6, "country"))
     with store.read() as session:
@@ -116,7 +121,7 @@ def test_change_of_adjudicated_gold_decides_its_units_anew(
     look(store, campaign)
     one = one_of(store, people["eva"], campaign)
     assert one.sentence.text.startswith("The album")
-    second_look.decide(store, people["eva"], one.id, "change")
+    label_review.decide(store, people["eva"], one.id, "change")
     with store.read() as session:
         task = task_rows.of_sentence(session, one.sentence_id)["adjudicate"]
         work = annotation_rows.standing(session, task.id)
@@ -126,21 +131,21 @@ def test_change_of_adjudicated_gold_decides_its_units_anew(
 
 def test_change_may_leave_no_entity(store: Store, people: dict[str, Actor], golden: int) -> None:
     with store.read() as session:
-        gold, ids = looking.gold_of(session, golden)
+        gold, ids = second_look_kind.gold_of(session, golden)
     at = next(n for n, item in enumerate(gold.items) if item.sentence.text.startswith("Fans of"))
     there = gold.items[at].spans
     with store.write() as session:
-        second_look.keep_findings(
+        label_review.keep_findings(
             session, golden, "label_errors", [Finding(at, "extra", 2, 4, there, (), 0.9, "Why not.")], ids
         )
-    second_look.decide(store, people["eva"], one_of(store, people["eva"], golden, "label_errors").id, "change")
+    label_review.decide(store, people["eva"], one_of(store, people["eva"], golden, "label_errors").id, "change")
     assert gold_of(store, golden)["Fans of Mara Vell came to Oslo ."] == ()
 
 
 def test_reopen_takes_the_sentence_back_to_adjudication(store: Store, people: dict[str, Actor], golden: int) -> None:
     look(store, golden)
     one = one_of(store, people["eva"], golden)
-    second_look.decide(store, people["eva"], one.id, "reopen")
+    label_review.decide(store, people["eva"], one.id, "reopen")
     tab = builders.Tab(store, people["eva"], golden, "adjudicate")
     assert tab.items(1)[0]["text"] == one.sentence.text
     assert one.sentence.text not in gold_of(store, golden)
@@ -148,11 +153,11 @@ def test_reopen_takes_the_sentence_back_to_adjudication(store: Store, people: di
 
 def test_decided_comes_back_once_its_gold_has_changed(store: Store, people: dict[str, Actor], golden: int) -> None:
     look(store, golden)
-    second_look.decide(store, people["eva"], one_of(store, people["eva"], golden).id, "change")
+    label_review.decide(store, people["eva"], one_of(store, people["eva"], golden).id, "change")
     rows = [said(f"{word} and Mara Vell", (2, 4, "band"), id=word) for word in ("a", "b", "c", "d")]
     campaigns.add_sentences(store, people["res"], golden, rows)
     look(store, golden)
-    found = second_look.findings(store, people["eva"], golden, "inconsistent_surfaces")
+    found = label_review.findings(store, people["eva"], golden, "inconsistent_surfaces")
     assert any(one.sentence.text.startswith("Mara Vell was") for one in found)
 
 
@@ -161,20 +166,20 @@ def test_finding_is_past_when_gold_changes_under_it(store: Store, people: dict[s
     one = one_of(store, people["eva"], golden)
     with store.read() as session:
         task = task_rows.of_sentence(session, one.sentence_id)["adjudicate"].id
-    from workbench.steps import reopen
+    from workbench.labelling.steps import reopen
 
     reopen(store, people["eva"], task)
-    assert second_look.findings(store, people["eva"], golden, "inconsistent_surfaces") == ()
+    assert label_review.findings(store, people["eva"], golden, "inconsistent_surfaces") == ()
     with pytest.raises(Conflict, match="past"):
-        second_look.decide(store, people["eva"], one.id, "keep")
+        label_review.decide(store, people["eva"], one.id, "keep")
 
 
 def test_decide_twice_is_refused(store: Store, people: dict[str, Actor], golden: int) -> None:
     look(store, golden)
     one = one_of(store, people["eva"], golden)
-    second_look.decide(store, people["eva"], one.id, "keep")
+    label_review.decide(store, people["eva"], one.id, "keep")
     with pytest.raises(Conflict, match="kept"):
-        second_look.decide(store, people["eva"], one.id, "change")
+        label_review.decide(store, people["eva"], one.id, "change")
 
 
 @pytest.mark.parametrize("decision", ["keep", "change"])
@@ -183,13 +188,13 @@ def test_decision_taken_back_is_open_again_with_the_gold_of_before(
 ) -> None:
     look(store, golden)
     before, one = gold_of(store, golden), one_of(store, people["eva"], golden)
-    second_look.decide(store, people["eva"], one.id, decision)
-    second_look.take_back(store, people["eva"], one.id)
-    assert gold_of(store, golden) == before and second_look.decided(store, people["eva"], golden) == ()
+    label_review.decide(store, people["eva"], one.id, decision)
+    label_review.take_back(store, people["eva"], one.id)
+    assert gold_of(store, golden) == before and label_review.decided(store, people["eva"], golden) == ()
     assert one_of(store, people["eva"], golden).id == one.id
     with pytest.raises(Conflict, match="no decision to take back"):
-        second_look.take_back(store, people["eva"], one.id)
-    second_look.decide(store, people["eva"], one.id, "change")
+        label_review.take_back(store, people["eva"], one.id)
+    label_review.decide(store, people["eva"], one.id, "change")
     assert gold_of(store, golden) != before
 
 
@@ -198,27 +203,27 @@ def test_decision_is_taken_back_by_who_made_it_and_only_while_the_gold_is_that(
 ) -> None:
     look(store, golden)
     one = one_of(store, people["eva"], golden)
-    second_look.decide(store, people["eva"], one.id, "change")
+    label_review.decide(store, people["eva"], one.id, "change")
     other = builders.make_person(store, "ewa", "expert")
     campaigns.add_members(store, people["adm"], golden, [other.id])
     with pytest.raises(NotAllowed, match="Somebody else decided"):
-        second_look.take_back(store, other, one.id)
+        label_review.take_back(store, other, one.id)
     with store.read() as session:
         task = task_rows.of_sentence(session, one.sentence_id)["adjudicate"].id
-    from workbench.steps import reopen
+    from workbench.labelling.steps import reopen
 
     reopen(store, people["eva"], task)
     with pytest.raises(Conflict, match="another here by now"):
-        second_look.take_back(store, people["eva"], one.id)
-    assert [found.state for found in second_look.decided(store, people["eva"], golden)] == ["changed"]
+        label_review.take_back(store, people["eva"], one.id)
+    assert [found.state for found in label_review.decided(store, people["eva"], golden)] == ["changed"]
 
 
 def test_reopening_is_not_taken_back(store: Store, people: dict[str, Actor], golden: int) -> None:
     look(store, golden)
     one = one_of(store, people["eva"], golden)
-    second_look.decide(store, people["eva"], one.id, "reopen")
+    label_review.decide(store, people["eva"], one.id, "reopen")
     with pytest.raises(Conflict, match="waits under Adjudicate already"):
-        second_look.take_back(store, people["eva"], one.id)
+        label_review.take_back(store, people["eva"], one.id)
 
 
 @pytest.fixture
@@ -228,17 +233,17 @@ def decided_twice(store: Store, people: dict[str, Actor], golden: int) -> int:
     rows = [said(f"{text} .", (5, 7, "musicalartist"), id="in-3"), said(f"{text} !", (5, 7, "band"), id="in-4")]
     campaigns.add_sentences(store, people["res"], golden, rows)
     look(store, golden)
-    second_look.decide(store, people["eva"], one_of(store, people["eva"], golden, "near_duplicates").id, "keep")
-    second_look.decide(store, people["eva"], one_of(store, people["eva"], golden).id, "change")
+    label_review.decide(store, people["eva"], one_of(store, people["eva"], golden, "near_duplicates").id, "keep")
+    label_review.decide(store, people["eva"], one_of(store, people["eva"], golden).id, "change")
     return golden
 
 
 def test_archive_carries_decisions(store: Store, people: dict[str, Actor], decided_twice: int) -> None:
     data = archive.export_campaign(store, people["adm"], decided_twice)
     copy = archive.import_campaign(store, people["adm"], data, name="Copy")
-    before, after = (second_look.decided(store, people["adm"], id) for id in (decided_twice, copy))
+    before, after = (label_review.decided(store, people["adm"], id) for id in (decided_twice, copy))
 
-    def same(one: second_look.FindingView) -> tuple[object, ...]:
+    def same(one: label_review.FindingView) -> tuple[object, ...]:
         where = (one.sentence.content_hash, one.check, one.kind, one.start, one.end, one.there, one.proposed, one.why)
         return (*where, one.score, one.state, one.decided_by, one.decided_at)
 
@@ -247,7 +252,7 @@ def test_archive_carries_decisions(store: Store, people: dict[str, Actor], decid
     campaigns.add_members(store, people["adm"], copy, [eva.id])
     for id in (decided_twice, copy):  # what was kept does not come back there, either
         look(store, id)
-    one, two = (len(second_look.findings(store, eva, id, "near_duplicates")) for id in (decided_twice, copy))
+    one, two = (len(label_review.findings(store, eva, id, "near_duplicates")) for id in (decided_twice, copy))
     assert one == two
 
 
@@ -277,7 +282,7 @@ def test_archive_of_before_there_were_decisions_is_read(store: Store, people: di
     assert older != files["sentences.jsonl"]
     data = zipped({**files, "sentences.jsonl": older})
     assert (
-        second_look.decided(store, people["adm"], archive.import_campaign(store, people["adm"], data, name="C")) == ()
+        label_review.decided(store, people["adm"], archive.import_campaign(store, people["adm"], data, name="C")) == ()
     )
 
 
@@ -285,9 +290,9 @@ def test_archive_of_before_there_were_decisions_is_read(store: Store, people: di
 def test_decide_is_for_experts(store: Store, people: dict[str, Actor], golden: int, name: str) -> None:
     look(store, golden)
     with pytest.raises(NotAllowed):
-        second_look.decide(store, people[name], one_of(store, people["eva"], golden).id, "keep")
+        label_review.decide(store, people[name], one_of(store, people["eva"], golden).id, "keep")
     with pytest.raises(NotAllowed):
-        second_look.take_back(store, people[name], one_of(store, people["eva"], golden).id)
+        label_review.take_back(store, people[name], one_of(store, people["eva"], golden).id)
 
 
 def test_strangers_see_no_queue(store: Store, people: dict[str, Actor], golden: int) -> None:
@@ -295,50 +300,50 @@ def test_strangers_see_no_queue(store: Store, people: dict[str, Actor], golden: 
     look(store, golden)
     finding = one_of(store, people["eva"], golden).id
     for call in (
-        lambda: second_look.queues(store, stranger, golden),
-        lambda: second_look.findings(store, stranger, golden, "near_duplicates"),
-        lambda: second_look.decide(store, stranger, finding, "keep"),
-        lambda: second_look.take_back(store, stranger, finding),
-        lambda: second_look.look_again(store, stranger, golden),
+        lambda: label_review.queues(store, stranger, golden),
+        lambda: label_review.findings(store, stranger, golden, "near_duplicates"),
+        lambda: label_review.decide(store, stranger, finding, "keep"),
+        lambda: label_review.take_back(store, stranger, finding),
+        lambda: label_review.look_again(store, stranger, golden),
     ):
         with pytest.raises(NotFound):
             call()
     with pytest.raises(NotAllowed):
-        second_look.queues(store, people["ann1"], golden)
+        label_review.queues(store, people["ann1"], golden)
 
 
 def test_decisions_unknown_are_refused(store: Store, people: dict[str, Actor], golden: int) -> None:
     with pytest.raises(BadInput, match="keep, change, reopen"):
-        second_look.decide(store, people["eva"], 1, "delete")
+        label_review.decide(store, people["eva"], 1, "delete")
     with pytest.raises(NotFound):
-        second_look.decide(store, people["eva"], 999, "keep")
+        label_review.decide(store, people["eva"], 999, "keep")
 
 
 def test_look_without_gold_is_refused(store: Store, people: dict[str, Actor], campaign: int) -> None:
     with pytest.raises(BadInput, match="no gold yet"):
-        second_look.look_again(store, people["eva"], campaign)
+        label_review.look_again(store, people["eva"], campaign)
 
 
 def test_look_under_way_can_be_cancelled_by_who_may_ask_for_one(
     store: Store, people: dict[str, Actor], golden: int
 ) -> None:
     with pytest.raises(Conflict, match="nothing to cancel"):
-        second_look.cancel_look(store, people["eva"], golden)
-    second_look.look_again(store, people["eva"], golden)
+        queue.cancel_in_campaign(store, people["eva"], golden, "second_look")
+    label_review.look_again(store, people["eva"], golden)
     with pytest.raises(NotAllowed):
-        second_look.cancel_look(store, people["ann1"], golden)
-    assert second_look.cancel_look(store, people["eva"], golden) == "cancelled"
-    second_look.look_again(store, people["eva"], golden)
-    claimed = jobs.claim(store, worker="w")
-    assert claimed is not None and second_look.cancel_look(store, people["res"], golden) == "running"
-    job = second_look.last_look(store, people["eva"], golden)
+        queue.cancel_in_campaign(store, people["ann1"], golden, "second_look")
+    assert queue.cancel_in_campaign(store, people["eva"], golden, "second_look") == ["cancelled"]
+    label_review.look_again(store, people["eva"], golden)
+    claimed = lease.claim(store, worker="w")
+    assert claimed is not None and queue.cancel_in_campaign(store, people["res"], golden, "second_look") == ["running"]
+    job = queue.newest_job(store, people["eva"], "second_look", golden)
     assert job is not None and (job.id, job.cancel_requested) == (claimed.id, True)
 
 
 def test_look_under_way_is_not_queued_twice(store: Store, people: dict[str, Actor], golden: int) -> None:
-    second_look.look_again(store, people["eva"], golden)
+    label_review.look_again(store, people["eva"], golden)
     with pytest.raises(Conflict, match="under way"):
-        second_look.look_again(store, people["eva"], golden)
+        label_review.look_again(store, people["eva"], golden)
 
 
 def test_import_of_a_duplicate_with_other_gold_is_a_finding(
@@ -350,7 +355,7 @@ def test_import_of_a_duplicate_with_other_gold_is_a_finding(
     assert (report.added, report.duplicates, report.doubts) == (0, 1, 1)
     one = one_of(store, people["eva"], campaign, "imported")
     assert (one.there, one.proposed) == ((), (Span(*second),)) and "as test" in one.why
-    second_look.decide(store, people["eva"], one.id, "change")
+    label_review.decide(store, people["eva"], one.id, "change")
     assert gold_of(store, campaign)[WORDS] == (Span(*first), Span(*second))
     same = campaigns.add_sentences(store, people["res"], campaign, [said(WORDS, first, second)])
     assert same.doubts == 0

@@ -10,7 +10,8 @@ import pytest
 from tests import builders
 from tests.live import App, app, browser_of, chromium, wait
 from tests.test_second_look import look, said
-from workbench import campaigns, second_look
+from workbench.campaigns import campaigns
+from workbench.labelling import label_review
 
 __all__ = ["app", "chromium"]
 
@@ -35,7 +36,9 @@ def doubted(app: App) -> int:
 
 def test_a_key_held_down_decides_one_doubt(app: App, doubted: int, chromium: Any) -> None:
     def decided() -> int:
-        (queue,) = (one for one in second_look.queues(app.store, app.people["eva"], doubted) if one.decided or one.open)
+        (queue,) = (
+            one for one in label_review.queues(app.store, app.people["eva"], doubted) if one.decided or one.open
+        )
         assert queue.decided + queue.open == len(NAMES)
         return queue.decided
 

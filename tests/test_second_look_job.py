@@ -12,8 +12,10 @@ from tests import builders
 from tests.test_second_look import said
 from tests.training_builders import save_encoder
 from tests.training_store import work
-from workbench import campaigns, jobs, second_look
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.jobs import queue
+from workbench.labelling import label_review
 
 
 def options(tmp_path: Path, **changes: object) -> SecondLookOptions:
@@ -32,11 +34,11 @@ def golden(store: Store, people: dict[str, Actor], campaign: int) -> int:
 
 
 def test_job_fills_the_queues(store: Store, people: dict[str, Actor], golden: int, tmp_path: Path) -> None:
-    second_look.look_again(store, people["eva"], golden, options(tmp_path))
+    label_review.look_again(store, people["eva"], golden, options(tmp_path))
     assert work(store, tmp_path) == 1
-    job = second_look.last_look(store, people["eva"], golden)
+    job = queue.newest_job(store, people["eva"], "second_look", golden)
     assert job is not None and (job.state, job.progress) == ("done", 1.0), job
-    open_ = {one.id: one.open for one in second_look.queues(store, people["eva"], golden)}
+    open_ = {one.id: one.open for one in label_review.queues(store, people["eva"], golden)}
     assert open_["label_errors"] > 0 and open_["inconsistent_surfaces"] == 2
     assert "Likely label errors: " in job.message
 
@@ -44,9 +46,9 @@ def test_job_fills_the_queues(store: Store, people: dict[str, Actor], golden: in
 def test_job_with_too_few_sentences_says_so_and_does_the_rest(
     store: Store, people: dict[str, Actor], golden: int, tmp_path: Path
 ) -> None:
-    second_look.look_again(store, people["eva"], golden, options(tmp_path, folds=20))
+    label_review.look_again(store, people["eva"], golden, options(tmp_path, folds=20))
     work(store, tmp_path)
-    job = second_look.last_look(store, people["eva"], golden)
+    job = queue.newest_job(store, people["eva"], "second_look", golden)
     assert job is not None and job.state == "done"
     assert "7 gold sentences, fewer than the 20 folds" in job.message and "Inconsistent types: 2" in job.message
 
@@ -54,29 +56,29 @@ def test_job_with_too_few_sentences_says_so_and_does_the_rest(
 def test_job_without_its_encoder_fails_and_keeps_old_findings(
     store: Store, people: dict[str, Actor], golden: int, tmp_path: Path
 ) -> None:
-    second_look.look_again(store, people["eva"], golden, checks=["inconsistent_surfaces"])
+    label_review.look_again(store, people["eva"], golden, checks=["inconsistent_surfaces"])
     work(store, tmp_path)
-    second_look.look_again(
+    label_review.look_again(
         store, people["eva"], golden, SecondLookOptions(encoder=str(tmp_path / "gone")), ["label_errors"]
     )
     work(store, tmp_path)
-    job = second_look.last_look(store, people["eva"], golden)
+    job = queue.newest_job(store, people["eva"], "second_look", golden)
     assert job is not None and job.state == "failed" and "gone" in (job.error or "")
-    assert len(second_look.findings(store, people["eva"], golden, "inconsistent_surfaces")) == 2
+    assert len(label_review.findings(store, people["eva"], golden, "inconsistent_surfaces")) == 2
 
 
 def test_job_cancelled_before_it_began_changes_nothing(
     store: Store, people: dict[str, Actor], golden: int, tmp_path: Path
 ) -> None:
-    job_id = second_look.look_again(store, people["eva"], golden, options(tmp_path))
-    assert jobs.cancel_job(store, people["adm"], job_id) == "cancelled"
+    job_id = label_review.look_again(store, people["eva"], golden, options(tmp_path))
+    assert queue.cancel_job(store, people["adm"], job_id) == "cancelled"
     assert work(store, tmp_path) == 0
-    second_look.look_again(store, people["eva"], golden, options(tmp_path))
+    label_review.look_again(store, people["eva"], golden, options(tmp_path))
 
 
 def test_findings_put_off_come_last(store: Store, people: dict[str, Actor], golden: int, tmp_path: Path) -> None:
-    second_look.look_again(store, people["eva"], golden, checks=["inconsistent_surfaces"])
+    label_review.look_again(store, people["eva"], golden, checks=["inconsistent_surfaces"])
     work(store, tmp_path)
-    first, second = second_look.findings(store, people["eva"], golden, "inconsistent_surfaces")
-    again = second_look.findings(store, people["eva"], golden, "inconsistent_surfaces", later=[first.id], limit=1)
+    first, second = label_review.findings(store, people["eva"], golden, "inconsistent_surfaces")
+    again = label_review.findings(store, people["eva"], golden, "inconsistent_surfaces", later=[first.id], limit=1)
     assert [one.id for one in again] == [second.id]

@@ -25,10 +25,10 @@ from db.engine import Store
 from db.migrate import migrate
 from pages.main import SECTIONS
 from tests.serving import CHROMIUM, ROOT, browser_page, browser_sign_in, post_sign_in, serve
-from workbench import accounts
+from workbench.accounts import accounts
 
 PASSWORD = "correct horse battery"
-PAGES = sorted(path.stem for path in (ROOT / "pages").glob("*.py"))
+PAGES = sorted(path.relative_to(ROOT / "pages").with_suffix("").as_posix() for path in (ROOT / "pages").rglob("*.py"))
 STREAMLIT = (
     "/_stcore/health", "/_stcore/host-config", "/_stcore/metrics", "/_stcore/script-health-check", "/_stcore/stream",
     "/_stcore/upload_file/a/b", "/_stcore/agent/openapi.json", "/_stcore/agent/interact", "/_stcore/agent/mcp",

@@ -22,7 +22,7 @@ from db.engine import Store
 from db.tables import LoginAttempt, LoginSession, User
 from db.types import now
 from tests.serving import form_token, post_sign_in
-from workbench import accounts, passwords
+from workbench.accounts import accounts, passwords
 from workbench.http.gate import Gate
 from workbench.http.headers import local_path
 from workbench.http.routes import Accounts

@@ -11,12 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.gazetteer.breaker import CircuitBreaker
-from crossner_core.gazetteer.queries import label_query, read_answers, title_query
-from crossner_core.gazetteer.source import Cache, Candidate, MemoryCache
-from crossner_core.gazetteer.sparql import SparqlSource
+from crossner_core.gazetteer.endpoint import CircuitBreaker
+from crossner_core.gazetteer.lookup import (
+    Cache,
+    Candidate,
+    SparqlSource,
+    label_query,
+    read_answers,
+    title_query,
+)
 from crossner_core.gazetteer.titles import is_askable
-from tests.sparql_servers import DBO, DBR, FOAF_NAME, Behaviour, Reply, oxigraph, serve, triples
+from tests.sparql_servers import DBO, DBR, FOAF_NAME, Behaviour, MemoryCache, Reply, oxigraph, serve, triples
 
 DATA = triples(
     {

@@ -22,10 +22,15 @@ from db.types import now
 from tests.test_adaptation import campaign_with_gold, in_music
 from tests.training_builders import own_sentences
 from tests.training_store import beat, person, recipe_here, when_asked, work
-from workbench import adaptation, campaigns, handout, jobs, learning, turning, turns
-from workbench.actors import Actor
-from workbench.lease import Lease
-from workbench.turns import TurnView
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.jobs import queue
+from workbench.jobs.context import JobContext
+from workbench.jobs.kinds import turn
+from workbench.labelling import handout
+from workbench.reports import learning
+from workbench.runs import adaptation, rounds
+from workbench.runs.rounds import TurnView
 
 
 def bare(count: int, offset: int = 60) -> list[LabelledSentence]:
@@ -49,20 +54,20 @@ def small(folder: Path) -> dict[str, object]:
     return {name: value for name, value in made.items() if usual[name] != value}
 
 
-def queue(store: Store, campaign_id: int) -> list[tuple[int, float, str | None]]:
+def places(store: Store, campaign_id: int) -> list[tuple[int, float, str | None]]:
     with store.read() as session:
         rows = turn_rows.movable(session, campaign_id)
         return [(row.id, row.position, row.chosen_by) for row in rows]
 
 
 def newest(store: Store, actor: Actor, campaign_id: int) -> TurnView:
-    return turns.list_turns(store, actor, campaign_id)[0]
+    return rounds.list_turns(store, actor, campaign_id)[0]
 
 
 def with_idle_weight(store: Store, admin: Actor) -> int:
     """Return a campaign whose strategy was kept when functions that choose sets could still have a weight."""
     campaign_id = campaign(store, admin)
-    turns.change_turns(store, admin, campaign_id, strategy="2*longest + bert_km")
+    rounds.change_turns(store, admin, campaign_id, strategy="2*longest + bert_km")
     with store.write() as session:
         session.get_one(Campaign, campaign_id).strategy = "2*longest + 100*bert_km"
     return campaign_id
@@ -71,26 +76,26 @@ def with_idle_weight(store: Store, admin: Actor) -> int:
 def test_turn_settings_are_kept_and_checked(store: Store) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    assert turns.turn_settings(store, admin, campaign_id).strategy == ""
-    turns.change_turns(store, admin, campaign_id, strategy="longest + k_centre", random_share=0.1, retrain_every=5)
-    found = turns.turn_settings(store, admin, campaign_id)
+    assert rounds.turn_settings(store, admin, campaign_id).strategy == ""
+    rounds.change_turns(store, admin, campaign_id, strategy="longest + k_centre", random_share=0.1, retrain_every=5)
+    found = rounds.turn_settings(store, admin, campaign_id)
     assert (found.strategy, found.random_share, found.retrain_every) == ("longest + k_centre", 0.1, 5)
     for wrong in ({"strategy": "wisdom"}, {"random_share": 2}, {"retrain_every": -1}, {"recipe": {"speed": 1}}):
         with pytest.raises(InvalidConfig):
-            turns.change_turns(store, admin, campaign_id, **{"strategy": "longest", **wrong})  # type: ignore[arg-type]
-    assert turns.turn_settings(store, admin, campaign_id) == found
+            rounds.change_turns(store, admin, campaign_id, **{"strategy": "longest", **wrong})  # type: ignore[arg-type]
+    assert rounds.turn_settings(store, admin, campaign_id) == found
 
 
 def test_campaign_with_the_weight_of_a_set_opens_orders_and_retrains_without_it(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = with_idle_weight(store, admin)
-    assert turns.turn_settings(store, admin, campaign_id).strategy == "2*longest + bert_km"
-    turn_id = turns.order_now(store, admin, campaign_id)
+    assert rounds.turn_settings(store, admin, campaign_id).strategy == "2*longest + bert_km"
+    turn_id = rounds.order_now(store, admin, campaign_id)
     with store.write() as session:  # as of one that was asked for then, and still waits
         session.get_one(Turn, turn_id).strategy = "2*longest + 100*bert_km"
     work(store, tmp_path / "home")
     assert newest(store, admin, campaign_id).state == "done"
-    assert {why for *_, why in queue(store, campaign_id)} <= {"2*longest + bert_km", "chance"}
+    assert {why for *_, why in places(store, campaign_id)} <= {"2*longest + bert_km", "chance"}
     with store.write() as session:
         found = session.get_one(Campaign, campaign_id)
         found.retrain_every, found.turn_recipe = 10, small(tmp_path)
@@ -98,19 +103,19 @@ def test_campaign_with_the_weight_of_a_set_opens_orders_and_retrains_without_it(
     turn = newest(store, admin, campaign_id)
     assert (turn.state, turn.run_state, turn.strategy) == ("done", "done", "2*longest + bert_km")
     with pytest.raises(InvalidConfig, match="weight of bert_km is 100; it can only be 1"):
-        turns.change_turns(store, admin, campaign_id, strategy="2*longest + 100*bert_km")
+        rounds.change_turns(store, admin, campaign_id, strategy="2*longest + 100*bert_km")
 
 
 def test_turns_are_for_researchers_and_admins(store: Store) -> None:
     admin, annotator = person(store, "admin"), person(store, "annotator")
     campaign_id = campaign(store, admin)
     for call in (
-        lambda: turns.change_turns(store, annotator, campaign_id, strategy="longest"),
-        lambda: turns.order_now(store, annotator, campaign_id),
-        lambda: turns.cancel_turn(store, annotator, campaign_id),
-        lambda: turns.list_turns(store, annotator, campaign_id),
-        lambda: turns.turn_settings(store, annotator, campaign_id),
-        lambda: turns.gold_by_choice(store, annotator, campaign_id),
+        lambda: rounds.change_turns(store, annotator, campaign_id, strategy="longest"),
+        lambda: rounds.order_now(store, annotator, campaign_id),
+        lambda: rounds.cancel_turn(store, annotator, campaign_id),
+        lambda: rounds.list_turns(store, annotator, campaign_id),
+        lambda: rounds.turn_settings(store, annotator, campaign_id),
+        lambda: rounds.gold_by_choice(store, annotator, campaign_id),
     ):
         with pytest.raises(NotAllowed):
             call()
@@ -120,11 +125,11 @@ def test_turn_is_cancelled_by_those_who_may_begin_one(store: Store) -> None:
     admin, expert = person(store, "admin"), person(store, "expert")
     campaign_id = campaign(store, admin)
     campaigns.add_members(store, admin, campaign_id, [expert.id])
-    turns.change_turns(store, admin, campaign_id, strategy="longest")
-    turns.order_now(store, admin, campaign_id)
+    rounds.change_turns(store, admin, campaign_id, strategy="longest")
+    rounds.order_now(store, admin, campaign_id)
     with pytest.raises(NotAllowed):
-        turns.cancel_turn(store, expert, campaign_id)
-    assert turns.queue_state(store, expert, campaign_id).under_way is not None
+        rounds.cancel_turn(store, expert, campaign_id)
+    assert rounds.queue_state(store, expert, campaign_id).under_way is not None
 
 
 def test_turn_orders_the_queue_and_leaves_leased_work_alone(store: Store, tmp_path: Path) -> None:
@@ -132,13 +137,13 @@ def test_turn_orders_the_queue_and_leaves_leased_work_alone(store: Store, tmp_pa
     campaign_id = campaign(store, admin)
     campaigns.add_members(store, admin, campaign_id, [annotator.id])
     held = [item["task"] for item in handout.items(store, annotator, campaign_id, "annotate", count=3)]
-    before = queue(store, campaign_id)
-    turns.change_turns(store, admin, campaign_id, strategy="longest", random_share=0.0)
-    turns.order_now(store, admin, campaign_id)
+    before = places(store, campaign_id)
+    rounds.change_turns(store, admin, campaign_id, strategy="longest", random_share=0.0)
+    rounds.order_now(store, admin, campaign_id)
     with pytest.raises(Conflict, match="under way"):
-        turns.order_now(store, admin, campaign_id)
+        rounds.order_now(store, admin, campaign_id)
     assert work(store, tmp_path / "home") == 1
-    after = queue(store, campaign_id)
+    after = places(store, campaign_id)
     assert sorted(id_ for id_, *_ in after) == sorted(id_ for id_, *_ in before)
     assert [place for _, place, _ in after] == [place for _, place, _ in before]
     assert [id_ for id_, *_ in after] != [id_ for id_, *_ in before]
@@ -156,18 +161,18 @@ def test_turn_orders_the_queue_and_leaves_leased_work_alone(store: Store, tmp_pa
 def test_turn_gives_chance_its_share_and_says_which_gold_it_brought(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    turns.change_turns(store, admin, campaign_id, strategy="longest", random_share=0.5)
-    turns.order_now(store, admin, campaign_id)
+    rounds.change_turns(store, admin, campaign_id, strategy="longest", random_share=0.5)
+    rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
-    found = [why for *_, why in queue(store, campaign_id)]
+    found = [why for *_, why in places(store, campaign_id)]
     assert found.count("chance") == found.count("longest") == 6
-    assert turns.gold_by_choice(store, admin, campaign_id) == {"import": 20}
+    assert rounds.gold_by_choice(store, admin, campaign_id) == {"import": 20}
 
 
 def test_turn_without_gold_or_model_begins_cold_and_says_so(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin, gold=False)
-    turns.change_turns(store, admin, campaign_id, strategy="token_entropy")
+    rounds.change_turns(store, admin, campaign_id, strategy="token_entropy")
     assert work(store, tmp_path / "home") == 1  # the worker sees by itself that nothing has been ordered yet
     turn = newest(store, admin, campaign_id)
     assert turn.state == "done" and turn.automatic and turn.scored == 0
@@ -177,18 +182,18 @@ def test_turn_without_gold_or_model_begins_cold_and_says_so(store: Store, tmp_pa
 def test_turns_go_by_themselves_from_gold_to_run_to_queue_to_suggestions(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    turns.change_turns(store, admin, campaign_id, strategy="token_entropy", retrain_every=10, recipe=small(tmp_path))
+    rounds.change_turns(store, admin, campaign_id, strategy="token_entropy", retrain_every=10, recipe=small(tmp_path))
     assert work(store, tmp_path / "home") == 3  # run, turn, suggestions
     turn = newest(store, admin, campaign_id)
     assert (turn.state, turn.automatic, turn.gold, turn.scored, turn.run_state) == ("done", True, 20, 12, "done")
-    kinds = [job.kind for job in jobs.list_jobs(store, admin, campaign_id)]
+    kinds = [job.kind for job in queue.list_jobs(store, admin, campaign_id)]
     assert kinds == ["score_pool", "turn", "run"]
     assert work(store, tmp_path / "home") == 0  # nothing is due before ten more
     campaigns.add_sentences(store, admin, campaign_id, bare(9, 200))
     assert work(store, tmp_path / "home") == 0
     campaigns.add_sentences(store, admin, campaign_id, bare(1, 300))
-    assert turns.tick(store) == 1 and turns.tick(store) == 0
-    assert len(turns.list_turns(store, admin, campaign_id)) == 2
+    assert rounds.tick(store) == 1 and rounds.tick(store) == 0
+    assert len(rounds.list_turns(store, admin, campaign_id)) == 2
     assert work(store, tmp_path / "home") == 3
 
 
@@ -197,14 +202,14 @@ def test_runs_of_a_strategy_with_self_training_learn_from_the_pool(store: Store,
     campaign_id, text = campaign(store, admin), "longest with self-training"
     recipe = {**small(tmp_path), "self_training_epochs": 2}
     with pytest.raises(InvalidConfig, match="not with 'joint'"):
-        turns.change_turns(store, admin, campaign_id, strategy=text, recipe={**recipe, "setting": "joint"})
-    turns.change_turns(store, admin, campaign_id, strategy=text, retrain_every=10, recipe=recipe)
+        rounds.change_turns(store, admin, campaign_id, strategy=text, recipe={**recipe, "setting": "joint"})
+    rounds.change_turns(store, admin, campaign_id, strategy=text, retrain_every=10, recipe=recipe)
     assert work(store, tmp_path / "home") == 3
     assert newest(store, admin, campaign_id).strategy == text
     found = adaptation.get_run(store, admin, adaptation.list_runs(store, admin, campaign_id)[0].id)
     assert found.run.recipe["setting"] == "self_training"
     assert any("Students learn from 12 of 12 bare sentences" in reason for reason in found.reasons)
-    assert {why for *_, why in queue(store, campaign_id)} <= {"longest", "chance"}
+    assert {why for *_, why in places(store, campaign_id)} <= {"longest", "chance"}
 
 
 def test_runs_whose_teachers_hear_a_gazetteer_are_told_what_was_suggested_in_the_pool(
@@ -214,7 +219,7 @@ def test_runs_whose_teachers_hear_a_gazetteer_are_told_what_was_suggested_in_the
     campaign_id = campaign(store, admin)
     recipe = {**small(tmp_path), "self_training_epochs": 2}
     text = "longest with self-training and gazetteer"
-    turns.change_turns(store, admin, campaign_id, strategy=text, retrain_every=10, recipe=recipe)
+    rounds.change_turns(store, admin, campaign_id, strategy=text, retrain_every=10, recipe=recipe)
     with store.write() as session:  # a name in three sentences; a model's word is not heard
         rows = suggestion_rows.next_to_annotate(session, campaign_id)
         said = [
@@ -254,14 +259,14 @@ def test_turns_are_one_curve_whatever_their_snapshots(store: Store, tmp_path: Pa
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
     recipe = small(tmp_path)
-    turns.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=6, recipe=recipe)
+    rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=6, recipe=recipe)
     for number in range(3):
         if number:
             more = own_sentences(6, offset=80 + 10 * number)
             campaigns.add_sentences(store, admin, campaign_id, in_music(more))
         if number == 2:
             campaigns.add_sentences(store, admin, campaign_id, in_music(own_sentences(2, offset=120)), split="test")
-            turns.change_turns(store, admin, campaign_id, strategy="k_centre", retrain_every=6, recipe=recipe)
+            rounds.change_turns(store, admin, campaign_id, strategy="k_centre", retrain_every=6, recipe=recipe)
         work(store, tmp_path / "home")
     snapshot_id = adaptation.list_snapshots(store, admin, campaign_id)[0].id
     adaptation.start_run(store, admin, campaign_id=campaign_id, snapshot_id=snapshot_id, recipe={**recipe, "seed": 9})
@@ -279,27 +284,27 @@ def test_turns_are_one_curve_whatever_their_snapshots(store: Store, tmp_path: Pa
 def test_turn_says_that_its_run_waits_for_its_encoder(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id, recipe = campaign(store, admin), small(tmp_path)
-    turns.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=recipe)
+    rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=recipe)
     with store.write() as session:
         job_id = job_rows.add(session, kind="pretrain", payload={"name": recipe["encoder"]}, priority=22)
-    turns.tick(store)
-    said = turns.queue_state(store, admin, campaign_id).under_way
+    rounds.tick(store)
+    said = rounds.queue_state(store, admin, campaign_id).under_way
     assert said == f"Turn 1 waits for its run 1, which begins when job {job_id} has made its encoder."
     with store.write() as session:
         session.delete(session.get(Job, job_id))
-    said = turns.queue_state(store, admin, campaign_id).under_way
+    said = rounds.queue_state(store, admin, campaign_id).under_way
     assert said == "Turn 1 waits for its run 1, which waits for the worker."
 
 
 def overheard(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Return the list to which each order of a queue adds what it was asked with."""
-    asked, order = [], turning.Ordering.order
+    asked, order = [], turn.Ordering.order
 
-    def heard(self: turning.Ordering, *given: Any, **more: Any) -> Selection:
+    def heard(self: turn.Ordering, *given: Any, **more: Any) -> Selection:
         asked.append(more)
         return order(self, *given, **more)
 
-    monkeypatch.setattr(turning.Ordering, "order", heard)
+    monkeypatch.setattr(turn.Ordering, "order", heard)
     return asked
 
 
@@ -308,8 +313,8 @@ def test_turn_learns_from_the_gold_of_the_pool_and_never_from_that_of_dev_or_tes
 ) -> None:
     asked, admin = overheard(monkeypatch), person(store, "admin")
     campaign_id = campaign(store, admin)
-    turns.change_turns(store, admin, campaign_id, strategy="longest")
-    turns.order_now(store, admin, campaign_id)
+    rounds.change_turns(store, admin, campaign_id, strategy="longest")
+    rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
     pool = {item.sentence.content_hash for item in in_music(own_sentences(20))}
     assert {item.sentence.content_hash for item in asked[0]["gold"]} == pool
@@ -318,7 +323,7 @@ def test_turn_learns_from_the_gold_of_the_pool_and_never_from_that_of_dev_or_tes
 def test_people_can_save_while_a_turn_reads_its_pool(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admin, gold = person(store, "admin"), turning.layers.gold
+    admin, gold = person(store, "admin"), turn.layers.gold
     saved: list[Actor] = []
     while_reading: list[int] = []
     campaign_id = campaign(store, admin)
@@ -330,9 +335,9 @@ def test_people_can_save_while_a_turn_reads_its_pool(
         while_reading.append(len(saved))
         return gold(session, campaign_id)
 
-    monkeypatch.setattr(turning.layers, "gold", while_somebody_saves)
-    turns.change_turns(store, admin, campaign_id, strategy="longest")
-    turns.order_now(store, admin, campaign_id)
+    monkeypatch.setattr(turn.layers, "gold", while_somebody_saves)
+    rounds.change_turns(store, admin, campaign_id, strategy="longest")
+    rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
     assert while_reading == [1]
 
@@ -340,14 +345,14 @@ def test_people_can_save_while_a_turn_reads_its_pool(
 def test_scores_of_another_model_with_the_same_number_are_not_taken_for_its_own(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    turns.change_turns(store, admin, campaign_id, strategy="token_entropy", retrain_every=10, recipe=small(tmp_path))
+    rounds.change_turns(store, admin, campaign_id, strategy="token_entropy", retrain_every=10, recipe=small(tmp_path))
     work(store, tmp_path / "home")
-    turns.order_now(store, admin, campaign_id)
+    rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
-    assert [one.scored for one in turns.list_turns(store, admin, campaign_id)] == [0, 12]
+    assert [one.scored for one in rounds.list_turns(store, admin, campaign_id)] == [0, 12]
     with store.write() as session:  # as in a store that was emptied or restored, and gives its numbers out again
         session.execute(sa.update(Run).values(created_at=now()))
-    turns.order_now(store, admin, campaign_id)
+    rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
     assert newest(store, admin, campaign_id).scored == 12
     assert len(list((tmp_path / "home" / "signals" / f"campaign-{campaign_id}").glob("model-*"))) == 1
@@ -356,15 +361,15 @@ def test_scores_of_another_model_with_the_same_number_are_not_taken_for_its_own(
 def test_asking_for_an_order_does_not_put_off_the_next_run(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    turns.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
+    rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
     work(store, tmp_path / "home")
     campaigns.add_sentences(store, admin, campaign_id, bare(9, 200))
-    assert turns.queue_state(store, admin, campaign_id).missing == 1
-    turns.order_now(store, admin, campaign_id)
+    assert rounds.queue_state(store, admin, campaign_id).missing == 1
+    rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
-    assert turns.queue_state(store, admin, campaign_id).missing == 1
+    assert rounds.queue_state(store, admin, campaign_id).missing == 1
     campaigns.add_sentences(store, admin, campaign_id, bare(1, 300))
-    assert turns.tick(store) == 1 and newest(store, admin, campaign_id).run_state == "queued"
+    assert rounds.tick(store) == 1 and newest(store, admin, campaign_id).run_state == "queued"
 
 
 @pytest.mark.parametrize("archived", [False, True])
@@ -373,18 +378,18 @@ def test_turn_whose_campaign_wants_no_turns_any_more_comes_to_an_end(
 ) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    turns.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
-    assert turns.tick(store) == 1
-    turns.change_turns(store, admin, campaign_id, strategy="", retrain_every=0)
+    rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
+    assert rounds.tick(store) == 1
+    rounds.change_turns(store, admin, campaign_id, strategy="", retrain_every=0)
     if archived:
         campaigns.update_settings(store, admin, campaign_id, archived=True)
-    before = queue(store, campaign_id)
+    before = places(store, campaign_id)
     work(store, tmp_path / "home")
-    assert turns.queue_state(store, admin, campaign_id).under_way is None
+    assert rounds.queue_state(store, admin, campaign_id).under_way is None
     turn = newest(store, admin, campaign_id)
     assert (turn.state, turn.run_state) == (("cancelled" if archived else "done"), "done")
-    assert queue(store, campaign_id) == before
-    suggested = "score_pool" in [job.kind for job in jobs.list_jobs(store, admin, campaign_id)]
+    assert places(store, campaign_id) == before
+    suggested = "score_pool" in [job.kind for job in queue.list_jobs(store, admin, campaign_id)]
     assert suggested is not archived
 
 
@@ -394,8 +399,8 @@ def test_turn_asks_for_what_is_annotated_until_the_next_one(
 ) -> None:
     asked, admin = overheard(monkeypatch), person(store, "admin")
     campaign_id = campaign(store, admin, gold=False)
-    turns.change_turns(store, admin, campaign_id, strategy="bert_km", retrain_every=every)
-    turns.order_now(store, admin, campaign_id)
+    rounds.change_turns(store, admin, campaign_id, strategy="bert_km", retrain_every=every)
+    rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
     assert [one["batch"] for one in asked] == [batch]
 
@@ -405,8 +410,8 @@ def test_two_workers_that_both_see_a_run_due_start_one(
 ) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    turns.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
-    both, seen, asked = threading.Barrier(2), turns._is_due, threading.local()
+    rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
+    both, seen, asked = threading.Barrier(2), rounds._is_due, threading.local()
 
     def wait_for_the_other(session: Session, found: Campaign) -> bool:
         due = seen(session, found)
@@ -415,11 +420,13 @@ def test_two_workers_that_both_see_a_run_due_start_one(
             both.wait(timeout=20)
         return due
 
-    monkeypatch.setattr(turns, "_is_due", wait_for_the_other)
+    monkeypatch.setattr(rounds, "_is_due", wait_for_the_other)
     with ThreadPoolExecutor(2) as pool:
-        steps = list(pool.map(lambda _: turns.tick(store), range(2)))
+        steps = list(pool.map(lambda _: rounds.tick(store), range(2)))
     assert sorted(steps) == [0, 1]
-    assert len(turns.list_turns(store, admin, campaign_id)) == len(adaptation.list_runs(store, admin, campaign_id)) == 1
+    assert (
+        len(rounds.list_turns(store, admin, campaign_id)) == len(adaptation.list_runs(store, admin, campaign_id)) == 1
+    )
 
 
 def test_run_that_cannot_have_its_turn_is_not_left_behind(
@@ -427,7 +434,7 @@ def test_run_that_cannot_have_its_turn_is_not_left_behind(
 ) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    turns.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
+    rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
 
     def broken(*args: object, **more: object) -> int:
         raise RuntimeError("the power is gone")
@@ -435,31 +442,31 @@ def test_run_that_cannot_have_its_turn_is_not_left_behind(
     with monkeypatch.context() as patched:
         patched.setattr(turn_rows, "add", broken)
         with pytest.raises(RuntimeError):
-            turns.tick(store)
+            rounds.tick(store)
     assert not adaptation.list_runs(store, admin, campaign_id)
-    assert turns.tick(store) == 1 and len(adaptation.list_runs(store, admin, campaign_id)) == 1
+    assert rounds.tick(store) == 1 and len(adaptation.list_runs(store, admin, campaign_id)) == 1
 
 
 def test_turn_whose_run_fails_ends_and_is_not_tried_for_ever(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
     recipe = {**small(tmp_path), "encoder": str(tmp_path / "nowhere")}
-    turns.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=recipe)
+    rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=recipe)
     work(store, tmp_path / "home")
     turn = newest(store, admin, campaign_id)
     assert (turn.state, turn.run_state) == ("failed", "failed") and "failed" in turn.notes[-1]
-    assert turns.tick(store) == 0
+    assert rounds.tick(store) == 0
 
 
 def test_turn_whose_recipe_cannot_be_begun_says_why_and_the_worker_goes_on(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
     recipe = {"setting": "pretrain_finetune", "source": "nowhere"}
-    turns.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=recipe)
+    rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=recipe)
     assert work(store, tmp_path / "home") == 0
     turn = newest(store, admin, campaign_id)
     assert turn.state == "failed" and "nowhere" in turn.notes[0]
-    assert turns.tick(store) == 0 and len(turns.list_turns(store, admin, campaign_id)) == 1
+    assert rounds.tick(store) == 0 and len(rounds.list_turns(store, admin, campaign_id)) == 1
 
 
 def test_turn_that_two_workers_cannot_begin_fails_once(
@@ -468,16 +475,16 @@ def test_turn_that_two_workers_cannot_begin_fails_once(
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
     recipe = {"setting": "pretrain_finetune", "source": "nowhere"}
-    turns.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=recipe)
-    alone = turns._tick_one
+    rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=recipe)
+    alone = rounds._tick_one
 
     def while_another_does(store: Store, campaign_id: int) -> bool:
-        monkeypatch.setattr(turns, "_tick_one", alone)
-        assert turns.tick(store) == 1
+        monkeypatch.setattr(rounds, "_tick_one", alone)
+        assert rounds.tick(store) == 1
         raise NotFound("There is no data set 'nowhere'.")
 
-    monkeypatch.setattr(turns, "_tick_one", while_another_does)
-    assert turns.tick(store) == 0 and len(turns.list_turns(store, admin, campaign_id)) == 1
+    monkeypatch.setattr(rounds, "_tick_one", while_another_does)
+    assert rounds.tick(store) == 0 and len(rounds.list_turns(store, admin, campaign_id)) == 1
 
 
 def test_turn_whose_checkpoint_is_gone_orders_without_a_model(store: Store, tmp_path: Path) -> None:
@@ -488,13 +495,13 @@ def test_turn_whose_checkpoint_is_gone_orders_without_a_model(store: Store, tmp_
     run_id = adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=recipe)
     work(store, tmp_path / "home")
     shutil.rmtree(tmp_path / "home" / "checkpoints" / f"run-{run_id}")
-    turns.change_turns(store, admin, campaign_id, strategy="token_entropy", random_share=0.0)
-    turns.order_now(store, admin, campaign_id)
+    rounds.change_turns(store, admin, campaign_id, strategy="token_entropy", random_share=0.0)
+    rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
     turn = newest(store, admin, campaign_id)
     assert turn.state == "done" and turn.ordered == 12
     assert any("is gone" in note and "without a model" in note for note in turn.notes)
-    assert "score_pool" not in [job.kind for job in jobs.list_jobs(store, admin, campaign_id)]
+    assert "score_pool" not in [job.kind for job in queue.list_jobs(store, admin, campaign_id)]
 
 
 def test_turn_with_every_sentence_leased_moves_nothing(store: Store, tmp_path: Path) -> None:
@@ -502,8 +509,8 @@ def test_turn_with_every_sentence_leased_moves_nothing(store: Store, tmp_path: P
     campaign_id = campaign(store, admin, pool=3)
     campaigns.add_members(store, admin, campaign_id, [annotator.id])
     handout.items(store, annotator, campaign_id, "annotate", count=3)
-    turns.change_turns(store, admin, campaign_id, strategy="longest")
-    turns.order_now(store, admin, campaign_id)
+    rounds.change_turns(store, admin, campaign_id, strategy="longest")
+    rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
     turn = newest(store, admin, campaign_id)
     assert (turn.state, turn.ordered) == ("done", 0) and "The pool is empty." in turn.notes
@@ -512,75 +519,75 @@ def test_turn_with_every_sentence_leased_moves_nothing(store: Store, tmp_path: P
 def test_turn_that_is_cancelled_keeps_the_order(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    turns.change_turns(store, admin, campaign_id, strategy="longest")
-    before = queue(store, campaign_id)
-    turns.order_now(store, admin, campaign_id)
-    jobs.cancel_job(store, admin, jobs.list_jobs(store, admin, campaign_id)[0].id)
-    turns.tick(store)
+    rounds.change_turns(store, admin, campaign_id, strategy="longest")
+    before = places(store, campaign_id)
+    rounds.order_now(store, admin, campaign_id)
+    queue.cancel_job(store, admin, queue.list_jobs(store, admin, campaign_id)[0].id)
+    rounds.tick(store)
     assert newest(store, admin, campaign_id).state == "cancelled"
-    assert queue(store, campaign_id) == before
+    assert places(store, campaign_id) == before
 
 
 def test_turn_that_waits_is_cancelled_at_once(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    turns.change_turns(store, admin, campaign_id, strategy="longest")
+    rounds.change_turns(store, admin, campaign_id, strategy="longest")
     with pytest.raises(Conflict, match="No turn is under way"):
-        turns.cancel_turn(store, admin, campaign_id)
-    before, turn_id = queue(store, campaign_id), turns.order_now(store, admin, campaign_id)
+        rounds.cancel_turn(store, admin, campaign_id)
+    before, turn_id = places(store, campaign_id), rounds.order_now(store, admin, campaign_id)
     with pytest.raises(Conflict, match=f"Turn {turn_id} is under way; wait for it, or cancel it."):
-        turns.order_now(store, admin, campaign_id)
-    state = turns.queue_state(store, admin, campaign_id)
+        rounds.order_now(store, admin, campaign_id)
+    state = rounds.queue_state(store, admin, campaign_id)
     assert (state.turn_id, state.under_way) == (turn_id, f"Turn {turn_id} waits for the worker.")
-    assert turns.cancel_turn(store, admin, campaign_id) == "cancelled"
+    assert rounds.cancel_turn(store, admin, campaign_id) == "cancelled"
     turn = newest(store, admin, campaign_id)
     assert (turn.state, turn.notes) == ("cancelled", ("It was cancelled.",)) and turn.finished_at is not None
-    assert turns.queue_state(store, admin, campaign_id).under_way is None
-    assert work(store, tmp_path / "home") == 0 and queue(store, campaign_id) == before
-    assert turns.order_now(store, admin, campaign_id) > turn_id
+    assert rounds.queue_state(store, admin, campaign_id).under_way is None
+    assert work(store, tmp_path / "home") == 0 and places(store, campaign_id) == before
+    assert rounds.order_now(store, admin, campaign_id) > turn_id
 
 
 def test_turn_that_is_being_made_says_how_far_it_is_and_stops_when_told(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    turns.change_turns(store, admin, campaign_id, strategy="longest")
-    before, seen = queue(store, campaign_id), []
+    rounds.change_turns(store, admin, campaign_id, strategy="longest")
+    before, seen = places(store, campaign_id), []
 
-    def cancel_it(lease: Lease) -> None:
-        lease.message = "the model has read 5 of 12 sentences new to it"
-        beat(store, lease)
-        seen.append(turns.queue_state(store, admin, campaign_id))
-        assert turns.cancel_turn(store, admin, campaign_id) == "running"
-        seen.append(turns.queue_state(store, admin, campaign_id))
-        beat(store, lease)
+    def cancel_it(context: JobContext) -> None:
+        context.message = "the model has read 5 of 12 sentences new to it"
+        beat(store, context)
+        seen.append(rounds.queue_state(store, admin, campaign_id))
+        assert rounds.cancel_turn(store, admin, campaign_id) == "running"
+        seen.append(rounds.queue_state(store, admin, campaign_id))
+        beat(store, context)
 
-    turn_id = turns.order_now(store, admin, campaign_id)
+    turn_id = rounds.order_now(store, admin, campaign_id)
     with pytest.MonkeyPatch.context() as patched:
         when_asked(patched, "turn", cancel_it)
         assert work(store, tmp_path / "home") == 1
     assert seen[0].under_way == f"Turn {turn_id} is being made: the model has read 5 of 12 sentences new to it."
     assert [one.cancelling for one in seen] == [False, True]
-    assert jobs.list_jobs(store, admin, campaign_id)[0].state == "cancelled"
-    assert newest(store, admin, campaign_id).state == "cancelled" and queue(store, campaign_id) == before
-    assert turns.order_now(store, admin, campaign_id) and work(store, tmp_path / "home") == 1
-    assert newest(store, admin, campaign_id).state == "done" and queue(store, campaign_id) != before
+    assert queue.list_jobs(store, admin, campaign_id)[0].state == "cancelled"
+    assert newest(store, admin, campaign_id).state == "cancelled" and places(store, campaign_id) == before
+    assert rounds.order_now(store, admin, campaign_id) and work(store, tmp_path / "home") == 1
+    assert newest(store, admin, campaign_id).state == "done" and places(store, campaign_id) != before
 
 
 @pytest.mark.parametrize("begun", [False, True])
 def test_turn_that_waits_for_its_run_is_cancelled_with_it(store: Store, tmp_path: Path, begun: bool) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    turns.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
-    before, said = queue(store, campaign_id), []
-    assert turns.tick(store) == 1
-    said.append(turns.queue_state(store, admin, campaign_id).under_way)
+    rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
+    before, said = places(store, campaign_id), []
+    assert rounds.tick(store) == 1
+    said.append(rounds.queue_state(store, admin, campaign_id).under_way)
 
-    def cancel_it(lease: Lease) -> None:
-        lease.message, lease.progress = "target · epoch 1", 0.25
-        beat(store, lease)
-        said.append(turns.queue_state(store, admin, campaign_id).under_way)
-        assert turns.cancel_turn(store, admin, campaign_id) == "running"
-        beat(store, lease)
+    def cancel_it(context: JobContext) -> None:
+        context.message, context.progress = "target · epoch 1", 0.25
+        beat(store, context)
+        said.append(rounds.queue_state(store, admin, campaign_id).under_way)
+        assert rounds.cancel_turn(store, admin, campaign_id) == "running"
+        beat(store, context)
 
     if begun:
         with pytest.MonkeyPatch.context() as patched:
@@ -588,20 +595,20 @@ def test_turn_that_waits_for_its_run_is_cancelled_with_it(store: Store, tmp_path
             assert work(store, tmp_path / "home") == 1
         assert said[1] == f"Turn 1 waits for its run {said[0].split()[6][:-1]}, 25%: target · epoch 1."
     else:
-        assert turns.cancel_turn(store, admin, campaign_id) == "cancelled"
+        assert rounds.cancel_turn(store, admin, campaign_id) == "cancelled"
     turn = newest(store, admin, campaign_id)
     assert said[0] == f"Turn {turn.id} waits for its run {turn.run_id}, which waits for the worker."
     assert (turn.state, turn.run_state) == ("cancelled", "cancelled") and "cancelled" in turn.notes[-1]
-    assert turns.tick(store) == 0 and work(store, tmp_path / "home") == 0  # as much gold has to come in again
-    assert queue(store, campaign_id) == before
+    assert rounds.tick(store) == 0 and work(store, tmp_path / "home") == 0  # as much gold has to come in again
+    assert places(store, campaign_id) == before
 
 
 def test_turn_of_retraining_alone_keeps_the_order_and_suggests(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    before = queue(store, campaign_id)
-    turns.change_turns(store, admin, campaign_id, strategy="", retrain_every=10, recipe=small(tmp_path))
+    before = places(store, campaign_id)
+    rounds.change_turns(store, admin, campaign_id, strategy="", retrain_every=10, recipe=small(tmp_path))
     assert work(store, tmp_path / "home") == 2
-    assert queue(store, campaign_id) == before
+    assert places(store, campaign_id) == before
     assert newest(store, admin, campaign_id).state == "done"
-    assert jobs.list_jobs(store, admin, campaign_id)[0].kind == "score_pool"
+    assert queue.list_jobs(store, admin, campaign_id)[0].kind == "score_pool"

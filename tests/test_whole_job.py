@@ -22,8 +22,10 @@ from db.migrate import migrate
 from db.tables import Annotation, SentenceRow, Task
 from db.training_tables import Run, Snapshot
 from tests.serving import ROOT, browser_page, browser_sign_in, serve
-from workbench import accounts, campaigns, exchange
-from workbench.actors import Actor
+from workbench.accounts import accounts
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.data import exchange
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.timeout(420)]
 
@@ -47,7 +49,7 @@ def _worker(home: Path) -> Iterator[None]:
     environment = {**os.environ, "CROSSNER_HOME": str(home)}
     with (home / "worker.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "workbench.worker"], cwd=ROOT, env=environment, stdout=log, stderr=log
+            [sys.executable, "-m", "workbench.jobs.worker"], cwd=ROOT, env=environment, stdout=log, stderr=log
         )
         try:
             yield

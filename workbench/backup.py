@@ -6,7 +6,7 @@ from pathlib import Path
 
 from crossner_core.errors import Conflict, StorageError
 from db.engine import Store, backup_sqlite
-from workbench.actors import Actor, fresh, require
+from workbench.accounts.actors import Actor, fresh, require
 
 
 def backup(store: Store, actor: Actor, target: Path) -> int:

@@ -42,8 +42,9 @@ def up(*, demo: bool = True) -> int:
     listen(settings.host, settings.port).close()  # a taken port is said before anything is made
     prepare(settings, demo=demo)
     with _Family() as family:
-        family.start("web", [sys.executable, "-m", "workbench.http.server"])
-        family.start("worker", [sys.executable, "-m", "workbench.worker"])
+        # -P: files of the working directory (a `db` or `queue.py` of the user's) must not hide modules.
+        family.start("web", [sys.executable, "-P", "-m", "workbench.http.server"])
+        family.start("worker", [sys.executable, "-P", "-m", "workbench.jobs.worker"])
         url = address(settings.host, settings.port)
         if not _wait_for(f"{url}/health", family):
             print("The web app did not start; the lines above say why.", file=sys.stderr)
@@ -61,6 +62,14 @@ def _wait_for(url: str, family: _Family) -> bool:
         except (urllib.error.URLError, OSError):
             time.sleep(0.1)
     return False
+
+
+def _environment() -> dict[str, str]:
+    """Return the environment in which a child imports this same code, a checkout that is not installed too."""
+    path = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
+    if str(_ROOT) not in sys.path[1:]:  # the first entry is what -P leaves out
+        path.insert(0, str(_ROOT))
+    return {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": os.pathsep.join(path)}
 
 
 class _Family:
@@ -92,9 +101,8 @@ class _Family:
 
     def start(self, name: str, command: Sequence[str]) -> None:
         self._commands[name] = command
-        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
         # A session of its own, so that Ctrl-C reaches the children through us, in order.
-        self._children[name] = subprocess.Popen(command, cwd=_ROOT, env=environment, start_new_session=True)
+        self._children[name] = subprocess.Popen(command, env=_environment(), start_new_session=True)
 
     def alive(self, name: str) -> bool:
         return self._children[name].poll() is None and not self._stopping

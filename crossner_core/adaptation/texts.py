@@ -19,7 +19,7 @@ from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.formats import open_file
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.schema import LabelledSentence, Sentence
-from crossner_core.wikipedia.subsets import check_percent, keys_of, uniform
+from crossner_core.subsets import check_percent, keys_of, uniform
 
 Texts = Callable[[], Iterator[Sequence[str]]]
 Sentences = Callable[[], Iterator[LabelledSentence]]
@@ -201,6 +201,7 @@ def level_texts(
     folder of that name beside the corpora's) holds it, else in DBpedia's own classes.
     """
     from crossner_core.domains import load_domain  # a corpus needs pyarrow, text files do not
+    from crossner_core.subsets import check_percent
     from crossner_core.wikipedia.corpus import Corpus
     from crossner_core.wikipedia.levels import Levels, annotators_tree, check_level
 

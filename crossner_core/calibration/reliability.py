@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 BINS = 10
-BINNINGS = ("equal mass", "equal width")
 _LEAST = 1e-6
 
 

@@ -194,8 +194,8 @@ def _gazetteer_hash(folder: Path | None) -> str:
 def asking(folder: Path, corpus: str) -> Callable[[Sequence[Sentence]], Sequence[Sequence[Suggestion]]]:
     """Return what asks a built gazetteer for the types of a corpus's domain."""
     from crossner_core.domains import load_domain
-    from crossner_core.gazetteer import Preannotator
     from crossner_core.gazetteer.compiled import CompiledGazetteer
+    from crossner_core.gazetteer.preannotate import Preannotator
 
     machine = Preannotator([CompiledGazetteer.open(folder)], load_domain(corpus))
     return machine.suggest

@@ -139,8 +139,8 @@ def _with_names(
     from crossner_core.training.settings.self_training.proposals import proposed_spans
 
     try:
-        from crossner_core.gazetteer import Preannotator
         from crossner_core.gazetteer.compiled import CompiledGazetteer
+        from crossner_core.gazetteer.preannotate import Preannotator
     except ModuleNotFoundError as error:
         raise InvalidConfig(
             f"A gazetteer needs the package {error.name}, which is not installed; install it, or leave out --gazetteer."

@@ -12,8 +12,8 @@ from crossner_core.evaluation.confusion import Confusion
 from crossner_core.evaluation.coverage import Coverage
 from crossner_core.experiments.published import TRAIN_SENTENCES, Published
 from pages.components.palette import entity_colour, mark_colours
-from workbench.curves import Series, TypeRow
-from workbench.recipe_names import setting_name
+from workbench.reports.curves import Series, TypeRow
+from workbench.runs.recipe_names import setting_name
 
 _BAND_OPACITY = 0.15
 _LEGEND_WIDTH, _LEGEND_LINE = 46, 15  # in letters, what a narrow screen shows; in pixels

@@ -11,7 +11,7 @@ from crossner_core.evaluation.confusion import Confusion
 from crossner_core.evaluation.learning_curves import MeanPoint, Summary
 from pages.components.charts import laid_out
 from pages.components.palette import entity_colour, mark_colours
-from workbench.comparing import Comparison
+from workbench.reports.comparing import Comparison
 
 _ALL = "all types"
 AXIS_TITLES = {

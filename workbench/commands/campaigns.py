@@ -15,7 +15,7 @@ app = typer.Typer(help="Campaigns: list, create, show, members, import.", no_arg
 @app.command("list")
 def list_() -> None:
     """List the campaigns."""
-    from workbench import campaigns
+    from workbench.campaigns import campaigns
 
     views = campaigns.list_campaigns(common.PLACE.store, common.PLACE.actor, archived=True)
     rows = [
@@ -39,7 +39,7 @@ def create(
     member: Annotated[list[str] | None, typer.Option(help="Account that works in it; may be given again.")] = None,
 ) -> None:
     """Create an empty campaign."""
-    from workbench import campaigns, domains
+    from workbench.campaigns import campaigns, domains
 
     campaign_id = campaigns.create_campaign(
         common.PLACE.store,
@@ -78,7 +78,7 @@ def members(
     people: Annotated[list[str], typer.Argument(help="Account names to add.")],
 ) -> None:
     """Add people to a campaign."""
-    from workbench import campaigns
+    from workbench.campaigns import campaigns
 
     ids = [common.find_person(one).id for one in people]
     campaigns.add_members(common.PLACE.store, common.PLACE.actor, common.find_campaign(name).id, ids)
@@ -91,7 +91,7 @@ def import_(
     name: Annotated[str | None, typer.Option(help="Name of the new campaign. Default: the name in the file.")] = None,
 ) -> None:
     """Make a new campaign from an exported one, with all its layers."""
-    from workbench import archive
+    from workbench.data import archive
 
     campaign_id = archive.import_campaign(common.PLACE.store, common.PLACE.actor, common.read_in(file), name=name)
     typer.echo(f"Campaign {campaign_id} was imported.")
@@ -100,10 +100,10 @@ def import_(
 @app.command()
 def preannotate(name: Annotated[str, typer.Argument(help="Campaign, by name or number.")]) -> None:
     """Ask the worker to pre-annotate new sentences from links and gazetteer."""
-    from workbench import jobs
+    from workbench.jobs import queue
 
-    job = jobs.queue_preannotation(common.PLACE.store, common.PLACE.actor, common.find_campaign(name).id)
-    typer.echo(f"Job {job} is queued. {jobs.worker_status(common.PLACE.store).sentence}")
+    job = queue.start_job(common.PLACE.store, common.PLACE.actor, "preannotate", common.find_campaign(name).id)
+    common.left_to_worker(f"Job {job} is queued.")
 
 
 @app.command("score-pool")
@@ -112,17 +112,18 @@ def score_pool(
     run: Annotated[int | None, typer.Option(help="Run whose checkpoint to use. Default: the best one.")] = None,
 ) -> None:
     """Ask the worker to pre-annotate the pool with a trained checkpoint."""
-    from workbench import jobs
+    from workbench.jobs import queue
 
     campaign_id = common.find_campaign(name).id
-    job = jobs.queue_pool_scoring(common.PLACE.store, common.PLACE.actor, campaign_id, run_id=run)
-    typer.echo(f"Job {job} is queued. {jobs.worker_status(common.PLACE.store).sentence}")
+    job = queue.start_job(common.PLACE.store, common.PLACE.actor, "score_pool", campaign_id, run_id=run)
+    common.left_to_worker(f"Job {job} is queued.")
 
 
 @app.command("cancel-suggestions")
 def cancel_suggestions(name: Annotated[str, typer.Argument(help="Campaign, by name or number.")]) -> None:
     """Cancel the pre-annotation of a campaign, from links and names or with a model; what was suggested stays."""
-    from workbench import jobs
+    from workbench.jobs import queue
 
-    count = jobs.cancel_suggestions(common.PLACE.store, common.PLACE.actor, common.find_campaign(name).id)
-    typer.echo(f"{count} cancelled; one that is at work stops within moments.")
+    campaign_id = common.find_campaign(name).id
+    states = queue.cancel_in_campaign(common.PLACE.store, common.PLACE.actor, campaign_id, "preannotate", "score_pool")
+    typer.echo(f"{len(states)} cancelled; one that is at work stops within moments.")

@@ -58,7 +58,7 @@ def import_(
     if dataset is not None:
         _import_dataset(dataset, files, split, format, domain, skip_bad, options)
         return
-    from workbench import exchange
+    from workbench.data import exchange
 
     assert campaign is not None
     campaign_id = common.find_campaign(campaign).id
@@ -94,8 +94,8 @@ def export(
     ] = None,
 ) -> None:
     """Export a layer of a campaign, the whole campaign as a zip, or a split of a data set."""
-    from workbench import archive, exchange
-    from workbench import datasets as sets
+    from workbench.data import archive, exchange
+    from workbench.data import datasets as sets
 
     store, actor = common.PLACE.store, common.PLACE.actor
     if (campaign is None) == (dataset is None):
@@ -113,7 +113,7 @@ def export(
 @datasets.command("list")
 def list_() -> None:
     """List the data sets."""
-    from workbench import datasets as sets
+    from workbench.data import datasets as sets
 
     rows = [
         (one.name, one.domain_name or "–", len(one.types), *(one.count(split) for split in sets.SPLITS), one.runs)
@@ -125,7 +125,7 @@ def list_() -> None:
 @datasets.command()
 def delete(name: str) -> None:
     """Delete a data set that no run was trained on, neither as its target nor as its source."""
-    from workbench import datasets as sets
+    from workbench.data import datasets as sets
 
     sets.delete_dataset(common.PLACE.store, common.PLACE.actor, name)
     typer.echo(f"{name}: deleted.")
@@ -140,7 +140,7 @@ def _import_dataset(
     skip_bad: bool,
     options: dict[str, Any],
 ) -> None:
-    from workbench import datasets as sets
+    from workbench.data import datasets as sets
 
     if len(files) != 1:
         common.refuse("For a data set give one folder with train, dev and test files, or one file with --split.")

@@ -17,7 +17,7 @@ File = Annotated[Path, typer.Argument(help="TOML file with the definition; - rea
 @app.command("list")
 def list_() -> None:
     """List the domains."""
-    from workbench import domains
+    from workbench.campaigns import domains
 
     rows = [
         (one.name, "built in" if one.is_builtin else "own", len(one.types), "; ".join(one.used_by) or "–")
@@ -29,7 +29,7 @@ def list_() -> None:
 @app.command()
 def show(name: str) -> None:
     """Print a domain's definition as TOML, to begin another one from."""
-    from workbench import domains
+    from workbench.campaigns import domains
 
     typer.echo(domains.get_toml(common.PLACE.store, common.PLACE.actor, name), nl=False)
 
@@ -37,7 +37,7 @@ def show(name: str) -> None:
 @app.command()
 def check(file: File) -> None:
     """Check a definition without keeping it."""
-    from workbench import domains
+    from workbench.campaigns import domains
 
     domain = domains.check_domain(_text(file))
     typer.echo(f"{domain.name}: fine; {len(domain.types)} types: {', '.join(domain.type_names)}")
@@ -46,7 +46,7 @@ def check(file: File) -> None:
 @app.command()
 def add(file: File) -> None:
     """Add a domain, or replace one's own of the same name."""
-    from workbench import domains
+    from workbench.campaigns import domains
 
     domain = domains.save_domain(common.PLACE.store, common.PLACE.actor, _text(file))
     typer.echo(f"{domain.name}: kept, with {len(domain.types)} types.")
@@ -55,7 +55,7 @@ def add(file: File) -> None:
 @app.command()
 def delete(name: str) -> None:
     """Delete one's own domain that nothing uses."""
-    from workbench import domains
+    from workbench.campaigns import domains
 
     domains.delete_domain(common.PLACE.store, common.PLACE.actor, name)
     typer.echo(f"{name}: deleted.")

@@ -38,7 +38,7 @@ def dapt(
     wait: Wait = False,
 ) -> int:
     """Pre-train an encoder on domain text as a masked language model (DAPT)."""
-    from workbench import encoders
+    from workbench.runs import encoders
 
     job_id = encoders.start_dapt(
         common.PLACE.store,
@@ -68,7 +68,7 @@ def entity_tagging(
     wait: Wait = False,
 ) -> int:
     """Pre-train an encoder to tag entities on a large silver corpus (NER-BERT)."""
-    from workbench import encoders
+    from workbench.runs import encoders
 
     store, actor = common.PLACE.store, common.PLACE.actor
     job_id = encoders.start_entity_tagging(
@@ -84,7 +84,7 @@ app.command("entity-tagging", cls=GroupedCommand)(entity_tagging)
 @app.command("list")
 def list_() -> None:
     """List the encoders with what their pre-training bought, and the pre-trainings that are not done."""
-    from workbench import encoders
+    from workbench.runs import encoders
 
     store, actor = common.PLACE.store, common.PLACE.actor
     rows = [
@@ -114,24 +114,24 @@ def list_() -> None:
 @app.command()
 def cancel(name: EncoderName) -> None:
     """Cancel the pre-training of an encoder; one under way stops at its next step."""
-    from workbench import encoders
+    from workbench.jobs import queue
 
-    state = encoders.cancel(common.PLACE.store, common.PLACE.actor, _job(name))
+    state = queue.cancel_job(common.PLACE.store, common.PLACE.actor, _job(name))
     typer.echo(f"{name}: {common.cancelled(state)}")
 
 
 @app.command("go-on")
 def go_on(name: EncoderName, wait: Wait = False) -> int:
     """Queue a failed pre-training again; it goes on from its last saved step."""
-    from workbench import encoders
+    from workbench.jobs import queue
 
-    return _follow(name, encoders.go_on(common.PLACE.store, common.PLACE.actor, _job(name)), wait)
+    return _follow(name, queue.resume_job(common.PLACE.store, common.PLACE.actor, _job(name)), wait)
 
 
 @app.command()
 def remove(name: EncoderName) -> None:
     """Remove an encoder that nothing waits for, or what a failed pre-training left."""
-    from workbench import encoders
+    from workbench.runs import encoders
 
     encoders.remove(common.PLACE.store, common.PLACE.actor, name)
     typer.echo(f"{name} is removed.")
@@ -140,7 +140,7 @@ def remove(name: EncoderName) -> None:
 def _job(name: str) -> int:
     """Find the pre-training of an encoder that is not done; raise NotFound naming those there are."""
     from crossner_core.errors import NotFound
-    from workbench import encoders
+    from workbench.runs import encoders
 
     found = {one.name: one.job.id for one in encoders.list_pretrainings(common.PLACE.store, common.PLACE.actor)}
     if name not in found:
@@ -149,14 +149,8 @@ def _job(name: str) -> int:
 
 
 def _follow(name: str, job_id: int, wait: bool) -> int:
-    from workbench.following import work_here
-    from workbench.jobs import worker_status
-
     typer.echo(f"Pre-training of {name}: job {job_id} is queued.")
-    if wait:
-        return work_here(common.PLACE.store, common.PLACE.actor, common.PLACE.settings, job_id, echo=typer.echo)
-    typer.echo(worker_status(common.PLACE.store).sentence)
-    return 0
+    return common.follow_here(job_id) if wait else common.left_to_worker()
 
 
 def _value(measure: str | None, value: float | None) -> str:

@@ -17,7 +17,7 @@ RoleOption = Annotated[Role, typer.Option(help="What the person may do.")]
 @app.command("list")
 def list_() -> None:
     """List the accounts."""
-    from workbench import accounts
+    from workbench.accounts import accounts
 
     people = accounts.list_people(common.PLACE.store, common.PLACE.actor)
     rows = [(one.name, one.display_name, one.role, "yes" if one.active else "no") for one in people]
@@ -32,7 +32,7 @@ def add(
     ask: Annotated[bool, typer.Option("--ask", help="Ask for the password instead of making one.")] = False,
 ) -> None:
     """Add an account; its password is made at random and printed once."""
-    from workbench import accounts
+    from workbench.accounts import accounts
 
     # An empty store has nobody to act as yet: its first account, an admin's, needs no one's leave.
     actor = common.PLACE.actor if common.PLACE.has_admin else None
@@ -46,7 +46,7 @@ def add(
 @app.command("role")
 def set_role(name: str, role: Annotated[Role, typer.Argument(help="What the person may do.")]) -> None:
     """Give a person another role."""
-    from workbench import accounts
+    from workbench.accounts import accounts
 
     accounts.set_role(common.PLACE.store, common.PLACE.actor, common.find_person(name).id, role)
     typer.echo(f"{name} is {role} now.")
@@ -57,7 +57,7 @@ def set_password(
     name: str, ask: Annotated[bool, typer.Option("--ask", help="Ask for the password instead of making one.")] = False
 ) -> None:
     """Give a person a new password and sign them out everywhere."""
-    from workbench import accounts
+    from workbench.accounts import accounts
 
     password = _password(ask)
     accounts.set_password(common.PLACE.store, common.PLACE.actor, common.find_person(name).id, password)
@@ -65,6 +65,6 @@ def set_password(
 
 
 def _password(ask: bool) -> str:
-    from workbench.passwords import random_password
+    from workbench.accounts.passwords import random_password
 
     return str(typer.prompt("Password", hide_input=True, confirmation_prompt=True)) if ask else random_password()

@@ -116,7 +116,7 @@ def _with_flags(
 
 
 def _say_without_effect(values: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    from workbench.recipe_names import without_effect
+    from workbench.runs.recipe_names import without_effect
 
     for line in without_effect(values, tuple(given)):
         typer.echo(line, err=True)

@@ -24,18 +24,16 @@ def compute(
     wait: Annotated[bool, typer.Option("--wait", help="Look in this process, else queue it for a worker.")] = False,
 ) -> int:
     """Go through all gold of a campaign and fill its queues of doubts."""
-    from workbench import adaptation, second_look
-    from workbench.worker import Worker
+    from workbench.jobs import queue
+    from workbench.labelling import label_review
 
     store, actor = common.PLACE.store, common.PLACE.actor
     found = common.find_campaign(campaign)
-    job_id = second_look.look_again(store, actor, found.id, options, [check] if check else None)
+    job_id = label_review.look_again(store, actor, found.id, options, [check] if check else None)
     if not wait:
-        typer.echo(f"The second look is queued as job {job_id}. {adaptation.worker_status(store).sentence}")
-        return 0
-    Worker(store, common.PLACE.settings, job_ids=[job_id]).run(once=True)
-    job = second_look.last_look(store, actor, found.id)
-    assert job is not None
+        return common.left_to_worker(f"The second look is queued as job {job_id}.")
+    common.do_here(job_id)
+    job = queue.get_job(store, actor, job_id)
     typer.echo(job.error or job.message)
     return 0 if job.state == "done" else 2
 
@@ -43,10 +41,7 @@ def compute(
 @app.command()
 def cancel(campaign: CampaignName) -> None:
     """Cancel the second look under way; the checks that are done keep what they found."""
-    from workbench import second_look
-
-    state = second_look.cancel_look(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
-    typer.echo("Cancelled." if state == "cancelled" else "The worker was asked to stop.")
+    common.cancel_in_campaign(campaign, "second_look")
 
 
 @app.command("list")
@@ -57,15 +52,15 @@ def list_(
 ) -> None:
     """List the queues of a campaign, or the findings of one check."""
     from crossner_core.second_look.base import in_words
-    from workbench import second_look
+    from workbench.labelling import label_review
 
     store, actor = common.PLACE.store, common.PLACE.actor
     campaign_id = common.find_campaign(campaign).id
     if check is None:
-        rows = [(one.id, one.open, one.decided, one.line) for one in second_look.queues(store, actor, campaign_id)]
+        rows = [(one.id, one.open, one.decided, one.line) for one in label_review.queues(store, actor, campaign_id)]
         common.table(rows, ("check", "open", "decided", "finds"))
         return
-    found = second_look.findings(store, actor, campaign_id, check)[:limit]
+    found = label_review.findings(store, actor, campaign_id, check)[:limit]
     lines = [
         (one.id, f"{one.score:.2f}", one.split, in_words(one.sentence, one.there),
          in_words(one.sentence, one.proposed), one.why)

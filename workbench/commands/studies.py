@@ -19,7 +19,7 @@ StudyName = Annotated[str, typer.Argument(help="Study, by its id; see workbench 
 @app.command("list")
 def list_studies() -> None:
     """List the studies and how far each is."""
-    from workbench import studies
+    from workbench.runs import studies
 
     rows = []
     for one in studies.list_studies(common.PLACE.store, common.PLACE.actor):
@@ -58,9 +58,7 @@ def run(
     wait: Annotated[bool, typer.Option("--wait", help="Train in this process, else queue it for a worker.")] = False,
 ) -> int:
     """Train a study's cells that have no result yet, and make its tables and figure."""
-    from workbench import studies
-    from workbench.following import work_here
-    from workbench.jobs import worker_status
+    from workbench.runs import studies
 
     values: dict[str, Any] = {
         **({} if corpora is None else {"corpora": [part.strip() for part in corpora.split(",")]}),
@@ -75,9 +73,8 @@ def run(
     )
     typer.echo(f"Study {study}: job {job_id} {'is queued' if is_new else 'waits or runs already'}.")
     if not wait:
-        typer.echo(worker_status(store).sentence)
-        return 0
-    code = work_here(store, actor, common.PLACE.settings, job_id, echo=typer.echo)
+        return common.left_to_worker()
+    code = common.follow_here(job_id)
     if code == 0:
         show(study, section)
     return code
@@ -89,7 +86,7 @@ app.command(cls=GroupedCommand)(run)
 @app.command()
 def cancel(study: StudyName, section: Section = "") -> None:
     """Cancel a study that waits or runs; what was trained until then is kept."""
-    from workbench import studies
+    from workbench.runs import studies
 
     state = studies.cancel_study(common.PLACE.store, common.PLACE.actor, study, section)
     typer.echo(f"Study {study}: {common.cancelled(state)}")
@@ -105,7 +102,7 @@ def show(
     ] = None,
 ) -> None:
     """Print a study's tables."""
-    from workbench import studies
+    from workbench.runs import studies
 
     names = {"markdown": "table.md", "csv": "table.csv", "latex": "table.tex"}
     store, actor = common.PLACE.store, common.PLACE.actor
@@ -121,7 +118,7 @@ def _own_options(study: str, given: list[str]) -> dict[str, Any]:
     """Read NAME=VALUE as JSON where it is some, lists with commas between too, else as text."""
     import json
 
-    from workbench import studies
+    from workbench.runs import studies
 
     found: dict[str, Any] = {}
     kinds = studies.option_kinds(study)

@@ -35,7 +35,7 @@ def add_to(app: typer.Typer) -> None:
 
 def snapshot(campaign: CampaignName) -> None:
     """Freeze a campaign's gold; the same gold gives the same snapshot."""
-    from workbench import adaptation
+    from workbench.runs import adaptation
 
     view = adaptation.freeze(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
     counts = ", ".join(f"{name} {count}" for name, count in view.counts.items())
@@ -54,12 +54,12 @@ def run(
     wait: Wait = False,
 ) -> int:
     """Train a recipe on a campaign's gold or on a data set."""
-    from workbench import adaptation
+    from workbench.runs import adaptation
 
     target = _target(campaign, dataset, snapshot)
     run_id = adaptation.start_run(common.PLACE.store, common.PLACE.actor, **target, recipe=recipe, size=size)
     typer.echo(f"Run {run_id} is queued.")
-    return _wait([run_id]) if wait else _say_worker()
+    return _wait([run_id]) if wait else common.left_to_worker()
 
 
 @takes_recipe
@@ -73,7 +73,7 @@ def few_shot(
     wait: Wait = False,
 ) -> int:
     """Train nested subsets × seeds for a few-shot curve; cells trained before are reused."""
-    from workbench import adaptation
+    from workbench.runs import adaptation
 
     started = adaptation.start_few_shot(
         common.PLACE.store,
@@ -85,7 +85,7 @@ def few_shot(
     )
     said = f"Curve {started.group_id}: {started.started} runs queued, {started.reused} were there before."
     typer.echo(f"{said} {started.note}".rstrip())
-    return _wait(sorted(set(started.runs.values()))) if wait else _say_worker()
+    return _wait(sorted(set(started.runs.values()))) if wait else common.left_to_worker()
 
 
 def runs(
@@ -94,9 +94,9 @@ def runs(
     limit: Annotated[int, typer.Option(help="Most runs to list.")] = 50,
 ) -> None:
     """List runs, newest first."""
-    from workbench import adaptation
-    from workbench import datasets as sets
-    from workbench.recipe_names import architecture_name, encoder_name, setting_name
+    from workbench.data import datasets as sets
+    from workbench.runs import adaptation
+    from workbench.runs.recipe_names import architecture_name, encoder_name, setting_name
 
     store, actor = common.PLACE.store, common.PLACE.actor
     campaign_id = common.find_campaign(campaign).id if campaign else None
@@ -129,8 +129,8 @@ def curve(
     measure: Annotated[str, typer.Option(help="test or dev.")] = "test",
 ) -> None:
     """Print the few-shot curve of finished runs: mean and deviation of F1 over seeds."""
-    from workbench import adaptation
-    from workbench import datasets as sets
+    from workbench.data import datasets as sets
+    from workbench.runs import adaptation
 
     store, actor = common.PLACE.store, common.PLACE.actor
     campaign_id = common.find_campaign(campaign).id if campaign else None
@@ -149,7 +149,7 @@ def compare(
     split: Annotated[str | None, typer.Option(help="test or dev. Default: test, if both were measured on it.")] = None,
 ) -> None:
     """Say which of two runs is better on the sentences both answered, and whether it is more than chance."""
-    from workbench import comparing
+    from workbench.reports import comparing
 
     found = comparing.compare(common.PLACE.store, common.PLACE.actor, first, second, split=split)
     test = found.test
@@ -169,7 +169,7 @@ def compare(
 
 def cancel(run: RunNumber) -> None:
     """Cancel a run; one under way stops at its next step."""
-    from workbench import adaptation
+    from workbench.runs import adaptation
 
     state = adaptation.cancel(common.PLACE.store, common.PLACE.actor, run)
     typer.echo(f"Run {run}: {common.cancelled(state)}")
@@ -177,11 +177,11 @@ def cancel(run: RunNumber) -> None:
 
 def go_on(run: RunNumber, wait: Wait = False) -> int:
     """Queue a failed run again; it goes on from its last saved step, afresh where nothing was saved."""
-    from workbench import adaptation
+    from workbench.runs import adaptation
 
-    adaptation.go_on(common.PLACE.store, common.PLACE.actor, run)
+    adaptation.resume(common.PLACE.store, common.PLACE.actor, run)
     typer.echo(f"Run {run} is queued again.")
-    return _wait([run]) if wait else _say_worker()
+    return _wait([run]) if wait else common.left_to_worker()
 
 
 def predict(
@@ -198,7 +198,7 @@ def predict(
     ] = None,
 ) -> None:
     """Tag a file's sentences with a trained checkpoint."""
-    from workbench import predicting
+    from workbench.runs import predicting
 
     options: dict[str, Any] = {"split": "paragraphs"} if paragraphs else {}
     if (run is None) == (checkpoint is None):
@@ -212,8 +212,8 @@ def predict(
 
 
 def _target(campaign: str | None, dataset: str | None, snapshot: str | None) -> dict[str, Any]:
-    from workbench import adaptation
-    from workbench import datasets as sets
+    from workbench.data import datasets as sets
+    from workbench.runs import adaptation
 
     store, actor = common.PLACE.store, common.PLACE.actor
     if (campaign is None) == (dataset is None):
@@ -232,14 +232,7 @@ def _target(campaign: str | None, dataset: str | None, snapshot: str | None) -> 
     return {"campaign_id": campaign_id, "snapshot_id": found.id}
 
 
-def _say_worker() -> int:
-    from workbench import adaptation
-
-    typer.echo(adaptation.worker_status(common.PLACE.store).sentence)
-    return 0
-
-
 def _wait(run_ids: list[int]) -> int:
-    from workbench.following import train_here
+    from workbench.jobs.following import train_here
 
     return train_here(common.PLACE.store, common.PLACE.actor, common.PLACE.settings, run_ids, echo=typer.echo)

@@ -31,13 +31,13 @@ def rules(
     ] = None,
 ) -> None:
     """Show a campaign's rules, changed by what is given; recipe options are those of its runs."""
-    from workbench import turns
+    from workbench.runs import rounds
 
     store, actor = common.PLACE.store, common.PLACE.actor
     campaign_id = common.find_campaign(campaign).id
-    now = turns.turn_settings(store, actor, campaign_id)
+    now = rounds.turn_settings(store, actor, campaign_id)
     if changes or any(one is not None for one in (strategy, random_share, retrain_every)):
-        now = turns.change_turns(
+        now = rounds.change_turns(
             store, actor, campaign_id,
             strategy=now.strategy if strategy is None else strategy,
             random_share=now.random_share if random_share is None else random_share,
@@ -59,19 +59,16 @@ def order(
     wait: Annotated[bool, typer.Option("--wait", help="Order in this process, else queue it for a worker.")] = False,
 ) -> int:
     """Put the queue into the order of the campaign's strategy, with its best model."""
-    from workbench import turns
-    from workbench.jobs import worker_status
-    from workbench.worker import Worker
+    from workbench.runs import rounds
 
     store, actor = common.PLACE.store, common.PLACE.actor
     campaign_id = common.find_campaign(campaign).id
-    turn_id = turns.order_now(store, actor, campaign_id)
+    turn_id = rounds.order_now(store, actor, campaign_id)
     if not wait:
-        typer.echo(f"Turn {turn_id} is queued. {worker_status(store).sentence}")
-        return 0
-    Worker(store, common.PLACE.settings, job_ids=[turns.job_of_turn(store, actor, campaign_id, turn_id)]).run(once=True)
-    turns.tick(store)
-    found = next(one for one in turns.list_turns(store, actor, campaign_id) if one.id == turn_id)
+        return common.left_to_worker(f"Turn {turn_id} is queued.")
+    common.do_here(rounds.job_of_turn(store, actor, campaign_id, turn_id))
+    rounds.tick(store)
+    found = next(one for one in rounds.list_turns(store, actor, campaign_id) if one.id == turn_id)
     typer.echo(f"Turn {turn_id} {found.state}: {found.ordered or 0} sentences ordered, {found.scored or 0} scored.")
     for note in found.notes:
         typer.echo(note)
@@ -81,19 +78,19 @@ def order(
 @app.command()
 def cancel(campaign: CampaignName) -> None:
     """Cancel the turn under way, and the run it waits for; the queue keeps its order."""
-    from workbench import turns
+    from workbench.runs import rounds
 
-    state = turns.cancel_turn(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
-    typer.echo("Cancelled." if state == "cancelled" else "The worker was asked to stop.")
+    state = rounds.cancel_turn(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
+    common.say_cancelled(state)
 
 
 @app.command("list")
 def list_(campaign: CampaignName) -> None:
     """List a campaign's turns, newest first."""
-    from workbench import turns
+    from workbench.runs import rounds
 
     campaign_id = common.find_campaign(campaign).id
-    found = turns.list_turns(common.PLACE.store, common.PLACE.actor, campaign_id)
+    found = rounds.list_turns(common.PLACE.store, common.PLACE.actor, campaign_id)
     rows = [
         (
             str(one.id),
@@ -107,7 +104,7 @@ def list_(campaign: CampaignName) -> None:
         )
         for one in found
     ]
-    state = turns.queue_state(common.PLACE.store, common.PLACE.actor, campaign_id)
+    state = rounds.queue_state(common.PLACE.store, common.PLACE.actor, campaign_id)
     if state.under_way:
         typer.echo(state.under_way)
     common.table(rows, ("turn", "when", "state", "gold", "run", "F1", "ordered", "strategy"))
@@ -116,9 +113,9 @@ def list_(campaign: CampaignName) -> None:
 @app.command()
 def functions() -> None:
     """List the acquisition functions that strategies are made of."""
-    from workbench import turns
+    from workbench.runs import rounds
 
-    rows = [(one.id, "yes" if one.needs_model else "no", one.title, one.reference) for one in turns.functions()]
+    rows = [(one.id, "yes" if one.needs_model else "no", one.title, one.reference) for one in rounds.functions()]
     common.table(rows, ("function", "needs a model", "title", "source"))
 
 
@@ -128,7 +125,7 @@ def costs(campaign: CampaignName) -> None:
     import json
     from dataclasses import asdict
 
-    from workbench.annotator_costs import fitted_costs
+    from workbench.reports.annotator_costs import fitted_costs
 
     found = fitted_costs(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
     seconds = {name: value for name, value in asdict(found.options).items() if name.startswith("seconds_")}
@@ -160,9 +157,7 @@ def simulate(
     wait: Annotated[bool, typer.Option("--wait", help="Play in this process, else queue it for a worker.")] = False,
 ) -> int:
     """Play strategies on a campaign's own gold, which answers for the annotators."""
-    from workbench import simulations
-    from workbench.jobs import worker_status
-    from workbench.worker import Worker
+    from workbench.runs import simulations
 
     store, actor = common.PLACE.store, common.PLACE.actor
     campaign_id = common.find_campaign(campaign).id
@@ -172,20 +167,15 @@ def simulate(
         store, actor, campaign_id, strategies, seeds=drawn, suggestions=suggestions, annotators=people
     )
     if not wait:
-        typer.echo(f"Job {job_id} is queued. {worker_status(store).sentence}")
-        return 0
-    Worker(store, common.PLACE.settings, job_ids=[job_id]).run(once=True)
+        return common.left_to_worker(f"Job {job_id} is queued.")
+    common.do_here(job_id)
     return _print_saved(campaign_id)
 
 
 @app.command("cancel-simulations")
 def cancel_simulations(campaign: CampaignName) -> None:
     """Cancel the simulated campaigns under way; those that are through are kept."""
-    from workbench import simulations
-
-    store, actor = common.PLACE.store, common.PLACE.actor
-    state = simulations.cancel_simulations(store, actor, common.find_campaign(campaign).id)
-    typer.echo("Cancelled." if state == "cancelled" else "The worker was asked to stop.")
+    common.cancel_in_campaign(campaign, "simulation")
 
 
 def _json_object(text: str) -> dict[str, Any]:
@@ -211,7 +201,7 @@ def saved(
 
 def _print_saved(campaign_id: int, job: int | None = None) -> int:
     from crossner_core.evaluation.learning_curves import seconds_saved, summarise
-    from workbench import simulations
+    from workbench.runs import simulations
     from workbench.time_words import time_words
 
     store, actor = common.PLACE.store, common.PLACE.actor

@@ -15,10 +15,13 @@ from crossner_core.formats import Record, read_bytes
 from crossner_core.schema import Sentence
 from crossner_core.training.recipe import Recipe
 from db.engine import Store
-from workbench import accounts, adaptation, campaigns, preannotating
-from workbench.actors import Actor
+from workbench.accounts import accounts
+from workbench.accounts.actors import Actor
+from workbench.accounts.passwords import random_password
+from workbench.campaigns import campaigns
 from workbench.demo.walk import STAGES, walk
-from workbench.passwords import random_password
+from workbench.runs import adaptation
+from workbench.suggestions import preannotating
 
 PEOPLE = (
     ("ada", "Ada (admin)", "admin"),

@@ -11,8 +11,8 @@ from crossner_core.errors import WorkbenchError
 from crossner_core.formats import Record
 from crossner_core.schema import Sentence, Span
 from db.engine import Store
-from workbench import adjudication, handout, outbox
-from workbench.actors import Actor
+from workbench.accounts.actors import Actor
+from workbench.labelling import adjudication, handout, outbox
 
 STAGES = ("annotate", "check", "adjudicate", "gold")
 _SHARES = (("ann", 0.4), ("ben", 0.4), ("cleo", 1.0), ("ann", 1.0))

@@ -9,7 +9,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from workbench.accounts import Actor, actor_for_token
+from workbench.accounts.accounts import Actor, actor_for_token
 from workbench.http.cookies import session_token
 from workbench.http.headers import same_origin, with_security, without_identity
 from workbench.settings import Settings, open_store

@@ -12,7 +12,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from crossner_core.errors import RateLimited, SignInRefused, WorkbenchError
-from workbench import accounts
+from workbench.accounts import accounts
 from workbench.http import cookies, forms
 from workbench.http.headers import local_path
 from workbench.settings import Settings, open_store

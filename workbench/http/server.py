@@ -15,17 +15,14 @@ from crossner_core.errors import WorkbenchError
 from db.migrate import migrate
 from workbench.settings import Settings, get_settings, open_store
 
-ROOT = Path(__file__).resolve().parents[2]
+_ROOT = Path(__file__).resolve().parents[2]
 _BACKLOG = 2048
 _LARGEST_MESSAGE = 200 * 1024 * 1024
 """Bytes of one websocket message, Streamlit's own default."""
 
 
 def run(settings: Settings) -> None:
-    """Serve until interrupted; a taken port ends the process with one line and exit code 2.
-
-    The working directory becomes the checkout, where Streamlit looks for its configuration.
-    """
+    """Serve until interrupted; a taken port ends the process with one line and exit code 2."""
     try:
         _share(settings)
         listening = listen(settings.host, settings.port)
@@ -39,8 +36,8 @@ def run(settings: Settings) -> None:
         "STREAMLIT_SERVER_PORT": str(port),
         "STREAMLIT_BROWSER_SERVER_ADDRESS": settings.host,
     }
-    os.chdir(ROOT)
-    sys.path.insert(0, str(ROOT))
+    if str(_ROOT) not in sys.path:  # where `app` lies beside the packages: the checkout, or site-packages
+        sys.path.insert(0, str(_ROOT))
     print(f"Web app: {address(settings.host, port)}", flush=True)
     with listening:
         server = uvicorn.Server(_config(settings.host, port))

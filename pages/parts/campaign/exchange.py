@@ -1,0 +1,280 @@
+"""Sentences in from uploaded files, and layers out as files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import streamlit as st
+from streamlit.runtime.uploaded_file_manager import UploadedFile
+
+from crossner_core.errors import BadInput
+from crossner_core.formats import format_ids, get_format
+from crossner_core.type_maps import load_type_map, type_map_ids
+from pages import shell
+from pages.components.lazy_download import download_problem, forget_problem, lazy_download
+from pages.components.marked_text import as_text
+from workbench.accounts.actors import Actor
+from workbench.campaigns.campaigns import domain_of
+from workbench.data import browsing, exchange
+from workbench.data.exchange import ImportOutcome, Preview
+from workbench.views import CampaignView
+
+SPLIT_WORDS = {
+    "pool": "pool – to annotate and to train on",
+    "dev": "dev – to choose between models",
+    "test": "test – to score models",
+}
+_LAYER_WORDS = {
+    "gold": "Gold – what the expert settled, or came as gold",
+    "first": "First – what annotator 1 sent",
+    "second": "Second – what annotator 2 sent",
+    "suggestions": "Suggestions – what machines proposed",
+    "sentences": "All sentences – with gold where there is some",
+}
+_EXAMPLES = {
+    "conll": "Mara\tB-person\nVell\tI-person\nsang\tO",
+    "jsonl": '{"text": "Mara Vell sang .", "gold": [{"start": 0, "end": 9, "type": "person"}]}',
+    "plain": "Mara Vell sang in Oslo.\nThe album was praised.",
+}
+_ROUND, _SKIPPED, _SEEN = "data:round", "data:skipped", "data:seen"
+
+
+def suffixes() -> list[str]:
+    """Return the file name endings of all formats."""
+    return sorted({suffix.lstrip(".") for id_ in format_ids() for suffix in get_format(id_).suffixes})
+
+
+def format_choice(key: str) -> str | None:
+    """Ask for the format of files; None means to find it out for each file."""
+    names = {"": "find out"} | {id_: f"{id_} – {get_format(id_).title}" for id_ in format_ids()}
+    return st.selectbox("Format", list(names), format_func=names.__getitem__, key=key) or None
+
+
+def type_map_choice(key: str) -> dict[str, Any]:
+    """Ask how entity types of the files are renamed; return the options for reading that do so."""
+    maps = {"": "as in the files"} | {id_: f"{id_} – {load_type_map(id_).title}" for id_ in type_map_ids()}
+    chosen = st.selectbox(
+        "Entity types",
+        list(maps),
+        format_func=maps.__getitem__,
+        key=key,
+        help="A type map renames the types of a known corpus, or folds them into fewer. It must name every type.",
+    )
+    return load_type_map(chosen).options if chosen else {}
+
+
+def import_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw the upload, what the files hold, and the button that brings them in."""
+    skipped_last_time()
+    left, right = st.columns([3, 2], gap="medium")
+    with left:
+        # A new key empties the uploader once its files are in.
+        turn = st.session_state.setdefault(_ROUND, 0)
+        files = st.file_uploader(
+            "Files (UTF-8)",
+            type=suffixes(),
+            accept_multiple_files=True,
+            key=f"data:files:{turn}",
+            max_upload_size=exchange.MAX_BYTES // 1_000_000,
+        )
+    with right:
+        format = format_choice("data:format")
+        options = type_map_choice("data:type-map") | _format_options(format)
+        split = st.selectbox(
+            "Split", list(SPLIT_WORDS), format_func=SPLIT_WORDS.__getitem__, key=f"data:into:{campaign.id}"
+        )
+        with_gold = st.toggle(
+            "Annotation in the files becomes gold",
+            value=True,
+            key=f"data:gold:{campaign.id}",
+            help="Off: only text and links are taken, and the sentences go through all three hands.",
+        )
+        skip_bad = st.toggle(
+            "Skip bad sentences",
+            key=f"data:skip:{campaign.id}",
+            help="Off: one fault refuses all files. On: what is wrong is left out and listed.",
+        )
+    if not files:
+        _examples()
+        return
+    with shell.shown_errors():
+        fit = _look(files, format, domain_of(campaign).type_names if with_gold else None, options, skip_bad)
+        if st.button(f"Import into {as_text(campaign.name)}", type="primary", disabled=not fit):
+            with st.spinner("Reading, checking, pre-annotating …"):
+                outcome = exchange.import_files(
+                    shell.store(),
+                    actor,
+                    campaign.id,
+                    [(file.name, file.getvalue()) for file in files],
+                    format=format,
+                    split=split,
+                    with_gold=with_gold,
+                    skip_bad=skip_bad,
+                    options=options,
+                )
+            _finish(outcome)
+
+
+def _format_options(format: str | None) -> dict[str, Any]:
+    if format != "plain":
+        return {}
+    pieces = {"lines": "a sentence a line", "paragraphs": "paragraphs, to be split into sentences"}
+    return {"split": st.radio("The text is", list(pieces), format_func=pieces.__getitem__, key="data:pieces")}
+
+
+def _examples() -> None:
+    with st.expander("What such files look like"):
+        for id_ in format_ids():
+            known = get_format(id_)
+            st.caption(f"{known.title} · {' '.join(known.suffixes)}")
+            if id_ in _EXAMPLES:
+                st.code(_EXAMPLES[id_], language=None)
+
+
+def _look(
+    files: Sequence[UploadedFile],
+    format: str | None,
+    types: Sequence[str] | None,
+    options: dict[str, Any],
+    skip_bad: bool,
+) -> bool:
+    """Show what each file holds and what is wrong with it; say whether they can be imported."""
+    rows: list[dict[str, str | int]] = []
+    problems: list[str] = []
+    refused: list[str] = []
+    for file in files:
+        seen = _seen(file, format, types, options)
+        if isinstance(seen, BadInput):
+            refused.append(_short(seen))
+            problems.extend(seen.problems)
+        else:
+            rows.append(_row(file.name, seen))
+            problems.extend(seen.problems)
+    if rows:
+        st.dataframe(rows, hide_index=True)
+    for line in filter(None, refused):
+        st.error(as_text(line))
+    if problems:
+        _list(problems, "Skipped, if you import now:" if skip_bad else "Wrong in these files; nothing is imported:")
+    return not refused and (skip_bad or not problems)
+
+
+def _short(error: BadInput) -> str:
+    """Return what comes before the list of faults, which is drawn by itself."""
+    text = str(error)
+    return (text.partition(error.problems[0])[0] if error.problems else text).strip()
+
+
+def _row(name: str, seen: Preview) -> dict[str, str | int]:
+    return {
+        "File": name,
+        "Format": seen.format,
+        "Sentences": seen.sentences,
+        "Annotated": seen.annotated,
+        "Faults": len(seen.problems),
+        "Types": ", ".join(seen.types) or "–",
+        "Begins": seen.first[0][:120] if seen.first else "",
+    }
+
+
+def _seen(
+    file: UploadedFile, format: str | None, types: Sequence[str] | None, options: dict[str, Any]
+) -> Preview | BadInput:
+    """Look into a file once for the same choices; large ones take seconds."""
+    key = (file.file_id, format, types, json.dumps(options, sort_keys=True))
+    seen: dict[object, Preview | BadInput] = st.session_state.setdefault(_SEEN, {})
+    if key not in seen:
+        try:
+            seen[key] = exchange.preview(
+                file.getvalue(), filename=file.name, format=format, types=types, options=options
+            )
+        except BadInput as error:
+            seen[key] = error
+    return seen[key]
+
+
+def _list(problems: Sequence[str], heading: str) -> None:
+    st.warning(f"{heading} {len(problems)} fault{'s' if len(problems) != 1 else ''}.")
+    st.code("\n".join(problems), language=None, wrap_lines=True, height=min(60 + 24 * len(problems), 240))
+
+
+def _finish(outcome: ImportOutcome) -> None:
+    """Keep what is to be said for the next run, and empty the uploader."""
+    are_in = "sentence is in" if outcome.added == 1 else "sentences are in"
+    parts = [f"{outcome.added} {are_in}" + (f", {outcome.gold} of them with gold" if outcome.gold else "")]
+    if outcome.duplicates:
+        parts.append(f"{outcome.duplicates} were there already and were left out")
+    if outcome.problems:
+        parts.append(f"{len(outcome.problems)} were skipped")
+    shell.note("; ".join(parts) + "." + (f" {outcome.note}" if outcome.note else ""))
+    remember_skipped(outcome.problems)
+    st.session_state[_ROUND] += 1
+    st.session_state.pop(_SEEN, None)
+    st.rerun()
+
+
+def remember_skipped(problems: Sequence[str]) -> None:
+    """Keep what an import left out, to be listed at the next run."""
+    st.session_state[_SKIPPED] = tuple(problems)
+
+
+def skipped_last_time() -> None:
+    """List what the last import left out, once."""
+    problems = st.session_state.pop(_SKIPPED, ())
+    if problems:
+        _list(problems, "Skipped in the last import:")
+
+
+def export_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw the choice of layer, split and format, and the downloads."""
+    counts = browsing.layer_counts(shell.store(), actor, campaign.id) | {"sentences": campaign.sentences}
+    which = st.radio(
+        "Layer",
+        list(_LAYER_WORDS),
+        format_func=lambda key: f"{_LAYER_WORDS[key]} ({counts[key]})",
+        key="data:layer",
+        on_change=forget_problem,
+    )
+    with st.container(horizontal=True, gap="medium"):
+        format = st.segmented_control(
+            "Format",
+            format_ids(),
+            default="jsonl",
+            required=True,
+            key="data:out",
+            format_func=_format_name,
+            on_change=forget_problem,
+        )
+        split = st.segmented_control("Split", ["all", *campaign.splits], default="all", required=True, key="data:part")
+    part = None if split == "all" else split
+    name = exchange.file_name(campaign.name, which if part is None else f"{which}-{part}", format)
+    empty = not counts[which] or (part is not None and not campaign.splits[part])
+    lazy_download(
+        f"Download {name}",
+        partial(exchange.export_layer, shell.store(), actor, campaign.id, which, format=format, split=part),
+        file_name=name,
+        key=f"data:download:{which}:{format}:{split}",
+        type="primary",
+        disabled=empty,
+    )
+    if empty:
+        st.caption("This layer has no sentence yet.")
+    elif format == "plain":
+        st.caption("Plain text holds the sentences alone, without annotation.")
+    st.divider()
+    lazy_download(
+        "Download the whole campaign (zip)",
+        partial(exchange.export_campaign, shell.store(), actor, campaign.id),
+        file_name=exchange.file_name(campaign.name, "campaign", "zip"),
+        key="data:zip",
+        mime="application/zip",
+    )
+    st.caption("Every layer with who did what and when, the domain, settings, snapshots and scores; no passwords.")
+    download_problem()
+
+
+def _format_name(id_: str) -> str:
+    return get_format(id_).title

@@ -1,0 +1,290 @@
+"""Forms of the campaigns screen: a new one, an imported one, and everything that can be changed in one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
+
+from crossner_core.errors import NotFound
+from pages import shell
+from pages.components.marked_text import as_text
+from pages.components.under_way import cancel_button, worker_line
+from workbench.accounts import accounts
+from workbench.accounts.access import WORKERS
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns, domains
+from workbench.data import exchange
+from workbench.jobs import queue
+from workbench.settings import settings_of
+from workbench.suggestions import gazetteers
+from workbench.views import CampaignView
+
+_JOB_WORDS = {"queued": "waiting", "running": "at work", "done": "done", "failed": "failed", "cancelled": "cancelled"}
+_JOB_KINDS = {"preannotate": "from links and names", "score_pool": "with a model"}
+_ROUND = "campaigns:round"
+
+
+def new_view(actor: Actor) -> None:
+    """Draw the form for a new campaign."""
+    known = {one.name: one for one in domains.list_domains(shell.store(), actor)}
+    people = _people(actor)
+    # Researchers and admins see every campaign anyway.
+    workers = [one.id for one in accounts.list_people(shell.store(), actor) if one.active and one.role in WORKERS]
+    turn = st.session_state.setdefault(_ROUND, 0)
+    with st.form(f"campaigns:new:{turn}"):
+        left, right = st.columns(2)
+        name = left.text_input("Name", max_chars=100)
+        domain = right.selectbox("Domain", list(known), format_func=lambda key: f"{known[key].title} ({key})")
+        members = st.multiselect(
+            "Members", list(people), default=workers, format_func=people.__getitem__, placeholder="Choose people"
+        )
+        settings = _rules(actor, f"new:{turn}")
+        seed = st.number_input("Seed", min_value=0, max_value=2**31 - 1, value=0, step=1, help="Draws the shares.")
+        pressed = st.form_submit_button("Make the campaign", type="primary")
+    if pressed:
+        with shell.shown_errors():
+            campaigns.create_campaign(
+                shell.store(),
+                actor,
+                name=name,
+                domain=domains.get_domain(shell.store(), domain),
+                member_ids=members,
+                seed=int(seed),
+                **settings,
+            )
+            _made(name.strip())
+
+
+def zip_view(actor: Actor) -> None:
+    """Draw the form that makes a campaign from an exported one."""
+    turn = st.session_state.setdefault(_ROUND, 0)
+    with st.form(f"campaigns:zip:{turn}"):
+        file = st.file_uploader("Exported campaign", type="zip")
+        name = st.text_input("Name", max_chars=100, placeholder="as in the file")
+        st.caption("People are matched by account name; those unknown here get a closed account.")
+        pressed = st.form_submit_button("Import the campaign", type="primary")
+    if pressed and file is None:
+        st.info("Choose a zip file first.")
+    elif pressed and file is not None:
+        with shell.shown_errors(), st.spinner("Checking and writing …"):
+            made = exchange.import_campaign(shell.store(), actor, file.getvalue(), name=name.strip() or None)
+            _made(campaigns.get_campaign(shell.store(), actor, made).name)
+
+
+def _made(name: str) -> None:
+    shell.note(f"The campaign {as_text(name)} is there.")
+    st.session_state[_ROUND] += 1
+    st.rerun()
+
+
+def change_view(actor: Actor, known: Sequence[CampaignView]) -> None:
+    """Draw the choice of a campaign, then its rules, members, suggestions and end."""
+    named = {one.id: one for one in known}
+    if st.session_state.get("campaigns:which") not in named:
+        st.session_state["campaigns:which"] = known[0].id
+    one = named[
+        st.selectbox("Campaign to change", list(named), format_func=lambda id_: named[id_].name, key="campaigns:which")
+    ]
+    # Tabs would fall back to the first one whenever a note appears above them.
+    part = st.segmented_control(
+        "What to change", list(_PARTS), default="Rules", required=True, key="campaigns:part", width="content"
+    )
+    _PARTS[part](actor, one)
+
+
+def _rules(actor: Actor, key: str, now: CampaignView | None = None) -> dict[str, Any]:
+    """Draw the settings that a new campaign and a changed one share; return them under the workbench's names."""
+    first, second, third = st.columns(3)
+    blind = first.number_input(
+        "Blind share, %", 0, 100, round(100 * now.blind_share) if now else 10, key=f"campaigns:blind:{key}"
+    )
+    control = second.number_input(
+        "Control share, %", 0, 100, round(100 * now.control_share) if now else 10, key=f"campaigns:control:{key}"
+    )
+    lease = third.number_input(
+        "Lease, minutes", 1, 10_080, now.lease_minutes if now else 30, key=f"campaigns:lease:{key}"
+    )
+    left, right = st.columns(2)
+    gazetteer = _gazetteer(left, actor, key, now.gazetteer if now else None)
+    endpoint = right.text_input(
+        "SPARQL endpoint",
+        (now.endpoint or "") if now else "",
+        placeholder="none",
+        help="An address such as https://dbpedia.org/sparql; the worker asks it for what the gazetteer does not know.",
+        key=f"campaigns:endpoint:{key}",
+    )
+    left, right = st.columns([2, 1], vertical_alignment="center")
+    on = left.checkbox(
+        "Show suggestions to annotator 1", now.suggestions_on if now else True, key=f"campaigns:on:{key}"
+    )
+    hint = right.number_input(
+        "Hints below, %",
+        0,
+        100,
+        round(100 * now.hint_below) if now else 40,
+        key=f"campaigns:hint:{key}",
+        help="What machines propose with less certainty is a dotted line: nobody is asked about it.",
+    )
+    return {
+        "blind_share": _share(blind, now.blind_share if now else None),
+        "control_share": _share(control, now.control_share if now else None),
+        "lease_minutes": int(lease),
+        "gazetteer": gazetteer,
+        "endpoint": endpoint,
+        "suggestions_on": on,
+        "hint_below": _share(hint, now.hint_below if now else None),
+    }
+
+
+def _gazetteer(place: DeltaGenerator, actor: Actor, key: str, now: str | None) -> str:
+    """Draw the choice of a gazetteer; one that is set stays choosable even when it is gone."""
+    names = dict.fromkeys(["", *(one.name for one in gazetteers.list_gazetteers(shell.store(), actor)), now or ""])
+    return place.selectbox(
+        "Gazetteer",
+        list(names),
+        index=list(names).index(now or ""),
+        format_func=lambda name: name or "none: the bundled DBpedia sample",
+        help="Asked first. `workbench gazetteer build` makes one from DBpedia or Wikipedia.",
+        key=f"campaigns:gazetteer:{key}",
+    )
+
+
+def _share(percent: float, now: float | None) -> float:
+    """Return a share of whole percents, or the finer one that is set if the field was left alone."""
+    return now if now is not None and round(100 * now) == percent else percent / 100
+
+
+def _change_rules(actor: Actor, one: CampaignView) -> None:
+    with st.form(f"campaigns:rules:{one.id}"):
+        name = st.text_input("Name", one.name, max_chars=100, key=f"campaigns:name:{one.id}")
+        settings = _rules(actor, str(one.id), one)
+        st.caption(f"Seed {one.seed}. Changed shares hold for sentences that nobody has begun.")
+        pressed = st.form_submit_button("Save the rules", type="primary")
+    if pressed:
+        with shell.shown_errors():
+            campaigns.update_settings(shell.store(), actor, one.id, name=name, **settings)
+            shell.note(f"The rules of {as_text(name.strip())} are saved.")
+            st.rerun()
+
+
+def _people(actor: Actor) -> dict[int, str]:
+    found = accounts.list_people(shell.store(), actor)
+    return {one.id: f"{one.display_name} · {one.role}" for one in found if one.active}
+
+
+def _change_members(actor: Actor, one: CampaignView) -> None:
+    closed = {member.id: f"{member.display_name} · account closed" for member in one.members if not member.active}
+    people = _people(actor) | closed
+    with st.form(f"campaigns:members:{one.id}"):
+        chosen = st.multiselect(
+            "Members",
+            list(people),
+            default=[member.id for member in one.members if member.id in people],
+            format_func=people.__getitem__,
+            placeholder="Choose people",
+            key=f"campaigns:people:{one.id}",
+        )
+        st.caption("Whoever is taken off sees the campaign no longer; their work stays in it.")
+        pressed = st.form_submit_button("Save the members", type="primary")
+    if pressed:
+        with shell.shown_errors():
+            campaigns.set_members(shell.store(), actor, one.id, chosen)
+            shell.note(f"{as_text(one.name)} has {len(chosen)} members now.")
+            st.rerun()
+
+
+def _preannotation(actor: Actor, one: CampaignView) -> None:
+    st.text(f"Names are looked up in {', then in '.join(one.sources)}.")
+    worker_line()
+    with shell.shown_errors():
+        if st.button("Queue pre-annotation again", disabled=one.archived, key=f"campaigns:again:{one.id}"):
+            queue.start_job(shell.store(), actor, "preannotate", one.id)
+            shell.note(f"The worker will pre-annotate the new sentences of {as_text(one.name)}.")
+            st.rerun()
+    found = [job for job in queue.list_jobs(shell.store(), actor, one.id, limit=20) if job.kind in _JOB_KINDS]
+    if busy := [job for job in found if job.is_under_way]:
+        with shell.shown_errors():
+            if cancel_button(
+                "Cancel what is under way",
+                asked=all(job.cancel_requested for job in busy),
+                key=f"campaigns:cancel:{one.id}",
+                help="What was suggested until then stays.",
+            ):
+                queue.cancel_in_campaign(shell.store(), actor, one.id, *_JOB_KINDS)
+                st.rerun()
+    if found:
+        st.dataframe(
+            [
+                {
+                    "Asked for": job.created_at,
+                    "Suggestions": _JOB_KINDS[job.kind],
+                    "State": _JOB_WORDS.get(job.state, job.state),
+                    "Done": job.progress,
+                    "Says": job.error or job.message,
+                }
+                for job in found
+            ],
+            hide_index=True,
+            column_config={
+                "Asked for": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm"),
+                "Done": st.column_config.ProgressColumn(min_value=0, max_value=1, format="percent"),
+            },
+        )
+
+
+def _domain(actor: Actor, one: CampaignView) -> None:
+    mine = campaigns.domain_of(one)
+    try:
+        newest = domains.get_domain(shell.store(), one.domain_name)
+    except NotFound:
+        newest = None
+    if newest is None:
+        st.caption(f"The campaign's own definition of {mine.name}, {len(mine.types)} types; no such domain is listed.")
+    elif newest.hash == mine.hash:
+        st.caption(f"The domain {mine.name} is as it is defined now: {len(mine.types)} types.")
+    else:
+        st.text(f"The domain {mine.name} was changed since: {len(mine.types)} types here, {len(newest.types)} there.")
+        with shell.shown_errors():
+            if st.button("Take over the changed domain", disabled=one.archived, key=f"campaigns:domain:{one.id}"):
+                campaigns.update_domain(shell.store(), actor, one.id, newest)
+                shell.note(f"{as_text(one.name)} has the changed domain now.")
+                st.rerun()
+
+
+def _domain_and_end(actor: Actor, one: CampaignView) -> None:
+    _domain(actor, one)
+    _end(actor, one)
+
+
+def _end(actor: Actor, one: CampaignView) -> None:
+    with shell.shown_errors():
+        word = "Bring back from the archive" if one.archived else "Archive: no more work"
+        if st.button(word, key=f"campaigns:archive:{one.id}"):
+            campaigns.update_settings(shell.store(), actor, one.id, archived=not one.archived)
+            shell.note(f"{as_text(one.name)} is {'open again' if one.archived else 'archived'}.")
+            st.rerun()
+        if one.archived:
+            with st.form(f"campaigns:delete:{one.id}"):
+                st.text(
+                    "Deleting takes every sentence, annotation and run with it, and the runs' weights, for good. "
+                    "Export it first: bring it back from the archive, then Sentences, Export."
+                )
+                typed = st.text_input("Type the campaign's name to delete it")
+                pressed = st.form_submit_button("Delete the campaign")
+            if pressed and typed.strip() != one.name:
+                st.info("The name differs; nothing was deleted.")
+            elif pressed:
+                campaigns.delete_campaign(shell.store(), actor, one.id, home=settings_of(shell.store()).home)
+                shell.note(f"The campaign {as_text(one.name)} is deleted.")
+                st.rerun()
+
+
+_PARTS = {
+    "Rules": _change_rules,
+    "Members": _change_members,
+    "Pre-annotation": _preannotation,
+    "Domain and end": _domain_and_end,
+}

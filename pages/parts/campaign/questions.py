@@ -1,0 +1,211 @@
+"""The views of the campaign overview, one question each."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from crossner_core.evaluation.agreement import Measure
+from pages import shell
+from pages.components.html_report import HtmlReport, report_download
+from pages.components.marked_text import as_text
+from workbench.accounts.actors import Actor
+from workbench.labelling import adjudication
+from workbench.reports.overview import Overview
+from workbench.views import CampaignView
+
+_ONE_DECIMAL = st.column_config.NumberColumn(format="%.1f")
+_STAGE_WORDS = {"annotate": "Annotate", "check": "Check", "adjudicate": "Adjudicate"}
+_MEASURE_WORDS = {
+    "entity_f1": "entity F1, boundaries and type equal",
+    "span_f1": "span F1, boundaries equal, type ignored",
+    "kappa": "token κ, tokens outside entities included",
+    "kappa_without_o": "token κ, only tokens that somebody put in an entity",
+}
+
+
+def progress_view(actor: Actor, campaign: CampaignView, found: Overview, report: HtmlReport) -> None:
+    """Draw the stages, the splits, the people, and the parked sentences."""
+    gold = next(stage.done for stage in found.stages if stage.stage == "adjudicate")
+    total = max(found.sentences, 1)
+    said = report.text(f"{gold} of {found.sentences} sentences are gold ({found.imported_gold} imported)")
+    st.progress(gold / total, text=said)
+    if campaign.left_out:
+        st.caption(report.text(f"{campaign.left_out} of them left out of snapshots, see Second look", caption=True))
+    stages = pd.DataFrame(
+        [
+            {
+                "stage": _STAGE_WORDS[stage.stage],
+                "done": stage.done,
+                "being worked on": stage.leased,
+                "ready": stage.open,
+                "not there yet": stage.waiting,
+                "set aside": stage.parked,
+            }
+            for stage in found.stages
+        ]
+    )
+    st.dataframe(report.table(stages), hide_index=True)
+    splits = " · ".join(f"{name}: {number} sentences" for name, number in sorted(found.splits.items()))
+    st.caption(report.text(splits, caption=True))
+    if found.people:
+        st.markdown("**People**")
+        report.heading("People")
+        st.dataframe(report.table(_people(found)), hide_index=True, column_config={"active minutes": _ONE_DECIMAL})
+    if found.parked:
+        title = "Set aside: two people skipped it"
+        st.markdown(f"**{title}**")
+        report.heading(title)
+        for parked in found.parked:
+            st.text(report.text(parked.text))
+            why = report.text(f"{_STAGE_WORDS[parked.stage]}: " + "; ".join(parked.reasons), caption=True)
+            st.caption(as_text(why))
+            if st.button("Put it back into the queue", key=f"unpark-{parked.task_id}", type="tertiary"):
+                adjudication.unpark(shell.store(), actor, parked.task_id)
+                st.rerun()
+
+
+def _people(found: Overview) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {
+                "who": row.name,
+                "annotated": row.annotated,
+                "checked": row.checked,
+                "adjudicated": row.adjudicated,
+                "skipped": row.skipped,
+                "entities": row.entities,
+                "kept by gold": _share(row.kept, row.judged),
+                "active minutes": round(row.active_seconds / 60, 1),
+            }
+            for row in found.people
+        ]
+    )
+
+
+def shares_view(actor: Actor, campaign: CampaignView, found: Overview, report: HtmlReport) -> None:
+    """Draw the paper's four figures with their definitions, the paper's values and ours."""
+    for figure in found.figures:
+        ours = f"{100 * figure.value:.2f} %" if figure.value is not None else "undefined"
+        paper = f"(paper: {100 * figure.paper:.2f} %)"
+        st.markdown(f"**{figure.name.capitalize()}: {ours}**  {paper}")
+        report.text(f"{figure.name.capitalize()}: {ours} {paper}")
+        counted = figure.reason if figure.value is None else f"{figure.numerator} of {figure.denominator} here."
+        st.caption(report.text(f"{figure.definition} {counted}", caption=True))
+
+
+def agreement_view(actor: Actor, campaign: CampaignView, found: Overview, report: HtmlReport) -> None:
+    """Draw agreement on the blind share, with coverage and interval, and words where it is undefined."""
+    blind = found.blind
+    covered = "" if blind.coverage is None else f", {100 * blind.coverage:.0f} % of the {blind.checked} checked ones"
+    said = f"Measured on {blind.sentences} sentences checked blind{covered}; {blind.planned} are planned."
+    st.caption(report.text(said, caption=True))
+    agreement = blind.agreement
+    rows: list[Measure] = [
+        agreement.entity_f1,
+        agreement.span_f1,
+        agreement.kappa,
+        agreement.kappa_without_o,
+    ]
+    table = pd.DataFrame(
+        [
+            {
+                "measure": words,
+                "value": "undefined" if measure.value is None else f"{measure.value:.3f}",
+                "95 % bootstrap interval": _interval(measure),
+                "counted on": f"{measure.n} {measure.unit}",
+                "remark": measure.undefined,
+            }
+            for words, measure in zip(_MEASURE_WORDS.values(), rows, strict=True)
+        ]
+    )
+    st.dataframe(report.table(table), hide_index=True)
+
+
+def _interval(measure: Measure) -> str:
+    if measure.low is None or measure.high is None:
+        return "–"
+    return f"{measure.low:.3f} to {measure.high:.3f}"
+
+
+def suggestions_view(actor: Actor, campaign: CampaignView, found: Overview, report: HtmlReport) -> None:
+    """Draw what became of the suggestions by source and type."""
+    if not found.acceptance:
+        st.info(report.text("No sentence with suggestions has been submitted yet."))
+        return
+    table = pd.DataFrame(
+        [
+            {
+                "source": row.source,
+                "type": row.type,
+                "suggested": row.total,
+                "accepted as it was": _share(row.accepted, row.total),
+                "accepted": row.accepted,
+                "retyped": row.retyped,
+                "moved": row.moved,
+                "deleted": row.deleted,
+                "left undecided": row.ignored,
+            }
+            for row in found.acceptance
+        ]
+    )
+    st.dataframe(report.table(table), hide_index=True, height="content" if len(table) < 16 else 560)
+    said = "In the sentences that annotator 1 has submitted and in which suggestions were shown."
+    st.caption(report.text(said, caption=True))
+
+
+def effort_view(actor: Actor, campaign: CampaignView, found: Overview, report: HtmlReport) -> None:
+    """Draw active seconds and keystrokes, with suggestions against the control sentences without."""
+    words = {"with": "with suggestions", "control": "control, suggestions withheld", "-": ""}
+    table = pd.DataFrame(
+        [
+            {
+                "stage": _STAGE_WORDS[row.stage],
+                "sentences are": words[row.suggestions],
+                "sentences": row.sentences,
+                "entities": row.entities,
+                "seconds a sentence": _rounded(row.seconds_per_sentence),
+                "seconds an entity": _rounded(row.seconds_per_entity),
+                "keystrokes a sentence": _rounded(row.keystrokes_per_sentence),
+                "keystrokes an entity": _rounded(row.keystrokes_per_entity),
+            }
+            for row in found.effort
+        ]
+    )
+    st.dataframe(
+        report.table(table),
+        hide_index=True,
+        placeholder="–",
+        column_config={
+            f"{what} {unit}": _ONE_DECIMAL for what in ("seconds", "keystrokes") for unit in ("a sentence", "an entity")
+        },
+    )
+    said = (
+        f"{found.control_sentences} sentences are controls. Seconds are active ones: pauses of more than half a minute "
+        "or a hidden tab do not count."
+    )
+    st.caption(report.text(said, caption=True))
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)
+
+
+def _share(part: int, whole: int) -> str:
+    return f"{100 * part / whole:.0f} %" if whole else "–"
+
+
+VIEWS = {
+    "Progress": progress_view,
+    "The four shares": shares_view,
+    "Agreement": agreement_view,
+    "Suggestions": suggestions_view,
+    "Effort": effort_view,
+}
+
+
+def draw(name: str, actor: Actor, campaign: CampaignView, found: Overview) -> None:
+    """Draw a view by its name, and below it the way to save it."""
+    report = HtmlReport(f"Overview: {name}", [campaign.name])
+    VIEWS[name](actor, campaign, found, report)
+    report_download(lambda: report, name=f"overview-{name.lower().replace(' ', '-')}-{campaign.id}")

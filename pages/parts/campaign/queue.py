@@ -1,0 +1,245 @@
+"""The views of the page Queue: what comes next, the turns so far, the rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from crossner_core.acquisition.selecting import AND_GAZETTEER, RECOMMENDED, SELF_TRAINING
+from crossner_core.acquisition.selecting import strategy as read_strategy
+from pages import shell
+from pages.components.html_report import HtmlReport, report_download
+from pages.components.marked_text import as_text
+from pages.components.under_way import cancel_button, worker_line
+from pages.parts.model.recipe_form import recipe_inputs
+from workbench.accounts.actors import Actor
+from workbench.data import datasets
+from workbench.runs import encoders, rounds
+from workbench.runs.rounds import QueueState, TurnSettings, TurnView
+from workbench.views import CampaignView
+
+_SECONDS_BETWEEN_LOOKS = 2
+_STATES = {"queued": "waiting", "running": "under way", "done": "done", "failed": "failed", "cancelled": "cancelled"}
+_TURNS_IN_WORDS = 5
+_OWN = "own mixture"
+_NONE = "none: the order of import"
+_USUAL = read_strategy(RECOMMENDED)
+_WORDS = {_USUAL.functions: f"recommended: {_USUAL.functions}"}
+
+
+def state_line(actor: Actor, campaign: CampaignView) -> None:
+    """Say in one line by what the queue is ordered and when the next run is due, or how far the turn under way is."""
+    busy = rounds.queue_state(shell.store(), actor, campaign.id).turn_id is not None
+    st.fragment(_state_line, run_every=_SECONDS_BETWEEN_LOOKS if busy else None)(actor, campaign, busy)
+    rules = rounds.turn_settings(shell.store(), actor, campaign.id)
+    if rules.strategy or rules.retrain_every:
+        worker_line()
+
+
+def _state_line(actor: Actor, campaign: CampaignView, was_busy: bool) -> None:
+    with shell.shown_errors():
+        state = rounds.queue_state(shell.store(), actor, campaign.id)
+        if was_busy and state.turn_id is None:
+            st.rerun()  # the whole page: the queue has another order
+        rules = rounds.turn_settings(shell.store(), actor, campaign.id)
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.caption(as_text(_said(rules, state)))
+            if state.turn_id is not None and actor.role in rounds.MAY_CHANGE:
+                _cancel(actor, campaign, state)
+
+
+def _cancel(actor: Actor, campaign: CampaignView, state: QueueState) -> None:
+    if cancel_button(
+        "Cancel this turn",
+        asked=state.cancelling,
+        key=f"queue:cancel:{state.turn_id}",
+        help="And the run it waits for. The queue keeps its order; what was scored is kept.",
+    ):
+        rounds.cancel_turn(shell.store(), actor, campaign.id)
+        st.rerun()
+
+
+def _said(rules: TurnSettings, state: QueueState) -> str:
+    parts = [f"{state.waiting:,} sentences wait", f"{state.gold:,} of the pool are gold to learn from"]
+    parts.append(
+        f"ordered by {rules.strategy}, {rules.random_share:.0%} by chance" if rules.strategy else "as imported"
+    )
+    if state.under_way:
+        parts.append(state.under_way)
+    elif state.missing is not None:
+        parts.append("the next run is due" if not state.missing else f"the next run after {state.missing} more gold")
+    return " · ".join(parts)
+
+
+def next_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw the sentences that will be handed out next, and the button that orders them anew."""
+    found = rounds.upcoming(shell.store(), actor, campaign.id)
+    if not found:
+        st.info("Nobody waits for anything: every sentence of the pool has been begun. Import more under Sentences.")
+        return
+    rules = rounds.turn_settings(shell.store(), actor, campaign.id)
+    may = actor.role in rounds.MAY_CHANGE and bool(rules.strategy)
+    if may and st.button("Order the queue now", key=f"queue:now:{campaign.id}"):
+        rounds.order_now(shell.store(), actor, campaign.id)
+        shell.note("The worker will order the queue with the best model there is.")
+        st.rerun()
+    rows = [{"Place": at, "Sentence": one.text, "Chosen by": one.why} for at, one in enumerate(found, start=1)]
+    report = HtmlReport("What comes next", [campaign.name])
+    st.dataframe(
+        report.table(pd.DataFrame(rows)),
+        hide_index=True,
+        column_config={
+            "Place": st.column_config.NumberColumn(width=55),
+            "Sentence": st.column_config.TextColumn(width=440),
+            "Chosen by": st.column_config.TextColumn(width=165),
+        },
+    )
+    brought = rounds.gold_by_choice(shell.store(), actor, campaign.id)
+    if brought:
+        said = ", ".join(f"{count:,} by {why}" for why, count in sorted(brought.items(), key=lambda one: -one[1]))
+        st.caption(as_text(report.text(f"Gold so far: {said}.", caption=True)))
+    report_download(lambda: report, name=f"next-{campaign.id}")
+
+
+def turns_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw the turns so far, newest first, with what was said about each."""
+    found = rounds.list_turns(shell.store(), actor, campaign.id)
+    if not found:
+        st.info("No turn yet. Choose a strategy, or after how much gold to retrain, under Rules.")
+        return
+    when = st.column_config.DatetimeColumn(format="D MMM, HH:mm")
+    report = HtmlReport("Turns", [campaign.name])
+    rows = pd.DataFrame([_row(one) for one in found])
+    st.dataframe(report.table(rows), hide_index=True, column_config={"When": when}, placeholder="–")
+    for at, one in enumerate(found):
+        for note in one.notes:
+            said = report.text(f"Turn {one.id}: {note}", caption=True)
+            if at < _TURNS_IN_WORDS:
+                st.caption(as_text(said))
+    report_download(lambda: report, name=f"turns-{campaign.id}")
+
+
+def _row(one: TurnView) -> dict[str, Any]:
+    return {
+        "Turn": one.id,
+        "When": one.created_at,
+        "State": _STATES[one.state],
+        "Gold": one.gold,
+        "Run": one.run_id,
+        "F1": None if one.run_f1 is None else round(100 * one.run_f1, 1),
+        "Strategy": one.strategy or "–",
+        "Scored": one.scored,
+        "Ordered": one.ordered,
+        "Seconds": None if one.seconds is None else round(one.seconds),
+        "By": "itself" if one.automatic else "a person",
+    }
+
+
+def rules_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw the rules; researchers and admins can change them."""
+    now = rounds.turn_settings(shell.store(), actor, campaign.id)
+    may = actor.role in rounds.MAY_CHANGE and not campaign.archived
+    left, right = st.columns([2, 1])
+    strategy = _strategy(left, campaign, now, may)
+    share = right.number_input(
+        "By chance, %", 0, 100, round(100 * now.random_share), disabled=not may, key=f"queue:share:{campaign.id}"
+    )
+    every = right.number_input(
+        "Retrain after so many new gold sentences",
+        0,
+        100_000,
+        now.retrain_every,
+        help="0: only when somebody asks for it.",
+        disabled=not may,
+        key=f"queue:every:{campaign.id}",
+    )
+    recipe = dict(now.recipe or {})
+    if may and every:
+        with st.expander("Recipe of those runs" + (f" · {len(recipe)} other than default" if recipe else "")):
+            recipe = _recipe(actor, campaign, recipe)
+    if may and st.button("Save the rules", type="primary", key=f"queue:save:{campaign.id}"):
+        rounds.change_turns(
+            shell.store(), actor, campaign.id,
+            strategy=strategy, random_share=share / 100, retrain_every=int(every), recipe=recipe,
+        )  # fmt: skip
+        # The recipe is asked anew, from what is saved now.
+        st.session_state[f"queue:round:{campaign.id}"] = st.session_state.get(f"queue:round:{campaign.id}", 0) + 1
+        shell.note("The rules are saved. The queue itself changes with the next turn.")
+        st.rerun()
+    if not may:
+        st.caption("Researchers and admins change these.")
+
+
+def _strategy(place: Any, campaign: CampaignView, now: TurnSettings, may: bool) -> str:
+    before = read_strategy(now.strategy) if now.strategy else None
+    functions = _functions(place, campaign, before.functions if before is not None else "", may)
+    if not functions:
+        return ""
+    if functions.strip().endswith((SELF_TRAINING, AND_GAZETTEER)):
+        place.caption("What models learn from is said behind the functions; leave it out there to choose it here.")
+        return functions
+    learns = place.checkbox(
+        "Models learn from the rest of the pool, too (self-training)",
+        (before or _USUAL).self_training,
+        help="A model's word on the sentences that nobody has annotated yet teaches the next one. A run takes longer.",
+        disabled=not may,
+        key=f"queue:students:{campaign.id}",
+    )
+    told = learns and place.checkbox(
+        "… and from what gazetteer and links propose there",
+        (before or _USUAL).gazetteer,
+        help="How far they are believed is learnt from gold in which they were asked. Without, it changes nothing.",
+        disabled=not may,
+        key=f"queue:told:{campaign.id}",
+    )
+    return f"{functions} {AND_GAZETTEER if told else SELF_TRAINING}" if learns else functions
+
+
+def _functions(place: Any, campaign: CampaignView, before: str, may: bool) -> str:
+    known = {one.id: one for one in rounds.functions()}
+    names = [_NONE, _USUAL.functions, *known, _OWN]
+    usual = _NONE if not before else before if before in names else _OWN
+    chosen = place.selectbox(
+        "Strategy",
+        names,
+        index=names.index(usual),
+        format_func=lambda id: known[id].title if id in known else _WORDS.get(id, id),
+        disabled=not may,
+        key=f"queue:strategy:{campaign.id}",
+    )
+    if chosen == _OWN:
+        return str(
+            place.text_input(
+                "Functions, joined by +",
+                before,
+                placeholder="2*token_entropy + rare_types + bert_km",
+                help=f"Of {', '.join(known)}.",
+                disabled=not may,
+                key=f"queue:mixture:{campaign.id}",
+            )
+        )
+    if chosen in known:
+        one = known[chosen]
+        place.caption(as_text(f"{one.reference}{'; needs a model' if one.needs_model else '; needs no model'}."))
+    if chosen == _USUAL.functions:
+        place.caption(
+            "Uncertain sentences, of each cluster of alike ones the most typical. Under Saved it can be tried out."
+        )
+    return "" if chosen == _NONE else chosen
+
+
+def _recipe(actor: Actor, campaign: CampaignView, now: dict[str, Any]) -> dict[str, Any]:
+    from crossner_core.training.recipe import Recipe, effective
+
+    sources = [one.name for one in datasets.list_datasets(shell.store(), actor)]
+    names = encoders.encoder_names(shell.store(), actor)
+    st.caption(as_text(f"Now: {now or 'the default recipe'}."))
+    before = Recipe.from_dict(now)
+    form = f"{campaign.id}:{st.session_state.get(f'queue:round:{campaign.id}', 0)}:{before.hash[:12]}"
+    if st.checkbox("Change the recipe", key=f"queue:recipe:{form}"):
+        values = recipe_inputs(f"queue-recipe-{form}", sources, names, start=effective(before.to_dict()))
+        usual = Recipe().to_dict()
+        return {name: value for name, value in values.items() if usual.get(name) != value}
+    return now

@@ -1,0 +1,183 @@
+"""The views of the gazetteer screen: a sentence explained, a name looked up, classes that have no type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+import pandas as pd
+import streamlit as st
+
+from crossner_core.domains import Domain
+from crossner_core.gazetteer.preannotate import Explanation
+from crossner_core.schema import Sentence, Span
+from pages import shell
+from pages.components.html_report import HtmlReport, report_download
+from pages.components.marked_text import as_text, marked_sentence, type_chip
+from pages.components.rows import opening_row, rows_html, table_html
+from workbench.accounts.access import KEEPERS
+from workbench.accounts.actors import Actor
+from workbench.data import browsing
+from workbench.suggestions import gazetteers
+from workbench.suggestions.gazetteers import CandidateView, GazetteerView, SentenceExplained
+from workbench.views import CampaignView
+
+_SOURCE_WORDS = {"link": "link", "page": "named before on the page", "dbpedia": "name in the text"}
+_CHOICES = 50
+SAMPLE = "the bundled sample"
+
+
+def counts_line(one: GazetteerView | None) -> None:
+    """Say in words what a gazetteer holds and where it is from."""
+    if one is None:
+        st.caption("The bundled sample of DBpedia: some hundred pages, for trying out.")
+        return
+    counts = one.counts
+    st.caption(
+        as_text(
+            f"{counts.get('surfaces', 0):,} names of {counts.get('entities', 0):,} pages; "
+            f"{counts.get('ambiguous surfaces', 0):,} names stand for several. From {one.made_from}."
+        )
+    )
+
+
+def sentence_view(actor: Actor, name: str | None, domain: Domain, campaign: CampaignView | None) -> None:
+    """Draw the choice of a sentence, the sentence with its suggestions, and every place with its candidates."""
+    sentence = _chosen(actor, campaign)
+    if sentence is None:
+        return
+    found = gazetteers.explain_sentence(shell.store(), actor, name, sentence, domain)
+    won = [one for one in found.places if one.won and one.type is not None]
+    spans = {Span(one.start, one.end, str(one.type)): f"{one.score:.2f}" for one in won}
+    report = HtmlReport("Why spans were suggested", [name or SAMPLE, domain.title])
+    st.html(report.html(marked_sentence(sentence, spans, domain, spans, links=sentence.links)))
+    if not found.places:
+        st.info("No name is known in this sentence.")
+        return
+    lost = len(found.places) - len(won)
+    said = f"{len(found.places)} places were considered, {len(won)} suggested, {lost} not. Choose one to see why."
+    st.caption(report.text(said, caption=True))
+    st.html(report.html(rows_html([_place(one, found, domain) for one in found.places])))
+    report_download(lambda: report, name="gazetteer-sentence")
+
+
+def _chosen(actor: Actor, campaign: CampaignView | None) -> Sentence | None:
+    """Draw the ways to a sentence: paste it, or (for those who see them all) one of the campaign."""
+    can_choose = campaign is not None and actor.role in KEEPERS
+    way = "Paste"
+    if can_choose:
+        ways = ["Of the campaign", "Paste"]
+        way = st.radio("Which sentence", ways, horizontal=True, key="gazetteer:way", label_visibility="collapsed")
+    if way == "Paste" or campaign is None:
+        text = st.text_area(
+            "Sentence",
+            key="gazetteer:text",
+            max_chars=gazetteers.MAX_TEXT,
+            height=80,
+            placeholder="Paste a sentence; [[Page|words]] is a link.",
+        )
+        sentence = gazetteers.sentence_from_text(text.strip()) if text.strip() else None
+        return sentence if sentence is not None and sentence.tokens else None
+    left, right = st.columns([1, 3])
+    wanted = left.text_input("Contains", max_chars=200, key=f"gazetteer:contains:{campaign.id}")
+    found = browsing.browse(shell.store(), actor, campaign.id, text=wanted, limit=_CHOICES)
+    texts = {line.id: line.text for line in found.lines}
+    if not texts:
+        st.info("No sentence of the campaign contains this." if wanted else "The campaign has no sentences yet.")
+        return None
+    which = right.selectbox(
+        "Sentence" + (f", one of the first {len(texts)} of {found.total:,}" if found.total > len(texts) else ""),
+        list(texts),
+        format_func=texts.__getitem__,
+        key=f"gazetteer:sentence:{campaign.id}",
+    )
+    return browsing.sentence_layers(shell.store(), actor, campaign.id, which).sentence
+
+
+def _place(one: Explanation, found: SentenceExplained, domain: Domain) -> str:
+    outcome = "suggested" if one.won and one.type else "not suggested"
+    said = f"{_SOURCE_WORDS.get(one.source, one.source)} · score {one.score:.2f} · {outcome}: {one.reason}"
+    summary = (
+        f'<b dir="auto">{escape(one.surface)}</b> {_chip(one.type, domain)}<span class="small">{escape(said)}</span>'
+    )
+    rows = [
+        (
+            ("✓ " if candidate.won else "") + candidate.entity,
+            _chip(next(iter(candidate.types), None), domain),
+            " › ".join(found.paths.get((candidate.source, candidate.entity), ())),
+            gazetteers.way_words(candidate.way),
+            f"{candidate.prior:,}" if candidate.prior else "–",
+            candidate.source,
+            candidate.reason,
+        )
+        for candidate in one.candidates
+    ]
+    head = ("Page", "Type", "Classes", "Way", "Links to it", "Known to", "Why")
+    return opening_row(summary, table_html(head, rows, html=(1,)) or "<p>Nobody knows this page.</p>")
+
+
+def name_view(actor: Actor, name: str | None, domain: Domain) -> None:
+    """Draw the field for a name and the pages it may stand for."""
+    surface = st.text_input(
+        "Name", max_chars=gazetteers.MAX_SURFACE, key="gazetteer:name", placeholder="as in the text"
+    )
+    if not surface.strip():
+        return
+    found = gazetteers.look_up(shell.store(), actor, name, surface, domain)
+    inside = f"Known inside it: {', '.join(found.inside)}" if found.inside else ""
+    if found.candidates:
+        many = len(found.candidates)
+        report = HtmlReport(f"What {surface.strip()} may stand for", [name or SAMPLE, domain.title])
+        said = "One page has this name." if many == 1 else f"{many} pages have this name."
+        st.caption(report.text(said, caption=True))
+        st.html(report.html(rows_html([_candidates(found.candidates, domain)])))
+        report.text(inside)
+        report_download(lambda: report, name="gazetteer-name")
+    else:
+        st.info("No page has this name. Case counts, except for a first letter; spaces do not.")
+    if inside:
+        st.text(inside)
+
+
+def _candidates(found: Sequence[CandidateView], domain: Domain) -> str:
+    rows = [
+        (
+            one.entity,
+            _chip(one.type, domain),
+            " › ".join(one.path),
+            ", ".join(one.ways),
+            f"{one.prior:,}" if one.prior else "–",
+        )
+        for one in found
+    ]
+    return table_html(("Page", "Type", "Classes", "Way", "Links to it"), rows, html=(1,))
+
+
+def _chip(kind: str | None, domain: Domain) -> str:
+    if kind is None or kind not in domain.type_names:
+        return '<span style="opacity:.75">no type</span>'
+    return type_chip(domain.type(kind))
+
+
+def classes_view(actor: Actor, name: str, domain: Domain) -> None:
+    """Draw the classes of the gazetteer that have no type in the domain."""
+    rows = gazetteers.classes_without_type(shell.store(), actor, name, domain)
+    if not rows:
+        st.success("Every class leads to a type.")
+        return
+    report = HtmlReport("Classes without a type", [name, domain.title])
+    said = f"{len(rows)} classes lead to no type of this domain. A page may have others that do."
+    st.caption(report.text(said, caption=True))
+    table = pd.DataFrame(
+        [
+            {
+                "Class": row.cls,
+                "Pages": row.entities,
+                "In the ontology": "yes" if row.known else "no",
+                "What could be done": row.suggestion,
+            }
+            for row in rows
+        ]
+    )
+    st.dataframe(report.table(table), hide_index=True)
+    report_download(lambda: report, name=f"classes-without-type-{name}")

@@ -1,0 +1,196 @@
+"""Two runs against each other: the verdict, the difference by type, the recipes, the sentences that tell them apart."""
+
+from __future__ import annotations
+
+from html import escape
+
+import pandas as pd
+import streamlit as st
+
+from crossner_core.domains import Domain
+from db.engine import Store
+from pages import shell
+from pages.components import comparison_charts
+from pages.components.html_report import HtmlReport, report_download
+from pages.components.marked_text import as_text, marked_sentence
+from pages.components.rows import opening_row, rows_html
+from pages.components.saved_figure import saved_figure
+from workbench.accounts.actors import Actor
+from workbench.campaigns.campaigns import domain_of
+from workbench.reports import comparing
+from workbench.reports.comparing import Comparison, Disagreement
+from workbench.runs import adaptation
+from workbench.runs.adaptation import RunView
+from workbench.runs.recipe_names import field_name, recipe_value
+from workbench.views import CampaignView
+
+USUAL_LEVEL = 0.05
+
+
+def compare_view(actor: Actor, campaign: CampaignView) -> None:
+    """Let two finished runs be chosen, and draw how they compare."""
+    done = adaptation.list_runs(shell.store(), actor, campaign.id, states=("done",))
+    if len(done) < 2:
+        st.info("A comparison needs two finished runs. Train some under Adaptation.")
+        return
+    first, second, split = _choose(done)
+    if first.id == second.id:
+        st.info("Choose two different runs.")
+        return
+    found = _compared(shell.store(), actor, (first.id, second.id), split, (first.finished_at, second.finished_at))
+    domain = domain_of(campaign)
+    report = HtmlReport(f"Run {second.id} against run {first.id}", [campaign.name])
+    for run in (first, second):
+        report.text(run.title)
+    _verdict(found, report)
+    _by_type(found, domain, report)
+    _recipes(found, report)
+    _sentences(found, domain, report)
+    report_download(lambda: report, name=f"compare-{first.id}-{second.id}")
+
+
+@st.cache_data(max_entries=32, show_spinner="Drawing sentences …")
+def _compared(
+    _store: Store, _actor: Actor, runs: tuple[int, int], split: str | None, when: tuple[object, object]
+) -> Comparison:
+    """Compare two runs that the person was shown just now; finished runs stay as they are, so once is enough."""
+    return comparing.compare(_store, _actor, *runs, split=split)
+
+
+def _choose(done: tuple[RunView, ...]) -> tuple[RunView, RunView, str | None]:
+    left, right, third = st.columns([5, 5, 2])
+    ids = {run.id: run for run in done}
+    with left:
+        first = st.selectbox(
+            "Is this run", list(ids), index=1, format_func=lambda id: run_line(ids[id]), key="compare:first"
+        )
+    with right:
+        second = st.selectbox(
+            "worse than this one?", list(ids), format_func=lambda id: run_line(ids[id]), key="compare:second"
+        )
+    shared = [
+        name for name in ("test", "dev") if all(getattr(ids[id], f"{name}_f1") is not None for id in (first, second))
+    ]
+    with third:
+        split = st.selectbox("On", shared, key="compare:split") if len(shared) > 1 else None
+    return ids[first], ids[second], split
+
+
+def run_line(run: RunView) -> str:
+    """Name a run with its score, for lists to choose from."""
+    f1 = run.test_f1 if run.test_f1 is not None else run.dev_f1
+    head, _, tail = run.title.partition(" · ")
+    return run.title if f1 is None else f"{head} · F1 {100 * f1:.1f} · {tail}"
+
+
+def verdict(found: Comparison) -> str:
+    """Say in a sentence which run is better, and whether that is more than chance."""
+    test, (worse, better) = found.test, (found.first, found.second)
+    if not test.difference:
+        return f"Run {better} and run {worse} have the same F1."
+    if test.difference < 0:
+        worse, better = better, worse
+    likely = max(test.permutation_p, test.bootstrap_p)
+    if likely < USUAL_LEVEL:
+        return f"Run {better} is better than run {worse}, by more than chance."
+    if min(test.permutation_p, test.bootstrap_p) < USUAL_LEVEL:
+        return f"Run {better} is ahead of run {worse}; the two tests do not agree on whether that is chance."
+    return f"Run {better} is ahead of run {worse}, but that may well be chance."
+
+
+def _verdict(found: Comparison, report: HtmlReport) -> None:
+    test, said = found.test, verdict(found)
+    st.markdown(f"#### {said}")
+    report.heading(said)
+    figures = (
+        f"Entity F1 on {test.sentences} {found.split} sentences: {100 * test.first:.1f} → {100 * test.second:.1f}, "
+        f"{_points(test.difference)} points (95 % interval {_points(test.low)} to {_points(test.high)}). "
+        f"p = {_p(test.permutation_p)} by permutation, {_p(test.bootstrap_p)} by bootstrap."
+    )
+    out = found.outcomes
+    entities = (
+        f"Of {out.both + out.only_first + out.only_second + out.neither} gold entities both found {out.both}, only run "
+        f"{found.first} {out.only_first}, only run {found.second} {out.only_second}, neither {out.neither}."
+    )
+    notes = []
+    if found.left_out:
+        notes.append(f"{found.left_out} sentences that only one of them answered are left out.")
+    if found.regraded:
+        notes.append(f"The gold of {found.regraded} sentences changed since the older run; both are scored on the new.")
+    for words in (figures, entities):
+        st.markdown(as_text(words))
+        report.text(words)
+    if notes:
+        st.caption(" ".join(notes))
+        report.text(" ".join(notes), caption=True)
+
+
+def _by_type(found: Comparison, domain: Domain, report: HtmlReport) -> None:
+    colours = {kind.name: kind.color for kind in domain.types}
+    figure = comparison_charts.difference_figure(found, colours)
+    table = comparison_charts.difference_table(found)
+    title = f"F1 of run {found.second} less F1 of run {found.first}, by entity type"
+    said = "Lines are 95 % intervals, each for itself: of many types, some lie beside zero by chance."
+    st.markdown(f"**{title}**")
+    saved_figure(figure, table, name=f"compare-{found.first}-{found.second}")
+    st.caption(said)
+    with st.expander("As a table"):
+        st.dataframe(table, hide_index=True, height="content", placeholder="–")
+    report.heading(title)
+    report.figure(figure)
+    report.text(said, caption=True)
+    report.table(table)
+
+
+def _recipes(found: Comparison, report: HtmlReport) -> None:
+    if not found.recipe_changes:
+        st.caption("Their recipes are the same but for the sentences they learnt from.")
+        return
+    table = pd.DataFrame(
+        [
+            {
+                "field": field_name(name),
+                f"run {found.first}": recipe_value(name, one),
+                f"run {found.second}": recipe_value(name, two),
+            }
+            for name, (one, two) in found.recipe_changes.items()
+        ]
+    )
+    st.markdown("**What differs in the recipe**")
+    st.dataframe(table, hide_index=True, height="content", placeholder="–")
+    report.heading("What differs in the recipe")
+    report.table(table)
+
+
+def _sentences(found: Comparison, domain: Domain, report: HtmlReport) -> None:
+    if not found.disagreements:
+        st.caption("They answer every sentence alike.")
+        return
+    shown = len(found.disagreements)
+    words = f"Sentences they answer differently: {found.differing}" + (
+        f", the {shown} widest apart shown" if shown < found.differing else ""
+    )
+    st.markdown(f"**{words}**")
+    st.html(rows_html([_row(one, found, domain) for one in found.disagreements]))
+    report.heading(words)
+    report.html(rows_html([_row(one, found, domain) for one in found.disagreements]))
+
+
+def _row(one: Disagreement, found: Comparison, domain: Domain) -> str:
+    """Return a sentence that opens to gold and both answers."""
+    better = found.second if one.gain > 0 else found.first
+    said = "as good either way" if not one.gain else f"run {better} does better by {abs(one.gain)}"
+    sentence = one.item.sentence
+    layers = (("Gold", one.item.spans), (f"Run {found.first}", one.first), (f"Run {found.second}", one.second))
+    more = "".join(
+        f'<p class="small">{escape(name)}</p>{marked_sentence(sentence, spans, domain, {})}' for name, spans in layers
+    )
+    return opening_row(f'{escape(sentence.text)}<span class="small">{escape(f"{sentence.id} · {said}")}</span>', more)
+
+
+def _points(value: float) -> str:
+    return f"{100 * value:+.1f}".replace("-", "−")
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"

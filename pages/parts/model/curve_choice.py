@@ -1,0 +1,49 @@
+"""What pages with learning curves ask alike, over what and of which entity type, and say of their random sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import streamlit as st
+
+from crossner_core.evaluation.learning_curves import AXES, RoundPoint, axes_of
+from pages import shell
+from workbench.accounts.actors import Actor
+from workbench.runs import rounds
+from workbench.views import CampaignView
+
+_EVERY_TYPE = ""
+
+
+def axis_and_type(points: Sequence[RoundPoint], key: str, *, help: str | None = None) -> tuple[str, str | None]:
+    """Ask for an axis on which all of the points have a place, and for one of their types; None for all types."""
+    types = dict.fromkeys(name for point in points for name in point.per_type)
+    with st.container(horizontal=True, vertical_alignment="top"):
+        axis = st.segmented_control(
+            "Over", axes_of(points), default=AXES[0], format_func=str.capitalize, key=f"{key}-axis", required=True,
+            help=help,
+        )  # fmt: skip
+        type_name = st.selectbox(
+            "F1 of", [_EVERY_TYPE, *types], format_func=lambda name: name or "all types", key=f"{key}-type", width=220
+        )
+    return axis or AXES[0], type_name or None
+
+
+def measured(type_name: str | None) -> str:
+    """Say what a curve's height is."""
+    return f"F1 of {type_name} on test, %" if type_name else "entity F1 on test, %"
+
+
+def of_chosen_gold(actor: Actor, campaign: CampaignView, gold: Mapping[str, int] | None = None) -> str:
+    """Say that random sentences are drawn from gold that strategies chose; nothing where they chose none of it.
+
+    `gold` is how it was chosen at the time; without, as it is today.
+    """
+    gold = rounds.gold_by_choice(shell.store(), actor, campaign.id) if gold is None else gold
+    chosen = sum(count for why, count in gold.items() if why not in rounds.NO_STRATEGY)
+    if not chosen:
+        return ""
+    return (
+        f"Strategies chose {chosen:,} of the {sum(gold.values()):,} gold sentences that this campaign's pool has "
+        "brought, so random ones among them are not random over the pool."
+    )

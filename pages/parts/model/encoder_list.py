@@ -1,0 +1,286 @@
+"""What encoders there are, what each was made of and bought, and the pre-trainings that are not done."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from pages import shell
+from pages.components.charts import laid_out
+from pages.components.chosen_row import chosen_row
+from pages.components.html_report import HtmlReport, report_download
+from pages.components.marked_text import as_text
+from pages.components.palette import mark_colours
+from pages.components.saved_figure import saved_figure
+from pages.components.under_way import job_log, job_state, log_lines, worker_line
+from workbench.accounts.access import KEEPERS
+from workbench.accounts.actors import Actor
+from workbench.runs import encoders
+from workbench.runs.encoder_library import DAPT, TAGGING, figure, line_text
+from workbench.runs.encoder_views import EncoderView, PretrainingView
+from workbench.runs.encoders import Gain
+from workbench.runs.recipe_names import encoder_name
+
+_STATE_WORDS = {"queued": "waiting", "running": "under way", "failed": "failed"}
+_MEASURES = {"perplexity": "held-out perplexity", "f1": "held-out F1, %"}
+_TAUGHT_WITH_IT, _FRESH = "the head that learns with it", "a fresh head, taught as the first"
+
+
+def under_way(actor: Actor, found: Sequence[PretrainingView]) -> None:
+    """Draw the pre-trainings that wait, run or failed, while there are any."""
+    if not found:
+        return
+    if any(one.job.state != "failed" for one in found):
+        worker_line()
+    _live(actor, tuple(one.job.id for one in found))
+
+
+@st.fragment(run_every=2)
+def _live(actor: Actor, known: tuple[int, ...]) -> None:
+    with shell.shown_errors():
+        found = encoders.list_pretrainings(shell.store(), actor)
+        if tuple(one.job.id for one in found) != known:
+            st.rerun(scope="app")  # one is done: the list of encoders has a line more
+        for one in sorted(found, key=_order):
+            with st.container(border=True, gap="small"):
+                _one_pretraining(actor, one)
+
+
+def _order(one: PretrainingView) -> tuple[int, int]:
+    return ("running", "queued", "failed").index(one.job.state), one.job.id
+
+
+def _one_pretraining(actor: Actor, one: PretrainingView) -> None:
+    with st.container(gap=None, width="stretch"):
+        st.markdown(f"**{as_text(one.name)}** — {_STATE_WORDS[one.job.state]}")
+        st.caption(as_text(f"{one.how}, from {encoder_name(one.base)}. Asked for by {one.made_by}."))
+    job_state(
+        actor,
+        one.job,
+        key=f"encoder:cancel-{one.job.id}",
+        resume=("Go on", f"encoder:go-on-{one.job.id}"),
+    )
+    if (
+        one.job.state == "failed"
+        and actor.role in KEEPERS
+        and st.button("Give up", key=f"encoder:drop-{one.job.id}", help="Removes what it left behind.")
+    ):
+        encoders.remove(shell.store(), actor, one.name)
+        st.rerun(scope="app")
+    job_log(actor, one.job)
+
+
+def list_view(actor: Actor) -> None:
+    """Draw the table of encoders and what is known of the chosen one."""
+    found = encoders.list_encoders(shell.store(), actor)
+    for one in found:
+        if one.problem:
+            st.warning(as_text(f"{one.name}: {one.problem}"))
+    report, table = HtmlReport("Encoders"), encoders_table(found)
+    report.table(table)
+    chosen = chosen_row(
+        table,
+        [one.name for one in found],
+        key="encoder-table",
+        height="content" if len(found) < 9 else 320,
+        placeholder="–",
+        column_config={
+            "how it was made": st.column_config.TextColumn(width="large"),
+            "made": st.column_config.DatetimeColumn(format="D MMM YYYY"),
+            "subwords": st.column_config.NumberColumn(format="compact", help="Read in training, all passes added up"),
+            "runs": st.column_config.NumberColumn(help="Runs whose recipe names it"),
+        },
+    )
+    made = [one for one in found if one.kind and not one.problem]
+    if chosen is not None:
+        _one_encoder(actor, next(one for one in found if one.name == chosen), report)
+    elif made:
+        _one_encoder(actor, max(made, key=lambda one: one.made_at or dt.datetime.min.replace(tzinfo=dt.UTC)), report)
+    else:
+        said = "No encoder was pre-trained here yet: every recipe starts from one that knows nothing of your domain."
+        st.info(f"{said} **Pre-train** makes one that does." if actor.role in KEEPERS else said)
+    report_download(lambda: report, name="encoders")
+
+
+def encoders_table(found: Sequence[EncoderView]) -> pd.DataFrame:
+    """List encoders for people."""
+    return pd.DataFrame(
+        [
+            {
+                "encoder": one.name,
+                "from": encoder_name(one.base) if one.base else None,
+                "before": _figure(one.measure, one.before),
+                "after": _figure(one.measure, one.after),
+                "measured": _MEASURES[one.measure] if one.measure else None,
+                "subwords": one.tokens or None,
+                "runs": one.runs,
+                "made": one.made_at,
+                "by": one.made_by or None,
+                "how it was made": "cannot be read" if one.problem else one.how,
+            }
+            for one in found
+        ]
+    )
+
+
+def _one_encoder(actor: Actor, one: EncoderView, report: HtmlReport) -> None:
+    st.markdown(f"#### {as_text(one.name)}")
+    report.heading(one.name)
+    if not one.kind or one.measure is None or one.before is None or one.after is None:
+        runs = f"{one.runs} runs name it" if one.runs != 1 else "1 run names it"
+        st.caption(as_text(report.text(f"{one.how[:1].upper()}{one.how[1:]}. {runs}.", caption=True)))
+        return
+    st.caption(as_text(report.text(f"{one.how}, from {encoder_name(one.base or '')}.", caption=True)))
+    change = f"{'-' if one.after < one.before else '+'}{_figure(one.measure, abs(one.after - one.before))}"
+    st.metric(
+        _MEASURES[one.measure].capitalize(),
+        _figure(one.measure, one.after),
+        f"{change} from {_figure(one.measure, one.before)}",
+        delta_color="normal" if one.measure == "f1" else "inverse",
+        width="content",
+    )
+    report.text(
+        f"{_MEASURES[one.measure].capitalize()}: {_figure(one.measure, one.before)} before, "
+        f"{_figure(one.measure, one.after)} after."
+    )
+    if not one.equal_heads:
+        said = "After: through the head that went on learning with the encoder, to which part of the change is due."
+    else:
+        said = "Before and after: each through a fresh head, taught alike, so that the change is the encoder's."
+    st.caption(report.text(said, caption=True))
+    st.caption(as_text(report.text(_cost(one), caption=True)))
+    if actor.role in KEEPERS:
+        _gains(encoders.encoder_gains(shell.store(), actor, one), one, report)
+    _history(one, report)
+    lines = encoders.encoder_log(shell.store(), actor, one.name)
+    if lines:
+        with st.expander("Log"):
+            log_lines(
+                [
+                    f"{dt.datetime.fromtimestamp(line.at, dt.UTC):%H:%M:%S}  {line_text(line, one.kind)}"
+                    for line in lines
+                ]
+            )
+    with st.expander("Options"):
+        st.json(dict(one.options))
+    if actor.role in KEEPERS:
+        _remove(actor, one)
+
+
+def _cost(one: EncoderView) -> str:
+    """Say what the pre-training cost, when it was and by whom, and who uses the encoder."""
+    made = f"made on {one.made_at:%d %b %Y} by {one.made_by}" if one.made_at else ""
+    parts = (
+        f"{one.steps:,} steps in {one.epochs} passes" if one.epochs != 1 else f"{one.steps:,} steps in one pass",
+        f"{one.tokens:,} subwords read in {_duration(one.seconds)}",
+        f"measured on {one.held_out}" if one.held_out else "",
+        f"{one.peak_memory_mb:,.0f} MB of memory at most",
+        made,
+        "1 run names it" if one.runs == 1 else f"{one.runs:,} runs name it",
+    )
+    return " · ".join(part for part in parts if part)
+
+
+def _gains(found: Sequence[Gain], one: EncoderView, report: HtmlReport) -> None:
+    st.markdown("**Runs with it**")
+    base = encoder_name(one.base or "")
+    if not found:
+        st.caption(
+            as_text(
+                "Nothing to compare yet. Train one recipe twice, with the same seed on the same sentences: "
+                f"from {base} and from {one.name}."
+            )
+        )
+        return
+    table = pd.DataFrame(
+        [
+            {
+                "trained on": each.on,
+                "method": each.method,
+                "sentences": "all" if each.sentences is None else str(each.sentences),
+                f"F1 from {base}": 100 * each.base,
+                f"F1 from {one.name}": 100 * each.own,
+                "change": 100 * each.change,
+                "± sd": None if each.sd is None else 100 * each.sd,
+                "pairs": each.pairs,
+                "measured on": each.measure,
+            }
+            for each in found
+        ]
+    )
+    report.heading("Runs with it")
+    report.table(table.round(2))
+    st.dataframe(
+        table,
+        hide_index=True,
+        placeholder="–",
+        column_config={
+            name: st.column_config.NumberColumn(format=form)
+            for name, form in (
+                (f"F1 from {base}", "%.2f"),
+                (f"F1 from {one.name}", "%.2f"),
+                ("change", "%+.2f"),
+                ("± sd", "%.2f"),
+            )
+        },
+    )
+
+
+def _history(one: EncoderView, report: HtmlReport) -> None:
+    points = [(0, one.before), *one.history]
+    scale = 100 if one.measure == "f1" else 1
+    table = pd.DataFrame({"step": [step for step, _ in points], "value": [scale * (y or 0.0) for _, y in points]})
+    if len(table) < 3:
+        return
+    name = _MEASURES[one.measure or "f1"]
+    figure = go.Figure()
+    colours = mark_colours(2)
+    figure.add_scatter(
+        x=table["step"],
+        y=table["value"],
+        mode="lines+markers",
+        name=_TAUGHT_WITH_IT,
+        line={"color": colours[0], "width": 2},
+        hovertemplate=f"step %{{x}}: {name} %{{y:.2f}}, {_TAUGHT_WITH_IT}<extra></extra>",
+    )
+    if one.equal_heads and one.after is not None:
+        last = pd.DataFrame({"step": [one.steps], "value": [scale * one.after], "head": [_FRESH]})
+        table = pd.concat([table.assign(head=_TAUGHT_WITH_IT), last], ignore_index=True)
+        figure.add_scatter(
+            x=last["step"],
+            y=last["value"],
+            mode="markers",
+            name=_FRESH,
+            marker={"color": colours[1], "size": 11, "symbol": "diamond"},
+            hovertemplate=f"step %{{x}}: {name} %{{y:.2f}}, {_FRESH}<extra></extra>",
+        )
+    figure.update_xaxes(title="step", rangemode="tozero")
+    figure.update_yaxes(title=name)
+    saved_figure(
+        report.figure(laid_out(figure, height=320)), table.rename(columns={"value": name}), name=f"encoder-{one.name}"
+    )
+
+
+def _remove(actor: Actor, one: EncoderView) -> None:
+    with st.popover("Remove this encoder"):
+        kept = " Runs trained from it keep their checkpoints and scores; its name is not given again."
+        st.text(f"Its weights and log are deleted.{kept if one.runs else ''}")
+        if st.button("Remove it", key=f"encoder:remove-{one.name}"):
+            encoders.remove(shell.store(), actor, one.name)
+            shell.note(as_text(f"The encoder {one.name} is removed."))
+            st.rerun()
+
+
+def _figure(measure: str | None, value: float | None) -> str | None:
+    return None if value is None else figure(TAGGING if measure == "f1" else DAPT, value)
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 120 else f"{minutes // 60} h {minutes % 60} min"

@@ -1,0 +1,222 @@
+"""The error browser: whose errors, the filter, the list, and one error in its sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from itertools import groupby
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from crossner_core.domains import Domain
+from crossner_core.evaluation.errors import KINDS
+from db.engine import Store
+from pages import shell
+from pages.components.chosen_row import chosen_row
+from pages.components.html_report import HtmlReport, report_download
+from pages.components.marked_text import as_text, marked_sentence
+from pages.parts.campaign.browse import layers_view
+from pages.parts.model.comparison import run_line
+from workbench.accounts.access import KEEPERS
+from workbench.accounts.actors import Actor
+from workbench.campaigns.campaigns import domain_of
+from workbench.data import browsing
+from workbench.reports import errors_browsing
+from workbench.reports.errors_browsing import SUGGESTED, ErrorLine, ErrorList, Speaker
+from workbench.runs import adaptation
+from workbench.runs.adaptation import RunView
+from workbench.views import CampaignView
+
+_PAGE = 100
+_IN_REPORT = 500
+_TABLE_HEIGHT = 330
+
+
+def errors_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw the filter, what the errors come to, the list, and the error chosen in it."""
+    store = shell.store()
+    speakers = errors_browsing.speakers(store, actor, campaign.id)
+    if not speakers:
+        st.info("Nothing has said anything yet: train a run under Adaptation, or let the gazetteer suggest.")
+        return
+    runs = {run.id: run for run in adaptation.list_runs(store, actor, campaign.id, states=("done",))}
+    chosen = _choose(actor, campaign, speakers, runs)
+    if chosen is None:
+        return
+    speaker, split = chosen
+    kinds, types, text = _filter(campaign)
+    page_key = f"errors:page:{campaign.id}"
+    page = st.session_state.get(page_key, 1)
+    found = errors_browsing.errors_of(
+        store, actor, campaign.id, speaker, split=split, kinds=kinds, types=types, text=text,
+        offset=_PAGE * (page - 1), limit=_PAGE,
+    )  # fmt: skip
+    if not found.lines and page > 1:
+        st.session_state[page_key] = 1
+        st.rerun()
+    st.markdown(as_text(summary(found, split)))
+    if not found.lines:
+        st.info("No error fits this filter." if sum(found.counts.values()) else "No error at all.")
+    else:
+        line = _list(found, page, page_key, key=f"errors:{campaign.id}:{speaker}:{split}:{kinds}:{types}:{text}:{page}")
+        _one(line, domain_of(campaign), actor, campaign)
+    _by_type(found)
+    make = partial(
+        _report, store, actor, campaign, speaker, speaker_line(speaker, runs),
+        split=split, kinds=kinds, types=types, text=text,
+    )  # fmt: skip
+    report_download(make, name=f"errors-{campaign.id}")
+
+
+def speaker_line(speaker: Speaker, runs: Mapping[int, RunView]) -> str:
+    """Name a speaker for people."""
+    if speaker.run_id is not None:
+        return run_line(runs[speaker.run_id]) if speaker.run_id in runs else f"run {speaker.run_id}"
+    return "Suggestions, as people see them" if speaker.source == SUGGESTED else f"Suggestions of {speaker.source}"
+
+
+def summary(found: ErrorList, split: str) -> str:
+    """Say what the answers come to on a split, whatever the filter."""
+    score, parts = found.score, [f"{found.counts[kind]} {kind}" for kind in KINDS if found.counts[kind]]
+    errors = f"{sum(found.counts.values())} errors: {', '.join(parts)}" if parts else "no error"
+    return (
+        f"{found.sentences} {split} sentences, {score.support} entities in gold, {score.predicted} said, "
+        f"{score.correct} right (F1 {100 * score.f1:.1f}); {errors}."
+    )
+
+
+def _choose(
+    actor: Actor, campaign: CampaignView, speakers: tuple[Speaker, ...], runs: Mapping[int, RunView]
+) -> tuple[Speaker, str] | None:
+    left, right = st.columns([4, 1])
+    with left:
+        speaker = st.selectbox(
+            "Whose", speakers, format_func=lambda one: speaker_line(one, runs), key=f"errors:whose:{campaign.id}",
+            on_change=partial(_first, campaign.id),
+        )  # fmt: skip
+    splits = errors_browsing.splits_of(shell.store(), actor, campaign.id, speaker)
+    if not splits:
+        st.info("There is no gold to hold these answers against yet.")
+        return None
+    with right:
+        split = st.selectbox(
+            "Sentences", splits, key=f"errors:split:{campaign.id}:{splits}", on_change=partial(_first, campaign.id)
+        )
+    return speaker, split
+
+
+def _filter(campaign: CampaignView) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    domain, changed = domain_of(campaign), partial(_first, campaign.id)
+    first, second, third = st.columns([5, 3, 2])
+    titles = {kind.name: kind.title for kind in domain.types}
+    with first:
+        kinds = st.pills(
+            "Error", KINDS, selection_mode="multi", key=f"errors:kinds:{campaign.id}", wrap=True, on_change=changed
+        )
+    with second:
+        types = st.multiselect(
+            "Entity type", list(titles), format_func=lambda name: titles[name], key=f"errors:types:{campaign.id}",
+            placeholder="all", on_change=changed,
+        )  # fmt: skip
+    with third:
+        text = st.text_input("Text or id contains", key=f"errors:text:{campaign.id}", max_chars=200, on_change=changed)
+    return tuple(kinds), tuple(types), text
+
+
+def _first(campaign_id: int) -> None:
+    st.session_state[f"errors:page:{campaign_id}"] = 1
+
+
+def _list(found: ErrorList, page: int, page_key: str, *, key: str) -> ErrorLine:
+    """Draw the errors that fit; return the one chosen, at first the first."""
+    ids = [(line.item.sentence.id, line.item.sentence.text, line.gold, line.predicted) for line in found.lines]
+    chosen = chosen_row(
+        error_table(found),
+        ids,
+        key=key,
+        height="content" if len(found.lines) < 9 else _TABLE_HEIGHT,
+        column_config={"sentence": st.column_config.TextColumn(width="large")},
+        placeholder="–",
+    )
+    with st.container(horizontal=True, vertical_alignment="center"):
+        begin = _PAGE * (page - 1)
+        st.caption(f"{begin + 1}–{begin + len(found.lines)} of {found.total} errors. Choose one to see its sentence.")
+        if found.total > _PAGE:
+            st.pagination(-(-found.total // _PAGE), key=page_key)
+    return found.lines[0 if chosen is None else ids.index(chosen)]
+
+
+def error_table(found: ErrorList) -> pd.DataFrame:
+    """List errors with the words and types of both spans."""
+    return pd.DataFrame(
+        [
+            {
+                "error": line.kind,
+                "in gold": line.surface(line.gold) or None,
+                "gold type": line.gold.type if line.gold else None,
+                "said": line.surface(line.predicted) or None,
+                "said type": line.predicted.type if line.predicted else None,
+                "sentence": line.item.sentence.text,
+            }
+            for line in found.lines
+        ]
+    )
+
+
+def _one(line: ErrorLine, domain: Domain, actor: Actor, campaign: CampaignView) -> None:
+    """Draw a sentence with gold and with the answer, and the way to it."""
+    sentence = line.item.sentence
+    with st.container(border=True):
+        with st.container(horizontal=True, vertical_alignment="center"):
+            st.text(f"{sentence.id} · {line.kind}")
+            if line.sentence_id is not None and actor.role in KEEPERS:
+                address = f"data?campaign={campaign.id}&sentence={line.sentence_id}"
+                # A tab of its own: this list stays as it is meanwhile.
+                st.link_button("Open in Sentences", address, type="tertiary")
+        for name, spans, here in (
+            ("Gold", line.item.spans, line.gold),
+            ("Answer", line.said, line.predicted),
+        ):
+            with st.container(gap=None):
+                st.caption(name)
+                st.html(marked_sentence(sentence, spans, domain, {here: line.kind} if here else {}))
+    # An expert has no page Sentences, which shows unfinished work of others: what led to this gold is shown here.
+    if line.sentence_id is not None and actor.role not in KEEPERS:
+        with st.expander("How this gold came about", key=f"errors:layers:{line.sentence_id}"), shell.shown_errors():
+            layers_view(browsing.sentence_layers(shell.store(), actor, campaign.id, line.sentence_id), campaign)
+
+
+def _by_type(found: ErrorList) -> None:
+    if found.by_type:
+        with st.expander("How many of each type"):
+            st.dataframe(by_type_table(found), hide_index=True, height="content")
+
+
+def by_type_table(found: ErrorList) -> pd.DataFrame:
+    """Count the errors of each kind by entity type (gold's; the said one of what is spurious), most errors first."""
+    rows = [{"entity type": name, **counts, "in all": sum(counts.values())} for name, counts in found.by_type.items()]
+    return pd.DataFrame(rows, columns=["entity type", *KINDS, "in all"])
+
+
+def _report(
+    store: Store, actor: Actor, campaign: CampaignView, speaker: Speaker, who: str, *, split: str, **narrowed: Any
+) -> HtmlReport:
+    """Make the report: what the errors come to, then each that fits the filter with its sentence."""
+    found = errors_browsing.errors_of(store, actor, campaign.id, speaker, split=split, limit=_IN_REPORT, **narrowed)
+    report, domain = HtmlReport("Errors", [campaign.name, who]), domain_of(campaign)
+    report.text(summary(found, split))
+    report.heading("Errors by entity type")
+    report.table(by_type_table(found))
+    shown = f", the first {len(found.lines)} of them below" if len(found.lines) < found.total else ""
+    report.heading(f"{found.total} errors that fit the filter{shown}")
+    for _, group in groupby(found.lines, key=lambda line: line.item.sentence.id):
+        lines = list(group)
+        item, said = lines[0].item, lines[0].said
+        kinds = ", ".join(line.kind for line in lines)
+        report.text(f"{item.sentence.id} · {kinds}: gold, then the answer", caption=True)
+        for spans, wrong in ((item.spans, "gold"), (said, "predicted")):
+            notes = {getattr(line, wrong): line.kind for line in lines if getattr(line, wrong)}
+            report.html(marked_sentence(item.sentence, spans, domain, notes))
+    return report

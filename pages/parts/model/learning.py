@@ -1,0 +1,184 @@
+"""What gold buys: the few-shot curves on any axis, and how types and errors change as gold grows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from crossner_core.errors import BadInput
+from crossner_core.evaluation.confusion import Confusion
+from crossner_core.evaluation.learning_curves import RoundPoint, mean_curve, summarise
+from crossner_core.experiments.published import published
+from pages import shell
+from pages.components import charts, comparison_charts
+from pages.components.html_report import HtmlReport, report_download
+from pages.components.marked_text import as_text
+from pages.components.palette import entity_colour
+from pages.components.saved_figure import saved_figure
+from pages.parts.model.curve_choice import axis_and_type, measured, of_chosen_gold
+from pages.parts.model.runs_of import RunsOf, asked_runs
+from workbench.accounts.actors import Actor
+from workbench.reports import curves, learning
+from workbench.reports.curves import Series
+from workbench.views import CampaignView
+
+_REFERENCE_SYSTEM = "BERT-base"
+_AXES_HELP = """Tokens and entities of each run's own sentences. Seconds are the active time of all who worked on them;
+they are there where all of the gold was made by people here."""
+_SECONDS_BETWEEN_LOOKS = 5
+
+
+def curve_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw the few-shot curves; they refresh while cells are still being trained."""
+    of = asked_runs(actor, campaign)
+    pending = any(line.pending for line in curves.curve(shell.store(), actor, of.campaign_id, dataset_id=of.dataset_id))
+    st.fragment(_live_curve, run_every=_SECONDS_BETWEEN_LOOKS if pending else None)(actor, of)
+
+
+def _live_curve(actor: Actor, of: RunsOf) -> None:
+    with shell.shown_errors():
+        drawn = _drawn(actor, of)
+        if not drawn:
+            return
+        shown = st.multiselect(
+            "Methods", drawn, default=drawn[:4], format_func=lambda line: line.title, key=f"curve-methods-{of.key}"
+        )
+        if not shown:
+            st.info("Choose a method.")
+            return
+        points = learning.rounds(shell.store(), actor, shown)
+        axis, type_name = axis_and_type([one for line in points.values() for one in line], "curve", help=_AXES_HELP)
+        figure, table, said = _curve(of, shown, points, axis, type_name)
+        if of.campaign is not None and any(not line.measured_on for line in shown):
+            said = f"{said.rstrip()} {of_chosen_gold(actor, of.campaign)}".rstrip()
+        saved_figure(figure, table, name=f"few-shot-{of.key}")
+        st.caption(as_text(said))
+        report = HtmlReport("Few-shot curve", [of.name])
+        report.figure(figure)
+        report.text(said, caption=True)
+        _summary(points, axis, type_name, report)
+        report.heading("The points")
+        report.table(table)
+        report_download(lambda: report, name=f"few-shot-curve-{of.key}")
+
+
+def _drawn(actor: Actor, of: RunsOf) -> list[Series]:
+    """Return the curves that have points; say what is to come, or that there is none."""
+    found = curves.curve(shell.store(), actor, of.campaign_id, dataset_id=of.dataset_id)
+    drawn, pending = [line for line in found if line.points], sum(line.pending for line in found)
+    if pending:
+        st.caption(f"{pending} runs wait or are under way; the curve grows as they finish.")
+    elif not drawn:
+        st.info("No finished run yet. Start a few-shot curve under Train.")
+    return drawn
+
+
+def _curve(
+    of: RunsOf,
+    shown: Sequence[Series],
+    points: Mapping[str, Sequence[RoundPoint]],
+    axis: str,
+    type_name: str | None,
+) -> tuple[go.Figure, pd.DataFrame, str]:
+    said = _where_from(shown)
+    if axis == "sentences" and not type_name:
+        settings = {line.recipe["setting"] for line in shown}
+        references = [
+            point
+            for point in published(domain=of.domain_name)
+            if point.system == _REFERENCE_SYSTEM and point.setting in settings
+        ]
+        said += "Open markers: published, with BERT-base on the whole training set." if references else ""
+        return charts.few_shot_figure(shown, references), charts.few_shot_table(shown), said
+    lines = {name: mean_curve(line, axis, type_name) for name, line in points.items()}
+    if axis != "sentences":
+        said += f"Seeds differ in their {axis}: between two sizes F1 is taken to lie on the straight line."
+    return (
+        comparison_charts.learning_figure(lines, axis, what=measured(type_name)),
+        comparison_charts.learning_table(lines, axis),
+        said,
+    )
+
+
+def _where_from(shown: Sequence[Series]) -> str:
+    """Say how the sentences of some curves were chosen; a space at the end."""
+    said = ""
+    if any(not line.measured_on for line in shown):
+        said += "Mean over seeds, band: one standard deviation; sentences in random order. "
+    for line in (line for line in shown if line.measured_on):
+        how = ", then ".join(f"by {text}" if text else "as they were imported" for text in line.strategies)
+        said += f"Turns: all the gold there was, as the queue had chosen it ({how}), not drawn at random. "
+        if len(counts := dict.fromkeys(line.measured_on)) > 1:
+            said += f"Measured on the gold of the day: {' → '.join(map(str, counts))} sentences. "
+    return said
+
+
+def _summary(points: Mapping[str, Sequence[RoundPoint]], axis: str, type_name: str | None, report: HtmlReport) -> None:
+    """Draw the area under each curve, and what it saves against the first of them at equal F1."""
+    baseline = next(iter(points))
+    try:
+        every = [point for line in points.values() for point in line]
+        rows = summarise(every, axis, type=type_name, baseline=baseline)
+    except BadInput as error:  # no harm: curves of one size have no area yet
+        st.caption(as_text(f"No area under the curve yet. {error}"))
+        return
+    table = comparison_charts.summary_table(rows, axis)
+    said = "Area: mean F1 over the range that all curves cover."
+    if len(rows) > 1:
+        said += f" Saved: how many {axis} less are needed for the best F1 of “{baseline}”."
+    st.dataframe(table, hide_index=True, height="content", placeholder="–")
+    st.caption(as_text(said))
+    report.table(table)
+    report.text(said, caption=True)
+
+
+def growth_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw how each type and each kind of error changes from the smallest to the largest part of the gold."""
+    of = asked_runs(actor, campaign)
+    drawn = _drawn(actor, of)
+    if not drawn:
+        return
+    line = st.selectbox("Method", drawn, format_func=lambda one: one.title, key=f"growth-method-{of.key}")
+    points = learning.rounds(shell.store(), actor, [line])[line.title]
+    report = HtmlReport("As gold grows", [of.name, line.title])
+    if line.measured_on:
+        st.caption(as_text(said := _where_from([line]).rstrip()))
+        report.text(said, caption=True)
+    _types(of, points, report)
+    _errors(of, learning.confusions(shell.store(), actor, line), report)
+    report_download(lambda: report, name=f"growth-{of.key}")
+
+
+def _types(of: RunsOf, points: Sequence[RoundPoint], report: HtmlReport) -> None:
+    names = [name for name in dict.fromkeys(n for point in points for n in point.per_type) if name in of.colours]
+    lines = {name: mean_curve(points, type=name) for name in names}
+    lines = {name: curve for name, curve in lines.items() if any(point.mean for point in curve)}
+    marks = [entity_colour(of.colours[name]).mark for name in lines]
+    title = "F1 of each entity type"
+    figure = comparison_charts.learning_figure(lines, "sentences", colours=marks, what="F1 on test, %")
+    table = comparison_charts.learning_table(lines, "sentences")
+    st.markdown(f"**{title}**")
+    saved_figure(figure, table, name=f"growth-types-{of.key}")
+    st.caption("Mean over seeds; rest on a point for the deviation, click a type in the legend to leave it out.")
+    report.heading(title)
+    report.figure(figure)
+
+
+def _errors(of: RunsOf, found: Mapping[int, Confusion], report: HtmlReport) -> None:
+    if not found:
+        return
+    fates, title = comparison_charts.fates_figure(found), "What becomes of the gold entities"
+    st.markdown(f"**{title}**")
+    saved_figure(fates, comparison_charts.fates_table(found), name=f"growth-errors-{of.key}")
+    report.heading(title)
+    report.figure(fates)
+    report.table(comparison_charts.fates_table(found))
+    pairs, title = comparison_charts.pairs_table(found), "Types taken for others, % of the gold type by sentences"
+    if len(pairs):
+        st.markdown(f"**{title}**")
+        st.dataframe(pairs, hide_index=True, height="content", placeholder="–")
+        report.heading(title)
+        report.table(pairs)

@@ -1,0 +1,195 @@
+"""What was played on a campaign's gold: each play's curves, and what its strategies saved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from crossner_core.errors import BadInput
+from crossner_core.evaluation.learning_curves import (
+    BASELINE,
+    RoundPoint,
+    Summary,
+    mean_curve,
+    seconds_saved,
+    summarise,
+)
+from crossner_core.simulation.annotators import AnnotatorOptions
+from pages import shell
+from pages.components import comparison_charts
+from pages.components.html_report import HtmlReport, report_download
+from pages.components.marked_text import as_text
+from pages.components.saved_figure import saved_figure
+from pages.components.under_way import job_state
+from pages.parts.model.curve_choice import axis_and_type, measured, of_chosen_gold
+from workbench.accounts.actors import Actor
+from workbench.runs import simulations
+from workbench.runs.recipe_names import recipe_name
+from workbench.runs.simulations import PlayView, SimulationsView
+from workbench.time_words import time_words
+from workbench.views import CampaignView
+
+_SECONDS_BETWEEN_LOOKS = 5
+
+
+def played_view(actor: Actor, campaign: CampaignView) -> bool:
+    """Draw the play that is chosen, looking again while one is under way; say whether one is."""
+    busy = any(one.job.is_under_way for one in simulations.list_plays(shell.store(), actor, campaign.id, limit=1))
+    st.fragment(_played, run_every=_SECONDS_BETWEEN_LOOKS if busy else None)(actor, campaign)
+    return busy
+
+
+def _played(actor: Actor, campaign: CampaignView) -> None:
+    with shell.shown_errors():
+        plays = simulations.list_plays(shell.store(), actor, campaign.id)
+        if not plays:
+            st.info("No strategy has been played on this campaign's gold yet.")
+            return
+        _state(actor, campaign, plays[0])
+        chosen = _chosen(campaign, plays)
+        if chosen is not plays[0]:
+            _state(actor, campaign, chosen)
+        if chosen.done:
+            _results(actor, campaign, simulations.get_play(shell.store(), actor, campaign.id, chosen.job.id))
+
+
+def _chosen(campaign: CampaignView, plays: Sequence[PlayView]) -> PlayView:
+    """Ask which play to look at: the newest that has points, until a person chooses another."""
+    by_job, key = {one.job.id: one for one in plays}, f"saved:play-chosen:{campaign.id}"
+    usual = next((one.job.id for one in plays if one.done), plays[0].job.id)
+    if st.session_state.get(key) in (None, st.session_state.get(f"{key}:usual")):
+        st.session_state[key] = usual  # who has not chosen goes along to a newer one
+    st.session_state[f"{key}:usual"] = usual
+    return by_job[st.selectbox("Play", list(by_job), format_func=lambda id: _play_line(by_job[id]), key=key)]
+
+
+def _play_line(one: PlayView) -> str:
+    """Name a play, for lists to choose from."""
+    played = "" if one.done == one.total else f" · {one.job.state}, {one.done} of {one.total} played"
+    seeds = f"seed{'s' if len(one.seeds) > 1 else ''} {', '.join(map(str, one.seeds))}"
+    strategies = "; ".join(name for name in one.strategies if name != BASELINE)
+    return f"{_when(one)}{played} · {strategies} · {seeds} · gold {one.snapshot} · {recipe_name(one.recipe)}"
+
+
+def _when(one: PlayView) -> str:
+    return f"{one.job.created_at:%d %B %Y, %H:%M} UTC"
+
+
+def _state(actor: Actor, campaign: CampaignView, found: PlayView) -> None:
+    if found.job.is_under_way:
+        job_state(
+            actor,
+            found.job,
+            words=f"{found.done} of {found.total} campaigns played. {found.job.message}",
+            cancel="Cancel these campaigns",
+            key=f"saved:cancel:{campaign.id}",
+            help="Those that are through are kept.",
+        )
+    elif found.done < found.total:
+        played = f"{found.done} of {found.total} were played"
+        st.warning(as_text(f"Of those of {_when(found)}, {played}. {_why_not(found)}"))
+
+
+def _why_not(found: PlayView) -> str:
+    return found.job.error or found.job.message or f"The job was {found.job.state}."
+
+
+def _results(actor: Actor, campaign: CampaignView, found: SimulationsView) -> None:
+    by_strategy: dict[str, list[RoundPoint]] = {}
+    for point in found.points:
+        by_strategy.setdefault(point.strategy, []).append(point)
+    axis, type_name = axis_and_type(found.points, "saved")
+    said = _sentences(found.points, type_name)
+    told = f"{_told(found)} {of_chosen_gold(actor, campaign, found.gold_by_choice)}".rstrip()
+    for one in said:
+        st.markdown(as_text(one))
+    lines = {name: mean_curve(line, axis, type_name) for name, line in by_strategy.items()}
+    figure = comparison_charts.learning_figure(lines, axis, what=measured(type_name))
+    table = comparison_charts.learning_table(lines, axis)
+    saved_figure(figure, table, name=f"strategies-{campaign.id}")
+    st.caption(as_text(told))
+    report = HtmlReport("What strategies save", [campaign.name, _play_line(found)])
+    report.figure(figure)
+    for one in (*said, told):
+        report.text(one)
+    _areas(found.points, axis, type_name, report)
+    report.heading("The points")
+    report.table(table)
+    report_download(lambda: report, name=f"strategies-{campaign.id}")
+
+
+def _areas(points: Sequence[RoundPoint], axis: str, type_name: str | None, report: HtmlReport) -> None:
+    """Draw the area under each curve; where it is of all types, that of each type beside."""
+    if rows := _summary(points, axis, type_name):
+        summary = comparison_charts.summary_table(rows, axis)
+        st.dataframe(summary, hide_index=True, height="content", placeholder="–")
+        report.table(summary)
+    if not rows or type_name is not None:
+        return
+    types = dict.fromkeys(name for point in points for name in point.per_type)
+    by_type = {name: _summary(points, axis, name) for name in types}
+    areas = comparison_charts.areas_table(by_type, [one.strategy for one in rows])
+    title = f"Area under the curve of each entity type over {axis}"
+    st.markdown(f"**{title}**")
+    # So narrow that the figures stand beside their types on a phone, too.
+    narrow = {one.strategy: st.column_config.NumberColumn(width=130) for one in rows}
+    st.dataframe(areas, hide_index=True, height="content", width="content", placeholder="–", column_config=narrow)
+    report.heading(title)
+    report.table(areas)
+
+
+def _sentences(points: Sequence[RoundPoint], type_name: str | None = None) -> list[str]:
+    """Say of each strategy how many sentences and how much time it needs for the best that random sentences gave."""
+    rows, said = _summary(points, "sentences", type_name), []
+    spared = seconds_saved(points, type=type_name) if rows else {}
+    of = f" of {type_name}" if type_name else ""
+    for row in rows:
+        if row.strategy == BASELINE:
+            continue
+        goal = f"F1{of} {100 * row.f1:.1f}, the best of random sentences"
+        if row.needs is None or row.saved is None:
+            said.append(f"{row.strategy}: never reached {goal}.")
+            continue
+        seconds = spared[row.strategy]
+        less = "" if seconds is None else f", and {_less(seconds)} of annotators' time"
+        said.append(f"{row.strategy}: {row.needs:.0f} sentences for {goal}; {_fewer(round(row.saved))}{less}.")
+    return said
+
+
+def _fewer(sentences: int) -> str:
+    return f"{abs(sentences)} {'fewer' if sentences > 0 else 'more'}" if sentences else "as many"
+
+
+def _less(seconds: float) -> str:
+    return f"{time_words(abs(seconds))} {'less' if round(seconds) >= 0 else 'more'}"
+
+
+def _summary(points: Sequence[RoundPoint], axis: str, type_name: str | None) -> tuple[Summary, ...]:
+    try:
+        return summarise(points, axis, type=type_name)
+    except BadInput:  # no harm: while the first campaigns are played there is nothing to compare yet
+        return ()
+
+
+def _told(found: PlayView) -> str:
+    return (
+        f"Mean over {len(found.seeds)} seeds ({', '.join(map(str, found.seeds))}), band: one standard deviation. Gold "
+        f"{found.snapshot} answered for the annotators; {recipe_name(found.recipe)}. {_people(found.annotators)}"
+        f"{_prices(found.priced_by)}"
+    )
+
+
+def _prices(sentences: int | None) -> str:
+    """Say where prices that nobody typed came from; nothing of plays that did not keep it."""
+    if sentences is None:
+        return ""
+    source = f"fitted to {sentences:,} sentences annotated here" if sentences else "as published"
+    return f" Usual prices: {source}."
+
+
+def _people(annotators: Sequence[AnnotatorOptions]) -> str:
+    if len(annotators) == 1:
+        return annotators[0].words
+    each = " ".join(f"Annotator {number}: {one.words}" for number, one in enumerate(annotators, start=1))
+    return f"{len(annotators)} annotators took sentences in turn. {each}"

@@ -1,0 +1,190 @@
+"""Inputs made from the fields of an options dataclass: what they ask, allow and explain comes from the fields.
+
+They are plain widgets, not for `st.form`: which of them are shown follows from what the others say.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import Field, fields
+from typing import Any
+
+import streamlit as st
+
+from crossner_core.errors import InvalidConfig
+from crossner_core.options.base import matters
+from crossner_core.training.recipe import Recipe
+from pages import shell
+from pages.components.marked_text import as_text
+from workbench.runs.recipe_names import (
+    architecture_name,
+    field_name,
+    other_than_default,
+    setting_name,
+    setting_title,
+    value_name,
+)
+
+_COLUMNS = 3
+_FIRST = ("architecture", "setting", "encoder", "source", "seed", "max_epochs")
+_GROUP_TITLES = {
+    "model": "Model",
+    "target": "Training on the target",
+    "source": "Source domain",
+    "machine": "Seed and machine",
+}
+_CHOICE_NAMES = {"architecture": architecture_name, "setting": setting_name}
+
+
+def recipe_inputs(
+    key: str,
+    sources: Sequence[str] = (),
+    encoders: Sequence[str] = (),
+    *,
+    without: Sequence[str] = (),
+    start: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Draw the inputs of a recipe; return the values of those that have an effect.
+
+    `sources` are the data sets that can be a source corpus, `encoders` those to offer (any other can be typed),
+    `without` the fields that are asked elsewhere, `start` what fields begin with instead of their defaults.
+    """
+    begin = start or {}
+    own_encoder = (begin["encoder"],) if "encoder" in begin else ()
+    offered: dict[str, Sequence[str]] = {"encoder": tuple(dict.fromkeys((Recipe.encoder, *encoders, *own_encoder)))}
+    if sources:
+        own_source = (begin["source"],) if "source" in begin else ()
+        offered["source"] = tuple(dict.fromkeys((*sources, *own_source)))
+    first = [name for name in _FIRST if name not in without]
+    values = option_inputs(Recipe, key, only=first, choices=offered, start=begin)
+    st.caption(as_text(f"{setting_title(values['setting'])}."))
+    rest = [spec for spec in fields(Recipe) if spec.name not in {*first, *without}]
+    for title, names in _sections(rest, values).items():
+        with st.expander(title, key=f"{key}-section-{title}"):
+            values |= option_inputs(Recipe, key, only=names, given=values, start=begin)
+    changed = other_than_default(Recipe, values)
+    if changed:
+        st.caption(as_text(f"Other than the defaults: {changed}."))
+    return values
+
+
+def option_inputs(
+    config: type,
+    key: str,
+    *,
+    only: Sequence[str] | None = None,
+    choices: Mapping[str, Sequence[str]] | None = None,
+    free: Sequence[str] = ("encoder",),
+    given: Mapping[str, Any] | None = None,
+    whatever: bool = False,
+    start: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Draw an input for each field that has an effect beside the others' values; return plain values.
+
+    `only` names the fields to draw, in this order; `choices` what to offer for some, where those named in `free` take
+    other words too; `given` are values asked elsewhere; `whatever` draws fields without effect too; `start` says what
+    fields begin with instead of their defaults, of a choice one that is offered. What a person set is kept while the
+    field is not shown. A list with a word that is no number is told of below its input, and has no value.
+    """
+    specs = {spec.name: spec for spec in fields(config)}
+    begin = {spec.name: spec.default for spec in fields(config)} | dict(start or {})
+    standing = _standing(config, key, given or {}, begin)
+    names = specs if only is None else only
+    shown = [specs[name] for name in names if whatever or matters(specs[name], standing)]
+    asked: dict[str, Any] = {}
+    for at in range(0, len(shown), _COLUMNS):  # row by row: the tab key follows the order of drawing
+        for column, spec in zip(st.columns(_COLUMNS), shown[at : at + _COLUMNS], strict=False):
+            with column, shell.shown_errors():
+                asked[spec.name] = _input(
+                    spec, begin[spec.name], f"{key}-{spec.name}", (choices or {}).get(spec.name), spec.name in free
+                )
+    return asked
+
+
+def changed_options(config: type, key: str, *, start: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Draw an input for each field; return the values of those that are not what they began with."""
+    begin = {spec.name: spec.default for spec in fields(config)} | dict(start or {})
+    return {name: value for name, value in option_inputs(config, key, start=begin).items() if value != begin[name]}
+
+
+def chosen_options(config: type, key: str, label: str, placeholder: str, *, without: Sequence[str]) -> dict[str, Any]:
+    """Let fields be chosen, all but those of `without`, and draw an input for each of these; return their values."""
+    names = [spec.name for spec in fields(config) if spec.name not in without]
+    chosen = st.multiselect(
+        label, names, format_func=field_name, key=f"{key}:fields", persist_state="session", placeholder=placeholder
+    )
+    return option_inputs(config, f"{key}-recipe", only=chosen, whatever=True)
+
+
+def _standing(config: type, key: str, given: Mapping[str, Any], begin: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what every field says now: what was given or typed before, the default where it has no effect."""
+    specs = fields(config)
+    values = {name: st.session_state.get(f"{key}-{name}", value) for name, value in begin.items()} | dict(given)
+    for spec in specs:
+        if not matters(spec, values):
+            values[spec.name] = spec.default
+    return values
+
+
+def _sections(rest: Sequence[Field[Any]], values: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Sort fields by what they belong to: this architecture, this setting, else their group."""
+    own = {
+        "architecture": f"What {architecture_name(values['architecture'])} can be told",
+        "setting": f"What “{setting_name(values['setting'])}” can be told",
+    }
+    found: dict[str, list[str]] = {title: [] for title in (*own.values(), *_GROUP_TITLES.values())}
+    for spec in rest:
+        decides = spec.metadata["only"]
+        if all(values.get(name) in allowed for name, allowed in decides.items() if name in own):
+            part = next((own[name] for name in own if name in decides), _GROUP_TITLES[spec.metadata["group"]])
+            found[part].append(spec.name)
+    return {title: names for title, names in found.items() if names}
+
+
+def _input(spec: Field[Any], begin: Any, key: str, offered: Sequence[str] | None, is_free: bool) -> Any:
+    """Draw the input of one field; what it holds stays in the session when it is not drawn."""
+    label = _label(spec)
+    shared: dict[str, Any] = {"help": spec.metadata["help"], "key": key, "persist_state": "session"}
+    if isinstance(spec.default, tuple):
+        return _list_input(spec, begin, label, offered or spec.metadata["choices"], is_free, shared)
+    choices = tuple(offered or spec.metadata["choices"] or ())
+    if choices:
+        start = choices.index(begin) if begin in choices else 0
+        named = _CHOICE_NAMES.get(spec.name, field_name if offered is None else str)
+        return st.selectbox(
+            label, choices, index=start, format_func=named, accept_new_options=bool(offered) and is_free, **shared
+        )
+    if isinstance(spec.default, bool):
+        return st.selectbox(label, (True, False), index=int(not begin), format_func=value_name, **shared)
+    if isinstance(spec.default, int):
+        low, high = int(spec.metadata["min"]), int(spec.metadata["max"])
+        return st.number_input(label, value=begin, min_value=low, max_value=high, step=1, **shared)
+    if isinstance(spec.default, float):
+        least, most = float(spec.metadata["min"]), float(spec.metadata["max"])
+        step = spec.default / 10 or 0.01
+        return st.number_input(label, value=begin, min_value=least, max_value=most, step=step, format="%.4g", **shared)
+    return st.text_input(label, value=begin, **shared)
+
+
+def _label(spec: Field[Any]) -> str:
+    """Name a field; the id of the only architecture or setting that it is for need not stand before it."""
+    owners = (f"{id}_" for allowed in spec.metadata["only"].values() for id in allowed if isinstance(id, str))
+    short = next((spec.name.removeprefix(owner) for owner in owners if spec.name.startswith(owner)), spec.name)
+    return field_name(short).capitalize()
+
+
+def _list_input(
+    spec: Any, begin: Any, label: str, offered: Sequence[str] | None, is_free: bool, shared: Mapping[str, Any]
+) -> tuple[Any, ...]:
+    if offered is not None:
+        default = begin or None  # None lets a page set the value it begins with
+        chosen = st.multiselect(label, tuple(offered), default=default, accept_new_options=is_free, **shared)
+        return tuple(chosen)
+    text = st.text_input(label, value=", ".join(map(value_name, begin)), **shared)
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    kind = type(spec.default[0]) if spec.default else str
+    try:
+        return tuple(kind(part) for part in parts)
+    except ValueError as error:
+        what = "whole numbers" if kind is int else "numbers"
+        raise InvalidConfig(f"{label} is {text!r}; write {what} with commas between, such as 10, 25, 40.") from error

@@ -1,0 +1,65 @@
+"""Whose runs the views of Adaptation show: those on a campaign's gold, or those on a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import streamlit as st
+
+from pages import shell
+from workbench.accounts.actors import Actor
+from workbench.campaigns import domains
+from workbench.campaigns.campaigns import domain_of
+from workbench.data import datasets
+from workbench.data.datasets import DatasetView
+from workbench.views import CampaignView
+
+KEEPERS = ("researcher", "admin")
+
+
+@dataclass(frozen=True, slots=True)
+class RunsOf:
+    """What runs were trained on: a campaign's gold or a data set; `key` tells widgets apart, `colours` is by type."""
+
+    name: str
+    key: str
+    domain_name: str
+    colours: Mapping[str, int]
+    campaign: CampaignView | None = None
+    dataset_id: int | None = None
+
+    @property
+    def campaign_id(self) -> int | None:
+        """The campaign's id; None for a data set."""
+        return self.campaign.id if self.campaign is not None else None
+
+
+def of_campaign(campaign: CampaignView) -> RunsOf:
+    """Say that runs are those of a campaign."""
+    colours = {kind.name: kind.color for kind in domain_of(campaign).types}
+    return RunsOf(campaign.name, str(campaign.id), campaign.domain_name, colours, campaign)
+
+
+def asked_runs(actor: Actor, campaign: CampaignView) -> RunsOf:
+    """Ask whose runs to show, where there are any on data sets; these are for those who may start runs."""
+    known = datasets.list_datasets(shell.store(), actor) if actor.role in KEEPERS else ()
+    trained_on = {one.name: one for one in known if one.runs}
+    if not trained_on:
+        return of_campaign(campaign)
+    chosen = st.selectbox(
+        "Runs on",
+        ["", *trained_on],
+        format_func=lambda name: f"data set {name}" if name else f"the gold of {campaign.name}",
+        key=f"runs-on-{campaign.id}",
+        persist_state="session",
+        width=320,
+    )
+    return _of_dataset(trained_on[chosen]) if chosen else of_campaign(campaign)
+
+
+def _of_dataset(one: DatasetView) -> RunsOf:
+    kinds = domains.get_domain(shell.store(), one.domain_name).types if one.domain_name else ()
+    # Without a domain the types have no colours of their own: they get those of their places.
+    colours = {kind.name: kind.color for kind in kinds} or {name: at for at, name in enumerate(one.types)}
+    return RunsOf(f"data set {one.name}", f"data-{one.id}", one.domain_name or one.name, colours, dataset_id=one.id)

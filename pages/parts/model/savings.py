@@ -1,0 +1,92 @@
+"""What suggestions and strategies save: annotators' hours, and simulated campaigns on a campaign's own gold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from crossner_core.errors import BadInput
+from pages import shell
+from pages.components.marked_text import as_text
+from pages.parts.model import played
+from pages.parts.model.annotator_form import annotator_inputs
+from workbench.accounts.actors import Actor
+from workbench.reports import annotator_costs
+from workbench.runs import rounds, simulations
+from workbench.time_words import time_words
+from workbench.views import CampaignView
+
+
+def saved_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw the hours that suggestions saved, then what strategies save on this campaign's gold."""
+    st.subheader("By suggestions")
+    _by_suggestions(actor, campaign)
+    st.subheader("By the order of the queue")
+    busy = played.played_view(actor, campaign)
+    if actor.role in rounds.MAY_CHANGE and not campaign.archived:
+        _ask(actor, campaign, busy=busy)
+
+
+def _by_suggestions(actor: Actor, campaign: CampaignView) -> None:
+    try:
+        found = annotator_costs.saved_by_suggestions(shell.store(), actor, campaign.id)
+    except BadInput as error:  # no harm: a young campaign cannot tell yet
+        st.caption(as_text(str(error)))
+        return
+    prices = found.fitted.options
+    share = found.hours / found.from_scratch if found.from_scratch else 0.0
+    more_or_less = "less" if found.hours >= 0 else "more"
+    st.markdown(
+        f"**{time_words(abs(found.hours) * 3600)} {more_or_less}** ({abs(share):.0%}) than from scratch, on "
+        f"{found.sentences:,} sentences in {time_words(found.spent * 3600)} of active time."
+    )
+    st.caption(
+        f"At this campaign's own prices: {prices.seconds_added:.1f} s for an entity that was not suggested, "
+        f"{prices.seconds_kept:.1f} s for one that was kept, {prices.seconds_changed:.1f} s for one that was changed, "
+        f"{prices.seconds_deleted:.1f} s for one that was deleted, {prices.seconds_token:.2f} s to read a token. They "
+        f"explain {found.fitted.explained:.0%} of the differences between {found.fitted.seen:,} sentences."
+    )
+
+
+def _ask(actor: Actor, campaign: CampaignView, *, busy: bool) -> None:
+    now = rounds.turn_settings(shell.store(), actor, campaign.id)
+    with st.expander("Play strategies on this gold"):
+        text = st.text_area(
+            "Strategies, one a line",
+            now.strategy or simulations.usual_strategy(shell.store(), actor, campaign.id),
+            help="As under Rules. Random sentences are always played beside them.",
+            key=f"saved:strategies:{campaign.id}",
+        )
+        seeds = st.number_input("Seeds", 1, 10, 3, key=f"saved:seeds:{campaign.id}")
+        shown = st.checkbox(
+            "Annotators see suggestions: of gazetteer, links and newest model",
+            key=f"saved:suggestions:{campaign.id}",
+            help="Those of the strategies; the random ones begin from scratch, always.",
+        )
+        annotators = _annotators(actor, campaign)
+        st.caption(
+            f"Each strategy is played once for each seed, with four trainings and {100 * now.random_share:g}% of its "
+            "sentences by chance, as under Rules. The worker does it in the background; turns, runs and suggestions go "
+            "first."
+        )
+        if st.button("Play", type="primary", disabled=busy, key=f"saved:play:{campaign.id}"):
+            wanted = [line.strip() for line in text.splitlines() if line.strip()]
+            simulations.start_simulations(
+                shell.store(), actor, campaign.id, wanted,
+                seeds=simulations.drawn_seeds(int(seeds)), suggestions=shown, annotators=annotators,
+            )  # fmt: skip
+            shell.note("The worker will play them; what it finds appears here.")
+            st.rerun()
+
+
+def _annotators(actor: Actor, campaign: CampaignView) -> list[dict[str, Any]]:
+    """Ask what the annotators are like; return in what they differ from this campaign's own."""
+    key, usual = f"saved:annotators:{campaign.id}", simulations.usual_annotator(shell.store(), actor, campaign.id)
+    if not st.checkbox(
+        "Annotators are others than this campaign's own",
+        key=key,
+        help="They begin without errors, and with what steps cost here; as published where too little work tells.",
+    ):
+        return []
+    return annotator_inputs(key, usual)

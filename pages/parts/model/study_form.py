@@ -1,0 +1,153 @@
+"""Starting a study: corpora, seeds, encoders, what it asks itself, and recipe fields to change."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import MISSING, fields
+from typing import Any
+
+import streamlit as st
+
+from crossner_core.errors import InvalidConfig
+from crossner_core.experiments.study import StudyConfig
+from crossner_core.simulation.annotators import AnnotatorOptions
+from crossner_core.training.recipe import Recipe
+from pages import shell
+from pages.components.marked_text import as_text
+from pages.parts.model import study_encoders
+from pages.parts.model.annotator_form import annotator_inputs
+from pages.parts.model.recipe_form import chosen_options, option_inputs
+from workbench.accounts.actors import Actor
+from workbench.runs import encoders, studies
+from workbench.runs.recipe_names import field_name
+from workbench.runs.studies import StudyView
+
+_COMMON = ("corpora", "seeds", "encoders")
+_DECIDED = ("seed", "encoder")  # the study's own seeds and encoders stand for these
+
+
+def start_view(actor: Actor, one: StudyView) -> None:
+    """Draw what can be chosen, how many trainings that is, and the button."""
+    options = studies.choices(shell.store(), actor, one.id)
+    if options.data is None:
+        st.info("No data folder is set. Set CROSSNER_DATA to the folder of the corpora and start the workbench anew:")
+        st.code("CROSSNER_DATA=/path/to/corpora workbench up", language=None)
+        return
+    if not options.there:
+        st.info(as_text(f"There is no corpus in {options.data}. Each is a folder with train, dev and test files."))
+        return
+    absent = f" Of the study's own, {', '.join(options.absent)} are not there." if options.absent else ""
+    st.caption(as_text(f"Corpora are read from {options.data}.{absent}"))
+    key = f"study-{one.id}"
+    st.session_state.setdefault(f"{key}-corpora", [id for id in options.usual if id in options.there])
+    own = [
+        spec.name
+        for spec in fields(options.config)
+        if spec.name not in {*_COMMON, *study_encoders.FIELDS}
+        and not spec.metadata.get("lines")
+        and spec.default is not MISSING
+    ]
+    with st.container(border=True):
+        offered = {"corpora": options.there, "encoders": encoders.encoder_names(shell.store(), actor)}
+        values = option_inputs(options.config, key, only=_COMMON, choices=offered, free=("encoders",))
+        if own:
+            values |= option_inputs(options.config, key, only=own, given=values)
+        values |= study_encoders.pretraining_inputs(actor, options.config, key)
+        values |= _lines(options.config, key)
+        values |= _annotators(options.config, key)
+        values["recipe"] = _changes("Recipe fields to change", key, "None: every training as the study has it")
+        is_whole = values.keys() >= {*_COMMON, *own}  # what is no number has no value, and was told of
+        values["rows"] = _changes_of_rows(key, _row_labels(actor, one, values) if is_whole else ())
+        name, side_by_side = _how(one, key)
+        can_start = False
+        with shell.shown_errors():
+            if is_whole:
+                count = studies.count_cells(shell.store(), actor, one.id, values)
+                made = studies.count_encoders(shell.store(), actor, one.id, values)
+                before = f", and before them {made:,} encoder{'s' * (made > 1)} to pre-train" if made else ""
+                there = "Those that have their result already are not trained again."
+                st.caption(f"{count:,} trainings{before}. {there}")
+                can_start = not studies.get_study(shell.store(), actor, one.id, name).is_under_way
+        pressed = st.button("Start this study", type="primary", disabled=not can_start)
+    if pressed:
+        job_id, is_new = studies.start_study(shell.store(), actor, one.id, values, section=name, workers=side_by_side)
+        said = "waits for the worker" if is_new else "is under way already"
+        shell.note(f"The study {said} (job {job_id}).")
+        st.rerun()
+
+
+def _row_labels(actor: Actor, one: StudyView, values: dict[str, Any]) -> Sequence[str]:
+    """Name the rows; none for values that the count of trainings, further down, says what is wrong with."""
+    with suppress(InvalidConfig):
+        return studies.row_labels(shell.store(), actor, one.id, values)
+    return ()
+
+
+def _lines(config: type[StudyConfig], key: str) -> dict[str, Any]:
+    """Draw the options that hold longer words, one a line; return their fields."""
+    asked: dict[str, Any] = {}
+    for spec in fields(config):
+        if spec.metadata.get("lines"):
+            text = st.text_area(
+                f"{field_name(spec.name).capitalize()}, one a line",
+                "\n".join(getattr(config, spec.name)),
+                key=f"{key}-{spec.name}",
+                persist_state="session",
+                help=spec.metadata["help"],
+            )
+            asked[spec.name] = tuple(line.strip() for line in (text or "").splitlines() if line.strip())
+    return asked
+
+
+def _annotators(config: type[StudyConfig], key: str) -> dict[str, Any]:
+    """Ask what simulated annotators are like, where the study has any; return its field."""
+    if "annotator" not in {spec.name for spec in fields(config)}:
+        return {}
+    with st.expander("Simulated annotators"):
+        asked = annotator_inputs(f"{key}-annotator", AnnotatorOptions())
+    several = {f"annotator {number}": one for number, one in enumerate(asked, start=1)}
+    return {"annotator": several if len(asked) > 1 else asked[0]}
+
+
+def _changes(label: str, key: str, placeholder: str) -> dict[str, Any]:
+    return chosen_options(Recipe, key, label, placeholder, without=_DECIDED)
+
+
+def _changes_of_rows(key: str, labels: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Draw the recipe fields to change in single rows; return them by the row's label."""
+    if not labels:
+        return {}
+    chosen = st.multiselect(
+        "Rows to change by themselves",
+        labels,
+        key=f"{key}:rows",
+        persist_state="session",
+        placeholder="None: what is changed above is changed in all rows",
+        help="Rows of the study's table. What is set here goes before what the study has and before what is set above.",
+    )
+    made = {row: _changes(f"Fields of {as_text(row)}", f"{key}-row-{row}", "Nothing yet") for row in chosen}
+    return {row: changes for row, changes in made.items() if changes}
+
+
+def _how(one: StudyView, key: str) -> tuple[str, int]:
+    """Draw under which name results are kept and how many trainings go side by side."""
+    first, second = st.columns(2)
+    name = first.text_input(
+        "Name of these results",
+        one.section,
+        key=f"{key}:section:{one.section}",
+        persist_state="session",
+        placeholder="None",
+        help="Results of the same study under another name are kept beside these; under the same, they are replaced.",
+    )
+    side_by_side = second.number_input(
+        "Trainings side by side",
+        1,
+        64,
+        studies.usual_workers(shell.store()),
+        key=f"{key}:workers",
+        persist_state="session",
+        help="Each takes its share of the worker's cores. Its memory must hold them all.",
+    )
+    return name.strip(), int(side_by_side)

@@ -1,0 +1,248 @@
+"""What a study came to: the list of all, the job under way, tables with the published figures, figure, provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from html import escape
+from typing import Any
+
+import pandas as pd
+import plotly.graph_objects as go
+import streamlit as st
+
+from crossner_core.experiments.results import StudyResult
+from crossner_core.experiments.tables import Measured, Table
+from db.engine import Store
+from pages import shell
+from pages.components.chosen_row import chosen_row
+from pages.components.html_report import HtmlReport, report_download
+from pages.components.lazy_download import download_problem, lazy_download
+from pages.components.marked_text import as_text
+from pages.components.rows import rows_html, table_html
+from pages.components.saved_figure import safe_csv, saved_figure
+from pages.components.under_way import failure, watched_job
+from workbench.accounts.access import KEEPERS
+from workbench.accounts.actors import Actor
+from workbench.runs import studies
+from workbench.runs.recipe_names import MACHINE, field_name, recipe_value
+from workbench.runs.studies import StudyView
+
+_STATE_WORDS = {
+    "queued": "waiting",
+    "running": "under way",
+    "failed": "failed",
+    "cancelled": "cancelled",
+}
+_DOWNLOADS = {
+    "Markdown": ("table.md", "text/markdown"),
+    "CSV": ("table.csv", "text/csv"),
+    "LaTeX": ("table.tex", "application/x-tex"),
+}
+_MOST_MISSING = 20
+_BESIDE = " After the published figure: how far ours is from it."
+_STYLE = """<style>
+.study tbody tr{border-top:1px solid #8884}
+.study td{font-variant-numeric:tabular-nums}
+.study .figure{white-space:nowrap}
+</style>"""
+
+
+def choose(found: Sequence[StudyView]) -> StudyView:
+    """Draw the list of studies; return the one chosen, at first the one under way or with the newest result."""
+    chosen = chosen_row(
+        studies_table(found),
+        [one.key for one in found],
+        key="study-table",
+        height="content" if len(found) < 7 else 250,
+        placeholder="–",
+        column_config={
+            "study": st.column_config.TextColumn(width="medium"),
+            "name": st.column_config.TextColumn(width=130),
+            "cells": st.column_config.TextColumn(width=90),
+            "question": st.column_config.TextColumn(width="large"),
+            "made": st.column_config.DatetimeColumn(format="D MMM"),
+        },
+    )
+    if chosen is not None:
+        return next(one for one in found if one.key == chosen)
+    return next((one for one in found if one.is_under_way), found[0])
+
+
+def studies_table(found: Sequence[StudyView]) -> pd.DataFrame:
+    """List the studies for people: how far each is, and when its tables were made; their names where any has one."""
+    named = any(one.section for one in found)
+    return pd.DataFrame(
+        [
+            {
+                "study": one.title,
+                **({"name": one.section or None} if named else {}),
+                "state": _state(one),
+                "cells": f"{one.done} of {one.total}" if one.result and one.total else None,
+                "made": pd.Timestamp(one.result.made_at) if one.result else None,
+                "question": one.question,
+            }
+            for one in found
+        ]
+    )
+
+
+def study_name(title: str, section: str) -> str:
+    """Return a study's title, with the name of these results where they have one."""
+    return f"{title} · {section}" if section else title
+
+
+def _state(one: StudyView) -> str:
+    if one.job is not None and one.is_under_way:
+        far = f", {one.job.progress:.0%}" if one.job.state == "running" else ""
+        return f"{_STATE_WORDS[one.job.state]}{far}"
+    if one.problem:
+        return "cannot be read"
+    if one.result is not None:
+        return "complete" if one.result.complete else "incomplete"
+    return _STATE_WORDS.get(one.job.state, "not run") if one.job is not None else "not run"
+
+
+def job_line(actor: Actor, one: StudyView) -> None:
+    """Draw how far the study's job is while it waits or runs, else why the last one failed."""
+    if one.problem:
+        st.error(as_text(one.problem))
+    if one.job is None:
+        return
+    if one.is_under_way:
+        watched_job(
+            actor,
+            lambda: studies.get_study(shell.store(), actor, one.id, one.section).job,
+            cancel="Cancel this study",
+            key=f"cancel-study-{one.job.id}",
+            help="What was trained until now is kept.",
+        )
+    elif one.job.state == "failed":
+        failure(one.job.error or "The last run of this study failed.")
+
+
+def results_view(actor: Actor, one: StudyView) -> None:
+    """Draw what was trained, the tables, the figure and the notes."""
+    result = one.result
+    if result is None:
+        st.info("This study has no results here yet." + (" Start it under Run." if actor.role in KEEPERS else ""))
+        return
+    st.html(rows_html([_provenance(result)]))
+    if result.missing:
+        st.warning(f"{len(result.missing)} of {one.total} trainings have no result; the tables leave them out.")
+        with st.expander("Which are missing"):
+            st.code("\n".join(result.missing_rows[:_MOST_MISSING]), language=None, wrap_lines=True)
+    for table in result.tables:
+        st.markdown(f"**{as_text(table.title)}**")
+        st.html(rows_html([study_table(table, len(result.seeds))]))
+        st.caption(as_text(f"{table.note}{_BESIDE if _has_published(table) else ''}"))
+    if result.figure is not None:
+        saved_figure(go.Figure(dict(result.figure)), None, name=f"study-{one.key}")
+    _downloads(actor, one, result)
+    report_download(partial(_report, study_name(one.title, one.section), result), name=f"study-{one.key}")
+    for note in result.notes:
+        st.caption(as_text(note))
+    download_problem()
+
+
+def _report(title: str, result: StudyResult) -> HtmlReport:
+    """Make the report: what was trained, the tables with the published figures, the figure, the notes."""
+    report = HtmlReport(title)
+    report.html(rows_html([_provenance(result)]))
+    for table in result.tables:
+        report.heading(table.title)
+        report.html(rows_html([study_table(table, len(result.seeds))]))
+        report.text(f"{table.note}{_BESIDE if _has_published(table) else ''}", caption=True)
+    if result.figure is not None:
+        report.figure(go.Figure(dict(result.figure)))
+    for words in (*result.notes, *(f"Missing: {line}" for line in result.missing)):
+        report.text(words, caption=True)
+    return report
+
+
+def study_table(table: Table, seeds: int) -> str:
+    """Return the table as HTML: what was measured, and under it what was published and the difference to it."""
+    rows = [[_cell(value, seeds) for value in row] for row in table.rows]
+    return f'{_STYLE}<div class="study">{table_html(table.columns, rows, html=range(len(table.columns)))}</div>'
+
+
+def _has_published(table: Table) -> bool:
+    return any(isinstance(value, Measured) and value.published is not None for row in table.rows for value in row)
+
+
+def _cell(value: object, seeds: int) -> str:
+    if not isinstance(value, Measured):
+        return escape("–" if value is None else f"{value:.2f}" if isinstance(value, float) else str(value))
+    sign = "+" if value.signed else ""
+    text = "–" if value.mean is None else f"<b>{_minus(f'{value.mean:{sign}.2f}')}</b>"
+    if value.sd is not None:
+        text += f" ± {value.sd:.2f}"
+    text = f'<span class="figure">{text}</span>'
+    under = []
+    if value.published is not None:
+        under.append(_minus(f"[{value.published:{sign}.2f}]"))
+        if value.mean is not None:
+            under.append(_minus(f"{value.mean - value.published:+.2f}"))
+    if value.mean is not None and 0 < value.n < seeds:
+        under.append(f"{value.n} of {seeds} seeds")
+    return f'{text}<span class="small figure">{" · ".join(under)}</span>' if under else text
+
+
+def _minus(number: str) -> str:
+    return number.replace("-", "−")
+
+
+def _provenance(result: StudyResult) -> str:
+    """Say in a few lines what every number of the study was trained on."""
+    asked = {
+        name: value for name, value in result.config.get("recipe", {}).items() if name not in ("encoder", *MACHINE)
+    }
+    changed = ", ".join(f"{field_name(name)} {recipe_value(name, value)}" for name, value in asked.items())
+    trained = len(result.cells)
+    recipe = f"as each row says, with {changed}" if changed else "as each row says, all else by default"
+    lines = [
+        ("Corpora", ", ".join(result.corpora)),
+        ("Encoder", ", ".join(map(_encoder, result.encoders))),
+        ("Seeds", ", ".join(map(str, result.seeds)) if trained else ""),
+        ("Recipe", recipe if trained else ""),
+        ("Machine", "; ".join(result.machines)),
+        (
+            "Made",
+            f"{pd.Timestamp(result.made_at):%d %B %Y, %H:%M} UTC" + (f", of {trained} trainings" if trained else ""),
+        ),
+    ]
+    return table_html(("What was trained" if trained else "What was counted", ""), [line for line in lines if line[1]])
+
+
+def _encoder(one: Mapping[str, str]) -> str:
+    named = one["name"] if one["label"] in ("", one["name"]) else f"{one['label']} ({one['name']})"
+    made = f", {one['pretrained']}" if one.get("pretrained") else ""
+    return f"{named}, weights {one['fingerprint'][:8]}{made}"
+
+
+def _downloads(actor: Actor, one: StudyView, result: StudyResult) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", gap="small"):
+        st.caption("The tables as", width="content")
+        for label, (name, mime) in _DOWNLOADS.items():
+            make = partial(_table_file, shell.store(), actor, one, name)
+            file_name = f"{one.key}{name[5:]}"
+            if label == "CSV" and len(result.tables) > 1:
+                make = partial(studies.study_archive, shell.store(), actor, one.id, one.section, prepared=safe_csv)
+                file_name, mime = f"{one.key}-csv.zip", "application/zip"
+            lazy_download(label, make, file_name=file_name, key=f"{name}-{one.key}", mime=mime, type="tertiary")
+        if result.figure is not None:
+            st.caption("the figure as", width="content")
+            html = partial(_figure_html, result.figure)
+            lazy_download("HTML", html, file_name=f"{one.key}.html", key=f"html-{one.key}", type="tertiary")
+
+
+def _table_file(store: Store, actor: Actor, one: StudyView, name: str) -> bytes:
+    data = studies.study_file(store, actor, one.id, name, one.section)
+    return safe_csv(data) if name.endswith(".csv") else data
+
+
+def _figure_html(figure: Mapping[str, Any]) -> bytes:
+    """Return a page that shows the figure without the web."""
+    from crossner_core.experiments.plots import to_html
+
+    return to_html(figure).encode()

@@ -1,0 +1,1 @@
+"""Parts of the pages on which people label."""

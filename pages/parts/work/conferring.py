@@ -1,0 +1,74 @@
+"""Questions between the expert and the two annotators of a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from pages import shell
+from workbench.accounts.actors import Actor
+from workbench.labelling import adjudication
+from workbench.views import CampaignView, QuestionView
+
+
+def expert_side(actor: Actor, campaign: CampaignView, items: Sequence[Mapping[str, Any]]) -> None:
+    """Draw the form to ask about the open sentence, and the campaign's open questions with their answers."""
+    if items:
+        _ask_form(actor, campaign, items)
+    open_questions = adjudication.open_questions(shell.store(), actor, campaign.id)
+    if open_questions:
+        st.markdown("**Asked, not decided yet**")
+        for question in open_questions:
+            _asked(actor, question)
+
+
+def _ask_form(actor: Actor, campaign: CampaignView, items: Sequence[Mapping[str, Any]]) -> None:
+    choices = {int(item["task"]): str(item["text"]) for item in items}
+    with st.expander("Unsure? Ask both annotators"), st.form(f"ask-{campaign.id}", clear_on_submit=True, border=False):
+        task = st.selectbox("Sentence", list(choices), format_func=lambda task_id: _short(choices[task_id]))
+        text = st.text_area(
+            "Question", placeholder="What made you take this as a band rather than a person?", height=80
+        )
+        if st.form_submit_button("Ask") and text.strip():
+            adjudication.ask(shell.store(), actor, task, text.strip())
+            st.rerun()
+
+
+def _asked(actor: Actor, question: QuestionView) -> None:
+    st.text(question.sentence_text)
+    st.text(f"Asked: {question.text}" if question.mine else f"{question.asked_by} asked: {question.text}")
+    for reply in question.answers:
+        st.text(f"{reply.who}: {reply.text}")
+    if not question.answers:
+        st.caption("No answer yet.")
+    if st.button("Close without more answers", key=f"close-{question.id}", type="tertiary"):
+        adjudication.close_question(shell.store(), actor, question.id)
+        st.rerun()
+
+
+def annotator_side(actor: Actor, campaign: CampaignView) -> None:
+    """Draw the questions that wait for this person's answer."""
+    waiting = [
+        question
+        for question in adjudication.my_questions(shell.store(), actor, campaign.id)
+        if not question.closed and question.my_answer is None and not question.mine
+    ]
+    if not waiting:
+        return
+    st.markdown(f"**The expert asks ({len(waiting)})**")
+    for question in waiting:
+        with st.form(f"answer-{question.id}", clear_on_submit=True):
+            st.text(question.sentence_text)
+            st.text("First: " + (" · ".join(question.first) or "no entities"))
+            st.text("Second: " + (" · ".join(question.second) or "no entities"))
+            st.text(f"{question.asked_by} asks: {question.text}")
+            text = st.text_area("Your answer", height=80)
+            if st.form_submit_button("Answer") and text.strip():
+                adjudication.answer(shell.store(), actor, question.id, text.strip())
+                st.rerun()
+
+
+def _short(text: str, limit: int = 90) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

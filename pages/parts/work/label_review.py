@@ -1,0 +1,306 @@
+"""The parts of Second look: the queues, one doubt with its decisions, starting a look, what was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from html import escape
+
+import pandas as pd
+import streamlit as st
+
+from crossner_core.domains import Domain
+from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.schema import Link, Sentence, Span
+from db.engine import Store
+from pages import shell
+from pages.components.chosen_row import chosen_row
+from pages.components.held_keys import once_a_press
+from pages.components.html_report import HtmlReport, report_download
+from pages.components.marked_text import as_text, marked_sentence, type_chip
+from pages.components.under_way import watched_job, worker_line
+from pages.parts.model.recipe_form import option_inputs
+from workbench.accounts.actors import Actor
+from workbench.campaigns.campaigns import domain_of
+from workbench.jobs import queue
+from workbench.jobs.queue import JobView
+from workbench.labelling import label_review
+from workbench.labelling.label_review import FindingView, QueueView
+from workbench.views import CampaignView
+
+_LATER = "second-look-later"
+_LAST = "second-look-last"
+_IN_REPORT = 200  # of each queue
+_ASKED = ("judge", "encoder", "folds", "repeats", "epochs", "learning_rate", "share", "alike")
+_KINDS = {
+    "type": "another type",
+    "boundary": "other boundaries",
+    "boundary+type": "other boundaries and type",
+    "missing": "missing entity",
+    "extra": "no entity",
+    "conflict": "labelled otherwise elsewhere",
+    "leak": "repeated across splits",
+}
+_STATES = {"kept": "kept", "changed": "changed", "reopened": "reopened", "left_out": "left out"}
+_SIDE = "display:grid;grid-template-columns:5.5em 1fr;gap:.2em .8em;margin:.4em 0;line-height:1.9"
+
+
+def second_look_view(actor: Actor, campaign: CampaignView) -> None:
+    """Draw what is under way, the queues, and the doubt at the head of the one chosen."""
+    if not campaign.gold:
+        st.info("There is no gold yet. Adjudicate some sentences first.")
+        return
+    _under_way(actor, campaign)
+    found = label_review.queues(shell.store(), actor, campaign.id)
+    looked = any(one.open or one.decided for one in found)
+    if looked:
+        _work_off(actor, campaign, found)
+    _start(actor, campaign, first=not looked)
+    done = label_review.decided(shell.store(), actor, campaign.id)
+    _decided(done)
+    _left_out(actor, campaign, [one for one in done if one.state == "left_out"])
+    if looked or done:
+        make = partial(_report, shell.store(), actor, campaign, found, done)
+        report_download(make, name=f"second-look-{campaign.id}")
+
+
+def _report(
+    store: Store, actor: Actor, campaign: CampaignView, found: Sequence[QueueView], done: Sequence[FindingView]
+) -> HtmlReport:
+    """Make the report: what each check doubts, its most doubtful places, and what was decided."""
+    report, domain = HtmlReport("Second look", [campaign.name]), domain_of(campaign)
+    for each in found:
+        report.heading(each.title)
+        report.text(f"{each.line} {each.open} open, {each.decided} decided.", caption=True)
+        for one in label_review.findings(store, actor, campaign.id, each.id, limit=_IN_REPORT):
+            report.html(_finding(one, domain))
+            report.text(one.why, caption=True)
+    if done:
+        report.heading("Decided")
+        report.table(_decided_table(done))
+    return report
+
+
+def _work_off(actor: Actor, campaign: CampaignView, found: Sequence[QueueView]) -> None:
+    names = {one.id: one for one in found}
+    first = next((one.id for one in found if one.open), found[0].id)
+    chosen = st.segmented_control(
+        "Queue",
+        list(names),
+        default=first,
+        format_func=lambda id: f"{names[id].title} · {names[id].open}",
+        label_visibility="collapsed",
+        key=f"second-look-queue-{campaign.id}",
+        required=True,
+    )
+    waiting = names[chosen]
+    st.caption(as_text(waiting.line))
+    whole = waiting.open + waiting.decided
+    if whole:
+        st.progress(waiting.decided / whole, text=f"{waiting.decided} of {whole} decided")
+    later: list[int] = st.session_state.setdefault(_LATER, [])
+    head = label_review.findings(shell.store(), actor, campaign.id, waiting.id, later=later, limit=1)
+    if not head:
+        st.info("Nothing is waiting here." if waiting.decided else "This check doubts nothing.")
+    else:
+        _shown(head[0], domain_of(campaign))
+        _decisions(actor, campaign, head[0])
+    _take_back(actor, campaign)
+    once_a_press()
+
+
+def _shown(one: FindingView, domain: Domain) -> None:
+    with st.container(border=True):
+        st.caption(as_text(f"{_KINDS.get(one.kind, one.kind)} · {one.split} · doubt {one.score:.2f}"))
+        st.html(_finding(one, domain))
+        st.text(one.why)
+        if one.other is not None:
+            st.caption(as_text(f"The other sentence, in {one.other_split}:"))
+            st.html(marked_sentence(one.other, one.other_spans, domain, {}))
+        if one.leaves:
+            stays = one.other_split if one.leaves == one.split else one.split
+            st.caption(
+                f"*Leave out*: the copy in {one.leaves} stays gold with all its labels, but snapshots frozen from now "
+                f"on lack it, and no training on them uses its text. The copy in {stays} stays as it is."
+            )
+
+
+def _finding(one: FindingView, domain: Domain) -> str:
+    """Return a doubt as HTML: the sentence with its place underlined, what gold says there, what is proposed."""
+    doubted = [Link(one.start, one.end, "in doubt")] if one.kind != "leak" else []
+    marked = marked_sentence(one.sentence, one.spans, domain, {}, links=doubted)
+    if one.kind == "leak":
+        return marked
+    sides = [("Gold", _side(one.sentence, one.there, domain))]
+    if one.can_change:
+        sides.append(("Proposed", _side(one.sentence, one.proposed, domain)))
+    rows = "".join(f'<span style="opacity:.75">{name}</span><span dir="auto">{side}</span>' for name, side in sides)
+    return f'{marked}<div style="{_SIDE}">{rows}</div>'
+
+
+def _side(sentence: Sentence, spans: Sequence[Span], domain: Domain) -> str:
+    """Return spans as HTML: the words and the type in its colour."""
+    types = {kind.name: kind for kind in domain.types}
+    parts = [
+        f"{escape(sentence.surface(span.start, span.end))} "
+        + (type_chip(types[span.type]) if span.type in types else escape(span.type))
+        for span in spans
+    ]
+    return " · ".join(parts) or "no entity"
+
+
+def _decisions(actor: Actor, campaign: CampaignView, one: FindingView) -> None:
+    with st.container(horizontal=True):
+        keep = st.button("Keep", shortcut="1", key=f"keep-{one.id}", help="The gold is right.")
+        if one.leaves:
+            words = f"Models no longer learn from the copy in {one.leaves}."
+            leave_out, change = st.button("Leave out", shortcut="2", key=f"leave-out-{one.id}", help=words), False
+        else:
+            leave_out, change = (
+                False,
+                st.button(
+                    "Change",
+                    shortcut="2",
+                    key=f"change-{one.id}",
+                    disabled=not one.can_change,
+                    help="What is proposed becomes gold; the version before is kept.",
+                ),
+            )
+        reopen = st.button("Reopen", shortcut="3", key=f"reopen-{one.id}", help="Adjudicate the sentence again.")
+        later = st.button("Later", shortcut="4", key=f"later-{one.id}", type="tertiary")
+    if later:
+        put_off: list[int] = st.session_state[_LATER]
+        # Of those put off, the one put off longest comes first.
+        st.session_state[_LATER] = [id for id in put_off if id != one.id] + [one.id]
+        st.rerun()
+    pressed = {"keep": keep, "change": change, "leave_out": leave_out, "reopen": reopen}
+    decision = next((name for name, is_pressed in pressed.items() if is_pressed), None)
+    if decision:
+        label_review.decide(shell.store(), actor, one.id, decision)
+        if decision == "reopen":
+            shell.note("The sentence waits for you under Adjudicate.")
+        what = one.leaving.text if decision == "leave_out" else _words(one.sentence, one.there)
+        said = f"{_STATES[label_review.DECISIONS[decision]]}: {what}"
+        st.session_state[f"{_LAST}-{campaign.id}"] = (one.id, said) if decision != "reopen" else None
+        st.rerun()
+
+
+def _take_back(actor: Actor, campaign: CampaignView) -> None:
+    """Offer to take back the last decision of this session in this campaign."""
+    last = st.session_state.get(key := f"{_LAST}-{campaign.id}")
+    if last is None:
+        return
+    id, words = last
+    with st.container(horizontal=True, vertical_alignment="center"):
+        wanted = st.button("Undo", shortcut="0", key=f"undo-{id}", type="tertiary", help="The doubt is open again.")
+        st.caption(as_text(f"Last {words}"))
+    if wanted:
+        st.session_state[key] = None
+        label_review.take_back(shell.store(), actor, id)
+        st.rerun()
+
+
+def _newest(actor: Actor, campaign: CampaignView) -> JobView | None:
+    return queue.newest_job(shell.store(), actor, "second_look", campaign.id)
+
+
+def _under_way(actor: Actor, campaign: CampaignView) -> None:
+    job = _newest(actor, campaign)
+    if job is not None and job.is_under_way:
+        worker_line()
+        watched_job(
+            actor,
+            partial(_newest, actor, campaign),
+            cancel="Cancel this look",
+            key=f"cancel-look-{job.id}",
+            help="The checks that are done keep what they found.",
+        )
+    elif job is not None and job.state == "failed":
+        st.error(as_text(f"The last look failed: {job.error}"))
+
+
+def _start(actor: Actor, campaign: CampaignView, *, first: bool) -> None:
+    job = _newest(actor, campaign)
+    busy = job is not None and job.is_under_way
+    with st.expander("Look at the gold" if first else "Look again", expanded=first):
+        if job is not None and job.state == "done" and job.finished_at:
+            st.caption(as_text(f"Last look {job.finished_at:%d %b, %H:%M} UTC. {job.message}"))
+        values = option_inputs(SecondLookOptions, f"second-look-{campaign.id}", only=_ASKED)
+        if st.button(
+            f"Look at {campaign.gold} gold sentences",
+            disabled=busy,
+            type="primary" if first else "secondary",
+            key=f"second-look-start-{campaign.id}",
+        ):
+            label_review.look_again(shell.store(), actor, campaign.id, SecondLookOptions(**values))
+            st.rerun()
+
+
+def _decided(done: Sequence[FindingView]) -> None:
+    if not done:
+        return
+    with st.expander(f"Decided · {len(done)}"):
+        st.dataframe(
+            _decided_table(done),
+            hide_index=True,
+            height="content" if len(done) < 10 else 360,
+            column_config={"when": st.column_config.DatetimeColumn(format="D MMM, HH:mm")},
+        )
+
+
+def _decided_table(done: Sequence[FindingView]) -> pd.DataFrame:
+    return pd.DataFrame(
+        [
+            {
+                "when": one.decided_at,
+                "who": one.decided_by,
+                "decided": _STATES[one.state],
+                "gold was": _words(one.sentence, one.there),
+                "proposed": _words(one.sentence, one.proposed),
+                "why": one.why,
+            }
+            for one in done
+        ]
+    )
+
+
+def _left_out(actor: Actor, campaign: CampaignView, out: Sequence[FindingView]) -> None:
+    """List what is left out, with a way to take one in again."""
+    if not out:
+        return
+    with st.expander(f"Left out · {len(out)}"):
+        chosen = chosen_row(
+            pd.DataFrame(
+                [
+                    {
+                        "when": one.decided_at,
+                        "who": one.decided_by,
+                        "split": one.leaves,
+                        "sentence": one.leaving.text,
+                        "why": one.why,
+                    }
+                    for one in out
+                ]
+            ),
+            ids := [one.id for one in out],
+            key=f"second-look-left-out-{campaign.id}",
+            height="content" if len(out) < 10 else 360,
+            column_config={"when": st.column_config.DatetimeColumn(format="D MMM, HH:mm")},
+        )
+        with st.container(horizontal=True, vertical_alignment="center"):
+            again = st.button("Take in again", disabled=chosen is None, key=f"second-look-again-{campaign.id}")
+            st.caption(
+                "Choose a row to take its sentence in again: its doubt is open again, and the next snapshot has it."
+                if chosen is None
+                else as_text(out[ids.index(chosen)].leaving.text)
+            )
+    if again and chosen is not None:
+        if (st.session_state.get(key := f"{_LAST}-{campaign.id}") or (None,))[0] == chosen:
+            st.session_state[key] = None
+        label_review.take_back(shell.store(), actor, chosen)
+        shell.note("The sentence is taken in again; its doubt is open in its queue.")
+        st.rerun()
+
+
+def _words(sentence: Sentence, spans: Sequence[Span]) -> str:
+    return " · ".join(f"{sentence.surface(span.start, span.end)} ({span.type})" for span in spans) or "no entity"

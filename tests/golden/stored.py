@@ -1,0 +1,203 @@
+"""What lies in stores and archives: read now as it was when it was written.
+
+`old_store.sql.gz` and `old_archive.zip` are of the version that wrote them and stay; `write_old` makes others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import gzip
+import hashlib
+import io
+import json
+import socket
+import sqlite3
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from crossner_core.simulation.config import Simulation
+from crossner_core.training.events import RunResult
+from db.engine import Store
+from db.migrate import migrate
+from tests.golden import campaign, kept
+from workbench.accounts import accounts
+from workbench.campaigns import campaigns, domains  # fmt: skip
+from workbench.data import archive, browsing, datasets
+from workbench.jobs import queue
+from workbench.labelling import adjudication, label_review
+from workbench.runs import adaptation, encoders, rounds, simulations, studies
+from workbench.settings import Settings, open_store
+
+OLD_STORE, OLD_ARCHIVE = kept.FOLDER / "old_store.sql.gz", kept.FOLDER / "old_archive.zip"
+
+
+def write_old(folder: Path) -> None:
+    """Write a store and an archive as this version makes them; they are the golden ones from now on."""
+    store = campaign.make_store(folder / "home")
+    campaign.queue_jobs(store, folder / "home")
+    campaign.do_jobs(store, folder / "home")
+    people = campaign.people_of(store)
+    OLD_ARCHIVE.write_bytes(archive.export_campaign(store, people["adm"], campaign.id_of(store, campaign.SMALL)))
+    store.close()
+    with sqlite3.connect(folder / "home" / "workbench.sqlite3") as connection:
+        connection.execute("UPDATE task SET lease_expires = '2026-01-01' WHERE lease_expires IS NOT NULL")
+        text = "\n".join(connection.iterdump()).replace(str(folder), "/made").replace(socket.gethostname(), "here")
+    OLD_STORE.write_bytes(gzip.compress(text.encode(), mtime=0))
+
+
+def restore(home: Path) -> Store:
+    """Return the old store, restored and migrated in a home folder."""
+    home.mkdir(parents=True)
+    connection = sqlite3.connect(home / "workbench.sqlite3")
+    connection.executescript(gzip.decompress(OLD_STORE.read_bytes()).decode())
+    connection.close()
+    store = open_store(Settings(home=home, data=home))
+    migrate(store)
+    return store
+
+
+def rows(store: Store) -> dict[str, list[dict[str, Any]]]:
+    """Return all rows of all tables as the database has them."""
+    with store.engine.connect() as connection:
+        names = connection.exec_driver_sql(
+            "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+        ).scalars()
+        return {
+            name: [dict(row) for row in connection.exec_driver_sql(f'SELECT * FROM "{name}"').mappings()]
+            for name in names
+            if name != "alembic_version" and not name.startswith("sqlite_")
+        }
+
+
+def old_rows() -> dict[str, list[dict[str, Any]]]:
+    """Return all rows of the old store before it is migrated."""
+    connection = sqlite3.connect(":memory:")
+    connection.row_factory = sqlite3.Row
+    connection.executescript(gzip.decompress(OLD_STORE.read_bytes()).decode())
+    names = [name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")]
+    return {name: [dict(row) for row in connection.execute(f'SELECT * FROM "{name}"')] for name in names}
+
+
+def views(store: Store) -> dict[str, Any]:
+    """Return what use cases show of the old store, as plain values without the names of their fields."""
+    people = campaign.people_of(store)
+    adm, eva = people["adm"], people["eva"]
+    small, played = (campaign.id_of(store, name) for name in (campaign.SMALL, campaign.PLAYED))
+    runs = adaptation.list_runs(store, adm)
+    found: dict[str, Any] = {
+        "people": accounts.list_people(store, adm),
+        "campaigns": campaigns.list_campaigns(store, adm),
+        "domain": domains.get_toml(store, adm, "folk")[:60],
+        "jobs": queue.list_jobs(store, adm),
+        "snapshots": adaptation.list_snapshots(store, adm, small),
+        "data sets": datasets.list_datasets(store, adm),
+        "runs": runs,
+        "run": [adaptation.get_run(store, adm, run.id) for run in runs],
+        "turns": rounds.list_turns(store, adm, played),
+        "turn settings": rounds.turn_settings(store, adm, played),
+        "queue": [rounds.queue_state(store, adm, played), rounds.upcoming(store, adm, played)],
+        "second look": label_review.queues(store, eva, small),
+        "findings": [label_review.findings(store, eva, small, check) for check in campaign.CHECKS],
+        "decided": label_review.decided(store, eva, small),
+        "questions": [
+            adjudication.my_questions(store, people["ann2"], small), adjudication.open_questions(store, eva, small),
+            adjudication.parked(store, eva, small),
+        ],
+        "layers": browsing.layer_counts(store, adm, small),
+        "simulations": simulations.newest_simulations(store, adm, played),
+        "pre-trainings": encoders.list_pretrainings(store, adm),
+        "studies": [one.job for one in studies.list_studies(store, adm) if one.job],
+        "recommended": simulations.usual_strategy(store, adm, played),
+    }  # fmt: skip
+    return {name: _plain(value) for name, value in found.items()}
+
+
+def read_back(rows_: Mapping[str, list[dict[str, Any]]]) -> Iterator[tuple[Any, Any]]:
+    """Yield what runs and simulated campaigns keep, and the same once it was read and written."""
+    for run in rows_["run"]:
+        result = json.loads(run["result"])
+        yield result, kept.plain(RunResult.from_dict(result).to_dict())
+    for played in rows_["simulation"]:
+        settings = json.loads(played["settings"])
+        yield settings, kept.plain(Simulation.from_dict(settings).to_dict())
+
+
+def payloads(folder: Path) -> list[dict[str, Any]]:
+    """Return the kind, priority and payload of each job as they are queued now; what differs each time is left out."""
+    store = campaign.make_store(folder / "home")
+    campaign.queue_jobs(store, folder / "home")
+    found = []
+    for row in rows(store)["job"]:
+        payload = json.loads(row["payload"].replace(str(folder), "/made"))
+        found.append(
+            {"kind": row["kind"], "priority": row["priority"], "attempts": row["max_attempts"], "payload": payload}
+        )
+        if "key" in payload:
+            payload["key"] = "KEY"
+    store.close()
+    return found
+
+
+def exported(store: Store) -> dict[str, Any]:
+    """Return what is exported of the old store's campaign."""
+    people = campaign.people_of(store)
+    return contents(archive.export_campaign(store, people["adm"], campaign.id_of(store, campaign.SMALL)))
+
+
+def exported_anew(folder: Path) -> dict[str, Any]:
+    """Return what the old archive holds once it was imported into an empty store and exported again."""
+    store = open_store(Settings(home=folder))
+    migrate(store)
+    admin = accounts.create_user(
+        store, None, name="root", display_name="Root", password="of a made-up store", role="admin"
+    )
+    campaign_id = archive.import_campaign(store, admin, OLD_ARCHIVE.read_bytes())
+    data = archive.export_campaign(store, admin, campaign_id)
+    store.close()
+    return contents(data)
+
+
+def old_archive(*, imported: bool) -> dict[str, Any]:
+    """Return the old archive's content; of an imported one there are no runs, and nobody has a role that they had."""
+    found = contents(OLD_ARCHIVE.read_bytes())
+    if imported:
+        found["runs.json"] = []
+        found["people.json"] = [
+            {**one, "role": "expert" if one["role"] == "expert" else "annotator"} for one in found["people.json"]
+        ]
+    return found
+
+
+def without_times(found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return an archive's content without the moments of its export and of what an import makes."""
+    files = dict(found)
+    for name in ("manifest.json", "campaign.json"):
+        files[name] = {key: value for key, value in files[name].items() if key not in ("exported_at", "created_at")}
+    files["snapshots.json"] = [{**one, "created_at": ""} for one in files["snapshots.json"]]
+    return files
+
+
+def contents(data: bytes) -> dict[str, Any]:
+    """Return the files of an archive by name, JSON as values."""
+    with zipfile.ZipFile(io.BytesIO(data)) as opened:
+        texts = {name: opened.read(name).decode() for name in opened.namelist()}
+    found: dict[str, Any] = {name: text for name, text in texts.items() if name.endswith(".toml")}
+    found |= {name: json.loads(text) for name, text in texts.items() if name.endswith(".json")}
+    lines = {name: text.splitlines() for name, text in texts.items() if name.endswith(".jsonl")}
+    return found | {name: [json.loads(line) for line in part] for name, part in lines.items()}
+
+
+def _plain(value: Any) -> Any:
+    """Return a view as plain values: a dataclass as the list of its fields' values."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [_plain(getattr(value, spec.name)) for spec in dataclasses.fields(value)]
+    if isinstance(value, Mapping):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, str) and len(value) > 500:
+        return hashlib.sha256(value.encode()).hexdigest()
+    return value.isoformat() if isinstance(value, dt.datetime) else value

@@ -1,0 +1,1 @@
+"""Who may sign in, as what, and what each may do."""

@@ -1,0 +1,53 @@
+"""The door to a campaign: role, membership and existence are checked here before anything is read or written."""
+
+from __future__ import annotations
+
+from crossner_core.errors import NotAllowed, NotFound
+from db import campaign_rows, people_rows
+from db.engine import Session
+from db.tables import Campaign
+from workbench.accounts.actors import Actor, fresh
+
+WORKERS = ("annotator", "expert")
+"""Roles that label; they see the campaigns they are members of, and no others."""
+OVERSEERS = ("expert", "researcher", "admin")
+KEEPERS = ("researcher", "admin")
+EVERYONE = ("annotator", "expert", "researcher", "admin")
+STAGE_ROLES = {"annotate": WORKERS, "check": WORKERS, "adjudicate": ("expert",)}
+
+
+def enter(session: Session, actor: Actor, campaign_id: int, *roles: str) -> tuple[Actor, Campaign]:
+    """Return the actor as the store has them now, and the campaign; raise NotAllowed or NotFound.
+
+    Annotators and experts must be members; to others a campaign of strangers looks like one that does not exist.
+    """
+    now = fresh(session, actor, *roles)
+    campaign = campaign_rows.find(session, campaign_id)
+    hidden = now.role in WORKERS and not people_rows.is_member(session, campaign_id=campaign_id, user_id=now.id)
+    if campaign is None or hidden:
+        raise NotFound(f"There is no campaign {campaign_id} for {now.display_name}; an admin adds members.")
+    return now, campaign
+
+
+def enter_alone(session: Session, actor: Actor, campaign_id: int, *roles: str) -> tuple[Actor, Campaign]:
+    """Enter to write, and let the actor's other tabs wait outside until the transaction ends.
+
+    What a person holds is then moved by one transaction at a time. It is taken before any task is locked, so that two
+    tabs never wait for each other. SQLite has one writer anyway.
+    """
+    current, campaign = enter(session, actor, campaign_id, *roles)
+    people_rows.hold_member(session, campaign_id=campaign.id, user_id=current.id)
+    return current, campaign
+
+
+def stage_roles(stage: str) -> tuple[str, ...]:
+    """Return who may work at a stage; raise NotFound for a stage that does not exist."""
+    if stage not in STAGE_ROLES:
+        raise NotFound(f"There is no stage {stage!r}; stages are {', '.join(STAGE_ROLES)}.")
+    return STAGE_ROLES[stage]
+
+
+def refuse_archived(campaign: Campaign) -> None:
+    """Raise NotAllowed when the campaign is archived and so no longer changes."""
+    if campaign.archived:
+        raise NotAllowed(f"The campaign {campaign.name!r} is archived; an admin can bring it back in its settings.")

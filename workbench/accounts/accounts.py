@@ -1,0 +1,240 @@
+"""Accounts: who may sign in, as what; passwords, and the admin's list of people."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import unicodedata
+from dataclasses import dataclass
+
+from crossner_core.errors import Conflict, InvalidAccount, NotAllowed, NotFound
+from db import account_rows, people_rows
+from db.engine import Session, Store
+from db.tables import ROLES, User
+from workbench.accounts import passwords
+from workbench.accounts.actors import SYSTEM, Actor, fresh, require
+from workbench.accounts.passwords import random_password
+from workbench.accounts.sign_in import SignedIn, actor_for_token, sign_in, sign_out, token_hash
+
+__all__ = [
+    "ROLES",
+    "ROLE_TASKS",
+    "SYSTEM",
+    "Actor",
+    "Person",
+    "SignedIn",
+    "actor_for_token",
+    "change_password",
+    "create_user",
+    "current",
+    "fresh",
+    "list_people",
+    "operator",
+    "random_password",
+    "require",
+    "set_active",
+    "set_display_name",
+    "set_password",
+    "set_role",
+    "sign_in",
+    "sign_out",
+    "sign_out_everywhere",
+]
+
+ROLE_TASKS = {
+    "annotator": "annotates, checks, answers questions",
+    "expert": "annotates, checks, adjudicates, follows the campaign",
+    "researcher": "imports and exports, retrains, follows the campaign",
+    "admin": "manages people, campaigns and domains, and does what a researcher does",
+}
+_NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """An account as the admin sees it; `browsers` counts the sessions that are open now."""
+
+    id: int
+    name: str
+    display_name: str
+    role: str
+    active: bool
+    created_at: dt.datetime
+    last_sign_in: dt.datetime | None
+    browsers: int
+
+
+def create_user(store: Store, actor: Actor | None, *, name: str, display_name: str, password: str, role: str) -> Actor:
+    """Add an account; without an actor only the first admin of a store that has none can be made.
+
+    Raises InvalidAccount for an unusable name, password or role, Conflict for a name that is taken.
+    """
+    tidy = checked_name(name)
+    _check_role(role)
+    passwords.check_strength(password, name=tidy)
+    shown = _checked_display_name(display_name or tidy)
+    if actor is not None:
+        require(actor, "admin")
+    hashed = passwords.hash_password(password)
+    with store.write() as session:
+        if actor is not None:
+            fresh(session, actor, "admin")
+        elif role != "admin" or account_rows.active_admins(session):
+            raise NotAllowed("Only an admin adds accounts; the first account of an empty store is an admin's.")
+        if account_rows.by_name(session, name=tidy) is not None:
+            raise Conflict(f"There is an account {tidy!r} already; choose another name.")
+        user = account_rows.add(session, name=tidy, display_name=shown, password_hash=hashed, role=role)
+        return _actor(user)
+
+
+def checked_name(name: str) -> str:
+    """Return the account name in its one spelling; raise InvalidAccount for one that cannot be used."""
+    tidy = unicodedata.normalize("NFKC", name).strip().casefold()
+    if not _NAME.fullmatch(tidy):
+        raise InvalidAccount(
+            f"{name!r} cannot be an account name: 1 to 40 of a–z, 0–9, '.', '_' and '-', a letter or digit first."
+        )
+    return tidy
+
+
+def operator(store: Store) -> Actor:
+    """Return the oldest active admin: who may run commands on the server's machine acts as them.
+
+    Raises NotFound in a store without an admin.
+    """
+    with store.read() as session:
+        admins = account_rows.active_admins(session)
+        if not admins:
+            raise NotFound("This store has no admin yet; make one first.")
+        return _actor(admins[0])
+
+
+def current(store: Store, actor_id: int) -> Actor | None:
+    """Return the person with the role they have now, or None when the account is gone or not active."""
+    with store.read() as session:
+        user = people_rows.find(session, actor_id)
+        return _actor(user) if user is not None and user.active else None
+
+
+def list_people(store: Store, actor: Actor) -> tuple[Person, ...]:
+    """Return every account, the active ones first."""
+    require(actor, "admin")
+    with store.read() as session:
+        fresh(session, actor, "admin")
+        browsers, last = account_rows.open_sessions(session), account_rows.last_sign_ins(session)
+        return tuple(
+            Person(
+                id=user.id,
+                name=user.name,
+                display_name=user.display_name,
+                role=user.role,
+                active=user.active,
+                created_at=user.created_at,
+                last_sign_in=last.get(user.id),
+                browsers=browsers.get(user.id, 0) if user.active else 0,
+            )
+            for user in account_rows.everyone(session)
+        )
+
+
+def set_role(store: Store, actor: Actor, user_id: int, role: str) -> None:
+    """Give a person another role; the last active admin keeps theirs (Conflict)."""
+    _check_role(role)
+    require(actor, "admin")
+    with store.write() as session:
+        user = _managed(session, actor, user_id)
+        if role != "admin":
+            _keep_an_admin(session, user)
+        user.role = role
+
+
+def set_active(store: Store, actor: Actor, user_id: int, active: bool) -> None:
+    """Open or close an account; closing signs the person out everywhere, their work stays."""
+    require(actor, "admin")
+    with store.write() as session:
+        user = _managed(session, actor, user_id)
+        if not active:
+            _keep_an_admin(session, user)
+            account_rows.revoke_sessions_of(session, user_id=user.id)
+        user.active = active
+
+
+def set_display_name(store: Store, actor: Actor, user_id: int, display_name: str) -> None:
+    """Change the name shown to others: one's own, or anyone's for an admin."""
+    shown = _checked_display_name(display_name)
+    with store.write() as session:
+        _own_or_managed(session, actor, user_id).display_name = shown
+
+
+def set_password(store: Store, actor: Actor, user_id: int, password: str) -> None:
+    """Give a person a new password and sign them out everywhere; for admins."""
+    require(actor, "admin")
+    passwords.check_strength(password)
+    hashed = passwords.hash_password(password)
+    with store.write() as session:
+        user = _managed(session, actor, user_id)
+        user.password_hash = hashed
+        account_rows.revoke_sessions_of(session, user_id=user.id)
+
+
+def change_password(store: Store, actor: Actor, *, present: str, new: str, token: str) -> None:
+    """Change one's own password, which needs the present one; other browsers are signed out.
+
+    `token` is this browser's session, which stays. Raises NotAllowed when `present` is wrong.
+    """
+    passwords.check_strength(new, name=actor.name)
+    with store.read() as session:
+        user = fresh(session, actor, *ROLES)
+        stored = _found(session, user.id).password_hash
+    if not passwords.verify(present, stored):
+        raise NotAllowed("The present password is not right; nothing was changed.")
+    hashed = passwords.hash_password(new)
+    with store.write() as session:
+        _found(session, fresh(session, actor, *ROLES).id).password_hash = hashed
+        account_rows.revoke_sessions_of(session, user_id=actor.id, but=token_hash(token))
+
+
+def sign_out_everywhere(store: Store, actor: Actor, user_id: int, *, keep_token: str | None = None) -> None:
+    """Revoke every session of a person (one's own, or anyone's for an admin), but the one to keep."""
+    with store.write() as session:
+        user = _own_or_managed(session, actor, user_id)
+        but = token_hash(keep_token) if keep_token is not None else None
+        account_rows.revoke_sessions_of(session, user_id=user.id, but=but)
+
+
+def _actor(user: User) -> Actor:
+    return Actor(id=user.id, name=user.name, display_name=user.display_name, role=user.role)
+
+
+def _check_role(role: str) -> None:
+    if role not in ROLES:
+        raise InvalidAccount(f"There is no role {role!r}; the roles are {', '.join(ROLES)}.")
+
+
+def _checked_display_name(display_name: str) -> str:
+    tidy = " ".join(display_name.split())
+    if not 1 <= len(tidy) <= 80 or not tidy.isprintable():
+        raise InvalidAccount(f"A shown name has 1 to 80 printable characters; this one has {len(tidy)}.")
+    return tidy
+
+
+def _found(session: Session, user_id: int) -> User:
+    user = people_rows.find(session, user_id)
+    if user is None:
+        raise NotFound(f"There is no account number {user_id}.")
+    return user
+
+
+def _managed(session: Session, actor: Actor, user_id: int) -> User:
+    fresh(session, actor, "admin")
+    return _found(session, user_id)
+
+
+def _own_or_managed(session: Session, actor: Actor, user_id: int) -> User:
+    fresh(session, actor, *(ROLES if actor.id == user_id else ("admin",)))
+    return _found(session, user_id)
+
+
+def _keep_an_admin(session: Session, user: User) -> None:
+    if user.role == "admin" and [admin.id for admin in account_rows.active_admins(session)] == [user.id]:
+        raise Conflict(f"{user.display_name} is the last active admin; make someone else admin first.")

@@ -1,0 +1,130 @@
+"""Sign in and out: a limit on tries, opaque tokens, sessions kept in the store."""
+
+from __future__ import annotations
+
+import datetime as dt
+import hashlib
+import math
+import secrets
+import unicodedata
+from dataclasses import dataclass
+
+from crossner_core.errors import RateLimited, SignInRefused
+from db import account_rows, people_rows
+from db.engine import Session, Store
+from db.types import now
+from workbench.accounts import passwords
+from workbench.accounts.actors import Actor
+
+REFUSED = "This name and password do not open an account. Check both, or ask an admin."
+
+
+@dataclass(frozen=True, slots=True)
+class SignInLimit:
+    """How many failed tries are allowed in a sliding window.
+
+    A name from an address where it has signed in before is judged by `pair` alone, so that nobody
+    can lock out colleagues by failing in their name elsewhere, or from the same address.
+    """
+
+    pair: int = 5
+    """Failures of one name from one address."""
+    address: int = 40
+    """Failures of any names from one address."""
+    name: int = 30
+    """Failures of one name from any addresses."""
+    window: dt.timedelta = dt.timedelta(minutes=15)
+    remembered: dt.timedelta = dt.timedelta(days=60)
+    """How long a successful sign-in vouches for its name and address."""
+
+
+@dataclass(frozen=True, slots=True)
+class SignedIn:
+    """A new session; `token` exists only here and in the browser's cookie."""
+
+    token: str
+    actor: Actor
+    expires_at: dt.datetime
+
+
+def sign_in(
+    store: Store,
+    *,
+    name: str,
+    password: str,
+    address: str,
+    hours: float = 12.0,
+    old_token: str | None = None,
+    limit: SignInLimit = SignInLimit(),
+) -> SignedIn:
+    """Open a session for name and password; `old_token`, the browser's former session, is revoked.
+
+    Raises SignInRefused, the same for an unknown name and a wrong password, and RateLimited.
+    """
+    tidy = unicodedata.normalize("NFKC", name).strip().casefold()[:100]
+    with store.write() as session:  # counted before the slow check, so that parallel tries count too
+        _check_limit(session, limit, name=tidy, address=address)
+        attempt = account_rows.add_attempt(session, name=tidy, address=address)
+        user = account_rows.by_name(session, name=tidy)
+        stored = user.password_hash if user is not None else None
+    fits = passwords.verify(password[: passwords.LONGEST], stored)
+    if not fits or user is None or stored is None:
+        raise SignInRefused(REFUSED)
+    renewed = passwords.hash_password(password) if passwords.is_outdated(stored) else None
+    token, expires_at = secrets.token_urlsafe(32), now() + dt.timedelta(hours=hours)
+    with store.write() as session:
+        account = people_rows.find(session, user.id)
+        if account is None or not account.active or account.password_hash != stored:
+            raise SignInRefused(REFUSED)
+        if renewed is not None:
+            account.password_hash = renewed
+        account_rows.attempt_succeeded(session, attempt_id=attempt)
+        if old_token:
+            account_rows.revoke_session(session, token_hash=token_hash(old_token))
+        account_rows.open_session(session, user_id=account.id, token_hash=token_hash(token), expires_at=expires_at)
+        account_rows.forget_old(
+            session, failures_before=now() - dt.timedelta(days=1), others_before=now() - limit.remembered
+        )
+        actor = Actor(id=account.id, name=account.name, display_name=account.display_name, role=account.role)
+    return SignedIn(token=token, actor=actor, expires_at=expires_at)
+
+
+def actor_for_token(store: Store, token: str) -> Actor | None:
+    """Return who holds the token, with the role they have now; None when it opens nothing (any more)."""
+    if not token:
+        return None
+    with store.read() as session:
+        found = account_rows.valid_session(session, token_hash=token_hash(token))
+        if found is None:
+            return None
+        user = found.user
+        return Actor(id=user.id, name=user.name, display_name=user.display_name, role=user.role)
+
+
+def sign_out(store: Store, token: str) -> None:
+    """Revoke the token's session; an unknown token is no error."""
+    with store.write() as session:
+        account_rows.revoke_session(session, token_hash=token_hash(token))
+
+
+def token_hash(token: str) -> str:
+    """Return what the store keeps of a token; it is random, so a plain SHA-256 is enough."""
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _check_limit(session: Session, limit: SignInLimit, *, name: str, address: str) -> None:
+    since = now() - limit.window
+    vouched = account_rows.last_success(session, name=name, address=address)
+    since_success = max(since, vouched or since)
+    judged = [(limit.pair, account_rows.failures(session, since=since_success, name=name, address=address))]
+    if vouched is None or vouched < now() - limit.remembered:
+        judged.append((limit.address, account_rows.failures(session, since=since, address=address)))
+        judged.append((limit.name, account_rows.failures(session, since=since, name=name)))
+    free_at = [moments[allowed - 1] + limit.window for allowed, moments in judged if len(moments) >= allowed]
+    if free_at:
+        minutes = max(1, math.ceil((max(free_at) - now()).total_seconds() / 60))
+        clock = max(free_at).strftime("%H:%M")
+        raise RateLimited(
+            f"Too many failed tries. Try again in {minutes} {'minute' if minutes == 1 else 'minutes'} "
+            f"(at {clock} UTC); an admin can give you a new password, too."
+        )

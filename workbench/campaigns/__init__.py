@@ -1,0 +1,1 @@
+"""Campaigns: their sentences, settings, people and domains."""

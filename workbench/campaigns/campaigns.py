@@ -1,0 +1,210 @@
+"""Campaigns: their settings and people; `add_sentences` and `domain_of` are found here too."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from crossner_core.domains import Domain, domain_to_toml
+from crossner_core.errors import BadInput, Conflict, InvalidConfig, UnknownType
+from db import campaign_rows, people_rows, run_rows, second_look_rows
+from db.engine import Session, Store
+from db.tables import SPLITS, Campaign, SentenceRow
+from workbench.accounts.access import EVERYONE, WORKERS, enter
+from workbench.accounts.actors import Actor, fresh, require
+from workbench.campaigns.sentences import add_sentences, draw
+from workbench.campaigns.settings import SETTINGS, checked, domain_of
+from workbench.views import CampaignView, campaign_view
+
+__all__ = [
+    "add_members",
+    "add_sentences",
+    "create_campaign",
+    "delete_campaign",
+    "domain_of",
+    "get_campaign",
+    "get_domain",
+    "list_campaigns",
+    "set_members",
+    "update_domain",
+    "update_settings",
+]
+
+
+def create_campaign(
+    store: Store,
+    actor: Actor,
+    *,
+    name: str,
+    domain: Domain,
+    blind_share: float = 0.1,
+    control_share: float = 0.1,
+    lease_minutes: int = 30,
+    seed: int = 0,
+    endpoint: str | None = None,
+    gazetteer: str | None = None,
+    suggestions_on: bool = True,
+    hint_below: float = 0.4,
+    member_ids: Iterable[int] = (),
+) -> int:
+    """Create an empty campaign with the domain as it is now; return its id. For admins."""
+    require(actor, "admin")
+    settings = checked(
+        name=name,
+        blind_share=blind_share,
+        control_share=control_share,
+        lease_minutes=lease_minutes,
+        endpoint=endpoint,
+        gazetteer=gazetteer,
+        suggestions_on=suggestions_on,
+        hint_below=hint_below,
+    )
+    with store.write() as session:
+        fresh(session, actor, "admin")
+        _refuse_taken_name(session, settings["name"])
+        campaign = campaign_rows.add(
+            session, domain_name=domain.name, domain_toml=domain_to_toml(domain), seed=seed, **settings
+        )
+        _add_members(session, campaign.id, member_ids)
+        return campaign.id
+
+
+def list_campaigns(store: Store, actor: Actor, *, archived: bool = False) -> tuple[CampaignView, ...]:
+    """Return the campaigns the actor may see, newest first; archived ones only when asked for."""
+    require(actor, *EVERYONE)
+    with store.read() as session:
+        current = fresh(session, actor, *EVERYONE)
+        member_id = current.id if current.role in WORKERS else None
+        rows = [row for row in campaign_rows.everything(session, member_id=member_id) if archived or not row.archived]
+        return _views(session, rows)
+
+
+def get_campaign(store: Store, actor: Actor, campaign_id: int) -> CampaignView:
+    """Return one campaign; raise NotFound when there is none for the actor."""
+    require(actor, *EVERYONE)
+    with store.read() as session:
+        _, campaign = enter(session, actor, campaign_id, *EVERYONE)
+        return _views(session, [campaign])[0]
+
+
+def get_domain(store: Store, actor: Actor, campaign_id: int) -> Domain:
+    """Return the campaign's definition of its domain as it is now; raise NotFound when there is none for the actor."""
+    require(actor, *EVERYONE)
+    with store.read() as session:
+        return domain_of(enter(session, actor, campaign_id, *EVERYONE)[1])
+
+
+def update_settings(store: Store, actor: Actor, campaign_id: int, **changes: Any) -> CampaignView:
+    """Change settings (`SETTINGS`); new shares hold for the sentences that nobody has begun. For admins."""
+    require(actor, "admin")
+    unknown = sorted(set(changes) - set(SETTINGS))
+    if unknown:
+        raise InvalidConfig(f"A campaign has no setting {unknown[0]!r}; settings are {', '.join(SETTINGS)}.")
+    values = checked(**changes)
+    with store.write() as session:
+        _, campaign = enter(session, actor, campaign_id, "admin")
+        if "name" in values and values["name"] != campaign.name:
+            _refuse_taken_name(session, values["name"])
+        for key, value in values.items():
+            setattr(campaign, key, value)
+        if "control_share" in values:
+            _redraw(session, campaign, "annotate")
+        if "blind_share" in values:
+            _redraw(session, campaign, "check")
+        session.flush()
+        return _views(session, [campaign])[0]
+
+
+def update_domain(store: Store, actor: Actor, campaign_id: int, domain: Domain) -> CampaignView:
+    """Give the campaign a changed definition of its domain; types in use must stay. For admins."""
+    require(actor, "admin")
+    with store.write() as session:
+        _, campaign = enter(session, actor, campaign_id, "admin")
+        missing = sorted(campaign_rows.types_in_use(session, campaign_id) - set(domain.type_names))
+        if missing:
+            raise UnknownType(f"Annotations use {', '.join(missing)}; the new definition must keep these types.")
+        campaign.domain_name, campaign.domain_toml = domain.name, domain_to_toml(domain)
+        session.flush()
+        return _views(session, [campaign])[0]
+
+
+def delete_campaign(store: Store, actor: Actor, campaign_id: int, *, home: Path | None = None) -> None:
+    """Delete an archived campaign with everything in it; from a home, its runs' weights and its pool's scores too.
+
+    The files go once the store has let go of the campaign; a folder that cannot be removed stays, and is no longer
+    read by anything. For admins.
+    """
+    require(actor, "admin")
+    with store.write() as session:
+        _, campaign = enter(session, actor, campaign_id, "admin")
+        if not campaign.archived:
+            raise Conflict(f"The campaign {campaign.name!r} is in use; archive it first, then delete it.")
+        runs = run_rows.ids_of_campaign(session, campaign_id)
+        campaign_rows.remove(session, campaign)
+    if home is not None:
+        for folder in (
+            home / "signals" / f"campaign-{campaign_id}",
+            *(home / "checkpoints" / f"run-{id}" for id in runs),
+        ):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def add_members(store: Store, actor: Actor, campaign_id: int, user_ids: Iterable[int]) -> None:
+    """Make people members of a campaign. For admins."""
+    require(actor, "admin")
+    with store.write() as session:
+        enter(session, actor, campaign_id, "admin")
+        _add_members(session, campaign_id, user_ids)
+
+
+def set_members(store: Store, actor: Actor, campaign_id: int, user_ids: Iterable[int]) -> None:
+    """Make these people, and nobody else, the members of a campaign. For admins."""
+    require(actor, "admin")
+    wanted = tuple(user_ids)
+    with store.write() as session:
+        enter(session, actor, campaign_id, "admin")
+        campaign_rows.keep_members(session, campaign_id, wanted)
+        _add_members(session, campaign_id, wanted)
+
+
+def _redraw(session: Session, campaign: Campaign, stage: str) -> None:
+    for row in campaign_rows.sentences_not_begun(session, campaign.id, stage):
+        _set_draw(row, draw(campaign, row.content_hash), stage)
+
+
+def _set_draw(row: SentenceRow, drawn: tuple[bool, bool], stage: str) -> None:
+    if stage == "annotate":
+        row.control = drawn[0]
+    else:
+        row.blind = drawn[1]
+
+
+def _refuse_taken_name(session: Session, name: str) -> None:
+    if campaign_rows.find_by_name(session, name) is not None:
+        raise Conflict(f"There is a campaign {name!r} already; choose another name.")
+
+
+def _add_members(session: Session, campaign_id: int, user_ids: Iterable[int]) -> None:
+    wanted = sorted(set(user_ids))
+    unknown = sorted(set(wanted) - set(people_rows.by_ids(session, wanted)))
+    if unknown:
+        raise BadInput(f"There is no person {unknown[0]}; members must have an account.")
+    campaign_rows.add_members(session, campaign_id, wanted)
+
+
+def _views(session: Session, rows: Sequence[Campaign]) -> tuple[CampaignView, ...]:
+    ids = [row.id for row in rows]
+    tasks, sentences = campaign_rows.task_counts(session, ids), campaign_rows.sentence_counts(session, ids)
+    left_out = second_look_rows.left_out_gold(session, ids)
+    return tuple(
+        campaign_view(
+            row,
+            splits={split: sentences.get((row.id, split), 0) for split in SPLITS},
+            counts=tasks,
+            members=people_rows.members(session, row.id),
+            left_out=left_out.get(row.id, 0),
+        )
+        for row in rows
+    )

@@ -1,0 +1,118 @@
+"""The domains to choose from: the built-in ones, and those that users defined in TOML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from crossner_core.domains import Domain, builtin_domains, load_domain, parse_domain
+from crossner_core.errors import Conflict, NotFound
+from db import domain_rows
+from db.engine import Session, Store
+from workbench.accounts.actors import SYSTEM, Actor, fresh, require
+
+EVERYONE = ("annotator", "expert", "researcher", "admin")
+KEEPERS = ("researcher", "admin")
+
+
+@dataclass(frozen=True, slots=True)
+class DomainView:
+    """A domain in a list; `used_by` names campaigns and data sets in words."""
+
+    name: str
+    title: str
+    description: str
+    types: tuple[str, ...]
+    is_builtin: bool
+    used_by: tuple[str, ...]
+
+    @property
+    def can_be_deleted(self) -> bool:
+        return not self.is_builtin and not self.used_by
+
+
+def list_domains(store: Store, actor: Actor) -> tuple[DomainView, ...]:
+    """Return all domains, the built-in ones first."""
+    require(actor, *EVERYONE)
+    with store.read() as session:
+        fresh(session, actor, *EVERYONE)
+        builtin = [_view(session, load_domain(name), is_builtin=True) for name in builtin_domains()]
+        own = [_view(session, _parsed(row.name, row.toml), is_builtin=False) for row in domain_rows.listed(session)]
+        return (*builtin, *own)
+
+
+def get_domain(store: Store, name: str) -> Domain:
+    """Return a domain by name; raise NotFound naming those there are."""
+    with store.read() as session:
+        return find_domain(session, name)
+
+
+def get_toml(store: Store, actor: Actor, name: str) -> str:
+    """Return a user's domain as it was written, a built-in one in the same form."""
+    from crossner_core.domains import domain_to_toml
+
+    require(actor, *EVERYONE)
+    with store.read() as session:
+        fresh(session, actor, *EVERYONE)
+        row = domain_rows.find(session, name)
+        return row.toml if row is not None else domain_to_toml(find_domain(session, name))
+
+
+def find_domain(session: Session, name: str) -> Domain:
+    """Return a domain by name within a transaction; raise NotFound naming those there are."""
+    if name in builtin_domains():
+        return load_domain(name)
+    row = domain_rows.find(session, name)
+    if row is None:
+        known = [*builtin_domains(), *(row.name for row in domain_rows.listed(session))]
+        raise NotFound(f"There is no domain {name!r}; there are {', '.join(known)}.")
+    return _parsed(row.name, row.toml)
+
+
+def check_domain(toml_text: str) -> Domain:
+    """Read a definition without keeping it; raise InvalidDomain, or Conflict for a built-in domain's name."""
+    domain = parse_domain(toml_text, origin="domain")
+    if domain.name in builtin_domains():
+        raise Conflict(
+            f"The name {domain.name!r} belongs to a built-in domain, which cannot be replaced; choose another name."
+        )
+    return domain
+
+
+def save_domain(store: Store, actor: Actor, toml_text: str) -> Domain:
+    """Keep a definition, in place of an earlier one of that name; campaigns go on with the one they began with."""
+    require(actor, *KEEPERS)
+    domain = check_domain(toml_text)
+    with store.write() as session:
+        now = fresh(session, actor, *KEEPERS)
+        user_id = None if now == SYSTEM else now.id
+        domain_rows.save(session, name=domain.name, toml=toml_text, user_id=user_id)
+    return domain
+
+
+def delete_domain(store: Store, actor: Actor, name: str) -> None:
+    """Delete a user's domain; raise Conflict for a built-in one and for one in use."""
+    require(actor, *KEEPERS)
+    with store.write() as session:
+        fresh(session, actor, *KEEPERS)
+        if name in builtin_domains():
+            raise Conflict(f"The domain {name!r} is built in and stays.")
+        find_domain(session, name)
+        used = domain_rows.used_by(session, name)
+        if used:
+            raise Conflict(f"The domain {name!r} is in use by {', '.join(used)}; it cannot be deleted.")
+        domain_rows.delete(session, name)
+
+
+def _parsed(name: str, toml: str) -> Domain:
+    return parse_domain(toml, origin=f"domain {name}")
+
+
+def _view(session: Session, domain: Domain, *, is_builtin: bool) -> DomainView:
+    return DomainView(
+        name=domain.name,
+        title=domain.title,
+        description=domain.description,
+        types=domain.type_names,
+        is_builtin=is_builtin,
+        used_by=tuple(domain_rows.used_by(session, domain.name)),
+    )

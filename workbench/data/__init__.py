@@ -1,0 +1,1 @@
+"""Sentences and labels in and out: files, corpora, data sets, snapshots, archives."""

@@ -1,0 +1,166 @@
+"""Look through a campaign's sentences: where each stands, and what every layer says about one."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crossner_core.errors import BadInput, NotAllowed, NotFound
+from crossner_core.schema import Sentence, Span, Suggestion
+from db import browse_rows, second_look_rows
+from db.engine import Session, Store
+from db.tables import SPLITS, Annotation
+from workbench.accounts.access import KEEPERS, OVERSEERS, enter
+from workbench.accounts.actors import Actor, require
+from workbench.data.values import best_suggestions, checked_spans, sentence_of, suggestion_of
+from workbench.suggestions.proposing import weights_of
+
+PLACES = ("annotate", "check", "adjudicate", "gold", "parked")
+"""Where a sentence can stand: waiting at a stage, finished as gold, or set aside because people skipped it."""
+_LAYER = {"annotate": "first", "check": "second", "adjudicate": "gold"}
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceLine:
+    """A sentence in a list; `place` is one of `PLACES`."""
+
+    id: int
+    external_id: str
+    text: str
+    split: str
+    place: str
+    links: int
+    suggestions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Some of the sentences that match, and how many match in all."""
+
+    lines: tuple[SentenceLine, ...]
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
+class LayerView:
+    """What one person said at one stage; `flagged` are spans of annotator 1 that annotator 2 doubts."""
+
+    layer: str
+    who: str
+    state: str
+    imported: bool
+    when: dt.datetime
+    spans: tuple[Span, ...]
+    flagged: tuple[Span, ...]
+    note: str
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceLayers:
+    """A sentence with everything that was said about it; `shown` are the suggestions that do not overlap.
+
+    `left_out` says who left it out of what models learn from, when and why; it is empty where nobody did.
+    """
+
+    sentence: Sentence
+    split: str
+    place: str
+    control: bool
+    blind: bool
+    meta: Mapping[str, Any]
+    work: tuple[LayerView, ...]
+    suggestions: tuple[Suggestion, ...]
+    shown: tuple[Suggestion, ...]
+    preannotated: bool
+    left_out: str = ""
+
+
+def browse(
+    store: Store,
+    actor: Actor,
+    campaign_id: int,
+    *,
+    place: str | None = None,
+    split: str | None = None,
+    text: str = "",
+    offset: int = 0,
+    limit: int = 100,
+) -> Found:
+    """Return sentences in the order of the queue, narrowed by place, split, and a part of their text or id."""
+    require(actor, *KEEPERS)
+    for what, value, known in (("place", place, PLACES), ("split", split, SPLITS)):
+        if value is not None and value not in known:
+            raise BadInput(f"There is no {what} {value!r}; there are {', '.join(known)}.")
+    with store.read() as session:
+        enter(session, actor, campaign_id, *KEEPERS)
+        total, rows = browse_rows.search(
+            session, campaign_id, place=place, split=split, text=text.strip(), offset=max(offset, 0), limit=limit
+        )
+        parts = browse_rows.part_counts(session, [row.id for row, _ in rows])
+        lines = (SentenceLine(row.id, row.external_id, row.text, row.split, at, *parts[row.id]) for row, at in rows)
+        return Found(tuple(lines), total)
+
+
+def sentence_layers(store: Store, actor: Actor, campaign_id: int, sentence_id: int) -> SentenceLayers:
+    """Return a sentence with every layer; raise NotFound if the campaign has no such sentence.
+
+    An expert may see those of gold alone: whoever still annotates or checks a sentence must not see the others' work.
+    """
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
+        found = browse_rows.one(session, campaign_id, sentence_id)
+        if found is None:
+            raise NotFound(f"The campaign has no sentence {sentence_id}; it may have been deleted.")
+        row, place = found
+        if place != "gold" and actor.role not in KEEPERS:
+            raise NotAllowed("What others said of a sentence can be seen once it is gold; this one is not finished.")
+        sentence = sentence_of(row, row.links)
+        suggestions = tuple(suggestion_of(one) for one in row.suggestions)
+        return SentenceLayers(
+            sentence=sentence,
+            split=row.split,
+            place=place,
+            control=row.control,
+            blind=row.blind,
+            meta={key: value for key, value in row.meta.items() if not key.startswith("_")},
+            work=tuple(_view(stage, work, sentence) for stage, work in browse_rows.work_on(session, row.id)),
+            suggestions=suggestions,
+            shown=best_suggestions(suggestions, weights_of(campaign)),
+            preannotated=row.preannotated_at is not None,
+            left_out=_left_out(session, row.id),
+        )
+
+
+def layer_counts(store: Store, actor: Actor, campaign_id: int) -> dict[str, int]:
+    """Return how many sentences each layer holds: first, second, gold, suggestions."""
+    require(actor, *KEEPERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *KEEPERS)
+        counts = browse_rows.layer_counts(session, campaign_id)
+        by_layer = {layer: counts.get(stage, 0) for stage, layer in _LAYER.items()}
+        return by_layer | {"suggestions": counts["suggestions"]}
+
+
+def _left_out(session: Session, sentence_id: int) -> str:
+    found = second_look_rows.who_left_out(session, sentence_id)
+    if found is None:
+        return ""
+    row, user = found
+    return f"{user.display_name}, {row.decided_at:%Y-%m-%d %H:%M} UTC. {row.why}"
+
+
+def _view(stage: str, work: Annotation, sentence: Sentence) -> LayerView:
+    note = " ".join(part for part in (work.comment, work.skip_reason) if part)
+    return LayerView(
+        layer=_LAYER[stage],
+        who=work.user.display_name,
+        state=work.state,
+        imported=work.origin == "import",
+        when=work.submitted_at or work.updated_at,
+        spans=checked_spans(sentence, work.spans),
+        flagged=tuple(Span(flag.start, flag.end, flag.type) for flag in work.flags),
+        note=note,
+    )

@@ -1,0 +1,46 @@
+"""A sentence that comes in again with other gold: the campaign keeps the first, the expert hears of the second."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crossner_core.schema import LabelledSentence
+from db import annotation_rows, campaign_rows, second_look_rows
+from db.engine import Session
+from workbench.data.values import spans_of
+
+IMPORTED = "imported"
+"""The queue of what no check finds again, since the second sentence is not kept."""
+
+
+def note_again(session: Session, campaign_id: int, again: Sequence[LabelledSentence], *, split: str) -> int:
+    """Put the places where duplicates have other gold than stands into the expert's queue; return how many are new."""
+    if not again:
+        return 0
+    from crossner_core.second_look.base import in_words
+    from crossner_core.second_look.checks.near_duplicates import differences
+
+    ids = campaign_rows.ids_of(session, campaign_id, [item.sentence.content_hash for item in again])
+    gold = annotation_rows.submitted(session, list(ids.values()), "adjudicate")
+    rows = []
+    for item in again:
+        sentence_id = ids[item.sentence.content_hash]
+        if sentence_id not in gold:
+            continue
+        stands = LabelledSentence(item.sentence, spans_of(gold[sentence_id]))
+        for start, end, there, proposed in differences(stands, item):
+            rows.append(
+                {
+                    "sentence_id": sentence_id,
+                    "kind": "conflict",
+                    "start": start,
+                    "end": end,
+                    "there": [[span.start, span.end, span.type] for span in there],
+                    "proposed": [[span.start, span.end, span.type] for span in proposed],
+                    "score": 1.0,
+                    "why": f"It came in again, as {split}, where it is {in_words(item.sentence, proposed)}.",
+                    "other_id": None,
+                    "other_there": None,
+                }
+            )
+    return second_look_rows.add(session, campaign_id=campaign_id, found_by=IMPORTED, rows=rows)[0]

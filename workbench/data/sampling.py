@@ -1,0 +1,329 @@
+"""Sentences of a corpus into a campaign: filtered, drawn by a seed, no two nearly the same, with their origin."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from crossner_core.errors import BadInput, InvalidConfig, NotFound
+from crossner_core.schema import Mention, Sentence, Suggestion
+from db import campaign_rows, layer_rows, suggestion_rows
+from db.engine import Session, Store
+from db.tables import SPLITS, Campaign
+from workbench.accounts.access import KEEPERS, enter, refuse_archived
+from workbench.accounts.actors import Actor, require
+from workbench.campaigns.domains import find_domain
+from workbench.campaigns.sentences import append
+from workbench.campaigns.settings import domain_of
+from workbench.data.corpora import open_corpus
+from workbench.data.exchange import suggest_new
+from workbench.data.values import sentence_of
+from workbench.suggestions.preannotating import suggestion_values
+
+if TYPE_CHECKING:
+    from crossner_core.near_duplicates import NearDuplicates
+    from crossner_core.wikipedia.corpus import Corpus, CorpusSentence
+
+INTO: tuple[str, ...] = SPLITS
+"""Where sampled sentences can go."""
+PREVIEWED = 12
+PREVIEW_ROWS = 200_000
+"""Sentences of a corpus that a preview looks at, at most; sampling looks at all."""
+PREVIEW_TRIES = 5_000
+MOST = 20_000
+_RESERVE = 500_000  # of the fitting sentences so many are kept in mind, those that would be drawn first
+_COLUMNS = ("title", "section", "text", "token_starts", "link_starts", "mention_types")
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingPlan:
+    """Which sentences of a corpus a campaign gets, and how many."""
+
+    count: int = field(default=100, metadata={"doc": "sentences to add"})
+    seed: int = field(default=0, metadata={"doc": "draws the sentences; the same seed draws the same"})
+    split: str = field(default="pool", metadata={"doc": "where they go: pool, dev or test"})
+    min_tokens: int = field(default=5, metadata={"doc": "tokens of a sentence, at least"})
+    max_tokens: int = field(default=80, metadata={"doc": "tokens of a sentence, at most"})
+    min_links: int = field(default=0, metadata={"doc": "links in a sentence, at least"})
+    min_mentions: int = field(
+        default=0, metadata={"doc": "pre-annotated entities (of the chosen types, if any are chosen), at least"}
+    )
+    types: tuple[str, ...] = field(default=(), metadata={"doc": "entity types that count; none chosen: all"})
+    text: str = field(default="", metadata={"doc": "the sentence contains this, whatever the case"})
+    title: str = field(default="", metadata={"doc": "the page's title contains this, whatever the case"})
+    section: str = field(default="", metadata={"doc": "the heading above contains this, whatever the case"})
+    per_page: int = field(default=0, metadata={"doc": "sentences from one page, at most; 0: no limit"})
+    threshold: float = field(
+        default=0.8, metadata={"doc": "leave out what shares this part of its word triples with another (Jaccard)"}
+    )
+
+    def __post_init__(self) -> None:
+        for name, low, high in _RANGES:
+            value = getattr(self, name)
+            if not low <= value <= high:
+                raise InvalidConfig(f"Sampling: {name} is {value}; allowed is {low} to {high}.")
+        if self.min_tokens > self.max_tokens:
+            raise InvalidConfig(f"Sampling: min_tokens {self.min_tokens} is above max_tokens {self.max_tokens}.")
+        if self.split not in SPLITS:
+            raise InvalidConfig(f"Sampling: there is no split {self.split!r}; splits are {', '.join(SPLITS)}.")
+
+    @property
+    def mentions(self) -> int:
+        """Entities that a sentence must have; choosing types alone asks for one."""
+        return max(self.min_mentions, int(bool(self.types)))
+
+
+_RANGES: tuple[tuple[str, float, float], ...] = (
+    ("count", 1, MOST), ("seed", 0, 2**32 - 1), ("min_tokens", 1, 10_000), ("max_tokens", 1, 10_000),
+    ("min_links", 0, 1000), ("min_mentions", 0, 1000), ("per_page", 0, 10_000), ("threshold", 0.3, 1.0),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingReport:
+    """What became of the sentences of a corpus.
+
+    `left_out` counts, in the order of the filters, the sentences each one kept out; `repeated` those among the drawn
+    ones that the campaign has already, that nearly repeat another, or whose page has had its share. `considered` of
+    `total` sentences were looked at. A preview that stopped before it had all it asked for is not `complete`.
+    """
+
+    total: int
+    considered: int
+    left_out: Mapping[str, int]
+    fitting: int
+    repeated: Mapping[str, int]
+    added: int
+    suggestions: int = 0
+    note: str = ""
+    complete: bool = True
+
+    def __str__(self) -> str:
+        out = {name: many for name, many in {**self.left_out, **self.repeated}.items() if many}
+        why = ", ".join(f"{name} {many:,}" for name, many in out.items())
+        return f"{self.added:,} sentences added; {self.considered:,} considered, {self.fitting:,} fit the filters" + (
+            f"; left out: {why}" if why else ""
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingPreview:
+    """What a plan would add: the report (`added` is how many it would be) and the first of them."""
+
+    report: SamplingReport
+    first: tuple[CorpusSentence, ...]
+
+
+def preview(store: Store, actor: Actor, campaign_id: int, corpus: str, plan: SamplingPlan) -> SamplingPreview:
+    """Draw as `sample_into_campaign` does and add nothing; of a large corpus only the first part is looked at."""
+    require(actor, *KEEPERS)
+    with store.read() as session:
+        _, campaign = enter(session, actor, campaign_id, *KEEPERS)
+        known = _sentences(session, campaign_id)
+    opened = open_corpus(store, actor, corpus)
+    _check_types(plan, opened, campaign)
+    chosen, report = _draw(opened, plan, known, most_rows=PREVIEW_ROWS, most_tries=PREVIEW_TRIES)
+    return SamplingPreview(report, tuple(chosen[:PREVIEWED]))
+
+
+def sample_into_campaign(
+    store: Store, actor: Actor, campaign_id: int, corpus: str, plan: SamplingPlan
+) -> SamplingReport:
+    """Add sentences of a corpus to a campaign, all of the drawn ones or none.
+
+    Links come along, and where each sentence is from as metadata. So do the corpus's own mentions as suggestions where
+    their types are the campaign's; otherwise pre-annotation runs as after an import. The same corpus, plan and
+    campaign give the same sentences. For researchers and admins.
+    """
+    require(actor, *KEEPERS)
+    with store.read() as session:
+        _, campaign = enter(session, actor, campaign_id, *KEEPERS)
+        refuse_archived(campaign)
+        known = _sentences(session, campaign_id)
+    opened = open_corpus(store, actor, corpus)
+    _check_types(plan, opened, campaign)
+    chosen, report = _draw(opened, plan, known)
+    with store.write() as session:
+        current, campaign = enter(session, actor, campaign_id, *KEEPERS)
+        with_own = campaign.suggestions_on and _speaks_of(session, opened, campaign)
+        done = append(session, current, campaign, [_with_origin(one, opened) for one in chosen], split=plan.split)
+        suggested = _add_mentions(session, campaign, chosen) if with_own else 0
+        endpoint, wants = campaign.endpoint, campaign.suggestions_on
+    note = suggest_new(store, actor, campaign_id, endpoint) if wants and not with_own and done.added else ""
+    return replace(report, added=done.added, suggestions=suggested, note=note)
+
+
+def _sentences(session: Session, campaign_id: int) -> list[Sentence]:
+    return [sentence_of(row) for row in layer_rows.sentences(session, campaign_id)]
+
+
+def _check_types(plan: SamplingPlan, corpus: Corpus, campaign: Campaign) -> None:
+    types = domain_of(campaign).type_names
+    unknown = [one for one in plan.types if one not in types]
+    if unknown:
+        raise InvalidConfig(f"Sampling: there is no entity type {unknown[0]!r}; types are {', '.join(types)}.")
+    if plan.mentions and corpus.manifest.domain is None:
+        raise BadInput(
+            f"The corpus {corpus.name} has no typed mentions to choose by: build it with --gazetteer and --domain, "
+            "or set no types and no min_mentions."
+        )
+
+
+def _speaks_of(session: Session, corpus: Corpus, campaign: Campaign) -> bool:
+    """Tell whether the corpus was pre-annotated in the campaign's domain, or in one whose types it all has."""
+    asked, mine = corpus.manifest.domain, domain_of(campaign)
+    if asked is None or asked == mine.name:
+        return asked is not None
+    try:
+        return set(find_domain(session, asked).type_names) <= set(mine.type_names)
+    except NotFound:
+        return False
+
+
+def _draw(
+    corpus: Corpus,
+    plan: SamplingPlan,
+    known: Sequence[Sentence],
+    *,
+    most_rows: int | None = None,
+    most_tries: int = _RESERVE,
+) -> tuple[list[CorpusSentence], SamplingReport]:
+    """Draw in an order that the seed decides; whoever repeats another makes room for the next."""
+    from crossner_core.near_duplicates import NearDuplicates
+
+    near = NearDuplicates(plan.threshold)
+    for sentence in known:
+        near.add(sentence)
+    hashes, pages = {one.content_hash for one in known}, Counter[int]()
+    left_out, order, considered = _fitting(corpus, plan, most_rows)
+    fitting = considered - sum(left_out.values())
+    chosen: list[CorpusSentence] = []
+    repeated = dict.fromkeys(("there already", "nearly the same", "enough of that page"), 0)
+    for one in _in_order(corpus, order[:most_tries], step=plan.count * 2):
+        if why := _repeats(one, plan, hashes, pages, near):
+            repeated[why] += 1
+            continue
+        chosen.append(one)
+        if len(chosen) == plan.count:
+            break
+    complete = len(chosen) == plan.count or (considered == len(corpus) and fitting <= most_tries)
+    report = SamplingReport(len(corpus), considered, left_out, fitting, repeated, len(chosen), complete=complete)
+    return chosen, report
+
+
+def _in_order(corpus: Corpus, order: np.ndarray, *, step: int) -> Iterator[CorpusSentence]:
+    for at in range(0, len(order), step):
+        yield from corpus.rows(int(row) for row in order[at : at + step])
+
+
+def _repeats(
+    one: CorpusSentence, plan: SamplingPlan, hashes: set[str], pages: Counter[int], near: NearDuplicates
+) -> str | None:
+    """Say why a drawn sentence is left out, None if it stays; then it counts for those after it."""
+    page = one.sentence.meta["page"]
+    if plan.per_page and pages[page] >= plan.per_page:
+        return "enough of that page"
+    if one.sentence.content_hash in hashes:
+        return "there already"
+    if not near.add_if_new(one.sentence):
+        return "nearly the same"
+    hashes.add(one.sentence.content_hash)
+    pages[page] += 1
+    return None
+
+
+def _fitting(corpus: Corpus, plan: SamplingPlan, most_rows: int | None) -> tuple[dict[str, int], np.ndarray, int]:
+    """Return how many each filter keeps out, and the rows that fit in the order they are drawn."""
+    rng = np.random.default_rng(plan.seed)
+    left_out = dict.fromkeys(("length", "links", "mentions", "text", "title", "section"), 0)
+    found, kept, at = [(np.zeros(0, np.int64), np.zeros(0))], 0, 0
+    for batch in corpus.tables(_COLUMNS):
+        if most_rows is not None and at >= most_rows:
+            break
+        drawn = rng.random(batch.num_rows)  # for every row, so that a filter does not change the others' order
+        fits = np.ones(batch.num_rows, bool)
+        for name, passes in _filters(batch, plan):
+            left_out[name] += int((fits & ~passes).sum())
+            fits &= passes
+        found.append((at + np.flatnonzero(fits), drawn[fits]))
+        kept, at = kept + int(fits.sum()), at + batch.num_rows
+        if kept > 2 * _RESERVE:
+            found, kept = [_soonest(found)], _RESERVE
+    return left_out, _soonest(found)[0], at
+
+
+def _soonest(found: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rows that are drawn first, in that order, with their keys."""
+    rows, keys = (np.concatenate(part) for part in zip(*found, strict=True))
+    order = np.argsort(keys, kind="stable")[:_RESERVE]
+    return rows[order], keys[order]
+
+
+def _filters(batch: Any, plan: SamplingPlan) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield each filter that the plan sets with the rows that pass it."""
+    import pyarrow.compute as pc
+
+    def lengths(column: str) -> np.ndarray:
+        return np.asarray(pc.fill_null(pc.list_value_length(batch.column(column)), 0).to_numpy(zero_copy_only=False))
+
+    tokens = lengths("token_starts")
+    yield "length", (tokens >= plan.min_tokens) & (tokens <= plan.max_tokens)
+    if plan.min_links:
+        yield "links", lengths("link_starts") >= plan.min_links
+    if plan.mentions:
+        yield "mentions", _typed(batch.column("mention_types"), plan.types) >= plan.mentions
+    for name in ("text", "title", "section"):
+        if wanted := getattr(plan, name).strip():
+            passes = pc.match_substring(batch.column(name), wanted, ignore_case=True)
+            yield name, np.asarray(pc.fill_null(passes, False).to_numpy(zero_copy_only=False))
+
+
+def _typed(column: Any, types: Sequence[str]) -> np.ndarray:
+    """Count in each row the mentions of these types, of any type where none is named."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    flat = pc.list_flatten(column)
+    counted = pc.is_in(flat, value_set=pa.array(types, pa.string())) if types else pc.not_equal(flat, "")
+    parents = pc.list_parent_indices(column).to_numpy(zero_copy_only=False)
+    weights = np.asarray(counted.to_numpy(zero_copy_only=False), float)
+    return np.bincount(parents, weights=weights, minlength=len(column))
+
+
+def _with_origin(one: CorpusSentence, corpus: Corpus) -> Sentence:
+    origin = {"corpus": corpus.name, "corpus_hash": corpus.manifest.hash}
+    return replace(one.sentence, meta={**one.sentence.meta, **origin})
+
+
+def _add_mentions(session: Session, campaign: Campaign, chosen: Sequence[CorpusSentence]) -> int:
+    """Write the mentions of the campaign's types as suggestions; return how many."""
+    types = domain_of(campaign).type_names
+    found = {one.sentence.content_hash: one.mentions for one in chosen if one.mentions is not None}
+    ids = campaign_rows.ids_of(session, campaign.id, list(found))
+    still = suggestion_rows.still_open(session, campaign.id, ids.values())
+    ids = {content_hash: id_ for content_hash, id_ in ids.items() if id_ in still}
+    rows = [
+        suggestion_values(id_, _suggestion(one, one.type))
+        for content_hash, id_ in sorted(ids.items(), key=lambda pair: pair[1])
+        for one in found[content_hash]
+        if one.type is not None and one.type in types
+    ]
+    suggestion_rows.replace_suggestions(session, ids.values(), rows, model=False)
+    suggestion_rows.mark_preannotated(session, ids.values())
+    return len(rows)
+
+
+def _suggestion(one: Mention, kind: str) -> Suggestion:
+    from crossner_core.gazetteer.candidates import address_of
+
+    entity = address_of(one.entity) if one.entity else None
+    return Suggestion(one.start, one.end, kind, one.source, min(max(one.score, 0.0), 1.0), entity)
+
+
+def plan_options() -> dict[str, tuple[Any, str]]:
+    """Return the plan's fields with their default and what each means, for forms and flags."""
+    return {one.name: (one.default, one.metadata["doc"]) for one in fields(SamplingPlan)}

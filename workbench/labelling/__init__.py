@@ -1,0 +1,1 @@
+"""People's work on sentences: handed out, saved, checked, adjudicated, reviewed."""

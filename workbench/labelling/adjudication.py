@@ -1,0 +1,183 @@
+"""Adjudication: units to decide, questions to both annotators, and sentences set aside."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound
+from db import annotation_rows, question_rows, task_rows
+from db.engine import Session, Store
+from db.tables import Annotation, Question, Task
+from db.types import now
+from workbench.accounts.access import OVERSEERS, WORKERS, enter, refuse_archived
+from workbench.accounts.actors import Actor, fresh, require
+from workbench.labelling.handout import lease_end
+from workbench.labelling.items import layers_of
+from workbench.labelling.steps import find_task, reopen
+from workbench.labelling.units import KINDS, Unit, check_choices, units
+from workbench.views import AnswerView, ParkedView, QuestionView
+
+__all__ = [
+    "KINDS",
+    "Unit",
+    "answer",
+    "ask",
+    "check_choices",
+    "close_question",
+    "my_questions",
+    "open_questions",
+    "parked",
+    "reopen",
+    "units",
+    "unpark",
+]
+_MAX_TEXT = 4_000
+
+
+def ask(store: Store, actor: Actor, task_id: int, text: str) -> int:
+    """Ask both annotators about a sentence under adjudication; return the question's id. For experts.
+
+    The task stays the expert's and comes back when both have answered; until then it comes after all others. No other
+    expert is given it before that, unless the question is closed or the one who asked is no expert here any more.
+    """
+    require(actor, "expert")
+    wanted = _text(text, "question")
+    with store.write() as session:
+        task, campaign, current = find_task(session, actor, task_id, "expert")
+        refuse_archived(campaign)
+        if task.stage != "adjudicate" or task.state not in ("open", "leased"):
+            raise Conflict("A question can be asked about a sentence under adjudication only; this one is not.")
+        if task.leased_to not in (None, current.id) and task.lease_expires is not None and task.lease_expires >= now():
+            raise Conflict("Another expert has this sentence at the moment.")
+        if not _annotators(session, task):
+            raise Conflict("Nobody annotated this sentence here, so there is nobody to ask.")
+        if task.leased_to != current.id:
+            task_rows.give_back(task, user_id=current.id, until=lease_end(campaign))
+        return question_rows.add(session, task_id=task.id, user_id=current.id, text=wanted).id
+
+
+def answer(store: Store, actor: Actor, question_id: int, text: str) -> None:
+    """Answer a question about a sentence one annotated or checked; a second answer replaces the first."""
+    require(actor, *WORKERS)
+    wanted = _text(text, "answer")
+    with store.write() as session:
+        question, task, current = _question(session, actor, question_id)
+        if current.id not in _annotators(session, task):
+            raise NotAllowed("Only the two annotators of the sentence answer this question.")
+        if question.closed_at is not None:
+            raise Conflict("The expert has decided meanwhile; the question is closed.")
+        question_rows.answer(session, question_id=question.id, user_id=current.id, text=wanted)
+
+
+def close_question(store: Store, actor: Actor, question_id: int) -> None:
+    """Close a question, one's own or another's, without waiting for more answers. For experts."""
+    require(actor, "expert")
+    with store.write() as session:
+        question, _, _ = _question(session, actor, question_id, "expert")
+        question.closed_at = question.closed_at or now()
+
+
+def my_questions(store: Store, actor: Actor, campaign_id: int) -> tuple[QuestionView, ...]:
+    """Return the questions put to the actor and those they asked, the open ones first, then the newest first."""
+    require(actor, *WORKERS)
+    with store.read() as session:
+        current, campaign = enter(session, actor, campaign_id, *WORKERS)
+        who = {"campaign_id": campaign.id, "user_id": current.id}
+        threads = {thread[0].id: thread for thread in question_rows.put_to(session, **who)}
+        threads |= {thread[0].id: thread for thread in question_rows.asked_by(session, **who)}
+        views = _question_views(session, list(threads.values()), current)
+        return tuple(sorted(views, key=lambda view: (view.closed, view.my_answer is not None, -view.id)))
+
+
+def open_questions(store: Store, actor: Actor, campaign_id: int) -> tuple[QuestionView, ...]:
+    """Return the campaign's open questions, whoever asked them, the oldest first. For experts."""
+    require(actor, "expert")
+    with store.read() as session:
+        current, campaign = enter(session, actor, campaign_id, "expert")
+        return tuple(_question_views(session, question_rows.open_in(session, campaign.id), current))
+
+
+def parked(store: Store, actor: Actor, campaign_id: int) -> tuple[ParkedView, ...]:
+    """Return the sentences that were set aside, with the reasons people gave."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        return parked_views(session, campaign_id)
+
+
+def parked_views(session: Session, campaign_id: int) -> tuple[ParkedView, ...]:
+    """Return the parked sentences of a campaign, inside a transaction that is open already."""
+    found = task_rows.parked(session, campaign_id)
+    reasons: dict[int, list[str]] = {}
+    for task_id, _, reason in annotation_rows.skips(session, [task.id for task, _ in found]):
+        reasons.setdefault(task_id, []).append(reason)
+    return tuple(
+        ParkedView(task.id, row.id, task.stage, row.text, tuple(reasons.get(task.id, ()))) for task, row in found
+    )
+
+
+def unpark(store: Store, actor: Actor, task_id: int) -> None:
+    """Put a parked sentence back into the queue, for those who skipped it too. For experts and admins."""
+    require(actor, "expert", "admin")
+    with store.write() as session:
+        task, _, _ = find_task(session, actor, task_id, "expert", "admin")
+        if task.state != "parked":
+            raise Conflict(f"The task {task_id} is {task.state}, not parked.")
+        for annotation, _ in annotation_rows.of_task(session, task.id):
+            if annotation.state == "skipped":
+                annotation.state = "draft"
+        task_rows.release(task)
+
+
+def _text(text: str, what: str) -> str:
+    wanted = text.strip()
+    if not 0 < len(wanted) <= _MAX_TEXT:
+        raise BadInput(f"The {what} has {len(wanted)} characters; 1 to {_MAX_TEXT} are allowed.")
+    return wanted
+
+
+def _annotators(session: Session, task: Task) -> set[int]:
+    tasks = task_rows.of_sentence(session, task.sentence_id)
+    done = (tasks[stage].done_by for stage in ("annotate", "check") if stage in tasks)
+    return {user_id for user_id in done if user_id is not None}
+
+
+def _question(session: Session, actor: Actor, question_id: int, *roles: str) -> tuple[Question, Task, Actor]:
+    fresh(session, actor, *(roles or WORKERS))
+    question = question_rows.find(session, question_id)
+    if question is None:
+        raise NotFound(f"There is no question {question_id}.")
+    task, campaign, current = find_task(session, actor, question.task_id, *(roles or WORKERS))
+    refuse_archived(campaign)
+    return question, task, current
+
+
+def _question_views(session: Session, threads: Sequence[question_rows.Thread], actor: Actor) -> list[QuestionView]:
+    sentences = annotation_rows.sentences_of_tasks(session, [question.task_id for question, _, _ in threads])
+    layers = layers_of(session, [row.id for row in sentences.values()])
+    views = []
+    for question, asker, answers in threads:
+        row = sentences[question.task_id]
+        mine = next((given.text for given, person in answers if person.id == actor.id), None)
+        views.append(
+            QuestionView(
+                id=question.id,
+                task_id=question.task_id,
+                sentence_id=row.id,
+                sentence_text=row.text,
+                asked_by=asker.display_name,
+                mine=asker.id == actor.id,
+                text=question.text,
+                asked_at=question.asked_at,
+                closed=question.closed_at is not None,
+                answers=tuple(AnswerView(p.display_name, given.text, given.answered_at) for given, p in answers),
+                my_answer=mine,
+                first=_in_words(layers[row.id].first),
+                second=_in_words(layers[row.id].second),
+            )
+        )
+    return views
+
+
+def _in_words(annotation: Annotation | None) -> tuple[str, ...]:
+    return tuple(f"{span.surface} ({span.type})" for span in annotation.spans) if annotation else ()

@@ -1,0 +1,66 @@
+"""Put other spans in the place of gold, on the path every adjudication takes: the version before stays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from crossner_core.errors import UnknownType
+from crossner_core.schema import Span, check_spans
+from db import annotation_rows
+from db.engine import Session
+from db.tables import Campaign, Task
+from workbench.accounts.actors import Actor
+from workbench.campaigns.settings import domain_of
+from workbench.data.values import sentence_of
+from workbench.labelling.items import layers_of
+from workbench.labelling.saving import save
+from workbench.labelling.steps import check_work, submit, take_up
+from workbench.labelling.units import Unit
+from workbench.labelling.work import Choice, WorkSpan, work_of
+
+
+def change_gold(session: Session, campaign: Campaign, actor: Actor, task: Task, spans: Iterable[Span]) -> None:
+    """Submit an adjudication anew with these spans; the caller has authorised the actor.
+
+    Raises InvalidSpan or UnknownType for spans that the sentence or the campaign's domain does not allow.
+    """
+    row = annotation_rows.sentences_of_tasks(session, [task.id])[task.id]
+    sentence = sentence_of(row)
+    wanted = check_spans(sentence, spans)
+    known = domain_of(campaign).type_names
+    for span in wanted:
+        if span.type not in known:
+            raise UnknownType(f"The type {span.type!r} is not one of this campaign: {', '.join(known)}.")
+    annotation = take_up(session, campaign, actor, task)
+    before = work_of(annotation)
+    kept = {one.span: one for one in before.spans}
+    work = replace(
+        before,
+        spans=tuple(
+            kept.get(span) or WorkSpan(span.start, span.end, span.type, sentence.surface(span.start, span.end), "other")
+            for span in wanted
+        ),
+        decisions=decisions(layers_of(session, [row.id])[row.id].units, wanted),
+        no_entities=not wanted,
+    )
+    check_work(session, task, work, submitting=True)
+    save(session, annotation, work, task, revision=annotation.revision + 1, client=None)
+    submit(session, campaign, actor, task, annotation)
+
+
+def decisions(units: Sequence[Unit], spans: Sequence[Span]) -> tuple[Choice, ...]:
+    """Return the choices that say of the annotators' units what these spans say."""
+    given = set(spans)
+    return tuple(Choice(number, _choice(unit, given)) for number, unit in enumerate(units))
+
+
+def _choice(unit: Unit, given: set[Span]) -> str:
+    start, end = unit.extent
+    if unit.first in given and unit.second in given | {unit.first}:
+        return "first"
+    for name, span, other in (("first", unit.first, unit.second), ("second", unit.second, unit.first)):
+        if span in given and other not in given:
+            return name
+    touched = any(span.start < end and start < span.end for span in given)
+    return "other" if touched else "none"

@@ -1,0 +1,137 @@
+"""Hand out work: one task per sentence and stage, leased to one person at a time."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from db import task_rows
+from db.engine import Session, Store
+from db.tables import Campaign
+from db.types import now
+from workbench.accounts.access import enter, enter_alone, stage_roles
+from workbench.accounts.actors import Actor, require
+from workbench.labelling.items import build
+
+_NOT_QUIET = dt.timedelta(0)
+_HERE = dt.timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How many sentences of a stage a person has done, and how many they could still be given."""
+
+    done: int
+    left: int
+
+    def to_json(self) -> dict[str, int]:
+        """Return the progress as the editor's JSON."""
+        return {"done": self.done, "left": self.left}
+
+
+@dataclass(frozen=True, slots=True)
+class _Hand:
+    """What a person holds: tasks to work on in the order given, tasks waiting for answers, and the first lease end."""
+
+    ready: tuple[int, ...]
+    waiting: tuple[int, ...]
+    expires: dt.datetime | None
+
+
+def items(
+    store: Store, actor: Actor, campaign_id: int, stage: str, *, count: int = 4, quiet: dt.timedelta = _NOT_QUIET
+) -> tuple[dict[str, Any], ...]:
+    """Return the next sentences of a stage as the editor's items, leased to the actor; the current one is first.
+
+    What the actor holds already comes first, in the order it was handed out, so a reload shows the same sentence.
+    Tasks whose question is not answered yet come only when nothing else is left. Nobody is given a sentence they have
+    worked on at another stage, or one they skipped.
+
+    `quiet` is how long the browser has shown no sign of a person: after a minute leases are not renewed any more, and
+    after as long as a lease nothing new is handed out.
+    """
+    require(actor, *stage_roles(stage))
+    with store.read() as session:
+        current, campaign = enter(session, actor, campaign_id, *stage_roles(stage))
+        if campaign.archived:
+            return ()
+        hand = _hand(session, campaign, current, stage)
+        missing = 0 if quiet >= dt.timedelta(minutes=campaign.lease_minutes) else count - len(hand.ready)
+        nothing_new = missing <= 0 or not _free(session, campaign, current, stage, count=1)
+        if nothing_new and not _wants_renewal(hand, campaign, quiet):
+            return build(session, current, campaign, stage, (hand.ready + hand.waiting)[:count])
+    with store.write() as session:
+        current, campaign = enter_alone(session, actor, campaign_id, *stage_roles(stage))
+        hand = _hand(session, campaign, current, stage, lock=True)
+        missing = 0 if nothing_new else count - len(hand.ready)
+        taken = _free(session, campaign, current, stage, count=missing, lock=True) if missing > 0 else []
+        held = (*hand.ready, *hand.waiting) if _wants_renewal(hand, campaign, quiet) else ()
+        renew(session, campaign, current, (*held, *taken))
+        return build(session, current, campaign, stage, (*hand.ready, *taken, *hand.waiting)[:count])
+
+
+def progress(store: Store, actor: Actor, campaign_id: int, stage: str) -> Progress:
+    """Return how far the actor has come at a stage."""
+    require(actor, *stage_roles(stage))
+    with store.read() as session:
+        current, campaign = enter(session, actor, campaign_id, *stage_roles(stage))
+        where, who = campaign.id, current.id
+        free = task_rows.count_free(session, campaign_id=where, user_id=who, stage=stage, now=now())
+        held = task_rows.held(session, campaign_id=where, user_id=who, stage=stage)
+        done = task_rows.done_by(session, campaign_id=where, user_id=who, stage=stage)
+        return Progress(done=done, left=free + len(held))
+
+
+def release(store: Store, actor: Actor, campaign_id: int, stage: str) -> int:
+    """Give back what the actor holds and has not begun; return how many tasks others can have now."""
+    require(actor, *stage_roles(stage))
+    with store.write() as session:
+        current, campaign = enter_alone(session, actor, campaign_id, *stage_roles(stage))
+        return task_rows.release_untouched(session, campaign_id=campaign.id, user_id=current.id, stage=stage)
+
+
+def renew(session: Session, campaign: Campaign, actor: Actor, task_ids: Sequence[int]) -> None:
+    """Lease these tasks to the actor from now on, in this order."""
+    task_rows.lease(session, task_ids, user_id=actor.id, until=lease_end(campaign))
+
+
+def renew_all(session: Session, campaign: Campaign, actor: Actor, stage: str) -> None:
+    """Renew every lease the actor has at a stage; the order stays as it is."""
+    held = task_rows.held(session, campaign_id=campaign.id, user_id=actor.id, stage=stage, lock=True)
+    renew(session, campaign, actor, [task_id for task_id, _ in held])
+
+
+def lease_end(campaign: Campaign) -> dt.datetime:
+    """Return when a lease given now ends."""
+    return now() + dt.timedelta(minutes=campaign.lease_minutes)
+
+
+def _hand(session: Session, campaign: Campaign, actor: Actor, stage: str, *, lock: bool = False) -> _Hand:
+    held = task_rows.held(session, campaign_id=campaign.id, user_id=actor.id, stage=stage, lock=lock)
+    ids = [task_id for task_id, _ in held]
+    waiting = task_rows.unanswered(session, ids) if stage == "adjudicate" else set()
+    return _Hand(
+        ready=tuple(id_ for id_ in ids if id_ not in waiting),
+        waiting=tuple(id_ for id_ in ids if id_ in waiting),
+        expires=min((expires for _, expires in held), default=None),
+    )
+
+
+def _wants_renewal(hand: _Hand, campaign: Campaign, quiet: dt.timedelta) -> bool:
+    """Say whether a lease has less than half its time left; sooner, a renewal would only cost a write.
+
+    A tab that nobody sits at renews nothing: it would keep its sentences from everybody until its session ends.
+    """
+    if hand.expires is None or quiet >= _HERE:
+        return False
+    return hand.expires < now() + dt.timedelta(minutes=campaign.lease_minutes / 2)
+
+
+def _free(
+    session: Session, campaign: Campaign, actor: Actor, stage: str, *, count: int, lock: bool = False
+) -> list[int]:
+    return task_rows.free(
+        session, campaign_id=campaign.id, user_id=actor.id, stage=stage, now=now(), count=count, lock=lock
+    )

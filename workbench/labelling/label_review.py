@@ -1,0 +1,345 @@
+"""A second look at gold: queues of doubts that an expert works off; every decision is kept."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound
+from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.schema import Sentence, Span
+from crossner_core.second_look.base import Finding, check, check_ids, touching
+from db import annotation_rows, campaign_rows, second_look_rows, task_rows
+from db.engine import Session, Store
+from db.second_look_tables import FindingRow
+from db.tables import SPLITS, Campaign, SentenceRow
+from workbench.accounts.access import OVERSEERS, enter, enter_alone, refuse_archived
+from workbench.accounts.actors import Actor, fresh, require
+from workbench.data import layers
+from workbench.data.double_imports import IMPORTED
+from workbench.data.values import sentence_of, spans_of
+from workbench.jobs import queue
+from workbench.labelling.correcting import change_gold
+from workbench.labelling.steps import take_up
+
+DECISIONS = {"keep": "kept", "change": "changed", "reopen": "reopened", "leave_out": "left_out"}
+_IMPORTED_WORDS = ("Imported twice", "The same sentence came in again with other labels; what came first is gold.")
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """One check's queue; `open` counts the findings that still fit the gold, `decided` those worked off."""
+
+    id: str
+    title: str
+    line: str
+    open: int
+    decided: int
+
+
+@dataclass(frozen=True, slots=True)
+class FindingView:
+    """One doubt with its sentence: all its gold, what is there at tokens `[start, end)`, what is proposed.
+
+    `proposed` equals `there` where there is nothing to change. `other` is the sentence it is compared with.
+    """
+
+    id: int
+    check: str
+    kind: str
+    score: float
+    why: str
+    sentence_id: int
+    sentence: Sentence
+    split: str
+    spans: tuple[Span, ...]
+    start: int
+    end: int
+    there: tuple[Span, ...]
+    proposed: tuple[Span, ...]
+    other: Sentence | None = None
+    other_spans: tuple[Span, ...] = ()
+    other_split: str = ""
+    state: str = "open"
+    decided_by: str = ""
+    decided_at: dt.datetime | None = None
+
+    @property
+    def can_change(self) -> bool:
+        """Whether something else than what is there is proposed."""
+        return self.proposed != self.there
+
+    @property
+    def leaves(self) -> str:
+        """The split whose copy `leave_out` takes away: of a leak the one farther from test, else none."""
+        return min(self.split, self.other_split, key=SPLITS.index) if self.kind == "leak" else ""
+
+    @property
+    def leaving(self) -> Sentence:
+        """The copy that `leave_out` takes away."""
+        return self.sentence if self.other is None or self.split == self.leaves else self.other
+
+
+def look_again(
+    store: Store,
+    actor: Actor,
+    campaign_id: int,
+    options: SecondLookOptions | None = None,
+    checks: Sequence[str] | None = None,
+) -> int:
+    """Ask the worker to go through all gold with these checks (all by default); return the job's id.
+
+    Raises BadInput where there is no gold, Conflict while a look is under way.
+    """
+    require(actor, *OVERSEERS)
+    wanted = [check(id).id for id in (checks or check_ids())]
+    with store.write() as session:
+        campaign_rows.hold(session, campaign_id)
+        current, campaign = enter(session, actor, campaign_id, *OVERSEERS)
+        refuse_archived(campaign)
+        if not layers.gold(session, campaign_id):
+            raise BadInput("There is no gold yet, so nothing to look at again; adjudicate some sentences first.")
+        payload = {"checks": wanted, "options": asdict(options or SecondLookOptions())}
+        return queue.start(session, "second_look", payload, by=current, campaign_id=campaign_id)[0]
+
+
+def queues(store: Store, actor: Actor, campaign_id: int) -> tuple[QueueView, ...]:
+    """Return every check's queue; that of double imports only where there are some."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        rows = {id: second_look_rows.of_check(session, campaign_id=campaign_id, found_by=id) for id in _queue_ids()}
+        waiting = {id: [row for row in found if row.state == "open"] for id, found in rows.items()}
+        gold = _gold(session, [row for found in waiting.values() for row in found])
+        left_out = second_look_rows.left_out(session, campaign_id)
+        views = []
+        for id, found in rows.items():
+            title, line = _IMPORTED_WORDS if id == IMPORTED else (check(id).title, check(id).line)
+            if found or id != IMPORTED:
+                count = sum(_fits(row, gold) and not _settled(row, left_out) for row in waiting[id])
+                views.append(QueueView(id, title, line, count, len(found) - len(waiting[id])))
+        return tuple(views)
+
+
+def findings(
+    store: Store,
+    actor: Actor,
+    campaign_id: int,
+    check_id: str,
+    *,
+    later: Sequence[int] = (),
+    limit: int | None = None,
+) -> tuple[FindingView, ...]:
+    """Return a check's open findings that still fit the gold, most doubtful first; those of `later` come last."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        if check_id not in _queue_ids():
+            check(check_id)
+        rows = second_look_rows.of_check(session, campaign_id=campaign_id, found_by=check_id, state="open")
+        place = {id: at for at, id in enumerate(later, start=1)}
+        return _current(session, sorted(rows, key=lambda row: place.get(row.id, 0)), limit=limit)
+
+
+def decided(store: Store, actor: Actor, campaign_id: int) -> tuple[FindingView, ...]:
+    """Return what was decided, by whom and when, the newest first; spans are as they were then."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        pairs = second_look_rows.decided(session, campaign_id)
+        sentences = _sentences(session, [row for row, _ in pairs])
+        return tuple(
+            _view(row, sentences[row.sentence_id], _spans(row.there), other=sentences.get(row.other_id or 0),
+                  who=user.display_name)
+            for row, user in pairs
+        )  # fmt: skip
+
+
+def decide(store: Store, actor: Actor, finding_id: int, decision: str) -> None:
+    """Keep the gold, change it to what is proposed, reopen it for adjudication, or leave a repeated sentence out.
+
+    A change goes the way of every adjudication: the version before stays, and snapshots stay as they are. Of a leak the
+    copy farther from test is left out: it stays gold, but snapshots from now on lack it. For experts. Raises Conflict
+    where it was decided before, or where the gold is another by now.
+    """
+    require(actor, "expert")
+    if decision not in DECISIONS:
+        raise BadInput(f"There is no decision {decision!r}; choose one of {', '.join(DECISIONS)}.")
+    with store.write() as session:
+        row, current, campaign = _for_decision(session, actor, finding_id)
+        if row.state != "open":
+            raise Conflict(f"This was decided before ({row.state}); go on to the next.")
+        if _settled(row, second_look_rows.left_out(session, row.campaign_id)):
+            raise Conflict("One of the two sentences was left out meanwhile; go on to the next.")
+        views = _current(session, [row])
+        if not views:
+            raise Conflict("The gold is another here by now, so this doubt is past; go on to the next.")
+        (one,) = views
+        if decision == "change" and not one.can_change:
+            raise BadInput("Nothing is proposed in place of what is there; keep it, or reopen the sentence.")
+        out = None
+        if decision == "leave_out":
+            if not one.leaves:
+                raise BadInput("Only a sentence that is repeated across splits is left out; choose another decision.")
+            out = row.sentence_id if one.split == one.leaves else row.other_id
+        elif decision != "keep":
+            task = task_rows.of_sentence(session, row.sentence_id)["adjudicate"]
+            if decision == "change":
+                rest = [span for span in one.spans if span not in one.there]
+                change_gold(session, campaign, current, task, [*rest, *one.proposed])
+            else:
+                take_up(session, campaign, current, task)
+        second_look_rows.decide(row, state=DECISIONS[decision], user_id=current.id, left_out_id=out)
+
+
+def take_back(store: Store, actor: Actor, finding_id: int) -> None:
+    """Take one's own decision back: the doubt is open again, and gold that was changed is as it was before.
+
+    A sentence that was left out any expert takes in again: nothing else does. Raises Conflict where nothing was
+    decided, where the sentence was reopened, or where the gold is another by now; NotAllowed where somebody else
+    decided.
+    """
+    require(actor, "expert")
+    with store.write() as session:
+        row, current, campaign = _for_decision(session, actor, finding_id)
+        if row.state == "open":
+            raise Conflict("This doubt is open; there is no decision to take back.")
+        if row.state == "left_out":
+            second_look_rows.reopen(row)
+            return
+        if row.decided_by != current.id:
+            raise NotAllowed("Somebody else decided this; only they can take it back.")
+        if row.state == "reopened":
+            raise Conflict("The sentence waits under Adjudicate already; give it the labels that it should have there.")
+        there, proposed = (tuple(sorted(_spans(spans))) for spans in (row.there, row.proposed))
+        mine = _gold(session, [row]).get(row.sentence_id)
+        if mine is None or touching(mine, row.start, row.end) != (proposed if row.state == "changed" else there):
+            raise Conflict(
+                "The gold is another here by now, so the decision stands; look again to see what is in doubt."
+            )
+        if row.state == "changed":
+            task = task_rows.of_sentence(session, row.sentence_id)["adjudicate"]
+            change_gold(session, campaign, current, task, [*(span for span in mine if span not in proposed), *there])
+        second_look_rows.reopen(row)
+
+
+def keep_findings(
+    session: Session, campaign_id: int, check_id: str, found: Iterable[Finding], sentence_ids: Sequence[int]
+) -> tuple[int, int]:
+    """Put a check's findings in place of its open ones; return how many stand and how many were decided before.
+
+    Those that leaving a sentence out has settled count as decided; they stand again should it be taken in again.
+    """
+    rows = [_values(one, sentence_ids) for one in found]
+    stand, before = second_look_rows.replace_open(session, campaign_id=campaign_id, found_by=check_id, rows=rows)
+    left_out = second_look_rows.left_out(session, campaign_id)
+    kept = second_look_rows.of_check(session, campaign_id=campaign_id, found_by=check_id, state="open")
+    settled = sum(_settled(row, left_out) for row in kept)
+    return stand - settled, before + settled
+
+
+def _for_decision(session: Session, actor: Actor, finding_id: int) -> tuple[FindingRow, Actor, Campaign]:
+    """Return a finding, locked, with the expert as they are now and the campaign, which must not be archived."""
+    fresh(session, actor, "expert")
+    row = second_look_rows.find(session, finding_id)
+    if row is None:
+        raise NotFound(f"There is no finding {finding_id}; look again, it may be past.")
+    current, campaign = enter_alone(session, actor, row.campaign_id, "expert")
+    refuse_archived(campaign)
+    return row, current, campaign
+
+
+def _values(one: Finding, sentence_ids: Sequence[int]) -> dict[str, Any]:
+    other = None if one.other is None else sentence_ids[one.other]
+    return {
+        "sentence_id": sentence_ids[one.item],
+        "kind": one.kind,
+        "start": one.start,
+        "end": one.end,
+        "there": _json(one.there),
+        "proposed": _json(one.proposed),
+        "score": min(max(one.score, 0.0), 1.0),
+        "why": one.why,
+        "other_id": other,
+        "other_there": None if other is None else _json(one.other_there),
+    }
+
+
+def _json(spans: Iterable[Span]) -> list[Any]:
+    return [[span.start, span.end, span.type] for span in spans]
+
+
+def _spans(values: Iterable[Any]) -> tuple[Span, ...]:
+    return tuple(Span(*value) for value in values)
+
+
+def _queue_ids() -> tuple[str, ...]:
+    return (*check_ids(), IMPORTED)
+
+
+def _gold(session: Session, rows: Sequence[FindingRow]) -> dict[int, tuple[Span, ...]]:
+    """Return the gold of all sentences that findings are about, by sentence id."""
+    ids = {row.sentence_id for row in rows} | {row.other_id for row in rows if row.other_id is not None}
+    found = annotation_rows.submitted(session, sorted(ids), "adjudicate")
+    return {id: spans_of(annotation) for id, annotation in found.items()}
+
+
+def _current(session: Session, rows: Sequence[FindingRow], *, limit: int | None = None) -> tuple[FindingView, ...]:
+    """Return the findings that still fit: the gold has at these tokens what it had when they were found."""
+    gold = _gold(session, rows)
+    left_out = second_look_rows.left_out(session, rows[0].campaign_id) if rows else {}
+    kept = [row for row in rows if _fits(row, gold) and not _settled(row, left_out)][:limit]
+    sentences = _sentences(session, kept)
+    return tuple(
+        _view(row, sentences[row.sentence_id], gold[row.sentence_id], other=sentences.get(row.other_id or 0))
+        for row in kept
+    )
+
+
+def _sentences(session: Session, rows: Sequence[FindingRow]) -> dict[int, SentenceRow]:
+    """Return the sentences that findings are about and compare with, by id."""
+    ids = {row.sentence_id for row in rows} | {row.other_id for row in rows if row.other_id is not None}
+    return {row.id: row for row in second_look_rows.sentences(session, sorted(ids))}
+
+
+def _settled(row: FindingRow, left_out: Container[int]) -> bool:
+    """Say whether models no longer learn from one of the two sentences of a leak, so that nothing leaks."""
+    return row.kind == "leak" and (row.sentence_id in left_out or row.other_id in left_out)
+
+
+def _fits(row: FindingRow, gold: Mapping[int, tuple[Span, ...]]) -> bool:
+    mine = gold.get(row.sentence_id)
+    if mine is None or _json(touching(mine, row.start, row.end)) != row.there:
+        return False
+    if row.other_id is None:
+        return True
+    theirs = gold.get(row.other_id)
+    return theirs is not None and _json(theirs) == row.other_there
+
+
+def _view(
+    row: FindingRow, sentence: SentenceRow, spans: tuple[Span, ...], *, other: SentenceRow | None = None, who: str = ""
+) -> FindingView:
+    return FindingView(
+        id=row.id,
+        check=row.found_by,
+        kind=row.kind,
+        score=row.score,
+        why=row.why,
+        sentence_id=row.sentence_id,
+        sentence=sentence_of(sentence),
+        split=sentence.split,
+        spans=spans,
+        start=row.start,
+        end=row.end,
+        there=_spans(row.there),
+        proposed=_spans(row.proposed),
+        other=sentence_of(other) if other is not None else None,
+        other_spans=_spans(row.other_there or ()),
+        other_split=other.split if other is not None else "",
+        state=row.state,
+        decided_by=who,
+        decided_at=row.decided_at,
+    )

@@ -1,0 +1,224 @@
+"""Apply what browsers send: every event on its own, once, and never over work it has not seen."""
+
+from __future__ import annotations
+
+import json
+import logging
+from dataclasses import dataclass, field
+from typing import Any
+
+from crossner_core.errors import NotAllowed, StorageError, WorkbenchError
+from db import annotation_rows, task_rows
+from db.engine import Session, Store
+from db.tables import Annotation, Campaign, SentenceRow, Task
+from db.types import now
+from workbench.accounts.access import enter, enter_alone, stage_roles
+from workbench.accounts.actors import Actor, require
+from workbench.campaigns.settings import domain_of
+from workbench.data.values import sentence_of
+from workbench.labelling import steps
+from workbench.labelling.events import Event, read_outbox, rejection
+from workbench.labelling.items import build
+from workbench.labelling.saving import save
+from workbench.labelling.steps import reopen
+from workbench.labelling.work import Work, parse_work
+
+__all__ = ["Applied", "apply", "is_of_another", "reopen"]
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The answer to a browser: the highest number applied of each client it named, and what was refused.
+
+    `moved` is false when there was nothing but drafts, all of them applied: then no task changed hands.
+    """
+
+    acks: dict[str, int] = field(default_factory=dict)
+    rejections: list[dict[str, Any]] = field(default_factory=list)
+    moved: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Refused:
+    """Why an event was not applied; the transaction is committed all the same."""
+
+    reason: str
+    message: str
+    item: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Scene:
+    """An event with the rows it is about, inside one transaction."""
+
+    session: Session
+    actor: Actor
+    campaign: Campaign
+    stage: str
+    event: Event
+    task: Task
+    row: SentenceRow
+    mine: Annotation | None
+
+    def work(self) -> Work:
+        """Return the event's work, checked; raise BadInput, InvalidSpan or UnknownType."""
+        types = domain_of(self.campaign).type_names
+        return parse_work(self.event.work, sentence=sentence_of(self.row), types=types)
+
+
+def is_of_another(actor: Actor, outbox: object) -> bool:
+    """Say whether a message names somebody else as its author.
+
+    A tab that was open when the server restarted sends its message again, under the cookie the browser has by then.
+    """
+    author = outbox.get("user") if isinstance(outbox, dict) else None
+    return author is not None and author != actor.id
+
+
+def apply(store: Store, actor: Actor, campaign_id: int, stage: str, outbox: object) -> Applied:
+    """Apply the events of an outbox in the order of their numbers, one transaction each.
+
+    An event that is not allowed is refused with a reason and never keeps the others from being applied. An event that
+    was applied before is acknowledged again and changes nothing. When an event meets a conflict, the later events of
+    that tab about the same task meet it too, since they stand on the refused one. When the store itself refuses,
+    StorageError is raised: what was applied until then stays, and the browser sends the rest again. Raises NotAllowed
+    for a message that names another author.
+    """
+    require(actor, *stage_roles(stage))
+    if is_of_another(actor, outbox):
+        raise NotAllowed("These changes are somebody else's; they are sent when that person signs in here again.")
+    with store.read() as session:
+        enter(session, actor, campaign_id, *stage_roles(stage))
+    events, rejections, clients = read_outbox(outbox)
+    refused: dict[tuple[str, int], _Refused] = {}
+    for event in events:
+        outcome = refused.get((event.client, event.task))
+        if outcome is None:
+            outcome = _apply_alone(store, actor, campaign_id, stage, event)
+        if outcome is not None:
+            rejections.append(
+                rejection(event.client, event.seq, event.task, outcome.reason, outcome.message, outcome.item)
+            )
+            if outcome.reason != "invalid":
+                refused[event.client, event.task] = outcome
+    moved = bool(rejections) or any(event.kind != "draft" for event in events)
+    return Applied(acks=_acks(store, actor, clients), rejections=rejections, moved=moved)
+
+
+def _acks(store: Store, actor: Actor, clients: set[str]) -> dict[str, int]:
+    acks = {}
+    with store.read() as session:
+        for client in sorted(clients):
+            highest = annotation_rows.highest_seq(session, client=client, user_id=actor.id)
+            if highest is not None:
+                acks[client] = highest
+    return acks
+
+
+def _apply_alone(store: Store, actor: Actor, campaign_id: int, stage: str, event: Event) -> _Refused | None:
+    """Apply one event in a transaction of its own; an unexpected error is logged with the event and refused."""
+    try:
+        with store.write() as session:
+            current, campaign = enter_alone(session, actor, campaign_id, *stage_roles(stage))
+            return _apply_one(session, current, campaign, stage, event)
+    except (NotAllowed, StorageError):
+        raise
+    except WorkbenchError as error:
+        return _Refused("invalid", str(error))
+    except Exception:
+        log.exception("Event %s of user %s was not applied; its work: %s", event.key, actor.id, json.dumps(event.work))
+        return _Refused("invalid", "The server failed on this change and wrote it to its log; tell an admin.")
+
+
+def _apply_one(session: Session, actor: Actor, campaign: Campaign, stage: str, event: Event) -> _Refused | None:
+    known = annotation_rows.event(session, event.key)
+    if known is not None:
+        return None if known.user_id == actor.id else _Refused("invalid", "This event belongs to somebody else.")
+    task = task_rows.find(session, event.task)
+    row = annotation_rows.sentences_of_tasks(session, [event.task]).get(event.task)
+    if task is None or row is None or row.campaign_id != campaign.id or task.stage != stage:
+        return _Refused("invalid", f"There is no task {event.task} at this stage of the campaign.")
+    mine = annotation_rows.find(session, task_id=task.id, user_id=actor.id)
+    scene = _Scene(session, actor, campaign, stage, event, task, row, mine)
+    refused = _refusal_of_archived(scene) if campaign.archived else _refusal(scene)
+    if refused is None:
+        _write(scene)
+        annotation_rows.note_event(session, key=event.key, user_id=actor.id, client=event.client, seq=event.seq)
+    return refused
+
+
+def _refusal(scene: _Scene) -> _Refused | None:
+    """Say why the event cannot be applied, and keep its work where it came too late; None when it can."""
+    task, event, mine = scene.task, scene.event, scene.mine
+    held = task.state == "leased" and task.leased_to == scene.actor.id
+    if event.kind == "reopen" and not held:
+        obstacle = steps.obstacle_to_reopen(scene.session, scene.actor, task, mine)
+        return _Refused("lease", obstacle) if obstacle else _conflict(scene)
+    if task.state == "done" and mine is not None and mine.state == "submitted":
+        _keep_late(scene)
+        return _Refused("lease", "You have submitted this sentence already; reopen it to change it.")
+    lost = None if held else steps.lost_to(scene.session, scene.actor, task)
+    if lost is not None:
+        _keep_late(scene)
+        return _Refused("lease", f"{lost} Your work on it is kept, but it does not count.")
+    return _conflict(scene)
+
+
+def _refusal_of_archived(scene: _Scene) -> _Refused:
+    """Refuse, but keep the work: the browser lets go of it, and the campaign may be opened again."""
+    conflict = _conflict(scene)
+    if conflict is not None:
+        return conflict
+    _keep_late(scene)
+    why = f"The campaign {scene.campaign.name!r} is archived; nothing in it changes any more."
+    return _Refused("lease", f"{why} Your last work on this sentence is kept beside it.")
+
+
+def _conflict(scene: _Scene) -> _Refused | None:
+    """Refuse an event that does not stand on the newest revision, unless the same tab wrote that one."""
+    event, mine = scene.event, scene.mine
+    if mine is None or (event.revision > mine.revision and _stands_on(event, mine)):
+        return None
+    item = build(scene.session, scene.actor, scene.campaign, scene.stage, [scene.task.id])[0]
+    return _Refused("conflict", "This sentence was changed in another tab or browser in the meantime.", item)
+
+
+def _stands_on(event: Event, mine: Annotation) -> bool:
+    return event.base == mine.revision or (event.client == mine.client and event.base > mine.revision)
+
+
+def _write(scene: _Scene) -> None:
+    event, session = scene.event, scene.session
+    work = scene.work()
+    steps.check_work(session, scene.task, work, submitting=event.kind == "submit")
+    if event.kind == "reopen":
+        steps.take_back(session, scene.campaign, scene.actor, scene.task)
+    else:
+        steps.hold(session, scene.campaign, scene.actor, scene.task)
+    annotation = scene.mine or annotation_rows.add(session, task_id=scene.task.id, user_id=scene.actor.id)
+    save(session, annotation, work, scene.task, revision=event.revision, client=event.client)
+    annotation.active_ms += event.active_ms
+    annotation.keystrokes += event.keystrokes
+    if event.kind == "submit":
+        steps.submit(session, scene.campaign, scene.actor, scene.task, annotation)
+    elif event.kind == "skip":
+        steps.skip(session, scene.campaign, scene.actor, scene.task, annotation, event.reason)
+
+
+def _keep_late(scene: _Scene) -> None:
+    """Keep work that came too late: as superseded work, or as a version beside the work that was submitted."""
+    session, event, mine = scene.session, scene.event, scene.mine
+    work = scene.work()
+    if mine is not None and mine.state == "submitted":
+        kept = {version.work.get("late") for version in annotation_rows.versions(session, mine.id)}
+        if event.key not in kept and event.revision > mine.revision:
+            late = {**work.to_json(), "late": event.key}
+            annotation_rows.keep_version(session, mine, late, revision=event.revision)
+        return
+    if mine is not None and event.revision <= mine.revision:
+        return
+    annotation = mine or annotation_rows.add(session, task_id=scene.task.id, user_id=scene.actor.id)
+    save(session, annotation, work, scene.task, revision=event.revision, client=event.client)
+    annotation.state, annotation.updated_at = "superseded", now()

@@ -1,0 +1,108 @@
+"""Compare two annotators' spans: one unit for each entity they agree or disagree about. Pure and deterministic."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from crossner_core.errors import BadInput
+from crossner_core.schema import Span
+from workbench.labelling.work import Choice, Flag
+
+KINDS = ("agree", "flagged", "boundary", "type", "boundary+type", "missing", "extra")
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """What annotator 1 (`first`) and annotator 2 (`second`) say about one entity; `note` is annotator 2's.
+
+    missing: only annotator 2 has it; extra: only annotator 1 has it; flagged: both have it, but annotator 2 doubts it.
+    """
+
+    kind: str
+    first: Span | None
+    second: Span | None
+    note: str = ""
+
+    @property
+    def extent(self) -> tuple[int, int]:
+        """Tokens `[start, end)` that either span covers."""
+        spans = [span for span in (self.first, self.second) if span]
+        return min(span.start for span in spans), max(span.end for span in spans)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the unit as the editor's JSON."""
+        return {"kind": self.kind, "first": span_json(self.first), "second": span_json(self.second), "note": self.note}
+
+
+def span_json(span: Span | None) -> dict[str, Any] | None:
+    """Return a span as the editor's JSON."""
+    return None if span is None else {"start": span.start, "end": span.end, "type": span.type}
+
+
+def units(first: Iterable[Span], second: Iterable[Span], flags: Iterable[Flag] = ()) -> tuple[Unit, ...]:
+    """Pair the spans, each at most once, and return the units in the order of the text.
+
+    The closest pairs go first: the same tokens, then the same type with the largest overlap, then any overlap.
+    """
+    notes = {(flag.start, flag.end): flag.note for flag in flags}
+    left, right = sorted(set(first)), sorted(set(second))
+    pairs = sorted(_rank(a, b) for a in left for b in right if a.start < b.end and b.start < a.end)
+    found: list[Unit] = []
+    used_left: set[Span] = set()
+    used_right: set[Span] = set()
+    for _, a, b in pairs:
+        if a not in used_left and b not in used_right:
+            used_left.add(a)
+            used_right.add(b)
+            found.append(_unit(a, b, notes))
+    found += [_unit(a, None, notes) for a in left if a not in used_left]
+    found += [_unit(None, b, notes) for b in right if b not in used_right]
+    return tuple(sorted(found, key=lambda unit: (unit.extent, unit.kind)))
+
+
+def _rank(a: Span, b: Span) -> tuple[tuple[int, int, int], Span, Span]:
+    overlap = min(a.end, b.end) - max(a.start, b.start)
+    same_place = (a.start, a.end) == (b.start, b.end)
+    return (0 if same_place else 1 if a.type == b.type else 2, -overlap, a.start), a, b
+
+
+def _unit(a: Span | None, b: Span | None, notes: Mapping[tuple[int, int], str]) -> Unit:
+    note = notes.get((a.start, a.end), "") if a else ""
+    if a is None or b is None:
+        return Unit("missing" if a is None else "extra", a, b, note)
+    wrong = [name for name, same in (("boundary", (a.start, a.end) == (b.start, b.end)), ("type", a.type == b.type))
+             if not same]  # fmt: skip
+    if wrong:
+        return Unit("+".join(wrong), a, b, note)
+    return Unit("flagged" if (a.start, a.end) in notes else "agree", a, b, note)
+
+
+def check_choices(found: Sequence[Unit], choices: Iterable[Choice], spans: Iterable[Span], *, complete: bool) -> None:
+    """Raise BadInput for a choice about no unit, and, when `complete`, unless the choices and the spans say the same.
+
+    Complete means a choice for every unit, where `first` and `second` mean that annotator's span, or no entity
+    where they have none, `none` neither of both, and `other` that at least one span of the expert touches the unit.
+    """
+    given, chosen = set(spans), {choice.unit: choice.choice for choice in choices}
+    unknown = [unit for unit in chosen if unit >= len(found)]
+    if unknown:
+        raise BadInput(f"There is no unit {unknown[0]}; this sentence has {len(found)}. Drop your changes.")
+    if not complete:
+        return
+    undecided = [number for number in range(len(found)) if number not in chosen]
+    if undecided:
+        raise BadInput(f"{len(undecided)} of {len(found)} units are undecided; decide each before submitting.")
+    for number, choice in chosen.items():
+        if not _holds(found[number], choice, given):
+            raise BadInput(f"Unit {number} is decided as {choice!r}, but the spans say otherwise. Drop your changes.")
+
+
+def _holds(unit: Unit, choice: str, given: set[Span]) -> bool:
+    start, end = unit.extent
+    if choice == "other":
+        return any(span.start < end and start < span.end for span in given)
+    wanted = {"first": unit.first, "second": unit.second, "none": None}[choice]
+    unwanted = {unit.first, unit.second} - {wanted, None}
+    return (wanted is None or wanted in given) and not unwanted & given

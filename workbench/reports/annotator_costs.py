@@ -1,0 +1,90 @@
+"""What the steps of this campaign's annotators cost, from their own logs, and what suggestions saved them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from crossner_core.errors import BadInput
+from crossner_core.simulation.annotators import AnnotatorOptions
+from crossner_core.simulation.costs import Fitted, Observed, fit_costs
+from db import layer_rows
+from db.engine import Session, Store
+from db.tables import Annotation, SentenceRow
+from workbench.accounts.access import OVERSEERS, enter
+from workbench.accounts.actors import Actor, require
+
+_KEPT, _CHANGED = ("accepted", "kept"), ("retyped", "moved")
+
+
+@dataclass(frozen=True, slots=True)
+class Saved:
+    """Annotators' active hours on submitted sentences, and what suggestions saved at the campaign's own prices.
+
+    `from_scratch` is what the same entities would have taken without suggestions, `with_them` what they took, both by
+    the fitted prices; `spent` is what the clock said.
+    """
+
+    spent: float
+    with_them: float
+    from_scratch: float
+    sentences: int
+    fitted: Fitted
+
+    @property
+    def hours(self) -> float:
+        """Hours that suggestions saved; below zero where they cost more than they spared."""
+        return self.from_scratch - self.with_them
+
+
+def fitted_costs(store: Store, actor: Actor, campaign_id: int) -> Fitted:
+    """Fit prices of steps to the submitted sentences of annotator 1; raise BadInput where there are too few."""
+    return fit_costs(_seen(store, actor, campaign_id))
+
+
+def saved_by_suggestions(store: Store, actor: Actor, campaign_id: int) -> Saved:
+    """Return what suggestions saved annotator 1; raise BadInput where too few sentences tell what a step costs."""
+    return saved(_seen(store, actor, campaign_id))
+
+
+def saved(observed: Sequence[Observed]) -> Saved:
+    """Return what suggestions saved in these sentences; raise BadInput where they are too few to tell."""
+    found = fit_costs(observed)
+    prices = found.options
+    with_them = sum(prices.seconds(**_steps(one)) for one in observed)
+    bare = sum(prices.seconds(tokens=one.tokens, added=one.kept + one.changed + one.added) for one in observed)
+    spent = sum(one.seconds for one in observed)
+    return Saved(spent / 3600, with_them / 3600, bare / 3600, len(observed), found)
+
+
+def costs_in(session: Session, campaign_id: int) -> tuple[AnnotatorOptions, int]:
+    """Return a campaign's prices and to how many sentences they are fitted: to 0, where too few tell, as published."""
+    try:
+        found = fit_costs(_observations(session, campaign_id))
+    except BadInput:
+        return AnnotatorOptions(), 0
+    return found.options, found.seen
+
+
+def _seen(store: Store, actor: Actor, campaign_id: int) -> list[Observed]:
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        return _observations(session, campaign_id)
+
+
+def _observations(session: Session, campaign_id: int) -> list[Observed]:
+    submitted = layer_rows.submitted(session, campaign_id, "annotate")
+    return [_observed(row, work) for row, work in submitted if work.origin == "person"]
+
+
+def _steps(one: Observed) -> dict[str, int]:
+    return {name: getattr(one, name) for name in ("tokens", "kept", "changed", "added", "deleted")}
+
+
+def _observed(row: SentenceRow, work: Annotation) -> Observed:
+    origins = Counter(span.origin for span in work.spans)
+    kept, changed = sum(origins[name] for name in _KEPT), sum(origins[name] for name in _CHANGED)
+    added = len(work.spans) - kept - changed
+    return Observed(len(row.tokens), kept, changed, added, len(work.rejected), work.active_ms / 1000)

@@ -1,0 +1,193 @@
+"""The errors of one model, or of one source of suggestions, against gold: filtered, counted, each with its sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from crossner_core.calibration.sources import SourceWeights
+from crossner_core.errors import BadInput, NotFound
+from crossner_core.evaluation.errors import KINDS, SpanError, count_errors, find_errors
+from crossner_core.evaluation.scores import Score, score_spans
+from crossner_core.schema import LabelledSentence, Span, Suggestion
+from db import layer_rows, run_rows
+from db.engine import Session, Store
+from db.suggestion_rows import MODEL
+from db.tables import Campaign, SuggestionRow
+from db.training_tables import Run
+from workbench.accounts.access import enter
+from workbench.accounts.actors import Actor, require
+from workbench.data import layers
+from workbench.data.snapshots import MAY_LOOK
+from workbench.data.values import best_suggestions, suggestion_of
+from workbench.reports.curves import finished
+from workbench.runs.kept_predictions import answers_of, measured_on
+from workbench.suggestions.proposing import shown_to_people
+
+SUGGESTED = "all suggestions"
+"""The suggestions as people were shown them, whoever made them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Speaker:
+    """Who gave the answers: a finished run, or a source of the campaign's suggestions; one of the two is set."""
+
+    run_id: int | None = None
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.run_id is None) == (self.source is None):
+            raise BadInput(f"Name a run or a source of suggestions, one of them; got {self.run_id} and {self.source}.")
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorLine:
+    """One error with its sentence; `said` are all spans of the answer, `sentence_id` the campaign's row, if there."""
+
+    kind: str
+    gold: Span | None
+    predicted: Span | None
+    item: LabelledSentence
+    said: tuple[Span, ...]
+    sentence_id: int | None
+
+    def surface(self, span: Span | None) -> str:
+        """The text of one of its spans, empty for none."""
+        return self.item.sentence.surface(span.start, span.end) if span is not None else ""
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorList:
+    """Errors that fit a filter, `total` in number, and what all errors come to whatever the filter.
+
+    `by_type` counts each kind by entity type: gold's, and the predicted one of what is spurious.
+    """
+
+    lines: tuple[ErrorLine, ...]
+    total: int
+    score: Score
+    sentences: int
+    counts: Mapping[str, int]
+    by_type: Mapping[str, Mapping[str, int]]
+
+
+def speakers(store: Store, actor: Actor, campaign_id: int) -> tuple[Speaker, ...]:
+    """Return who can be looked at in a campaign: finished runs, newest first, then sources of suggestions."""
+    require(actor, *MAY_LOOK)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *MAY_LOOK)
+        runs = run_rows.listed(session, campaign_id=campaign_id, states=("done",))
+        sources = _sources(session, campaign_id)
+        shown = [Speaker(source=SUGGESTED)] if len(sources) > 1 else []
+        return (*(Speaker(run_id=run.id) for run in runs), *shown, *(Speaker(source=one) for one in sources))
+
+
+def splits_of(store: Store, actor: Actor, campaign_id: int, speaker: Speaker) -> tuple[str, ...]:
+    """Return the splits on which there are answers and gold, the one to look at first ahead.
+
+    Test comes last: who learns from its errors what to change no longer has a test.
+    """
+    require(actor, *MAY_LOOK)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *MAY_LOOK)
+        if speaker.run_id is not None:
+            found = set(measured_on(_run_of(session, actor, campaign_id, speaker.run_id)))
+        else:
+            found = {one.split for one in layers.gold(session, campaign_id)}
+        return tuple(split for split in ("dev", "pool", "test") if split in found)
+
+
+def errors_of(
+    store: Store,
+    actor: Actor,
+    campaign_id: int,
+    speaker: Speaker,
+    *,
+    split: str,
+    kinds: Collection[str] = (),
+    types: Collection[str] = (),
+    text: str = "",
+    offset: int = 0,
+    limit: int = 100,
+) -> ErrorList:
+    """Return the errors of a speaker on a split, narrowed by kind, by type (of either span) and by a part of the text.
+
+    An empty filter lets everything through. Raises BadInput for an unknown kind, or where no answers were kept.
+    """
+    require(actor, *MAY_LOOK)
+    unknown = sorted(set(kinds) - set(KINDS))
+    if unknown:
+        raise BadInput(f"There is no kind of error {unknown[0]!r}; there are {', '.join(KINDS)}.")
+    with store.read() as session:
+        _, campaign = enter(session, actor, campaign_id, *MAY_LOOK)
+        if speaker.run_id is not None:
+            answers = answers_of(session, _run_of(session, actor, campaign_id, speaker.run_id), split)
+            items, said = answers.items, answers.predicted
+        else:
+            items, said = _suggested(session, campaign, str(speaker.source), split)
+        rows = {row.content_hash: row.id for row in layer_rows.sentences(session, campaign_id)}
+    errors = find_errors([item.spans for item in items], said)
+    fitting = [error for error in errors if _fits(error, items, kinds, types, text.strip().casefold())]
+    lines = [
+        ErrorLine(
+            error.kind,
+            error.gold,
+            error.predicted,
+            items[error.sentence],
+            said[error.sentence],
+            rows.get(items[error.sentence].sentence.content_hash),
+        )
+        for error in fitting[max(offset, 0) : max(offset, 0) + limit]
+    ]
+    score = score_spans([item.spans for item in items], said).overall
+    return ErrorList(tuple(lines), len(fitting), score, len(items), count_errors(errors), _by_type(errors))
+
+
+def _run_of(session: Session, actor: Actor, campaign_id: int, run_id: int) -> Run:
+    run = finished(session, actor, run_id)
+    if run.campaign_id != campaign_id:
+        raise NotFound(f"Run {run_id} is not of this campaign; choose one of its runs.")
+    return run
+
+
+def _fits(
+    error: SpanError, items: Sequence[LabelledSentence], kinds: Collection[str], types: Collection[str], text: str
+) -> bool:
+    sentence = items[error.sentence].sentence
+    named = not text or text in sentence.text.casefold() or text in sentence.id.casefold()
+    return named and (not kinds or error.kind in kinds) and (not types or bool(error.types & set(types)))
+
+
+def _by_type(errors: Iterable[SpanError]) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for error in errors:
+        span = error.gold or error.predicted
+        assert span is not None, "an error has a gold or a predicted span"
+        row = found.setdefault(span.type, dict.fromkeys(KINDS, 0))
+        row[error.kind] += 1
+    return dict(sorted(found.items(), key=lambda pair: (-sum(pair[1].values()), pair[0])))
+
+
+def _sources(session: Session, campaign_id: int) -> list[str]:
+    """Return the sources of suggestions, gazetteers and links first, then models."""
+    found = layer_rows.suggestion_sources(session, campaign_id)
+    return sorted(found, key=lambda source: (source.startswith(MODEL), source))
+
+
+def _suggested(
+    session: Session, campaign: Campaign, source: str, split: str
+) -> tuple[tuple[LabelledSentence, ...], tuple[tuple[Span, ...], ...]]:
+    """Return the gold sentences of a split that have been pre-annotated, and what the source said of each."""
+    rows = layer_rows.suggestions(session, campaign.id)
+    reached = {row.id for row in layer_rows.sentences(session, campaign.id, preannotated=True)}
+    reached |= rows.keys()  # a model may have been the first to say something
+    gold = [one for one in layers.gold(session, campaign.id) if one.split == split and one.sentence_id in reached]
+    shown = shown_to_people(campaign) if source == SUGGESTED else partial(_alone, source)
+    said = (shown(rows.get(one.sentence_id, ())) for one in gold)
+    return tuple(one.labelled for one in gold), tuple(tuple(best.span for best in some) for some in said)
+
+
+def _alone(source: str, rows: Iterable[SuggestionRow]) -> tuple[Suggestion, ...]:
+    """Return what one source says, whatever gold has taught about it."""
+    return best_suggestions((suggestion_of(row) for row in rows if row.source == source), SourceWeights())

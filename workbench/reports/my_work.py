@@ -1,0 +1,117 @@
+"""What became of one's own work: which entities the gold kept, which it changed, and what is still open."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from crossner_core.schema import Sentence, Span
+from db import annotation_rows, layer_rows
+from db.engine import Store
+from db.tables import Annotation, SentenceRow
+from workbench.accounts.access import WORKERS, enter
+from workbench.accounts.actors import Actor, require
+from workbench.data.values import sentence_of, spans_of
+from workbench.labelling.steps import reopenable
+from workbench.labelling.units import Unit, units
+
+__all__ = ["MyWork", "WorkRow", "my_work"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkRow:
+    """One submitted sentence of mine.
+
+    `outcome`: waiting for check · waiting for the expert · kept · changed · gold (an adjudication of mine). `changes`
+    compare my spans (`first`) with the gold (`second`), agreement included.
+    """
+
+    task_id: int
+    sentence_id: int
+    stage: str
+    text: str
+    submitted_at: dt.datetime
+    outcome: str
+    can_reopen: bool
+    mine: tuple[str, ...]
+    gold: tuple[str, ...] | None
+    kept: int
+    changed: int
+    changes: tuple[Unit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MyWork:
+    """My submitted sentences, the newest first, with totals; `kept` and `changed` count entities that gold judged."""
+
+    rows: tuple[WorkRow, ...]
+    sentences: int
+    waiting: int
+    kept: int
+    changed: int
+    skipped: int
+    active_seconds: float
+
+
+def my_work(store: Store, actor: Actor, campaign_id: int) -> MyWork:
+    """Return what became of each sentence the actor submitted."""
+    require(actor, *WORKERS)
+    with store.read() as session:
+        current, campaign = enter(session, actor, campaign_id, *WORKERS)
+        found = layer_rows.submitted_by(session, campaign.id, current.id)
+        ids = [row.id for row, _, _ in found]
+        gold = annotation_rows.submitted(session, ids, "adjudicate")
+        checked = annotation_rows.submitted(session, ids, "check")
+        open_again = reopenable(session, campaign, current, (work for _, _, work in found))
+        rows = [
+            _row(
+                row,
+                stage,
+                work,
+                gold.get(row.id),
+                checked=row.id in checked,
+                can_reopen=(stage == "adjudicate" or row.id not in gold) and work.task_id in open_again,
+            )
+            for row, stage, work in found
+        ]
+        return MyWork(
+            rows=tuple(sorted(rows, key=lambda row: row.submitted_at, reverse=True)),
+            sentences=len(rows),
+            waiting=sum(row.gold is None for row in rows),
+            kept=sum(row.kept for row in rows),
+            changed=sum(row.changed for row in rows),
+            skipped=layer_rows.skips_by_person(session, campaign.id).get(current.id, 0),
+            active_seconds=sum(work.active_ms for _, _, work in found) / 1000,
+        )
+
+
+def _row(
+    row: SentenceRow, stage: str, work: Annotation, gold: Annotation | None, *, checked: bool, can_reopen: bool
+) -> WorkRow:
+    sentence, mine, final = sentence_of(row), spans_of(work), spans_of(gold)
+    judged = gold is not None and stage != "adjudicate"
+    changes = units(mine, final) if judged else ()
+    changed = sum(unit.kind != "agree" for unit in changes)
+    if judged:
+        outcome = "changed" if changed else "kept"
+    else:
+        outcome = "gold" if stage == "adjudicate" else "waiting for the expert" if checked else "waiting for check"
+    return WorkRow(
+        task_id=work.task_id,
+        sentence_id=row.id,
+        stage=stage,
+        text=row.text,
+        submitted_at=work.submitted_at or work.updated_at,
+        outcome=outcome,
+        can_reopen=can_reopen,
+        mine=_words(sentence, mine),
+        gold=_words(sentence, final) if gold is not None else None,
+        kept=len(changes) - changed,
+        changed=changed,
+        changes=changes,
+    )
+
+
+def _words(sentence: Sentence, spans: Sequence[Span]) -> tuple[str, ...]:
+    return tuple(f"{sentence.surface(span.start, span.end)} ({span.type})" for span in spans)

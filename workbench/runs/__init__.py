@@ -1,0 +1,1 @@
+"""Training from the app: runs, rounds, encoders, studies, simulated campaigns."""

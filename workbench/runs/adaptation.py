@@ -1,0 +1,318 @@
+"""From gold to a trained tagger: freeze, start runs and curves, watch, cancel. The worker does the training."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from crossner_core.errors import InvalidConfig, NotFound
+from crossner_core.training.recipe import Recipe
+from db import dataset_rows, job_rows, layer_rows, run_rows, snapshot_rows
+from db.engine import Session, Store
+from db.tables import Campaign
+from db.training_tables import Run
+from workbench.accounts.access import enter
+from workbench.accounts.actors import SYSTEM, Actor, fresh, require
+from workbench.data.snapshots import (
+    MAY_CHANGE,
+    MAY_LOOK,
+    SnapshotView,
+    find_snapshot,
+    freeze,
+    freeze_gold,
+    list_snapshots,
+)
+from workbench.jobs import queue
+from workbench.jobs.queue import JobView, WorkerStatus, worker_status
+from workbench.reports.curves import CurvePoint, Series, curve
+from workbench.runs.run_views import EventView, RunDetail, RunView, event_view, reasons, run_view
+from workbench.runs.training_data import check_source
+
+__all__ = [
+    "CurvePoint",
+    "EventView",
+    "FewShot",
+    "RunDetail",
+    "RunView",
+    "Series",
+    "SnapshotView",
+    "WorkerStatus",
+    "cancel",
+    "curve",
+    "find_snapshot",
+    "freeze",
+    "get_run",
+    "list_runs",
+    "list_snapshots",
+    "resume",
+    "start_few_shot",
+    "start_run",
+    "worker_status",
+]
+
+SIZES = (10, 25, 40, 55, 70, 85, 100, 150, 200, 300, 400)
+SEEDS = (555, 666, 777)
+MOST_CELLS = 200
+# Runs that a person waits for go before the many of a curve.
+CELL_PRIORITY = 20
+
+
+@dataclass(frozen=True, slots=True)
+class FewShot:
+    """A started curve: its group, its runs by (size, seed), and how many of them were there before.
+
+    `note` says which sizes were more than there is; empty where none was.
+    """
+
+    group_id: str
+    runs: Mapping[tuple[int, int], int]
+    started: int
+    reused: int
+    note: str = ""
+
+
+def start_run(
+    store: Store,
+    actor: Actor,
+    *,
+    campaign_id: int | None = None,
+    snapshot_id: int | None = None,
+    dataset_id: int | None = None,
+    recipe: Recipe | Mapping[str, Any],
+    size: int | None = None,
+) -> int:
+    """Queue a training of a recipe on a snapshot or a data set; return the run's id.
+
+    `size` trains on a random subset (drawn with the recipe's seed). Raises InvalidConfig for a recipe or size out of
+    range, NotFound for a source corpus that is not here, InvalidConfig where that is the data set to train on.
+    """
+    allowed = (*MAY_CHANGE, SYSTEM.role)
+    require(actor, *allowed)
+    chosen = _recipe(recipe)
+    with store.write() as session:
+        target = _target(session, actor, campaign_id, snapshot_id, dataset_id, allowed)
+        check_source(session, chosen, target.dataset_id)
+        if size is not None and not 1 <= size <= target.sentences:
+            raise InvalidConfig(f"size is {size}; there are {target.sentences} training sentences, choose 1 to that.")
+        return _add(session, actor, target, chosen, size=size)
+
+
+def start_run_on_gold(session: Session, actor: Actor, campaign: Campaign, recipe: Recipe) -> int:
+    """Freeze a campaign's gold and queue a training on it, within a transaction; return the run's id.
+
+    Who may, the caller has asked. Raises BadInput without gold, NotFound for a source corpus that is not here.
+    """
+    snapshot = freeze_gold(session, actor, campaign)
+    check_source(session, recipe)
+    target = _Target(campaign.id, snapshot.id, None, int(snapshot.counts["pool"]))
+    return _add(session, actor, target, recipe)
+
+
+def start_few_shot(
+    store: Store,
+    actor: Actor,
+    *,
+    campaign_id: int | None = None,
+    snapshot_id: int | None = None,
+    dataset_id: int | None = None,
+    recipe: Recipe | Mapping[str, Any],
+    sizes: Iterable[int] = SIZES,
+    seeds: Iterable[int] = SEEDS,
+) -> FewShot:
+    """Queue a run for every size and seed; sizes above what there is become one point at all of it.
+
+    A cell that was trained (or waits) with the same data, recipe, size and seed is not trained again.
+    """
+    require(actor, *MAY_CHANGE)
+    chosen, sizes, seeds = _recipe(recipe), sorted(set(sizes)), tuple(dict.fromkeys(seeds))
+    with store.write() as session:
+        target = _target(session, actor, campaign_id, snapshot_id, dataset_id, MAY_CHANGE)
+        check_source(session, chosen, target.dataset_id)
+        capped = _sizes(sizes, target.sentences)
+        if not seeds or len(capped) * len(seeds) > MOST_CELLS:
+            raise InvalidConfig(
+                f"{len(capped)} sizes × {len(seeds)} seeds are too many or none; choose 1 to {MOST_CELLS} runs."
+            )
+        group_id, runs, reused = uuid.uuid4().hex[:12], {}, 0
+        for seed in seeds:
+            for size in capped:
+                cell = replace(chosen, seed=seed)
+                known = _twin(session, target, cell, size)
+                reused += known is not None
+                runs[size, seed] = known or _add(
+                    session, actor, target, cell, size=size, group_id=group_id, priority=CELL_PRIORITY
+                )
+        cut = ", ".join(str(size) for size in sizes if size > target.sentences)
+        note = f"{cut} became {target.sentences}, all there is." if cut else ""
+        return FewShot(group_id, runs, len(runs) - reused, reused, note)
+
+
+def job_of_run(store: Store, actor: Actor, run_id: int) -> JobView:
+    """Return the newest job of a run; raise NotFound as `get_job` does."""
+    with store.read() as session:
+        fresh(session, actor, *MAY_LOOK)
+        _run(session, run_id)
+        job = job_rows.for_runs(session, [run_id]).get(run_id)
+    if job is None:
+        raise NotFound(f"Run {run_id} has no job.")
+    return queue.get_job(store, actor, job.id)
+
+
+def cancel(store: Store, actor: Actor, run_id: int) -> str:
+    """Cancel a run; return its state now (`running` until the worker has stopped at its next step)."""
+    return queue.cancel_job(store, actor, job_of_run(store, actor, run_id).id)
+
+
+def resume(store: Store, actor: Actor, run_id: int) -> None:
+    """Queue a failed run again: it resumes from its last saved step, or begins afresh where nothing was saved.
+
+    Raises Conflict for a run that did not fail. A cancelled one has nothing left to resume from.
+    """
+    queue.resume_job(store, actor, job_of_run(store, actor, run_id).id)
+
+
+def list_runs(
+    store: Store,
+    actor: Actor,
+    campaign_id: int | None = None,
+    *,
+    dataset_id: int | None = None,
+    group_id: str | None = None,
+    states: Sequence[str] = (),
+    limit: int = 1000,
+) -> tuple[RunView, ...]:
+    """Return runs, newest first: a campaign's, a data set's, a curve's, or all."""
+    require(actor, *MAY_LOOK)
+    with store.read() as session:
+        if campaign_id is not None:
+            enter(session, actor, campaign_id, *MAY_LOOK)
+        elif dataset_id is not None:
+            fresh(session, actor, *MAY_LOOK)
+        else:
+            fresh(session, actor, *MAY_CHANGE)
+        rows = run_rows.listed(
+            session, campaign_id=campaign_id, dataset_id=dataset_id, group_id=group_id, states=states, limit=limit
+        )
+        ids = [row.id for row in rows]
+        found, awaited = job_rows.for_runs(session, ids), job_rows.awaited_by(session, ids)
+        return tuple(run_view(row, found.get(row.id), awaited.get(row.id)) for row in rows)
+
+
+def get_run(store: Store, actor: Actor, run_id: int, *, after: int = 0) -> RunDetail:
+    """Return a run with the lines of its log after number `after`."""
+    require(actor, *MAY_LOOK)
+    with store.read() as session:
+        run = _run(session, run_id)
+        if run.campaign_id is not None:
+            enter(session, actor, run.campaign_id, *MAY_LOOK)
+        else:
+            fresh(session, actor, *MAY_LOOK)
+        lines = run_rows.events(session, run_id, after=after)
+        events = tuple(event_view(line) for line in lines)
+        job, awaited = job_rows.for_runs(session, [run_id]), job_rows.awaited_by(session, [run_id])
+        shown = run_view(run, job.get(run_id), awaited.get(run_id))
+        return RunDetail(shown, events, run.result, reasons(run))
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """What to train on; `sentences` counts its training sentences."""
+
+    campaign_id: int | None
+    snapshot_id: int | None
+    dataset_id: int | None
+    sentences: int
+
+
+def _target(
+    session: Session,
+    actor: Actor,
+    campaign_id: int | None,
+    snapshot_id: int | None,
+    dataset_id: int | None,
+    roles: Sequence[str],
+) -> _Target:
+    if (snapshot_id is None) == (dataset_id is None):
+        raise InvalidConfig("Name a snapshot or a data set to train on: one of them, not both.")
+    if dataset_id is not None:
+        fresh(session, actor, *roles)
+        if campaign_id is not None:
+            enter(session, actor, campaign_id, *roles)
+        dataset = dataset_rows.get(session, dataset_id)
+        if dataset is None:
+            raise NotFound(f"There is no data set {dataset_id}.")
+        count = next((part.sentences for part in dataset.splits if part.split == "train"), 0)
+        if not count:
+            raise InvalidConfig(f"The data set {dataset.name!r} has no train split; import one.")
+        return _Target(campaign_id, None, dataset_id, count)
+    assert snapshot_id is not None
+    snapshot = snapshot_rows.get(session, snapshot_id)
+    if snapshot is None or campaign_id not in (None, snapshot.campaign_id):
+        raise NotFound(f"There is no snapshot {snapshot_id} of this campaign.")
+    enter(session, actor, snapshot.campaign_id, *roles)
+    return _Target(snapshot.campaign_id, snapshot_id, None, int(snapshot.counts["pool"]))
+
+
+def _add(
+    session: Session,
+    actor: Actor,
+    target: _Target,
+    recipe: Recipe,
+    *,
+    size: int | None = None,
+    group_id: str | None = None,
+    priority: int | None = None,
+) -> int:
+    whole = size is None or size >= target.sentences
+    run_id = run_rows.add(
+        session,
+        {
+            "campaign_id": target.campaign_id,
+            "snapshot_id": target.snapshot_id,
+            "dataset_id": target.dataset_id,
+            "group_id": group_id,
+            "size": None if whole else size,
+            "order_seed": None if whole else recipe.seed,
+            "recipe": recipe.to_dict(),
+            "recipe_hash": recipe.hash,
+            "seed": recipe.seed,
+            "created_by": actor.id or None,
+        },
+    )
+    queue.start(session, "run", {}, by=actor, campaign_id=target.campaign_id, run_id=run_id, priority=priority)
+    return run_id
+
+
+def _twin(session: Session, target: _Target, recipe: Recipe, size: int) -> int | None:
+    """Return a run of the same cell; one that hears names is another where they were asked after it began."""
+    whole = size >= target.sentences
+    asked_in = target.campaign_id if recipe.uses_gazetteer and target.snapshot_id is not None else None
+    found = run_rows.twin(
+        session,
+        snapshot_id=target.snapshot_id,
+        dataset_id=target.dataset_id,
+        recipe_hash=recipe.hash,
+        size=None if whole else size,
+        order_seed=None if whole else recipe.seed,
+        since=layer_rows.last_preannotated(session, asked_in) if asked_in is not None else None,
+    )
+    return found.id if found else None
+
+
+def _sizes(sizes: Sequence[int], most: int) -> list[int]:
+    if not sizes or sizes[0] < 1:
+        raise InvalidConfig(f"sizes are {sizes}; give whole numbers from 1 up.")
+    return sorted({min(size, most) for size in sizes})
+
+
+def _recipe(recipe: Recipe | Mapping[str, Any]) -> Recipe:
+    return recipe if isinstance(recipe, Recipe) else Recipe.from_dict(recipe)
+
+
+def _run(session: Session, run_id: int) -> Run:
+    run = run_rows.get(session, run_id)
+    if run is None:
+        raise NotFound(f"There is no run {run_id}.")
+    return run

@@ -1,0 +1,180 @@
+"""The folder of pre-trained encoders: what was ordered, where it is made, and the log that stays with it.
+
+`encoders/NAME` is an encoder as `load_encoder` takes it, with `pretraining.json` (what it cost and bought) and
+`log.jsonl`. `encoders/.jobs/KEY` is the workplace of one that is being made, and is removed when it is done.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from crossner_core.adaptation.pretraining import PretrainEvent
+from crossner_core.encoder_names import BUNDLED
+from crossner_core.errors import BadInput, InvalidConfig
+from crossner_core.options.dapt import DaptOptions
+from crossner_core.options.entity_tagging import TaggingPretrainOptions
+from workbench.runs.pretraining_sources import Source
+from workbench.settings import is_name
+
+DAPT, TAGGING = "dapt", "entity_tagging"
+OPTIONS: Mapping[str, type[DaptOptions] | type[TaggingPretrainOptions]] = {
+    DAPT: DaptOptions,
+    TAGGING: TaggingPretrainOptions,
+}
+LOG = "log.jsonl"
+_JOBS = ".jobs"
+# A step without a message is written down this often at most.
+_SECONDS_BETWEEN_LINES = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """A pre-training as it was asked for; `key` names its workplace, `made_by` the person."""
+
+    name: str
+    kind: str
+    options: Mapping[str, Any]
+    source: Source
+    key: str
+    made_by: str
+
+    @property
+    def base(self) -> str:
+        """The encoder it starts from."""
+        return str(self.options["encoder"])
+
+    @property
+    def how(self) -> str:
+        """Say in words how the encoder is made."""
+        return how(self.kind, self.options, self.source)
+
+    @property
+    def parsed_options(self) -> DaptOptions | TaggingPretrainOptions:
+        """The options, checked."""
+        return OPTIONS[self.kind].from_dict(self.options)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that `from_dict` reads back."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Order:
+        """Read what `to_dict` gave."""
+        return cls(**{**values, "source": Source.from_dict(values["source"])})
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line of a pre-training's log; `at` in seconds since 1970, `measured` is perplexity, or F1 in [0, 1]."""
+
+    at: float
+    step: int
+    epoch: int
+    loss: float | None
+    measured: float | None
+    message: str
+    tokens_per_second: float = 0.0
+
+
+def line_text(line: LogLine, kind: str) -> str:
+    """Write a line of a log for people, without its moment."""
+    measure = "held-out perplexity" if kind == DAPT else "held-out F1, %"
+    return (
+        f"pass {line.epoch:>2}  step {line.step:>7,}"
+        + (f"  loss {line.loss:.4f}" if line.loss is not None else "")
+        + (f"  {measure} {figure(kind, line.measured)}" if line.measured is not None else "")
+        + (f"  {line.tokens_per_second:,.0f} subwords/s" if line.tokens_per_second else "")
+        + (f"  {line.message}" if line.message else "")
+    )
+
+
+def figure(kind: str | None, value: float) -> str:
+    """Write a perplexity, or an F1 in percent."""
+    if kind == TAGGING:
+        return f"{100 * value:.2f}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def how(kind: str, options: Mapping[str, Any], source: Source) -> str:
+    """Say in words how an encoder is made."""
+    if kind == DAPT:
+        return f"DAPT with {options['masking']} masking on {source.words}"
+    return f"entity tagging on {source.words}"
+
+
+def check_name(name: str) -> None:
+    """Raise InvalidConfig for a name that cannot be an encoder's."""
+    if not is_name(name) or name == BUNDLED:
+        why = "it is the bundled encoder's" if name == BUNDLED else "use up to 60 letters, digits, - _ and ."
+        raise InvalidConfig(f"The name {name!r} cannot be given to an encoder: {why}; for example dapt-music.")
+
+
+def workplace(library: Path, key: str) -> Path:
+    """The folder in which an encoder is made."""
+    return library / _JOBS / key
+
+
+def remove_workplace(library: Path, key: str) -> None:
+    """Remove the folder in which an encoder was made."""
+    shutil.rmtree(workplace(library, key), ignore_errors=True)
+
+
+class PretrainLog:
+    """The log of a pre-training as a file of JSON lines; what a resumed one does again is forgotten first."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / LOG
+        self._is_first, self._written = True, 0.0
+
+    def write(self, event: PretrainEvent) -> None:
+        """Keep an event: one that says or measures something of a step, of the others now and then one."""
+        if self._is_first and event.step:
+            self._forget_after(event.step if event.message else event.step - 1)
+        self._is_first = self._is_first and not event.step
+        now = time.monotonic()
+        matters = event.measured is not None or event.outcome or (event.message and event.step)
+        if not matters and now - self._written < _SECONDS_BETWEEN_LINES:
+            return
+        self._written = now
+        loss = event.loss if math.isfinite(event.loss) and event.loss else None
+        self._append(
+            LogLine(time.time(), event.step, event.epoch, loss, event.measured, event.message, event.tokens_per_second)
+        )
+
+    def say(self, message: str) -> None:
+        """Write a line of the worker's own."""
+        self._append(LogLine(time.time(), 0, 0, None, None, message))
+
+    def _append(self, line: LogLine) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(line)) + "\n")
+
+    def _forget_after(self, step: int) -> None:
+        kept = [line for line in read_log(self.path.parent) if line.step <= step or line.message]
+        beside = self.path.with_name(f".{LOG}.{os.getpid()}")
+        beside.write_text("".join(json.dumps(asdict(line)) + "\n" for line in kept), encoding="utf-8")
+        beside.replace(self.path)
+
+
+def read_log(folder: Path) -> tuple[LogLine, ...]:
+    """Read a log; a last line that was cut off by a crash is passed over."""
+    try:
+        text = (folder / LOG).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        return ()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"The log {folder / LOG} cannot be read: {error}.") from error
+    whole = text.split("\n")[:-1]
+    try:
+        return tuple(LogLine(**json.loads(line)) for line in whole if line)
+    except (ValueError, TypeError) as error:
+        raise BadInput(f"The log {folder / LOG} is damaged: {error}.") from error

@@ -1,0 +1,282 @@
+"""Encoders that recipes can start from: which there are, how each was made, and making more of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from crossner_core.encoder_names import BUNDLED, library_names
+from crossner_core.errors import Conflict, InvalidConfig, NotFound
+from db import job_rows, run_rows
+from db.engine import Session, Store
+from db.training_tables import Job
+from workbench.accounts.access import KEEPERS, OVERSEERS
+from workbench.accounts.actors import Actor, fresh, require
+from workbench.jobs import queue
+from workbench.runs.encoder_gains import Gain, gains
+from workbench.runs.encoder_library import (
+    DAPT,
+    OPTIONS,
+    TAGGING,
+    LogLine,
+    Order,
+    check_name,
+    read_log,
+    remove_workplace,
+    workplace,
+)
+from workbench.runs.encoder_views import EncoderView, PretrainingView, encoder_view, pretraining_view
+from workbench.runs.pretraining_sources import (
+    Source,
+    campaign_source,
+    corpus_source,
+    dataset_source,
+    share_of_source,
+    tagged_names,
+    tagged_source,
+    text_source,
+    upload_source,
+)
+from workbench.settings import settings_of
+
+__all__ = ["DAPT", "OPTIONS", "TAGGING", "EncoderView", "Gain", "LogLine", "PretrainingView", "tagged_corpora"]
+
+KIND = "pretrain"
+_MOST_JOBS = 1000
+# A workplace without a job is swept up when it is this old: a younger one may be of an order that is being placed.
+_ORPHAN_SECONDS = 24 * 3600.0
+
+
+def list_encoders(store: Store, actor: Actor) -> tuple[EncoderView, ...]:
+    """Return the bundled encoder, then those that were pre-trained here by name, damaged ones with the reason."""
+    require(actor, *OVERSEERS)
+    library = settings_of(store).encoders
+    with store.read() as session:
+        fresh(session, actor, *OVERSEERS)
+        runs = run_rows.count_by_encoder(session)
+    bundled = EncoderView(BUNDLED, "comes with the workbench", runs=runs.get(BUNDLED, 0))
+    return (bundled, *(encoder_view(library / name, runs.get(name, 0)) for name in library_names(library)))
+
+
+def encoder_names(store: Store, actor: Actor) -> tuple[str, ...]:
+    """Return the names that a recipe can choose from; folders and hub names can be written too."""
+    return tuple(one.name for one in list_encoders(store, actor) if not one.problem)
+
+
+def encoder_log(store: Store, actor: Actor, name: str) -> tuple[LogLine, ...]:
+    """Return the log of an encoder's pre-training; empty for one that has none."""
+    found = next((one for one in list_encoders(store, actor) if one.name == name), None)
+    return read_log(settings_of(store).encoders / name) if found is not None and found.kind else ()
+
+
+def encoder_gains(store: Store, actor: Actor, encoder: EncoderView) -> tuple[Gain, ...]:
+    """Return what the pre-training of an encoder bought in the runs that were made with it and with its base."""
+    require(actor, *KEEPERS)
+    with store.read() as session:
+        fresh(session, actor, *KEEPERS)
+        return gains(session, encoder.name, encoder.base) if encoder.base else ()
+
+
+def list_pretrainings(store: Store, actor: Actor) -> tuple[PretrainingView, ...]:
+    """Return the pre-trainings that wait, run, or failed and can go on, newest first."""
+    require(actor, *OVERSEERS)
+    library = settings_of(store).encoders
+    with store.read() as session:
+        fresh(session, actor, *OVERSEERS)
+        return tuple(pretraining_view(job) for job in _newest(session, library))
+
+
+def tagged_corpora(store: Store, actor: Actor) -> tuple[str, ...]:
+    """Return the names of the entity-tagging corpora in the home folder."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        fresh(session, actor, *OVERSEERS)
+    return tagged_names(settings_of(store))
+
+
+def start_dapt(
+    store: Store,
+    actor: Actor,
+    *,
+    name: str,
+    options: Mapping[str, Any],
+    corpus: str | None = None,
+    level: str | None = None,
+    percent: float = 100.0,
+    domain: str | None = None,
+    dataset: str | None = None,
+    campaign_id: int | None = None,
+    text: Path | tuple[str, bytes] | None = None,
+) -> int:
+    """Queue masked-LM training on a share of a corpus's level, a data set, a campaign or a text; return the job's id.
+
+    `text` is a path, or the name and bytes of a file; `level` (the domain level, if not given) and `domain` are of a
+    corpus alone. Raises Conflict for a name that is taken, NotFound, BadInput or
+    InvalidConfig for a source that is absent, has too little text or lacks what was asked for.
+    """
+
+    def find(folder: Path) -> Source:
+        if corpus is not None:
+            return corpus_source(store, actor, corpus, level=level or "domain", percent=percent, domain=domain)
+        return share_of_source(whole(folder), percent)
+
+    def whole(folder: Path) -> Source:
+        if dataset is not None:
+            with store.read() as session:
+                return dataset_source(session, dataset)
+        if campaign_id is not None:
+            with store.read() as session:
+                return campaign_source(session, actor, campaign_id, folder)
+        assert text is not None
+        return text_source(text) if isinstance(text, Path) else upload_source(*text, folder)
+
+    _require_one(corpus=corpus, dataset=dataset, campaign=campaign_id, text=text)
+    for what, value in (("level", level), ("domain", domain)):
+        if corpus is None and value is not None:
+            raise InvalidConfig(f"{what} is {value!r}, but only a corpus has one; leave it out, or name a corpus.")
+    return _start(store, actor, name, DAPT, options, find)
+
+
+def start_entity_tagging(
+    store: Store,
+    actor: Actor,
+    *,
+    name: str,
+    options: Mapping[str, Any],
+    tagged: str | None = None,
+    dataset: str | None = None,
+) -> int:
+    """Queue entity-tagging pre-training on an entity-tagging corpus or on a data set; return the job's id.
+
+    Raises as `start_dapt` does.
+    """
+
+    def find(_folder: Path) -> Source:
+        if tagged is not None:
+            return tagged_source(settings_of(store), tagged)
+        with store.read() as session:
+            return dataset_source(session, str(dataset))
+
+    _require_one(tagged=tagged, dataset=dataset)
+    return _start(store, actor, name, TAGGING, options, find)
+
+
+def remove(store: Store, actor: Actor, name: str) -> None:
+    """Remove an encoder, or what a failed pre-training left; raise Conflict while something still needs it."""
+    require(actor, *KEEPERS)
+    library = settings_of(store).encoders
+    with store.write() as session:
+        fresh(session, actor, *KEEPERS)
+        if name == BUNDLED:
+            raise Conflict(f"{BUNDLED!r} comes with the workbench and stays.")
+        found = [job for job in _newest(session, library) if job.payload["name"] == name]
+        if name not in library_names(library) and not found:
+            known = ", ".join(library_names(library)) or "none yet"
+            raise NotFound(f"No encoder {name!r} was pre-trained here; there are: {known}.")
+        _require_unused(session, library, name)
+        for job in found:
+            remove_workplace(library, job.payload["key"])
+        if name in library_names(library):
+            # Hidden first: nobody takes half an encoder for a whole one.
+            hidden = library / f".{name}.{uuid.uuid4().hex}.removed"
+            (library / name).rename(hidden)
+            shutil.rmtree(hidden)
+
+
+def _start(
+    store: Store,
+    actor: Actor,
+    name: str,
+    kind: str,
+    options: Mapping[str, Any],
+    find: Callable[[Path], Source],
+) -> int:
+    require(actor, *KEEPERS)
+    check_name(name)
+    checked = OPTIONS[kind].from_dict(options)
+    library, key = settings_of(store).encoders, uuid.uuid4().hex[:12]
+    with store.read() as session:
+        fresh(session, actor, *KEEPERS)
+        _require_free(session, library, name)
+        _sweep(session, library)
+    folder = workplace(library, key)
+    try:
+        folder.mkdir(parents=True)
+        source = find(folder)
+        with store.write() as session:
+            now = fresh(session, actor, *KEEPERS)
+            _require_free(session, library, name)
+            _require_base(session, library, checked.encoder)
+            order = Order(name, kind, checked.to_dict(), source, key, now.display_name)
+            return queue.start(session, KIND, order.to_dict(), by=actor)[0]
+    except BaseException:
+        remove_workplace(library, key)
+        raise
+
+
+def _require_one(**sources: Any) -> None:
+    given = [name for name, value in sources.items() if value is not None]
+    if len(given) != 1:
+        raise InvalidConfig(
+            f"To pre-train on are {' and '.join(given) or 'nothing'}; name one of {', '.join(sources)}."
+        )
+
+
+def _require_free(session: Session, library: Path, name: str) -> None:
+    if name in library_names(library):
+        raise Conflict(f"There is an encoder {name!r} already; choose another name, or remove that one first.")
+    for job in _newest(session, library):
+        if job.payload["name"] == name:
+            what = "failed; go on with it, or remove it" if job.state == "failed" else f"is {job.state}"
+            raise Conflict(f"A pre-training of {name!r} (job {job.id}) {what}. Or choose another name.")
+    if runs := run_rows.count_by_encoder(session).get(name, 0):
+        raise Conflict(
+            f"{runs} runs name an encoder {name!r} that was here before; choose another name, so that they stay "
+            "explained."
+        )
+
+
+def _require_base(session: Session, library: Path, base: str) -> None:
+    for job in _newest(session, library):
+        if job.payload["name"] == base and base not in library_names(library):
+            raise Conflict(f"The encoder {base!r} is not there yet (job {job.id} is {job.state}); start from it later.")
+
+
+def _require_unused(session: Session, library: Path, name: str) -> None:
+    """Raise Conflict while a run, a study or another pre-training waits for the encoder or works with it."""
+    if runs := run_rows.of_encoders(session, [name], states=queue.OPEN):
+        listed = ", ".join(str(run.id) for run in runs[:10])
+        raise Conflict(f"The encoder {name!r} is needed by runs that wait or train: {listed}. Cancel them first.")
+    for job in job_rows.recent(session, kinds=(KIND, "study"), limit=_MOST_JOBS):
+        if job.state not in queue.OPEN:
+            continue
+        if job.kind == KIND and job.payload["name"] == name:
+            raise Conflict(f"The pre-training of {name!r} (job {job.id}) is {job.state}; cancel it first.")
+        its_folder = json.dumps(str(library / name)).strip('"')
+        if (job.kind == KIND and job.payload["options"]["encoder"] == name) or its_folder in json.dumps(job.payload):
+            raise Conflict(f"The encoder {name!r} is needed by job {job.id}, which is {job.state}; cancel it first.")
+
+
+def _newest(session: Session, library: Path) -> list[Job]:
+    """Return the newest job of each order that is not done and not removed, newest first."""
+    found: dict[str, Job] = {}
+    for job in job_rows.recent(session, kinds=(KIND,), limit=_MOST_JOBS):
+        found.setdefault(job.payload["key"], job)
+    return [
+        job
+        for key, job in found.items()
+        if job.state in queue.OPEN or (job.state == "failed" and workplace(library, key).is_dir())
+    ]
+
+
+def _sweep(session: Session, library: Path) -> None:
+    """Remove workplaces that no order needs any more."""
+    needed = {job.payload["key"] for job in _newest(session, library)}
+    for folder in workplace(library, "").glob("*"):
+        if folder.name not in needed and time.time() - folder.stat().st_mtime > _ORPHAN_SECONDS:
+            remove_workplace(library, folder.name)

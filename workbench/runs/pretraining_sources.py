@@ -1,0 +1,276 @@
+"""What an encoder can be pre-trained on: named when it is queued, found again by its hash when the worker begins."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crossner_core.adaptation.texts import describe_files, text_files
+from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound
+from crossner_core.options.dapt import DaptOptions
+from crossner_core.schema import LabelledSentence
+from db import dataset_rows, layer_rows, second_look_rows
+from db.engine import Session, Store
+from db.training_tables import Dataset
+from workbench.accounts.access import KEEPERS, enter
+from workbench.accounts.actors import Actor
+from workbench.campaigns.domains import find_domain
+from workbench.data import corpora, frozen
+from workbench.runs.training_data import dataset_hash
+from workbench.settings import Settings, settings_of
+
+if TYPE_CHECKING:
+    from crossner_core.adaptation.texts import Texts
+
+TEXT_KINDS = ("corpus", "dataset", "campaign", "text")
+TAGGED_KINDS = ("tagged", "dataset")
+LEAST_SENTENCES = 20
+"""With fewer there is nothing to learn and nothing to measure on."""
+TEXT_FILE = "text.txt"
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Text or tagged sentences; `level` and `domain` are of a corpus, `percent` of text, `path` of a file or folder.
+
+    `hash` names the content that was there when the pre-training was queued; `version` is a tagged corpus's.
+    """
+
+    kind: str
+    name: str
+    level: str = "domain"
+    percent: float = 100.0
+    domain: str | None = None
+    path: str = ""
+    hash: str = ""
+    version: str = ""
+    sentences: int = 0
+
+    @property
+    def words(self) -> str:
+        """Say in words what it is."""
+        if self.kind == "corpus":
+            level = f"{self.level} level" + (f" for {self.domain}" if self.level != "domain" else "")
+            return f"{self.percent:g} % of the corpus {self.name}, {level}"
+        if self.kind == "tagged":
+            return f"the entity-tagging corpus {self.name}, version {self.version}"
+        named = {"dataset": f"the data set {self.name}", "campaign": f"the campaign {self.name}"}
+        share = "" if self.percent == 100 else f"{self.percent:g} % of "
+        return share + named.get(self.kind, f"the text {self.name}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values that `from_dict` reads back."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Source:
+        """Read what `to_dict` gave."""
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """Tagged sentences, given anew each time; `held_out` is None where a share of them has to serve."""
+
+    sentences: Callable[[], Iterator[LabelledSentence]]
+    held_out: tuple[LabelledSentence, ...] | None
+    types: tuple[str, ...]
+
+
+def corpus_source(
+    store: Store, actor: Actor, name: str, *, level: str = "domain", percent: float = 100.0, domain: str | None = None
+) -> Source:
+    """Name a share of a level of a corpus; raise NotFound, or BadInput for one without what the level needs."""
+    from crossner_core.subsets import check_percent
+    from crossner_core.wikipedia.levels import DOMAIN, check_level
+
+    check_level(level)
+    check_percent(percent)
+    corpus = corpora.open_corpus(store, actor, name)
+    if level != DOMAIN:
+        if corpus.manifest.gazetteer is None:
+            raise BadInput(
+                f"The corpus {name!r} is not pre-annotated, so it has no {level} level: build it with --gazetteer, or "
+                "choose the domain level."
+            )
+        if not (domain := domain or corpus.manifest.domain):
+            raise InvalidConfig(f"The {level} level needs a domain: whose entity types make a sentence one of it?")
+    if domain is not None:
+        with store.read() as session:
+            find_domain(session, domain)
+    _require_enough(round(len(corpus) * percent / 100), f"{percent:g} % of the corpus {name!r}")
+    own = domain if level != DOMAIN else None  # the domain level is the same for all
+    return Source("corpus", name, level, percent, own, hash=corpus.manifest.hash, sentences=len(corpus))
+
+
+def dataset_source(session: Session, name: str) -> Source:
+    """Name the training sentences of a data set; raise NotFound naming those there are."""
+    row = _dataset(session, name)
+    count = next((part.sentences for part in row.splits if part.split == "train"), 0)
+    _require_enough(count, f"The train split of the data set {name!r}")
+    return Source("dataset", name, hash=dataset_hash(row), sentences=count)
+
+
+def campaign_source(session: Session, actor: Actor, campaign_id: int, folder: Path) -> Source:
+    """Write the sentences a campaign has now to a folder.
+
+    Those that test or tune its models stay out, and so do those that an expert left out.
+    """
+    _, campaign = enter(session, actor, campaign_id, *KEEPERS)
+    rows = layer_rows.sentences(session, campaign_id)
+    left_out = second_look_rows.left_out(session, campaign_id)
+    lines = [" ".join(row.text.split()) for row in rows if row.split == "pool" and row.id not in left_out]
+    _require_enough(len(lines), f"The campaign {campaign.name!r} (without its dev and test sentences)")
+    data = "".join(f"{line}\n" for line in lines).encode()
+    return text_source(_written(folder, data), kind="campaign", name=campaign.name)
+
+
+def upload_source(name: str, data: bytes, folder: Path) -> Source:
+    """Keep an uploaded text in a folder; raise BadInput for one that is no UTF-8 text or ends within a line."""
+    return text_source(_written(folder, data), name=name)
+
+
+def text_source(path: Path, *, kind: str = "text", name: str = "") -> Source:
+    """Name a text file, a sentence or document a line; it is read where it lies, and must stay as it is."""
+    path = path.expanduser().resolve()
+    count = sum(1 for _ in text_files([path])())
+    _require_enough(count, f"The text {name or path.name!r}", unit="lines with text")
+    return Source(kind, name or path.name, path=str(path), hash=describe_files([path])[0]["sha256"], sentences=count)
+
+
+def share_of_source(source: Source, percent: float) -> Source:
+    """Name a share of a text's sentences; raise InvalidConfig for no percentage, BadInput where too few are left."""
+    from crossner_core.subsets import check_percent
+
+    check_percent(percent)
+    share = replace(source, percent=percent)
+    _require_enough(round(source.sentences * percent / 100), f"To learn from is {share.words}; that")
+    return share
+
+
+def tagged_source(settings: Settings, name: str) -> Source:
+    """Name an entity-tagging corpus, by its name in the home folder or by its folder; raise NotFound."""
+    from crossner_core.wikipedia.tagged_corpus import TaggingManifest
+
+    named = settings.tagged / name if name in tagged_names(settings) else Path(name).expanduser().resolve()
+    if not named.is_dir():
+        known = ", ".join(tagged_names(settings)) or "none yet"
+        raise NotFound(
+            f"There is no entity-tagging corpus {name!r}; in {settings.tagged} there are: {known}. Make one with "
+            f"workbench corpus entity-tagging CORPUS --output {settings.tagged / 'NAME'}"
+        )
+    manifest = TaggingManifest.read(named)
+    count = sum(rows for _, rows, _ in manifest.shards)
+    _require_enough(count, f"The entity-tagging corpus {named.name!r}")
+    digest, version = _tagged_hash(manifest.to_json()), str(manifest.config.get("version", ""))
+    return Source("tagged", named.name, path=str(named), hash=digest, version=version, sentences=count)
+
+
+def tagged_names(settings: Settings) -> tuple[str, ...]:
+    """Return the names of the entity-tagging corpora in the home folder."""
+    found = settings.tagged.iterdir() if settings.tagged.is_dir() else ()
+    return tuple(sorted(path.name for path in found if (path / "manifest.json").is_file()))
+
+
+def open_texts(store: Store, source: Source, options: DaptOptions) -> tuple[Texts, Texts | None]:
+    """Return the words to pre-train on, and those held out; None where a part of the first has to serve.
+
+    Raises NotFound or Conflict where the source is not what it was when the pre-training was queued.
+    """
+    if source.kind == "corpus":
+        return _corpus_texts(store, source), None
+    from crossner_core.adaptation.texts import share_of
+
+    if source.kind == "dataset":
+        train, dev = (_words(part) for part in _dataset_parts(store, source))
+        aside = (lambda: iter(dev)) if dev else None
+        return share_of(lambda: iter(train), aside, source.percent, options)
+    path = Path(source.path)
+    if not path.is_file():
+        raise NotFound(f"{path} is gone: put the text back, or start the pre-training again with another.")
+    _require_same(source, describe_files([path])[0]["sha256"])
+    return share_of(text_files([path]), None, source.percent, options)
+
+
+def open_tagged(store: Store, source: Source) -> Tagged:
+    """Return the tagged sentences to pre-train on; raise NotFound or Conflict where they are no longer the same."""
+    if source.kind == "dataset":
+        train, dev = _dataset_parts(store, source)
+        with store.read() as session:
+            types = tuple(_dataset(session, source.name).types)
+        return Tagged(lambda: iter(train), tuple(dev) or None, types)
+    from crossner_core.wikipedia.tagged_corpus import TaggingManifest, read_tagged
+
+    folder = Path(source.path)
+    manifest = TaggingManifest.read(folder)
+    _require_same(source, _tagged_hash(manifest.to_json()))
+    types = tuple(sorted(one.category for one in manifest.categories))
+    return Tagged(lambda: read_tagged(folder), None, types)
+
+
+def _corpus_texts(store: Store, source: Source) -> Texts:
+    from crossner_core.wikipedia.levels import Levels
+
+    corpus = corpora.corpus_at(settings_of(store), source.name)
+    _require_same(source, corpus.manifest.hash)
+    # The domain level has all sentences, whatever the domain.
+    with store.read() as session:
+        domain = find_domain(session, source.domain or "conll2003")
+    tree = corpora.class_tree(settings_of(store), corpus)
+    levels = Levels(corpus, domain, tree=tree)
+
+    def read() -> Iterator[Sequence[str]]:
+        for text in levels.texts(source.level, source.percent):
+            yield text.split()
+
+    return read
+
+
+def _dataset_parts(store: Store, source: Source) -> tuple[list[LabelledSentence], list[LabelledSentence]]:
+    with store.read() as session:
+        row = _dataset(session, source.name)
+        _require_same(source, dataset_hash(row))
+        contents = [dataset_rows.content(session, dataset_id=row.id, split=split) or "" for split in ("train", "dev")]
+    train, dev = ([item for item, _ in frozen.read_lines(content)] for content in contents)
+    return train, dev
+
+
+def _dataset(session: Session, name: str) -> Dataset:
+    row = dataset_rows.find(session, name)
+    if row is None:
+        known = ", ".join(one.name for one in dataset_rows.listed(session)) or "none yet"
+        raise NotFound(f"There is no data set {name!r}; there are: {known}.")
+    return row
+
+
+def _words(items: Iterable[LabelledSentence]) -> list[tuple[str, ...]]:
+    return [item.sentence.words for item in items]
+
+
+def _written(folder: Path, data: bytes) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / TEXT_FILE
+    path.write_bytes(data)
+    return path
+
+
+def _tagged_hash(manifest: str) -> str:
+    return hashlib.sha256(manifest.encode()).hexdigest()
+
+
+def _require_same(source: Source, digest: str) -> None:
+    if digest != source.hash:
+        raise Conflict(
+            f"What was to be pre-trained on, {source.words}, is not what it was when this was started: start the "
+            "pre-training again under another name."
+        )
+
+
+def _require_enough(count: int, what: str, *, unit: str = "sentences") -> None:
+    if count < LEAST_SENTENCES:
+        raise BadInput(
+            f"{what} has {count} {unit}; at least {LEAST_SENTENCES} are needed to learn from and measure on."
+        )

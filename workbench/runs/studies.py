@@ -1,0 +1,358 @@
+"""Studies in the app: which there are, what is known of each, and running one by the worker."""
+
+from __future__ import annotations
+
+import io
+import typing
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound, WorkbenchError
+from crossner_core.experiments.corpora import corpus_ids
+from crossner_core.experiments.results import (
+    StudyResult,
+    checked_section,
+    read_study,
+    sections_of,
+    study_folder,
+    table_file,
+)
+from crossner_core.experiments.study import Study, StudyConfig, study, study_ids
+from db import job_rows
+from db.engine import Store
+from workbench.accounts.access import KEEPERS, OVERSEERS
+from workbench.accounts.actors import Actor, fresh, require
+from workbench.jobs import queue
+from workbench.jobs.queue import JobView, view
+from workbench.settings import settings_of
+
+ASKED_OF_ALL = ("corpora", "seeds", "encoders", "recipe")
+FILES = ("table.md", "table.csv", "table.tex")
+_MOST_JOBS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class StudyView:
+    """A study, what was made of it here (None: nothing yet), and the newest job that runs or ran it.
+
+    `section` tells it from others of the same study; `problem` says why its results cannot be read.
+    """
+
+    id: str
+    section: str
+    title: str
+    question: str
+    reference: str
+    result: StudyResult | None
+    job: JobView | None
+    problem: str = ""
+
+    @property
+    def key(self) -> str:
+        """Study and section in one."""
+        return f"{self.id}-{self.section}" if self.section else self.id
+
+    @property
+    def done(self) -> int:
+        """Cells that have their result."""
+        return len(self.result.cells) if self.result else 0
+
+    @property
+    def total(self) -> int:
+        """Cells that the tables are to be made of; 0 before the first run."""
+        return self.done + len(self.result.missing) if self.result else 0
+
+    @property
+    def is_under_way(self) -> bool:
+        """Say whether a job waits or runs."""
+        return self.job is not None and self.job.is_under_way
+
+
+@dataclass(frozen=True, slots=True)
+class StudyChoices:
+    """What a study can be told here: its own `usual` corpora, those that are `there`, the fields of its config."""
+
+    data: Path | None
+    usual: tuple[str, ...]
+    there: tuple[str, ...]
+    config: type[StudyConfig]
+
+    @property
+    def absent(self) -> tuple[str, ...]:
+        """Usual corpora that are not there."""
+        return tuple(id for id in self.usual if id not in self.there)
+
+
+def list_studies(store: Store, actor: Actor) -> tuple[StudyView, ...]:
+    """Return all studies, each of their sections by itself: with results first, then those under way, by title."""
+    newest = _newest_jobs(store, actor)
+    out = settings_of(store).experiments
+    found = [
+        _view(study(id), section, out, newest.get((id, section)))
+        for id in study_ids()
+        for section in _sections(id, out, newest)
+    ]
+    return tuple(sorted(found, key=lambda one: (one.result is None, one.job is None, one.title, one.section)))
+
+
+def get_study(store: Store, actor: Actor, id: str, section: str = "") -> StudyView:
+    """Return one study; raise NotFound naming those there are, InvalidConfig for a section that cannot be one."""
+    newest = _newest_jobs(store, actor)
+    return _view(known_study(id), checked_section(section), settings_of(store).experiments, newest.get((id, section)))
+
+
+def study_file(store: Store, actor: Actor, id: str, name: str, section: str = "") -> bytes:
+    """Return a study's table as it was written: one of FILES; raise NotFound where there is none."""
+    if name not in FILES:
+        raise NotFound(f"A study has no file {name!r}; there are {', '.join(FILES)}.")
+    return _read(_results(store, actor, id, section) / name)
+
+
+def study_archive(
+    store: Store, actor: Actor, id: str, section: str = "", *, prepared: Callable[[bytes], bytes] = lambda data: data
+) -> bytes:
+    """Return all of a study's tables as CSV in a zip archive, each as `prepared` makes it; raise NotFound without."""
+    folder = _results(store, actor, id, section)
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        for at in range(len(read_study(folder).tables)):
+            archive.writestr(table_file(at), prepared(_read(folder / table_file(at))))
+    return whole.getvalue()
+
+
+def _results(store: Store, actor: Actor, id: str, section: str) -> Path:
+    _admit(store, actor, *OVERSEERS)
+    return study_folder(settings_of(store).experiments, known_study(id).id, section)
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise NotFound(f"There is no {path.name} of the study {path.parent.name!r} yet; run it first.") from error
+
+
+def choices(store: Store, actor: Actor, id: str) -> StudyChoices:
+    """Return what the study can be run on here."""
+    _admit(store, actor, *OVERSEERS)
+    settings = settings_of(store)
+    there = corpus_ids(settings.data) if settings.data is not None else ()
+    known = known_study(id)
+    return StudyChoices(settings.data, known.corpora, there, known.config)
+
+
+def option_kinds(id: str) -> dict[str, type]:
+    """Return what the study can be told besides corpora, seeds, encoders and recipe, with the types."""
+    hints = typing.get_type_hints(known_study(id).config)
+    return {name: typing.get_origin(hint) or hint for name, hint in hints.items() if name not in ASKED_OF_ALL}
+
+
+def count_cells(store: Store, actor: Actor, id: str, values: Mapping[str, Any]) -> int:
+    """Return how many trainings (or campaigns) a study is made of with these values; those done before count too."""
+    known, whole = _asked(store, actor, id, values)
+    return len(set(known.cells(whole))) + (known.plays(whole) if known.plays is not None else 0)
+
+
+def count_encoders(store: Store, actor: Actor, id: str, values: Mapping[str, Any]) -> int:
+    """Return how many encoders a study pre-trains with these values; those that are there already count too."""
+    from crossner_core.experiments.pretrained import PretrainingConfig, planned
+
+    _, whole = _asked(store, actor, id, values)
+    return len(planned(whole)) if isinstance(whole, PretrainingConfig) else 0
+
+
+def _asked(store: Store, actor: Actor, id: str, values: Mapping[str, Any]) -> tuple[Study, StudyConfig]:
+    options, known = choices(store, actor, id), known_study(id)
+    return known, _whole(known, known.config.from_dict(values), options.there)
+
+
+def usual_workers(store: Store) -> int:
+    """Return how many trainings of a study go side by side where nobody says otherwise."""
+    return settings_of(store).study_workers
+
+
+def row_labels(store: Store, actor: Actor, id: str, values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the rows that `rows` may change with these values; none where a study has no rows."""
+    known, whole = _asked(store, actor, id, values)
+    return tuple(known.labels(whole)) if known.labels is not None else ()
+
+
+def start_study(
+    store: Store,
+    actor: Actor,
+    id: str,
+    values: Mapping[str, Any],
+    *,
+    section: str = "",
+    data: Path | None = None,
+    workers: int | None = None,
+    ray: str | None = None,
+) -> tuple[int, bool]:
+    """Queue a study; return the job's id, and whether it is a new one: the same study is never queued twice.
+
+    `values` are fields of the study's config; results are kept under `section` beside others of the study. Cells
+    trained before are not trained again. `data`, `workers` (trainings side by side) and `ray` (a cluster's address)
+    replace the settings'. Raises InvalidConfig for a value out of range, BadInput for corpora that are not there,
+    Conflict where the study waits or runs with other values.
+    """
+    require(actor, *KEEPERS)
+    if workers is not None and workers < 1:
+        raise InvalidConfig(f"workers is {workers}; it must be 1 or more.")
+    settings = settings_of(store)
+    folder = _data_folder(data or settings.data)
+    known = known_study(id)
+    checked_section(section)
+    config = known.config.from_dict(values)
+    _require_corpora(known, config, folder)
+    whole = _whole(known, config, corpus_ids(folder))
+    known.cells(whole)  # what its rows refuse is said now, not by the worker
+    _require_text(whole, settings.home.resolve())
+    with store.write() as session:
+        fresh(session, actor, *KEEPERS)
+        asked: dict[str, Any] = {"section": section or None, "workers": workers, "ray": ray}
+        payload = {"study": id, "config": config.to_dict(), "data": str(folder)}
+        payload |= {name: value for name, value in asked.items() if value is not None}
+        return queue.start(session, "study", payload, by=actor)
+
+
+def cancel_study(store: Store, actor: Actor, id: str, section: str = "") -> str:
+    """Cancel a study; return its job's state (`running` until the worker has stopped). Its cells are kept.
+
+    Raises Conflict where it neither waits nor runs.
+    """
+    require(actor, *KEEPERS)
+    chosen = get_study(store, actor, id, section)
+    if chosen.job is None or not chosen.is_under_way:
+        busy = ", ".join(other.key for other in list_studies(store, actor) if other.is_under_way)
+        raise Conflict(f"The study {chosen.key!r} neither waits nor runs; those that do are: {busy or 'none'}.")
+    return queue.cancel_job(store, actor, chosen.job.id)
+
+
+def _named(payload: Mapping[str, Any]) -> tuple[str, str]:
+    """Return study and section of a job."""
+    return payload["study"], payload.get("section", "")
+
+
+def _sections(id: str, out: Path, jobs: Mapping[tuple[str, str], JobView]) -> list[str]:
+    """Return the sections of a study that have results, or a job that was not cancelled; if there are none, ""."""
+    asked = (section for (study, section), job in jobs.items() if study == id and job.state != "cancelled")
+    return sorted({*sections_of(out, id), *asked}) or [""]
+
+
+def _newest_jobs(store: Store, actor: Actor) -> dict[tuple[str, str], JobView]:
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        fresh(session, actor, *OVERSEERS)
+        found = job_rows.recent(session, kinds=("study",), limit=_MOST_JOBS)
+        return {_named(job.payload): view(job) for job in reversed(found)}
+
+
+def _admit(store: Store, actor: Actor, *roles: str) -> None:
+    require(actor, *roles)
+    with store.read() as session:
+        fresh(session, actor, *roles)
+
+
+def _view(known: Study, section: str, out: Path, job: JobView | None) -> StudyView:
+    result, problem = None, ""
+    try:
+        result = read_study(study_folder(out, known.id, section))
+    except NotFound:
+        pass  # it was not run yet
+    except WorkbenchError as error:
+        problem = str(error)
+    return StudyView(known.id, section, known.title, known.question, known.reference, result, job, problem)
+
+
+def known_study(id: str) -> Study:
+    """Return a study; raise NotFound naming those there are."""
+    if id not in study_ids():
+        raise NotFound(f"There is no study {id!r}; there are: {', '.join(study_ids())}.")
+    return study(id)
+
+
+def _data_folder(folder: Path | None) -> Path:
+    if folder is None:
+        raise InvalidConfig(
+            "No data folder is set: studies read their corpora from it. Set CROSSNER_DATA to a folder that holds one "
+            "folder a corpus (with train, dev and test files), or name it with --data."
+        )
+    if not folder.is_dir():
+        raise InvalidConfig(f"The data folder {folder} is not there. Set CROSSNER_DATA to one that is, or use --data.")
+    return folder.resolve()
+
+
+def _whole(known: Study, config: StudyConfig, there: Sequence[str]) -> StudyConfig:
+    """Return the config with the corpora that it will be run on."""
+    return replace(config, corpora=config.corpora or tuple(one for one in known.corpora if one in there))
+
+
+def _require_corpora(known: Study, config: StudyConfig, folder: Path) -> None:
+    there = corpus_ids(folder)
+    absent = [id for id in config.corpora if id not in there]
+    if absent or not (config.corpora or set(known.corpora) & set(there)):
+        wanted = absent or known.corpora
+        raise BadInput(f"There is no {', '.join(wanted)} in {folder}; there are: {', '.join(there) or 'none'}.")
+
+
+def _require_text(config: StudyConfig, home: Path) -> None:
+    """Raise NotFound or BadInput where a study is to pre-train encoders on text that is not there."""
+    from crossner_core.experiments.pretrained import PretrainingConfig
+
+    if isinstance(config, PretrainingConfig) and config.own_labels:
+        whole = type(config).from_dict(own_places(config.to_dict(), home, config.corpora))
+        assert isinstance(whole, PretrainingConfig)  # of the same type
+        whole.check_text()
+
+
+def _own_corpus(name: str, home: Path, corpora: Sequence[str]) -> str:
+    """Write a Wikipedia corpus that was made here by its folder."""
+    own = (home / "corpora" / name.replace("{corpus}", corpus) for corpus in corpora)
+    return str(home / "corpora" / name) if name and any(one.is_dir() for one in own) else name
+
+
+def own_places(values: Mapping[str, Any], home: Path, corpora: Sequence[str]) -> dict[str, Any]:
+    """Write encoders and corpora that were made here by their folder, wherever they are named.
+
+    An encoder or entity-tagging corpus without label gets its name as label.
+    """
+    from crossner_core.encoder_names import library_names
+
+    library = home / "encoders"
+    names = set(library_names(library))
+
+    def at(name: str) -> str:
+        own = any(name.replace("{corpus}", corpus) in names for corpus in ("", *corpora))
+        return str(library / name) if own else name
+
+    def tagged_at(name: str) -> str:
+        own = home / "tagged" / name
+        return str(own) if name and own.is_dir() else name
+
+    def labelled(text: str, at: Callable[[str], str]) -> str:
+        label, _, name = text.partition("=") if "=" in text else (text, "", text)
+        return text if at(name) == name else f"{label}={at(name)}"
+
+    def with_encoder(recipe: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: at(value) if name == "encoder" else value for name, value in recipe.items()}
+
+    made = dict(values)
+    if values.get("dapt_corpus"):
+        made["dapt_corpus"] = _own_corpus(values["dapt_corpus"], home, corpora)
+    if "tagged" in values:
+        made["tagged"] = [labelled(one, tagged_at) for one in values["tagged"]]
+    made["encoders"] = [labelled(one, at) for one in values.get("encoders", ())]
+    made["recipe"] = with_encoder(values.get("recipe", {}))
+    made["rows"] = {label: with_encoder(recipe) for label, recipe in values.get("rows", {}).items()}
+    if "candidates" in values:
+        made["candidates"] = [
+            " ".join(
+                f"encoder={at(word.removeprefix('encoder='))}" if word.startswith("encoder=") else word
+                for word in one.split()
+            )
+            for one in values["candidates"]
+        ]
+    return made

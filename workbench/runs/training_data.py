@@ -1,0 +1,182 @@
+"""The sentences of a run: from its snapshot or data set, cut to its size, with the source corpus it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from crossner_core.calibration.proposals import best_spans
+from crossner_core.errors import InvalidConfig, NotFound
+from crossner_core.experiments.few_shot import nested_subsets
+from crossner_core.schema import LabelledSentence, Sentence, Span, Suggestion
+from crossner_core.training.data import SourceCorpus, TrainingData
+from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.registry import needs_source, needs_unlabelled
+from db import campaign_rows, dataset_rows, layer_rows, run_rows, second_look_rows
+from db.engine import Session
+from db.training_tables import Dataset, Run
+from workbench.campaigns.domains import find_domain
+from workbench.campaigns.settings import domain_of
+from workbench.data import frozen
+from workbench.data.snapshots import content_of
+from workbench.data.values import sentence_of
+from workbench.suggestions.proposing import without_models
+
+Parts = dict[str, tuple[LabelledSentence, ...]]
+
+
+def for_run(session: Session, run_id: int) -> tuple[Recipe, TrainingData]:
+    """Return a run's recipe and sentences; raise NotFound where its source corpus is no data set here."""
+    run = run_rows.get(session, run_id)
+    if run is None:
+        raise NotFound(f"There is no run {run_id} any more.")
+    recipe = Recipe.from_dict(run.recipe)
+    if run.snapshot_id is not None:
+        snapshot, parts = content_of(session, run.snapshot_id)
+        types, name, train = snapshot.types, snapshot.hash, parts["pool"]
+    else:
+        assert run.dataset is not None
+        parts = dataset_parts(session, run.dataset)
+        types, name, train = run.dataset.types, dataset_hash(run.dataset), parts["train"]
+    whole = train
+    if run.size is not None:
+        train = subset(train, run.size, run.order_seed or 0)
+    sources = sources_of(session, recipe)
+    return recipe, TrainingData(
+        train=train,
+        types=tuple(types),
+        dev=parts["dev"],
+        test=parts["test"],
+        parents=_parents(session, run) if sources else {},
+        sources=sources,
+        snapshot=name,
+        unlabelled=_unlabelled(session, run, whole, parts) if needs_unlabelled(recipe.setting) else (),
+        proposed=_proposed(session, run) if recipe.uses_gazetteer else {},
+    )
+
+
+def for_simulation(session: Session, snapshot_id: int, recipe: Recipe) -> TrainingData:
+    """Return a snapshot's sentences for simulated campaigns of a recipe, whose pool is all but its test sentences."""
+    snapshot, parts = content_of(session, snapshot_id)
+    sources = sources_of(session, recipe)
+    return TrainingData(
+        train=parts["pool"],
+        types=tuple(snapshot.types),
+        dev=parts["dev"],
+        test=parts["test"],
+        parents=_parents_of(session, snapshot.campaign_id) if sources else {},
+        sources=sources,
+        snapshot=snapshot.hash,
+    )
+
+
+def _unlabelled(session: Session, run: Run, whole: tuple[LabelledSentence, ...], parts: Parts) -> tuple[Sentence, ...]:
+    """Return bare target sentences: the campaign's pool outside the snapshot, and what a subset leaves of training.
+
+    It is what the snapshot lacks, in an order of its own, and not what has no gold or comes next today: a run that
+    goes on tomorrow finds the same. Dev and test sentences stay out, with or without gold, and so does what an expert
+    had left out when the run was queued.
+    """
+    found = [item.sentence for item in whole] if run.size is not None else []
+    if run.snapshot is not None:
+        rows = layer_rows.sentences(session, run.snapshot.campaign_id)
+        since = second_look_rows.left_out(session, run.snapshot.campaign_id)
+        out = {id_ for id_, when in since.items() if when <= run.created_at}
+        found += [sentence_of(row) for row in rows if row.split == "pool" and row.id not in out]
+    train = subset(whole, run.size, run.order_seed or 0) if run.size is not None else whole
+    known = {item.sentence.content_hash for item in (*train, *parts["dev"], *parts["test"])}
+    by_hash = {sentence.content_hash: sentence for sentence in found}
+    return tuple(by_hash[name] for name in sorted(by_hash.keys() - known))
+
+
+def _proposed(session: Session, run: Run) -> dict[str, tuple[Span, ...]]:
+    """Return what gazetteer and links propose in those sentences of a campaign's pool in which they have been asked.
+
+    Nothing for a data set. No weight that gold gave the sources counts: the run learns from its own gold how far to
+    believe them.
+    """
+    if run.snapshot is None:
+        return {}
+    found = suggested_by_names(session, run.snapshot.campaign_id, splits=("pool",))
+    return {content_hash: best_spans(said) for content_hash, said in found.items()}
+
+
+def suggested_by_names(
+    session: Session, campaign_id: int, *, splits: Collection[str]
+) -> dict[str, tuple[Suggestion, ...]]:
+    """Return what gazetteer and links suggest, by content hash, in the sentences in which all of them have been asked.
+
+    Where one of them could not be reached, a sentence has not been asked, whatever the others said.
+    """
+    # The sentences are read first: one that is pre-annotated meanwhile is one that was not asked.
+    rows = [row for row in layer_rows.sentences(session, campaign_id, preannotated=True) if row.split in splits]
+    found = without_models(layer_rows.suggestions(session, campaign_id))
+    return {row.content_hash: found.get(row.id, ()) for row in rows}
+
+
+def _parents(session: Session, run: Run) -> dict[str, str]:
+    """Return which type is a kind of which, in the run's domain; a data set without a domain says nothing of it."""
+    if run.snapshot is not None:
+        return _parents_of(session, run.snapshot.campaign_id)
+    name = run.dataset.domain_name if run.dataset else None
+    return find_domain(session, name).parents if name else {}
+
+
+def _parents_of(session: Session, campaign_id: int) -> dict[str, str]:
+    campaign = campaign_rows.find(session, campaign_id)
+    return domain_of(campaign).parents if campaign else {}
+
+
+def subset(train: tuple[LabelledSentence, ...], size: int, seed: int) -> tuple[LabelledSentence, ...]:
+    """Return so many training sentences by the random order of `seed`; smaller subsets lie within larger ones."""
+    size = min(size, len(train))
+    return tuple(train[at] for at in nested_subsets(len(train), [size], seed).indices[size])
+
+
+def sources_of(session: Session, recipe: Recipe) -> tuple[SourceCorpus, ...]:
+    """Return the source corpora that a recipe names; none where its setting reads none."""
+    if not needs_source(recipe.setting):
+        return ()
+    parts = (dataset_parts(session, dataset) for dataset in require_sources(session, recipe))
+    return tuple(SourceCorpus(part.get("train", ()), part.get("dev", ())) for part in parts)
+
+
+def check_source(session: Session, recipe: Recipe, target: int | None = None) -> None:
+    """Raise NotFound where a recipe needs a source corpus that is no data set here.
+
+    Raises InvalidConfig where that is the data set `target`, on which it is to be trained.
+    """
+    if needs_source(recipe.setting) and target in {dataset.id for dataset in require_sources(session, recipe)}:
+        raise InvalidConfig(
+            f"source is {recipe.source!r}, the very data set to train on; the setting {recipe.setting!r} needs another "
+            "one. Name it, or choose direct."
+        )
+
+
+def require_sources(session: Session, recipe: Recipe) -> list[Dataset]:
+    """Return the data sets that are the recipe's source corpora; raise NotFound naming those there are."""
+    return [_require_source(session, recipe, name) for name in recipe.sources]
+
+
+def _require_source(session: Session, recipe: Recipe, name: str) -> Dataset:
+    found = dataset_rows.find(session, name)
+    if found is None or not any(part.split == "train" for part in found.splits):
+        known = ", ".join(row.name for row in dataset_rows.listed(session)) or "none yet"
+        raise NotFound(
+            f"The setting {recipe.setting!r} needs a data set {name!r} with a train split; "
+            f"data sets here: {known}. Import it (workbench import --dataset {name} …), or choose direct."
+        )
+    return found
+
+
+def dataset_parts(session: Session, dataset: Dataset) -> Parts:
+    """Return the sentences of a data set by split; a split it lacks is empty."""
+    parts: Parts = {}
+    for split in ("train", "dev", "test"):
+        content = dataset_rows.content(session, dataset_id=dataset.id, split=split) or ""
+        parts[split] = tuple(item for item, _ in frozen.read_lines(content))
+    return parts
+
+
+def dataset_hash(dataset: Dataset) -> str:
+    """Return the hash that names a data set's content."""
+    return frozen.joined_hash(f"{part.split}:{part.content_hash}" for part in dataset.splits)

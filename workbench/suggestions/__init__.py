@@ -1,0 +1,1 @@
+"""Suggestions of entities: who makes them, and how they are merged."""

@@ -1,0 +1,122 @@
+"""What machines propose for a sentence, and what gold has taught about each source."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from crossner_core.calibration.proposals import Proposal, learn, propose
+from crossner_core.calibration.sources import SourceWeights
+from crossner_core.schema import Span, Suggestion
+from db import campaign_rows, layer_rows, suggestion_rows
+from db.engine import Session, Store
+from db.tables import Campaign, SuggestionRow
+from workbench.accounts.access import OVERSEERS, enter
+from workbench.accounts.actors import Actor, require
+from workbench.data.values import best_suggestions, suggestion_of
+
+__all__ = [
+    "best_suggestions",
+    "gold_came",
+    "learn_from_gold",
+    "proposals_json",
+    "proposed_without_model",
+    "relearn",
+    "shown_to_people",
+    "source_weights",
+    "weights_of",
+    "without_models",
+]
+
+RELEARN_EVERY, RELEARN_SHARE = 5, 20
+"""So many new gold sentences bring the weights up to date, and in a large campaign a twentieth of its gold.
+
+2,000 gold sentences of eight suggestions take half a second to count, and the expert's Enter waits for it.
+"""
+
+
+def weights_of(campaign: Campaign) -> SourceWeights:
+    """Return what gold had taught when it was last counted; nothing before there is gold."""
+    return SourceWeights.from_dict(campaign.source_weights) if campaign.source_weights else SourceWeights()
+
+
+def proposals_json(rows: Iterable[SuggestionRow], weights: SourceWeights, hint_below: float) -> list[dict[str, Any]]:
+    """Return a sentence's proposals as the editor's JSON, in the order of the text."""
+    found = propose([suggestion_of(row) for row in rows], weights)
+    return [_json(one, hint_below) for one in sorted(found, key=lambda one: (one.start, -one.score))]
+
+
+def shown_to_people(campaign: Campaign) -> Callable[[Iterable[SuggestionRow]], tuple[Suggestion, ...]]:
+    """Return what makes of a sentence's suggestions those that people are shown now: no hints, no two overlapping."""
+    weights, hint_below = weights_of(campaign), campaign.hint_below
+    return lambda rows: best_suggestions(map(suggestion_of, rows), weights, hint_below=hint_below)
+
+
+def _json(one: Proposal, hint_below: float) -> dict[str, Any]:
+    return {
+        "start": one.start,
+        "end": one.end,
+        "type": one.type,
+        "source": one.sources[0],
+        "sources": list(one.sources),
+        "score": round(one.score, 4),
+        "entity": one.entity,
+        "hint": one.score < hint_below,
+    }
+
+
+def without_models(rows: Mapping[int, Iterable[SuggestionRow]]) -> dict[int, tuple[Suggestion, ...]]:
+    """Return what gazetteer and links suggest, of the sentences in which they suggest anything."""
+    found = {
+        id_: tuple(suggestion_of(row) for row in some if not row.source.startswith(suggestion_rows.MODEL))
+        for id_, some in rows.items()
+    }
+    return {id_: some for id_, some in found.items() if some}
+
+
+def proposed_without_model(
+    session: Session, campaign: Campaign, sentence_ids: Sequence[int]
+) -> tuple[tuple[Span, ...], ...] | None:
+    """Return what gazetteer and links propose in each of these sentences; None where nobody was asked."""
+    rows, weights = without_models(layer_rows.suggestions(session, campaign.id)), weights_of(campaign)
+    if not any(id_ in rows for id_ in sentence_ids):
+        return None
+    return tuple(tuple(one.span for one in best_suggestions(rows.get(id_, ()), weights)) for id_ in sentence_ids)
+
+
+def source_weights(store: Store, actor: Actor, campaign_id: int) -> SourceWeights:
+    """Count afresh what a campaign's gold says of its sources; nothing is written. For those who oversee."""
+    require(actor, *OVERSEERS)
+    with store.read() as session:
+        enter(session, actor, campaign_id, *OVERSEERS)
+        return learn_from_gold(session, campaign_id)
+
+
+def learn_from_gold(session: Session, campaign_id: int) -> SourceWeights:
+    """Compare every suggestion in a sentence with gold with that gold; controls, who saw none, count too.
+
+    Gold of test is left out: what is measured on it must not have been learnt from it.
+    """
+    gold: dict[int, set[Span]] = {id_: set() for id_ in suggestion_rows.ids_to_learn_from(session, campaign_id)}
+    for sentence_id, start, end, kind in suggestion_rows.gold_spans(session, campaign_id):
+        gold[sentence_id].add(Span(start, end, kind))
+    said: dict[int, list[Suggestion]] = {}
+    for sentence_id, start, end, kind, source, score in suggestion_rows.said_of_gold(session, campaign_id):
+        said.setdefault(sentence_id, []).append(Suggestion(start, end, kind, source, score))
+    return learn((found, gold[id_]) for id_, found in sorted(said.items()))
+
+
+def relearn(session: Session, campaign_id: int) -> None:
+    """Keep what gold says of the sources now, for the sentences that are handed out from here on."""
+    found = learn_from_gold(session, campaign_id)
+    campaign = campaign_rows.find(session, campaign_id)
+    if campaign is not None:
+        campaign.source_weights = found.to_dict() if found.sentences else None
+        session.flush()
+
+
+def gold_came(session: Session, campaign: Campaign) -> None:
+    """Bring the weights up to date when enough gold came since; called when a sentence outside test becomes gold."""
+    gold = len(suggestion_rows.ids_to_learn_from(session, campaign.id))
+    if gold % max(RELEARN_EVERY, gold // RELEARN_SHARE) == 0:
+        relearn(session, campaign.id)
