@@ -157,13 +157,13 @@ def fit_temperature(scores: Sequence[TagScores], gold: Sequence[NDArray[np.int64
     own = torch.from_numpy(np.concatenate(list(gold)))  # (N,)
     # The loss is convex in the temperature's inverse.
     inverse = torch.ones((), dtype=torch.float64, requires_grad=True)
-    search = torch.optim.LBFGS([inverse], max_iter=50, line_search_fn="strong_wolfe")
+    search: torch.optim.Optimizer = torch.optim.LBFGS([inverse], max_iter=50, line_search_fn="strong_wolfe")
 
-    def loss() -> torch.Tensor:
+    def loss() -> float:
         search.zero_grad()
         found = functional.cross_entropy(given * inverse, own)
         torch.autograd.backward(found)
-        return found
+        return found.item()
 
     search.step(loss)
     return float(1.0 / np.clip(inverse.item(), 0.05, 10.0))

@@ -39,7 +39,8 @@ class SpanMap:
             return np.interp(given, at, value)
         weights, (bias,) = self.numbers
         odds = _features(self.method, given) @ np.asarray(weights) + bias
-        return 1.0 / (1.0 + np.exp(-odds))
+        probabilities: Floats = 1.0 / (1.0 + np.exp(-odds))
+        return probabilities
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that `from_dict` reads back."""
