@@ -35,10 +35,10 @@ QUICK = {
 }
 # Saves after every step, and takes its time over one, so that a test can catch it half-way.
 SLOW_STEPS = (
-    "import time, crossner_core.adaptation.pretraining_job as made, crossner_core.adaptation.pretraining_run as run\n"
+    "import time, crossner_core.adaptation.pretraining_job as made, crossner_core.training.engine as engine\n"
     "made.SECONDS_BETWEEN_SAVES, made.SAVING_SHARE = 0.0, 1e9\n"
-    "step = run.PretrainRun.learn\n"
-    "run.PretrainRun.learn = lambda self, *given: (time.sleep(0.1), step(self, *given))[1]\n"
+    "learn = engine.TaskRun.learn\n"
+    "engine.TaskRun.learn = lambda self, *given: (time.sleep(0.1), learn(self, *given))[1]\n"
 )
 DAPT = {**QUICK, "block_size": 32, "held_out_share": 0.2}
 

@@ -12,7 +12,7 @@ import torch
 from crossner_core.domains import load_domain
 from crossner_core.schema import LabelledSentence
 from crossner_core.training.checkpoint import read_folder
-from crossner_core.training.data import TrainingData
+from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.events import RunResult, TrainEvent
 from crossner_core.training.loop import train
 from crossner_core.training.predictor import load_tagger
@@ -40,7 +40,7 @@ def small_data() -> TrainingData:
         types=TYPES,
         dev=own_sentences(4, offset=30),
         test=own_sentences(4, offset=40),
-        source_train=own_sentences(12, offset=100),
+        sources=(SourceCorpus(own_sentences(12, offset=100)),),
         unlabelled=tuple(item.sentence for item in own_sentences(8, offset=60)),
     )
 
@@ -96,7 +96,7 @@ def test_pdaln_same_seed_same_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("setting", ["pdaln", "pdaln_unsupervised"])
 def test_pdaln_overfits_and_keeps_a_plain_tagger(tmp_path: Path, setting: str) -> None:
     sentences = own_sentences(20)
-    data = TrainingData(train=sentences, types=TYPES, dev=sentences, test=sentences, source_train=sentences)
+    data = TrainingData(train=sentences, types=TYPES, dev=sentences, test=sentences, sources=(SourceCorpus(sentences),))
     recipe = small(setting=setting, architecture="crf", max_epochs=10, batch_size=8, pdaln_rounds=1)
     result = result_of(run_all(recipe, tmp_path, data))
     assert result.test is not None and result.test.f1 == 1.0

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -19,9 +20,9 @@ import torch
 from crossner_core.errors import CheckpointError, CheckpointMismatch, Conflict, StorageError
 from crossner_core.folders import write_json
 from crossner_core.training.checkpoint import FORMAT_VERSION, read_folder, read_json
+from crossner_core.training.engine import TaskRun
 from crossner_core.training.loop import train
 from crossner_core.training.predictor import load_tagger
-from crossner_core.training.stage import StageRun
 from db import job_rows, run_rows
 from db.engine import Store
 from db.tables import Annotation, SpanRow
@@ -63,14 +64,14 @@ def _start(store: Store, admin: Actor, folder: Path) -> int:
 
 def _at_step(monkeypatch: pytest.MonkeyPatch, number: int, happens: Callable[[], object]) -> None:
     """Let something happen at a training step of this process."""
-    step, done = StageRun._step, iter(range(10_000))
+    learn, done = TaskRun.learn, iter(range(10_000))
 
-    def watched(self: StageRun, indices: list[int]) -> float:
+    def watched(self: TaskRun[Any], step: int, seed: int) -> float:
         if next(done) == number:
             happens()
-        return step(self, indices)
+        return learn(self, step, seed)
 
-    monkeypatch.setattr(StageRun, "_step", watched)
+    monkeypatch.setattr(TaskRun, "learn", watched)
 
 
 @pytest.mark.usefixtures("every_step_saves")

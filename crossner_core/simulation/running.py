@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossner_core.adaptation.transfer import needs_source
 from crossner_core.errors import BadInput, StorageError, WorkbenchError
 from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.experiments.corpora import read_corpus
 from crossner_core.processes import begin_worker, ray_session
 from crossner_core.simulation.config import Simulation
+from crossner_core.training.settings.registry import needs_source
 
 if TYPE_CHECKING:
     from crossner_core.encoders import Encoder

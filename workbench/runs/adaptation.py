@@ -288,7 +288,7 @@ def _add(
 def _twin(session: Session, target: _Target, recipe: Recipe, size: int) -> int | None:
     """Return a run of the same cell; one that hears names is another where they were asked after it began."""
     whole = size >= target.sentences
-    asked_in = target.campaign_id if recipe.hears_gazetteer and target.snapshot_id is not None else None
+    asked_in = target.campaign_id if recipe.uses_gazetteer and target.snapshot_id is not None else None
     found = run_rows.twin(
         session,
         snapshot_id=target.snapshot_id,

@@ -182,7 +182,7 @@ def open_texts(store: Store, source: Source, options: DaptOptions) -> tuple[Text
     """
     if source.kind == "corpus":
         return _corpus_texts(store, source), None
-    from crossner_core.adaptation.shares import share_of
+    from crossner_core.adaptation.texts import share_of
 
     if source.kind == "dataset":
         train, dev = (_words(part) for part in _dataset_parts(store, source))

@@ -10,9 +10,9 @@ from typing import Any
 
 from crossner_core.acquisition.base import acquisition, acquisition_ids
 from crossner_core.acquisition.selecting import strategy, without_idle_weights
-from crossner_core.adaptation.self_training.plan import with_students
 from crossner_core.errors import Conflict, InvalidConfig, NotFound, StorageError, WorkbenchError
 from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.self_training.plan import with_students
 from db import campaign_rows, job_rows, run_rows, turn_rows
 from db.engine import Session, Store
 from db.tables import Campaign

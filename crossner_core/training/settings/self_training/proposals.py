@@ -1,4 +1,4 @@
-"""What names that gazetteer and links propose say to a teacher: how far to believe them is learnt from gold."""
+"""What gazetteer and links propose, as evidence beside a teacher's soft targets; how good it is, is fitted on gold."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ class _Counts(NamedTuple):
 
 
 @dataclass(frozen=True)
-class NamesSay:
+class ProposalModel:
     """Likelihood of a proposed tag under each true tag, (K, K): row = proposed, column = true; each column adds to 1.
 
     A token's proposal is taken to depend on its own true tag alone: Dawid and Skene 1979, with the model's posterior as
-    the prior. Of a true tag three shares are learnt: proposed as it is, as another tag, not at all. Which other tag
-    does not depend on the true one.
+    the prior. Of a true tag three probabilities are fitted: proposed as it is, as another tag, not at all. Which other
+    tag does not depend on the true one.
     """
 
     tags: tuple[str, ...]
@@ -46,13 +46,13 @@ class NamesSay:
     proposed: Proposed
 
     @classmethod
-    def learnt(cls, gold: Iterable[LabelledSentence], proposed: Proposed, tags: Sequence[str]) -> NamesSay:
-        """Learn from the gold sentences of which it is known what was proposed in them, if only nothing.
+    def fit(cls, gold: Iterable[LabelledSentence], proposed: Proposed, tags: Sequence[str]) -> ProposalModel:
+        """Fit to the gold sentences of which it is known what was proposed in them, if only nothing.
 
-        Without any, nothing is known of how far to believe the proposals, and none is heard.
+        Without any, nothing is known of how good the proposals are, and none is used.
         """
         index = {tag: at for at, tag in enumerate(tags)}
-        counts = _counted(gold, proposed, index)
+        counts = _count(gold, proposed, index)
         if not counts.by_type:
             proposed = {}
         pooled = sum((found for name, found in counts.by_type.items() if name), np.full(3, PRIOR / 3))
@@ -65,9 +65,9 @@ class NamesSay:
             others[column] = 0.0
             others /= max(others.sum(), 1e-9)
             if tag == OUTSIDE:
-                share = (found[1] + 1.0) / (found.sum() + PRIOR_OUTSIDE)
-                likelihood[:, column] = share * others
-                likelihood[column, column] = 1.0 - share
+                wrongly = (found[1] + 1.0) / (found.sum() + PRIOR_OUTSIDE)
+                likelihood[:, column] = wrongly * others
+                likelihood[column, column] = 1.0 - wrongly
             else:
                 exact, other, nothing = (found + PRIOR_OF_TYPE * overall) / (found.sum() + PRIOR_OF_TYPE)
                 likelihood[:, column] = other * others
@@ -75,33 +75,33 @@ class NamesSay:
                 likelihood[index[OUTSIDE], column] += nothing
         return cls(tuple(tags), likelihood, proposed)
 
-    def about(self, sentence: Sentence) -> NDArray[np.float64] | None:
-        """Return the likelihood of what is proposed in a sentence, (tokens, K); None where nobody was asked."""
+    def likelihoods(self, sentence: Sentence) -> NDArray[np.float64] | None:
+        """Return the likelihood of what is proposed in a sentence, (tokens, K); None where that is not known."""
         if (spans := self.proposed.get(sentence.content_hash)) is None:
             return None
         index = {tag: at for at, tag in enumerate(self.tags)}
         return self.likelihood[[index[tag] for tag in _tags(spans, sentence, index)]]
 
 
-def ask(
+def proposed_spans(
     suggest: Callable[[Sequence[Sentence]], Sequence[Sequence[Suggestion]]], sentences: Sequence[Sentence]
 ) -> dict[str, tuple[Span, ...]]:
     """Return what a gazetteer proposes in some sentences, by content hash."""
     found = zip(sentences, suggest(sentences), strict=True)
-    return {sentence.content_hash: best_spans(said) for sentence, said in found}
+    return {sentence.content_hash: best_spans(suggestions) for sentence, suggestions in found}
 
 
-def _counted(gold: Iterable[LabelledSentence], proposed: Proposed, index: Mapping[str, int]) -> _Counts:
+def _count(gold: Iterable[LabelledSentence], proposed: Proposed, index: Mapping[str, int]) -> _Counts:
     counts = _Counts({}, {})
     for item in gold:
         if (spans := proposed.get(item.sentence.content_hash)) is None:
             continue
         true = tags_from_spans(item.spans, len(item.sentence.tokens))
-        for said, tag in zip(_tags(spans, item.sentence, index), true, strict=True):
-            what = 0 if said == tag != OUTSIDE else 2 if said == OUTSIDE else 1
+        for proposal, tag in zip(_tags(spans, item.sentence, index), true, strict=True):
+            what = 0 if proposal == tag != OUTSIDE else 2 if proposal == OUTSIDE else 1
             counts.by_type.setdefault(_type_of(tag), np.zeros(3))[what] += 1
             if what == 1:
-                counts.wrong[_type_of(said)] = counts.wrong.get(_type_of(said), 0.0) + 1
+                counts.wrong[_type_of(proposal)] = counts.wrong.get(_type_of(proposal), 0.0) + 1
     return counts
 
 

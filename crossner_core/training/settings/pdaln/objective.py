@@ -1,26 +1,21 @@
-"""What a stage of PDALN minimises: tags, MMD at two levels, contrast and, in rounds, a teacher's word."""
+"""What a stage of PDALN minimises: tags, MMD at two levels, contrast and, in rounds, a teacher's soft targets."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from crossner_core.adaptation.pdaln.companions import Companions
-from crossner_core.adaptation.pdaln.contrastive import Projection, contrastive_loss
-from crossner_core.adaptation.pdaln.mmd import squared_mmd
-from crossner_core.adaptation.pdaln.vat import adversarial_loss
 from crossner_core.models.base import IGNORED, Batch, TokenTagger
+from crossner_core.training.batches import Batcher
 from crossner_core.training.checkpoint import prefixed, within
-
-if TYPE_CHECKING:
-    from crossner_core.adaptation.pdaln.plan import Material
-    from crossner_core.training.predictor import Predictor
-    from crossner_core.training.recipe import Recipe
+from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.pdaln.companions import Companions
+from crossner_core.training.settings.pdaln.material import Material
+from crossner_core.training.settings.pdaln.terms import Projection, adversarial_loss, contrastive_loss, squared_mmd
 
 # Token vectors a tag and domain of which the word MMD is taken: O has hundreds a batch, and cost grows by the square.
 MOST_TOKENS = 128
@@ -37,10 +32,11 @@ class PdalnObjective:
     Contrast is between the step's labelled sentences, as D in eq. 7 is; bare ones come in by the sentence MMD alone.
     """
 
-    def __init__(self, recipe: Recipe, material: Material, predictor: Predictor, former: TokenTagger | None) -> None:
+    def __init__(
+        self, recipe: Recipe, material: Material, model: TokenTagger, batcher: Batcher, former: TokenTagger | None
+    ) -> None:
         self.recipe, self.material = recipe, material
-        model = predictor.model
-        self.companions = Companions(recipe, material, predictor)
+        self.companions = Companions(recipe, material, model, batcher)
         self.parts: nn.Module = nn.Module()
         if recipe.pdaln_use_contrastive:
             self.parts = Projection(model.encoder.config.hidden_size)
@@ -52,21 +48,21 @@ class PdalnObjective:
             self.teacher = copy.deepcopy(model).requires_grad_(False).eval()
 
     def loss(self, model: TokenTagger, batch: Batch, sentences: Sequence[int], step: int) -> Tensor:
-        """Return (1 − γ) × adaptation + γ × the teacher's word, a scalar; without a teacher γ is 0."""
+        """Return (1 − γ) × adaptation + γ × cross-entropy to soft targets, a scalar; without a teacher γ is 0."""
         rng = np.random.default_rng([self.recipe.seed, _STEP, self.material.round, step])
-        own = self._encoded(model, batch)
+        own = self.encoded(model, batch)
         target, bare = self.companions.draw(rng, len(sentences))
-        labelled = [own, *([self._encoded(model, target.batch)] if target is not None else [])]
-        without = self._encoded(model, bare) if bare is not None else None
+        labelled = [own, *([self.encoded(model, target.batch)] if target is not None else [])]
+        without = self.encoded(model, bare) if bare is not None else None
         adaptation, gamma = self._adaptation(model, labelled, without), self.recipe.pdaln_gamma
         if self.companions.distorts:
             items = [self.companions.items(sentences), *([target.items] if target is not None else [])]
-            copies = [self._encoded(model, self.companions.distort(part, rng)) for part in items]
+            copies = [self.encoded(model, self.companions.distort(part, rng)) for part in items]
             adaptation = adaptation + self._distorted(model, labelled, copies)
         if not self.teaches or gamma == 0:
             return adaptation
-        taught = [own, *([without] if without is not None and self.recipe.pdaln_distil_on != "augmented" else [])]
-        return (1 - gamma) * adaptation + gamma * self._taught(model, taught, rng)
+        distilled = [own, *([without] if without is not None and self.recipe.pdaln_distil_on != "augmented" else [])]
+        return (1 - gamma) * adaptation + gamma * self._distilled(model, distilled, rng)
 
     def after_step(self, model: TokenTagger) -> None:
         """Move the mean teacher a little towards the student."""
@@ -88,8 +84,8 @@ class PdalnObjective:
         if self.teacher is not None:
             self.teacher.load_state_dict(within("teacher", dict(state)))
 
-    def _encoded(self, model: TokenTagger, batch: Batch) -> Batch:
-        """Return the batch with its vectors, on the model's device: all losses share one pass of the encoder."""
+    def encoded(self, model: TokenTagger, batch: Batch) -> Batch:
+        """Return the batch with its vectors, on the model's device: all losses are over one pass of the encoder."""
         moved = batch.to(next(model.parameters()).device)
         moved.hidden = model.hidden(moved)
         return moved
@@ -102,8 +98,8 @@ class PdalnObjective:
         over = [*labelled[1:], *([bare] if bare is not None else [])]
         if recipe.pdaln_use_sentence_mmd and over:
             alpha = recipe.pdaln_alpha if self.material.supervised else recipe.pdaln_alpha_unsupervised
-            there = torch.cat([sentence_vectors(part) for part in over])
-            loss = loss + alpha * squared_mmd(sentence_vectors(labelled[0]), there, **kernel)
+            target = torch.cat([sentence_vectors(part) for part in over])
+            loss = loss + alpha * squared_mmd(sentence_vectors(labelled[0]), target, **kernel)
         if recipe.pdaln_use_word_mmd and len(labelled) > 1:
             words = word_mmd(model, labelled[0], labelled[1], recipe.pdaln_tag_weight, **kernel)
             loss = loss + recipe.pdaln_beta * words
@@ -118,16 +114,16 @@ class PdalnObjective:
             loss = loss + self.recipe.pdaln_contrastive_weight * contrast
         return loss + _mean_loss(model, copies) if self.recipe.pdaln_label_distorted else loss
 
-    def _taught(self, model: TokenTagger, batches: Sequence[Batch], rng: np.random.Generator) -> Tensor:
-        """Return the mean over tokens of what the student is taught."""
+    def _distilled(self, model: TokenTagger, batches: Sequence[Batch], rng: np.random.Generator) -> Tensor:
+        """Return the mean over tokens of the cross-entropy to soft targets, or of the adversarial loss."""
         if self.teacher is None:
             return adversarial_loss(model, batches, self.recipe.pdaln_noise, rng)
         total, count = torch.zeros((), device=batches[0].mask.device), 0
         for batch in batches:
             with torch.no_grad():
-                hard = self.teacher.tag_log_probabilities(_bare(batch)).exp()  # (B, W, K)
-            soft = -(hard * model.tag_log_probabilities(batch)).sum(-1)  # (B, W)
-            total, count = total + soft[batch.mask].sum(), count + int(batch.mask.sum())
+                soft = self.teacher.tag_log_probabilities(_bare(batch)).exp()  # (B, W, K)
+            losses = -(soft * model.tag_log_probabilities(batch)).sum(-1)  # (B, W)
+            total, count = total + losses[batch.mask].sum(), count + int(batch.mask.sum())
         return total / max(count, 1)
 
 
@@ -147,10 +143,10 @@ def word_mmd(
     """
     total = first.input_ids.new_zeros((), dtype=torch.float32)
     ours, theirs = model.token_vectors(first), model.token_vectors(second)  # (B, W, H)
-    shared = set(first.tags.unique().tolist()) & set(second.tags.unique().tolist()) - {IGNORED}
-    for tag in sorted(shared):
-        here, there = ours[first.tags == tag][:MOST_TOKENS], theirs[second.tags == tag][:MOST_TOKENS]
-        total = total + weight * squared_mmd(here, there, estimator=estimator, bandwidths=bandwidths)
+    common = set(first.tags.unique().tolist()) & set(second.tags.unique().tolist()) - {IGNORED}
+    for tag in sorted(common):
+        left, right = ours[first.tags == tag][:MOST_TOKENS], theirs[second.tags == tag][:MOST_TOKENS]
+        total = total + weight * squared_mmd(left, right, estimator=estimator, bandwidths=bandwidths)
     return total
 
 

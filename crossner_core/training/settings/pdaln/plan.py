@@ -3,72 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from crossner_core.adaptation.pdaln.anchors import exchange, surfaces
-from crossner_core.adaptation.transfer import MakeObjective, Stage, register_setting, require_source, target_stage
 from crossner_core.errors import InvalidConfig
-from crossner_core.schema import LabelledSentence, Sentence
+from crossner_core.schema import LabelledSentence
+from crossner_core.training.settings.direct import target_stage
+from crossner_core.training.settings.pdaln.material import Material, adaptive_data, source_sample
+from crossner_core.training.settings.registry import register_setting
+from crossner_core.training.stage import MakeObjective, Objective, Stage
 
 if TYPE_CHECKING:
     from crossner_core.models.base import TokenTagger
+    from crossner_core.training.batches import Batcher
     from crossner_core.training.data import TrainingData
-    from crossner_core.training.objective import Objective
-    from crossner_core.training.predictor import Predictor
     from crossner_core.training.recipe import Recipe
 
-# What the seed is joined with to draw source sentences, and to exchange entities.
-_DRAW, _EXCHANGE = 1, 2
 # Rounds have seeds so far apart, so that each draws its own order and dropout.
 _SEEDS_APART = 100_003
 
 
-@dataclass(frozen=True, slots=True)
-class Material:
-    """What a stage's objective draws from beside the stage's own batches; `round` is 0 in the base stage."""
-
-    train: tuple[LabelledSentence, ...]
-    target: tuple[LabelledSentence, ...]
-    unlabelled: tuple[Sentence, ...]
-    round: int = 0
-
-    @property
-    def supervised(self) -> bool:
-        """Whether target labels may be used."""
-        return bool(self.target)
-
-
-def source_sample(recipe: Recipe, data: TrainingData) -> tuple[LabelledSentence, ...]:
-    """Return the source sentences of a run, drawn with its seed, in the corpus's order."""
-    filled = [item for item in data.source_train if item.sentence.tokens]
-    count = recipe.pdaln_source_sentences
-    if not count or count >= len(filled):
-        return tuple(filled)
-    import numpy as np
-
-    drawn = np.random.default_rng([recipe.seed, _DRAW]).permutation(len(filled))[:count]
-    return tuple(filled[at] for at in sorted(drawn.tolist()))
-
-
-def adaptive_data(
-    recipe: Recipe, source: Sequence[LabelledSentence], target: Sequence[LabelledSentence]
-) -> tuple[tuple[LabelledSentence, ...], str]:
-    """Return sentences of both domains with entities exchanged, and what to say about them."""
-    import numpy as np
-
-    rng = np.random.default_rng([recipe.seed, _EXCHANGE])
-    how = recipe.pdaln_replace
-    ours = exchange(target, surfaces(source), recipe.pdaln_target_copies, rng, replace=how)
-    theirs = exchange(source, surfaces(target), recipe.pdaln_source_copies, rng, replace=how)
-    said = (
-        f"Adaptive data: {len(ours.items)} sentences from {len(target)} target sentences ({ours.skipped} without an "
-        f"entity to exchange), {len(theirs.items)} from {len(source)} source sentences ({theirs.skipped} without)."
-    )
-    return ours.items + theirs.items, said
-
-
-@register_setting("pdaln", "PDALN: adapt with a few target labels and bare target text", unlabelled=True)
+@register_setting("pdaln", "PDALN: adapt with a few target labels and bare target text", order=3, unlabelled=True)
 def pdaln(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan the base stage on source and labelled target (eq. 9), then rounds on adaptive data (eq. 10 and 11).
 
@@ -76,27 +31,27 @@ def pdaln(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     encodes them for the word MMD in any case). Without adaptive data (the ablation, or no shared entity types) the
     rounds go over the source sentences again. Types that only the source has get tags that are never decoded.
     """
-    require_source(recipe, data)
     source = source_sample(recipe, data)
     target = tuple(item for item in data.train if item.sentence.tokens)
     material = Material(source, target, data.unlabelled)
     items, notes = source, [f"Source: {len(source)} of {len(data.source_train)} sentences."]
     if recipe.pdaln_use_augmentation and recipe.pdaln_rounds:
-        made, said = adaptive_data(recipe, source, target)
-        items, notes = made or source, [*notes, said]
+        made, note = adaptive_data(recipe, source, target)
+        items, notes = made or source, [*notes, note]
     if not data.unlabelled:
         notes.append("There are no bare target sentences: sentence MMD compares with the labelled ones alone.")
     return _stages(recipe, data, material, items, notes)
 
 
-@register_setting("pdaln_unsupervised", "PDALN without target labels: adapt with bare target text", unlabelled=True)
+@register_setting(
+    "pdaln_unsupervised", "PDALN without target labels: adapt with bare target text", order=4, unlabelled=True
+)
 def pdaln_unsupervised(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan the base stage on source and bare target sentences (eq. 8); target labels choose the epoch on dev alone.
 
     The training sentences count as bare text. The paper has no rounds here; with `pdaln_distil_on` set to
-    augmented+unlabelled there are, on source sentences, with the teacher's word on the bare target sentences too.
+    augmented+unlabelled there are, on source sentences, with soft targets for the bare target sentences too.
     """
-    require_source(recipe, data)
     source = source_sample(recipe, data)
     bare = tuple(item.sentence for item in data.train) + data.unlabelled
     notes = [
@@ -130,7 +85,7 @@ def _stages(
 
 
 def _has_rounds(recipe: Recipe) -> bool:
-    """Say whether a teacher has something to label: augmented sentences need target labels."""
+    """Return whether a teacher has something to label: augmented sentences need target labels."""
     return recipe.setting == "pdaln" or recipe.pdaln_distil_on != "augmented"
 
 
@@ -150,9 +105,9 @@ def _round(recipe: Recipe, base: Stage, material: Material) -> Stage:
 
 
 def _objective(recipe: Recipe, material: Material) -> MakeObjective:
-    def make(predictor: Predictor, former: TokenTagger | None) -> Objective:
-        from crossner_core.adaptation.pdaln.objective import PdalnObjective
+    def make(model: TokenTagger, batcher: Batcher, former: TokenTagger | None) -> Objective:
+        from crossner_core.training.settings.pdaln.objective import PdalnObjective
 
-        return PdalnObjective(recipe, material, predictor, former)
+        return PdalnObjective(recipe, material, model, batcher, former)
 
     return make

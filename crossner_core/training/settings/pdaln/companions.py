@@ -4,28 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from torch import Tensor
 
-from crossner_core.adaptation.pdaln.distortion import Synonyms, distorted
-from crossner_core.adaptation.pdaln.synonyms import (
+from crossner_core.models.base import Batch, TokenTagger
+from crossner_core.schema import LabelledSentence
+from crossner_core.training.batches import Batcher, Window, tag_indices
+from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.pdaln.material import Material, Synonyms, distorted
+from crossner_core.training.settings.pdaln.synonyms import (
     candidates,
     from_neighbours,
     from_wordnet,
     neighbours,
     pick_wordnet,
 )
-from crossner_core.models.base import Batch
-from crossner_core.schema import LabelledSentence, Sentence
-from crossner_core.tags import tags_from_spans
-from crossner_core.training.batches import Window, collate, encode
-
-if TYPE_CHECKING:
-    from crossner_core.adaptation.pdaln.plan import Material
-    from crossner_core.training.predictor import Predictor
-    from crossner_core.training.recipe import Recipe
 
 # So many times the sentences that are wanted are drawn and sorted by length, to take a stretch: padding costs most.
 _POOLS = 4
@@ -42,19 +36,18 @@ class Drawn:
 class Companions:
     """Draws from a stage's material; of a sentence longer than the encoder takes, each window is drawn by itself."""
 
-    def __init__(self, recipe: Recipe, material: Material, predictor: Predictor) -> None:
-        self.recipe, self.material, self.predictor = recipe, material, predictor
-        self.index = {tag: at for at, tag in enumerate(predictor.model.tags)}
-        self.target = self._windows([item.sentence for item in material.target])
-        self.target_tags = [self._tags(item) for item in material.target]
-        self.bare = self._windows(material.unlabelled)
+    def __init__(self, recipe: Recipe, material: Material, model: TokenTagger, batcher: Batcher) -> None:
+        self.recipe, self.material, self.batcher, self.tags = recipe, material, batcher, model.tags
+        self.target = batcher.encode([item.sentence for item in material.target])
+        self.target_tags = tag_indices(material.target, self.tags)
+        self.bare = batcher.encode(material.unlabelled)
         self.distorts = recipe.pdaln_use_contrastive or recipe.pdaln_label_distorted
         everything = material.train + material.target if self.distorts else ()
         self.words = candidates(word for item in everything for word in item.sentence.words)
         corpus = pick_wordnet(recipe.pdaln_synonyms) if self.distorts else None
         self._wordnet = from_wordnet(self.words, corpus) if corpus is not None else None
-        table = predictor.model.encoder.get_input_embeddings().weight
-        self.neighbours = neighbours([] if corpus is not None else self.words, predictor.tokenizer, table)
+        table = model.encoder.get_input_embeddings().weight
+        self.neighbours = neighbours([] if corpus is not None else self.words, batcher.tokenizer, table)
 
     @property
     def neighbours(self) -> Tensor:
@@ -65,7 +58,7 @@ class Companions:
     def neighbours(self, found: Tensor) -> None:
         self._neighbours = found
         self.synonyms: Synonyms = self._wordnet or (
-            from_neighbours(self.words, found, self.predictor.tokenizer) if len(found) else {}
+            from_neighbours(self.words, found, self.batcher.tokenizer) if len(found) else {}
         )
 
     def draw(self, rng: np.random.Generator, rows: int) -> tuple[Drawn | None, Batch | None]:
@@ -78,10 +71,10 @@ class Companions:
         drawn = None
         if chosen:
             items = tuple(self.material.target[window.sentence] for window in chosen)
-            drawn = Drawn(items, collate(chosen, self._pad, self.target_tags))
+            drawn = Drawn(items, self.batcher.collate(chosen, self.target_tags))
         wants_bare = self.recipe.pdaln_use_sentence_mmd or self.recipe.pdaln_distil_on != "augmented"
         bare = _some(self.bare, count if chosen else 2 * count, rng) if wants_bare else []
-        return drawn, collate(bare, self._pad) if bare else None
+        return drawn, self.batcher.collate(bare) if bare else None
 
     def items(self, sentences: Sequence[int]) -> tuple[LabelledSentence, ...]:
         """Return the stage's own sentences of these indices."""
@@ -90,21 +83,11 @@ class Companions:
     def distort(self, items: Sequence[LabelledSentence], rng: np.random.Generator) -> Batch:
         """Return a batch of a distorted copy of each sentence; of a long one, its first window."""
         copies = [distorted(item, self.synonyms, rng) for item in items]
-        windows = self._windows([copy.sentence for copy in copies])
+        windows = self.batcher.encode([copy.sentence for copy in copies])
         first: dict[int, Window] = {}
         for window in windows:
             first.setdefault(window.sentence, window)
-        return collate([first[at] for at in range(len(copies))], self._pad, [self._tags(copy) for copy in copies])
-
-    @property
-    def _pad(self) -> int:
-        return int(self.predictor.tokenizer.pad_token_id)
-
-    def _windows(self, sentences: Sequence[Sentence]) -> list[Window]:
-        return encode(sentences, self.predictor.tokenizer, self.predictor.max_length)
-
-    def _tags(self, item: LabelledSentence) -> list[int]:
-        return [self.index[tag] for tag in tags_from_spans(item.spans, len(item.sentence.tokens))]
+        return self.batcher.collate([first[at] for at in range(len(copies))], tag_indices(copies, self.tags))
 
 
 def _some(windows: Sequence[Window], count: int, rng: np.random.Generator) -> list[Window]:
