@@ -6,6 +6,7 @@ import streamlit as st
 
 from pages import shell
 from pages.components.lazy_download import download_problem
+from pages.components.under_way import worker_line
 from pages.parts.model import learning, run_list, scores, trust
 from workbench.accounts.roles import OVERSEERS
 
@@ -43,7 +44,7 @@ calibrated on dev, and what gold says of each source by entity type.
 """,
 )
 if campaign:
-    run_list.worker_line()
+    worker_line()
     chosen = st.segmented_control(
         "View", list(VIEWS), default="Curve", key="model-view", required=True, label_visibility="collapsed"
     )

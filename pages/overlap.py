@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from crossner_core.wikipedia.vocabulary import TOP, Vocabulary, overlap
+from crossner_core.vocabulary import TOP, Vocabulary, overlap
 from db.engine import Store
 from pages import shell
 from pages.components.charts import overlap_figure

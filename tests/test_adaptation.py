@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from crossner_core.adaptation.self_training.plan import with_students
 from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, InvalidConfig, NotAllowed, NotFound
 from crossner_core.schema import LabelledSentence, Span, sentence_from_words
 from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.self_training.plan import with_students
 from db import layer_rows, run_rows, snapshot_rows, suggestion_rows
 from db.engine import Store
 from tests.training_builders import own_sentences

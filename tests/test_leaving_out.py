@@ -16,10 +16,11 @@ from tests import builders
 from tests.test_exchange import change, contents
 from tests.test_second_look import gold_of, look, said
 from tests.training_store import recipe_here
-from workbench import looking, turning
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, sentences
 from workbench.data import archive, browsing, layers, snapshots
+from workbench.jobs.kinds import second_look as second_look_kind
+from workbench.jobs.kinds import turn as turn_kind
 from workbench.labelling import label_review
 from workbench.labelling.label_review import FindingView
 from workbench.reports import overview
@@ -167,7 +168,7 @@ def test_left_out_stays_so_and_is_taken_in_again_whatever_becomes_of_its_gold(
     one = leak(store, people, repeated)
     label_review.decide(store, people["eva"], one.id, "leave_out")
     with store.read() as session:
-        gold, ids = looking.gold_of(session, repeated)
+        gold, ids = second_look_kind.gold_of(session, repeated)
     at = next(n for n, item in enumerate(gold.items) if item.sentence.text == POOL)
     doubt = Finding(at, "type", 5, 7, (Span(*MARA),), (Span(5, 7, "band"),), 0.9, "Why not.")
     with store.write() as session:
@@ -260,7 +261,7 @@ def test_strategies_take_no_gold_into_account_that_is_left_out(
     def known() -> set[str]:
         with store.read() as session:
             (turn,) = turn_rows.listed(session, repeated)
-            plan = turning._plan(cast(Any, None), session, turn.id)  # no model, so no folder of checkpoints is asked
+            plan = turn_kind._plan(cast(Any, None), session, turn.id)  # no model, so no folder of checkpoints is asked
             return {item.sentence.text for item in plan.gold}
 
     before = known()

@@ -18,12 +18,12 @@ from db.types import now
 from pages import shell
 from pages.components.marked_text import as_text
 from tests import builders
-from workbench import jobs
 from workbench.accounts import sign_in as signing
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, domains, sentences
 from workbench.campaigns.domain_drafts import draft_from_toml, draft_to_toml
 from workbench.data import archive, browsing, datasets, exchange
+from workbench.jobs import queue
 
 ROOT = Path(__file__).resolve().parents[1]
 CONLL = "Mara\tB-musicalartist\nVell\tI-musicalartist\nhums\tO\n\nNobody\tO\nclaps\tO\n"
@@ -372,8 +372,8 @@ def test_campaigns_change_rules_members_and_archive(
     view = campaigns.get_campaign(store, people["adm"], campaign)
     assert view.endpoint == "http://localhost:3030/sparql" and view.archived
     assert [one.name for one in view.members] == ["ann1"]
-    assert [job.kind for job in jobs.list_jobs(store, people["adm"], campaign)] == ["preannotate"]
-    assert jobs.list_jobs(store, people["adm"], campaign)[0].state == "cancelled"
+    assert [job.kind for job in queue.list_jobs(store, people["adm"], campaign)] == ["preannotate"]
+    assert queue.list_jobs(store, people["adm"], campaign)[0].state == "cancelled"
 
 
 def test_campaigns_delete_only_by_name(screen: Open, store: Store, people: dict[str, Actor], campaign: int) -> None:

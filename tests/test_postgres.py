@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from crossner_core.suggest.gazetteer import GAZETTEER
 from db import (
     annotation_rows,
     campaign_rows,
@@ -33,11 +34,11 @@ from tests.builders import SENTENCES, Tab, make_campaign, make_gold, make_people
 from tests.test_leaving_out import MARA
 from tests.test_leaving_out import POOL as REPEATED
 from tests.test_second_look import look, said
-from workbench import jobs
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
 from workbench.campaigns import sentences as campaign_sentences
 from workbench.data import snapshots
+from workbench.jobs import lease
 from workbench.labelling import handout, label_review, steps
 from workbench.runs import rounds, training_data
 
@@ -379,7 +380,9 @@ def test_sentences_that_are_preannotated_while_a_run_reads_them_count_as_not_ask
 
     def preannotate() -> None:
         with store.write() as session:
-            suggestion_rows.replace_suggestions(session, ids, [{"sentence_id": id, **said} for id in ids], model=False)
+            suggestion_rows.replace_suggestions(
+                session, ids, [{"sentence_id": id, **said} for id in ids], kinds=GAZETTEER.kinds
+            )
             suggestion_rows.mark_preannotated(session, ids)
 
     found, _ = beside.run(read, preannotate, pause=(layer_rows, "suggestions"))
@@ -393,5 +396,5 @@ def test_a_job_is_not_passed_over_while_another_is_added_that_waits_for_it(store
         job_rows.add(session, kind="preannotate", payload={}, priority=30)
     with store.write() as session:
         job_rows.add(session, kind="preannotate", payload={}, priority=5, after_id=first)
-        claimed = jobs.claim(store, worker="w")
+        claimed = lease.claim(store, worker="w")
         assert claimed is not None and claimed.id == first

@@ -11,6 +11,7 @@ from tests.screens import made_reports, open_screen
 from tests.test_second_look import gold_of, look, said
 from workbench.accounts.actors import Actor
 from workbench.campaigns import sentences
+from workbench.jobs import queue
 from workbench.labelling import label_review
 
 MARA = "Mara Vell was praised in Norway ."
@@ -57,11 +58,11 @@ def test_page_queues_a_look(
 ) -> None:
     builders.make_gold(store, people, campaign)
     screen = press(page(monkeypatch, store, people["eva"], campaign), "Look at 6 gold sentences")
-    job = label_review.last_look(store, people["eva"], campaign)
+    job = queue.newest_job(store, people["eva"], "second_look", campaign)
     assert job is not None and job.state == "queued"
     assert "No worker is alive" in words(screen)
     press(screen, "Cancel this look")
-    job = label_review.last_look(store, people["eva"], campaign)
+    job = queue.newest_job(store, people["eva"], "second_look", campaign)
     assert job is not None and job.state == "cancelled" and "Cancel this look" not in [b.label for b in screen.button]
 
 

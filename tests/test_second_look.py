@@ -14,10 +14,11 @@ from db import annotation_rows, task_rows
 from db.engine import Store
 from tests import builders
 from tests.test_exchange import change, contents, zipped
-from workbench import jobs, looking
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, sentences
 from workbench.data import archive, layers, snapshots
+from workbench.jobs import lease, queue
+from workbench.jobs.kinds import second_look as second_look_kind
 from workbench.labelling import label_review
 
 WORDS = "Mara Vell left The Tin Gulls for Low Tide last spring ."
@@ -44,7 +45,7 @@ def look(store: Store, campaign: int, *checks: str) -> None:
     from crossner_core.second_look.base import Desk, check
 
     with store.read() as session:
-        gold, ids = looking.gold_of(session, campaign)
+        gold, ids = second_look_kind.gold_of(session, campaign)
     for id in checks or ("inconsistent_surfaces", "near_duplicates", "unlabelled_repeats"):
         found = check(id).find(gold, SecondLookOptions(), Desk())
         assert found is not None
@@ -129,7 +130,7 @@ def test_change_of_adjudicated_gold_decides_its_units_anew(
 
 def test_change_may_leave_no_entity(store: Store, people: dict[str, Actor], golden: int) -> None:
     with store.read() as session:
-        gold, ids = looking.gold_of(session, golden)
+        gold, ids = second_look_kind.gold_of(session, golden)
     at = next(n for n, item in enumerate(gold.items) if item.sentence.text.startswith("Fans of"))
     there = gold.items[at].spans
     with store.write() as session:
@@ -326,15 +327,15 @@ def test_look_under_way_can_be_cancelled_by_who_may_ask_for_one(
     store: Store, people: dict[str, Actor], golden: int
 ) -> None:
     with pytest.raises(Conflict, match="nothing to cancel"):
-        label_review.cancel_look(store, people["eva"], golden)
+        queue.cancel_in_campaign(store, people["eva"], golden, "second_look")
     label_review.look_again(store, people["eva"], golden)
     with pytest.raises(NotAllowed):
-        label_review.cancel_look(store, people["ann1"], golden)
-    assert label_review.cancel_look(store, people["eva"], golden) == "cancelled"
+        queue.cancel_in_campaign(store, people["ann1"], golden, "second_look")
+    assert queue.cancel_in_campaign(store, people["eva"], golden, "second_look") == ["cancelled"]
     label_review.look_again(store, people["eva"], golden)
-    claimed = jobs.claim(store, worker="w")
-    assert claimed is not None and label_review.cancel_look(store, people["res"], golden) == "running"
-    job = label_review.last_look(store, people["eva"], golden)
+    claimed = lease.claim(store, worker="w")
+    assert claimed is not None and queue.cancel_in_campaign(store, people["res"], golden, "second_look") == ["running"]
+    job = queue.newest_job(store, people["eva"], "second_look", golden)
     assert job is not None and (job.id, job.cancel_requested) == (claimed.id, True)
 
 

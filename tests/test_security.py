@@ -29,7 +29,7 @@ from workbench.accounts import accounts
 from workbench.accounts.sign_in import sign_out
 
 PASSWORD = "correct horse battery"
-PAGES = sorted(path.stem for path in (ROOT / "pages").glob("*.py"))
+PAGES = sorted(path.relative_to(ROOT / "pages").with_suffix("").as_posix() for path in (ROOT / "pages").rglob("*.py"))
 STREAMLIT = (
     "/_stcore/health", "/_stcore/host-config", "/_stcore/metrics", "/_stcore/script-health-check", "/_stcore/stream",
     "/_stcore/upload_file/a/b", "/_stcore/agent/openapi.json", "/_stcore/agent/interact", "/_stcore/agent/mcp",

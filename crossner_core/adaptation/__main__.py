@@ -61,7 +61,7 @@ def _follow(events: Events) -> int:
 
 def _dapt(given: argparse.Namespace, options: DaptOptions, should_stop: ShouldStop) -> Events:
     from crossner_core.adaptation.dapt import run_dapt
-    from crossner_core.adaptation.dapt_sources import from_files, from_level
+    from crossner_core.adaptation.texts import from_files, from_level
 
     shared: dict[str, Any] = {
         "percent": given.percent,
@@ -86,7 +86,7 @@ def _dapt(given: argparse.Namespace, options: DaptOptions, should_stop: ShouldSt
 
 def _entity_tagging(given: argparse.Namespace, options: TaggingPretrainOptions, should_stop: ShouldStop) -> Events:
     from crossner_core.adaptation.entity_tagging import run_entity_tagging
-    from crossner_core.adaptation.tagging_sources import from_labelled, from_tagged
+    from crossner_core.adaptation.texts import from_labelled, from_tagged
 
     held_out = given.held_out or ()
     if given.tagged is not None:

@@ -13,7 +13,6 @@ from crossner_core.records import Record
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 BINS = 10
-BINNINGS = ("equal mass", "equal width")
 _LEAST = 1e-6
 
 

@@ -45,7 +45,8 @@ class SpanMap(Record):
             return np.interp(given, at, value)
         weights, (bias,) = self.numbers
         odds = _features(self.method, given) @ np.asarray(weights) + bias
-        return 1.0 / (1.0 + np.exp(-odds))
+        probabilities: Floats = 1.0 / (1.0 + np.exp(-odds))
+        return probabilities
 
 
 def fit(method: str, scores: Floats, right: Bools) -> SpanMap:

@@ -18,8 +18,7 @@ from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.training_cells import CellEvent, CellTask, cell_events
 from crossner_core.processes import begin_worker, ray_session
 from crossner_core.training.processes import present
-from crossner_core.training.recipe import effective
-from crossner_core.training.source_cache import source_options
+from crossner_core.training.recipe import effective, source_options
 
 TRIES = 2
 _SECONDS_BETWEEN_LOOKS = 0.2

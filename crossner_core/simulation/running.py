@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossner_core.adaptation.transfer import needs_source
 from crossner_core.errors import BadInput, StorageError, WorkbenchError
 from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.experiments.corpora import read_corpus
 from crossner_core.processes import begin_worker, ray_session
 from crossner_core.simulation.config import Simulation
+from crossner_core.training.settings.registry import needs_source
 
 if TYPE_CHECKING:
     from crossner_core.encoders import Encoder
@@ -194,8 +194,8 @@ def _gazetteer_hash(folder: Path | None) -> str:
 def asking(folder: Path, corpus: str) -> Callable[[Sequence[Sentence]], Sequence[Sequence[Suggestion]]]:
     """Return what asks a built gazetteer for the types of a corpus's domain."""
     from crossner_core.domains import load_domain
-    from crossner_core.gazetteer import Preannotator
     from crossner_core.gazetteer.compiled import CompiledGazetteer
+    from crossner_core.gazetteer.preannotate import Preannotator
 
     machine = Preannotator([CompiledGazetteer.open(folder)], load_domain(corpus))
     return machine.suggest

@@ -16,11 +16,11 @@ from tests import builders
 from tests.study_builders import data_folder, small_config
 from tests.training_builders import own_sentences, save_encoder, tiny_recipe
 from tests.training_store import own_dataset, work
-from workbench import jobs
 from workbench.accounts import accounts, passwords, sign_in
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, domains, sentences
-from workbench.data import snapshots  # fmt: skip
+from workbench.data import snapshots
+from workbench.jobs import queue
 from workbench.labelling import adjudication, label_review
 from workbench.runs import adaptation, encoders, rounds, simulations, studies
 from workbench.settings import Settings, open_store
@@ -96,8 +96,8 @@ def queue_jobs(store: Store, home: Path) -> None:
         encoder="mine", max_epochs=1, source_epochs=1, head_first_epochs=0, setting="pretrain_finetune"
     )
     adaptation.start_run(store, res, snapshot_id=snapshot.id, recipe=transfer, size=4)
-    jobs.queue_preannotation(store, res, small)
-    jobs.queue_pool_scoring(store, res, small)
+    queue.start_job(store, res, "preannotate", small)
+    queue.start_job(store, res, "score_pool", small)
     label_review.look_again(store, eva, small, SecondLookOptions(encoder="mine", folds=2, repeats=1), CHECKS)
     rounds.order_now(store, res, played)
     simulations.start_simulations(store, res, played, ["longest"], seeds=(1,), annotators=({}, {"missed": 0.1}))

@@ -23,10 +23,10 @@ from crossner_core.training.events import RunResult
 from db.engine import Store
 from db.migrate import migrate
 from tests.golden import campaign, kept
-from workbench import jobs
 from workbench.accounts import accounts
 from workbench.campaigns import campaigns, domains  # fmt: skip
 from workbench.data import archive, browsing, datasets, snapshots
+from workbench.jobs import queue
 from workbench.labelling import adjudication, label_review
 from workbench.runs import adaptation, encoders, rounds, simulations, studies
 from workbench.settings import Settings, open_store
@@ -97,7 +97,7 @@ def views(store: Store) -> dict[str, Any]:
         "people": accounts.list_people(store, adm),
         "campaigns": [[getattr(view, name) for name in CAMPAIGN] for view in campaigns.list_campaigns(store, adm)],
         "domain": domains.get_toml(store, adm, "folk")[:60],
-        "jobs": jobs.list_jobs(store, adm),
+        "jobs": queue.list_jobs(store, adm),
         "snapshots": snapshots.list_snapshots(store, adm, small),
         "data sets": datasets.list_datasets(store, adm),
         "runs": runs,

@@ -11,13 +11,9 @@ from typing import Any
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.options.base import option
+from workbench.settings import is_name
 
 _TRUTH = "true or false"
-
-
-def is_name(value: str) -> bool:
-    """Tell whether a word can name a corpus or gazetteer: a folder of the home folder and nothing outside it."""
-    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", value) is not None
 
 
 def _is_address(value: str) -> bool:

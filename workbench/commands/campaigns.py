@@ -90,10 +90,10 @@ def import_(
 @app.command()
 def preannotate(name: Annotated[str, typer.Argument(help="Campaign, by name or number.")]) -> None:
     """Ask the worker to pre-annotate new sentences from links and gazetteer."""
-    from workbench import jobs
+    from workbench.jobs import queue
 
-    job = jobs.queue_preannotation(common.PLACE.store, common.PLACE.actor, common.find_campaign(name).id)
-    typer.echo(f"Job {job} is queued. {jobs.worker_status(common.PLACE.store).sentence}")
+    job = queue.start_job(common.PLACE.store, common.PLACE.actor, "preannotate", common.find_campaign(name).id)
+    common.left_to_worker(f"Job {job} is queued.")
 
 
 @app.command("score-pool")
@@ -102,17 +102,18 @@ def score_pool(
     run: Annotated[int | None, typer.Option(help="Run whose checkpoint to use. Default: the best one.")] = None,
 ) -> None:
     """Ask the worker to pre-annotate the pool with a trained checkpoint."""
-    from workbench import jobs
+    from workbench.jobs import queue
 
     campaign_id = common.find_campaign(name).id
-    job = jobs.queue_pool_scoring(common.PLACE.store, common.PLACE.actor, campaign_id, run_id=run)
-    typer.echo(f"Job {job} is queued. {jobs.worker_status(common.PLACE.store).sentence}")
+    job = queue.start_job(common.PLACE.store, common.PLACE.actor, "score_pool", campaign_id, run_id=run)
+    common.left_to_worker(f"Job {job} is queued.")
 
 
 @app.command("cancel-suggestions")
 def cancel_suggestions(name: Annotated[str, typer.Argument(help="Campaign, by name or number.")]) -> None:
     """Cancel the pre-annotation of a campaign, from links and names or with a model; what was suggested stays."""
-    from workbench import jobs
+    from workbench.jobs import queue
 
-    count = jobs.cancel_suggestions(common.PLACE.store, common.PLACE.actor, common.find_campaign(name).id)
-    typer.echo(f"{count} cancelled; one that is at work stops within moments.")
+    campaign_id = common.find_campaign(name).id
+    states = queue.cancel_in_campaign(common.PLACE.store, common.PLACE.actor, campaign_id, "preannotate", "score_pool")
+    typer.echo(f"{len(states)} cancelled; one that is at work stops within moments.")

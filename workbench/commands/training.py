@@ -59,7 +59,7 @@ def run(
     target = _target(campaign, dataset, snapshot)
     run_id = adaptation.start_run(common.PLACE.store, common.PLACE.actor, **target, recipe=recipe, size=size)
     typer.echo(f"Run {run_id} is queued.")
-    return _wait([run_id]) if wait else _say_worker()
+    return _wait([run_id]) if wait else common.left_to_worker()
 
 
 @takes_recipe
@@ -85,7 +85,7 @@ def few_shot(
     )
     said = f"Curve {started.group_id}: {started.started} runs queued, {started.reused} were there before."
     typer.echo(f"{said} {started.note}".rstrip())
-    return _wait(sorted(set(started.runs.values()))) if wait else _say_worker()
+    return _wait(sorted(set(started.runs.values()))) if wait else common.left_to_worker()
 
 
 def runs(
@@ -179,9 +179,9 @@ def go_on(run: RunNumber, wait: Wait = False) -> int:
     """Queue a failed run again; it goes on from its last saved step, afresh where nothing was saved."""
     from workbench.runs import adaptation
 
-    adaptation.go_on(common.PLACE.store, common.PLACE.actor, run)
+    adaptation.resume(common.PLACE.store, common.PLACE.actor, run)
     typer.echo(f"Run {run} is queued again.")
-    return _wait([run]) if wait else _say_worker()
+    return _wait([run]) if wait else common.left_to_worker()
 
 
 def predict(
@@ -232,14 +232,7 @@ def _target(campaign: str | None, dataset: str | None, snapshot: str | None) -> 
     return {"campaign_id": campaign_id, "snapshot_id": found.id}
 
 
-def _say_worker() -> int:
-    from workbench import jobs
-
-    typer.echo(jobs.worker_status(common.PLACE.store).sentence)
-    return 0
-
-
 def _wait(run_ids: list[int]) -> int:
-    from workbench.following import train_here
+    from workbench.jobs.following import train_here
 
     return train_here(common.PLACE.store, common.PLACE.actor, common.PLACE.settings, run_ids, echo=typer.echo)

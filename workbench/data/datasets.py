@@ -12,7 +12,7 @@ from typing import Any
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound
 from crossner_core.formats import Parsed, open_file, read_bytes, write
 from crossner_core.schema import LabelledSentence
-from crossner_core.training.recipe import effective
+from crossner_core.training.recipe import effective, source_names
 from db import dataset_rows
 from db.engine import Session, Store
 from db.training_tables import Dataset
@@ -133,8 +133,8 @@ def delete_dataset(store: Store, actor: Actor, name: str) -> None:
         runs = dataset_rows.runs_of(session, row.id)
         if runs:
             raise Conflict(f"{runs} runs were trained on the data set {name!r}; it stays, so that they stay explained.")
-        sources = [effective(recipe).get("source") for recipe in dataset_rows.recipes_of_source(session, name)]
-        if readers := sources.count(name):
+        recipes = map(effective, dataset_rows.recipes_of_source(session, name))
+        if readers := sum(name in source_names(recipe.get("source", "")) for recipe in recipes):
             raise Conflict(
                 f"{readers} runs, rules of a queue, or campaigns to be played have the data set {name!r} as their "
                 "source corpus; it stays."

@@ -13,7 +13,6 @@ from crossner_core.formats.base import LAYOUT_KEY
 from crossner_core.schema import LabelledSentence, Sentence
 from db import layer_rows
 from db.engine import Store
-from workbench import jobs
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS
@@ -21,6 +20,7 @@ from workbench.campaigns import sentences as campaign_sentences
 from workbench.campaigns.domains import domain_of
 from workbench.data import layers
 from workbench.data.values import sentence_of
+from workbench.jobs import queue
 
 EXPORTS = (*layers.LAYERS, "sentences")
 MAX_BYTES = 100_000_000
@@ -217,7 +217,7 @@ def suggest_new(store: Store, actor: Actor, campaign_id: int, endpoint: str | No
     Returns what there is to say about it, nothing where all went well.
     """
     if endpoint is not None:
-        jobs.queue_preannotation(store, actor, campaign_id)
+        queue.start_job(store, actor, "preannotate", campaign_id)
         return "Pre-annotation is queued: the worker asks the endpoint."
     from workbench.suggestions.preannotating import preannotate
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from crossner_core.errors import BadInput, InvalidConfig, NotFound
 from crossner_core.schema import Mention, Sentence, Suggestion
+from crossner_core.suggest.gazetteer import GAZETTEER
 from db import campaign_rows, layer_rows, suggestion_rows
 from db.engine import Session, Store
 from db.tables import SPLITS, Campaign
@@ -312,7 +313,7 @@ def _add_mentions(session: Session, campaign: Campaign, chosen: Sequence[CorpusS
         for one in found[content_hash]
         if one.type is not None and one.type in types
     ]
-    suggestion_rows.replace_suggestions(session, ids.values(), rows, model=False)
+    suggestion_rows.replace_suggestions(session, ids.values(), rows, kinds=GAZETTEER.kinds)
     suggestion_rows.mark_preannotated(session, ids.values())
     return len(rows)
 

@@ -21,7 +21,7 @@ from workbench.suggestions.gazetteers import open_gazetteer
 from workbench.suggestions.proposing import shown_to_people
 
 if TYPE_CHECKING:
-    from crossner_core.gazetteer import Source
+    from crossner_core.gazetteer.lookup import Source
 
 MOST = 2_000
 """Sentences that are looked through afresh, at most."""
@@ -112,7 +112,8 @@ def _dataset(session: Session, name: str, split: str) -> tuple[str, str | None, 
 def _afresh(
     store: Store, gold: Sequence[LabelledSentence], domain: Domain, gazetteer: str | None, most: int
 ) -> CoverageView:
-    from crossner_core.gazetteer import EmbeddedSource, Preannotator
+    from crossner_core.gazetteer.lookup import EmbeddedSource
+    from crossner_core.gazetteer.preannotate import Preannotator
 
     chosen, problems = gold[:most], list[str]()
     sources: list[Source] = [] if gazetteer is None else [open_gazetteer(store, gazetteer)]

@@ -11,9 +11,9 @@ from crossner_core.errors import BadInput, NotFound
 from crossner_core.evaluation.errors import KINDS, SpanError, count_errors, find_errors
 from crossner_core.evaluation.scores import Score, score_spans
 from crossner_core.schema import LabelledSentence, Span, Suggestion
+from crossner_core.suggest.base import is_trained
 from db import layer_rows, run_rows
 from db.engine import Session, Store
-from db.suggestion_rows import MODEL
 from db.tables import Campaign, SuggestionRow
 from db.training_tables import Run
 from workbench.accounts.access import enter
@@ -172,7 +172,7 @@ def _by_type(errors: Iterable[SpanError]) -> dict[str, dict[str, int]]:
 def _sources(session: Session, campaign_id: int) -> list[str]:
     """Return the sources of suggestions, gazetteers and links first, then models."""
     found = layer_rows.suggestion_sources(session, campaign_id)
-    return sorted(found, key=lambda source: (source.startswith(MODEL), source))
+    return sorted(found, key=lambda source: (is_trained(source), source))
 
 
 def _suggested(

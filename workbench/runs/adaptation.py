@@ -8,17 +8,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from crossner_core.errors import Conflict, InvalidConfig, NotFound
+from crossner_core.errors import InvalidConfig, NotFound
 from crossner_core.training.recipe import Recipe
 from db import dataset_rows, job_rows, layer_rows, run_rows, snapshot_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from db.training_tables import Job, Run, RunEvent
-from workbench import jobs
 from workbench.accounts.access import enter
 from workbench.accounts.actors import SYSTEM, Actor, fresh, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.data.snapshots import freeze_gold
+from workbench.jobs import queue
+from workbench.jobs.context import of_row
+from workbench.jobs.queue import JobView
 from workbench.reports.curves import recipe_family
 from workbench.runs.recipe_names import recipe_name
 from workbench.runs.training_data import check_source
@@ -27,7 +29,7 @@ SIZES = (10, 25, 40, 55, 70, 85, 100, 150, 200, 300, 400)
 SEEDS = (555, 666, 777)
 MOST_CELLS = 200
 # Runs that a person waits for go before the many of a curve.
-RUN_PRIORITY, CELL_PRIORITY = 10, 20
+CELL_PRIORITY = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +126,7 @@ def start_run(
         check_source(session, chosen, target.dataset_id)
         if size is not None and not 1 <= size <= target.sentences:
             raise InvalidConfig(f"size is {size}; there are {target.sentences} training sentences, choose 1 to that.")
-        return _add(session, actor, target, chosen, size=size, group_id=None, priority=RUN_PRIORITY)
+        return _add(session, actor, target, chosen, size=size)
 
 
 def start_run_on_gold(session: Session, actor: Actor, campaign: Campaign, recipe: Recipe) -> int:
@@ -135,7 +137,7 @@ def start_run_on_gold(session: Session, actor: Actor, campaign: Campaign, recipe
     snapshot = freeze_gold(session, actor, campaign)
     check_source(session, recipe)
     target = _Target(campaign.id, snapshot.id, None, int(snapshot.counts["pool"]))
-    return _add(session, actor, target, recipe, size=None, group_id=None, priority=RUN_PRIORITY)
+    return _add(session, actor, target, recipe)
 
 
 def start_few_shot(
@@ -177,43 +179,28 @@ def start_few_shot(
         return FewShot(group_id, runs, len(runs) - reused, reused, note)
 
 
+def job_of_run(store: Store, actor: Actor, run_id: int) -> JobView:
+    """Return the newest job of a run; raise NotFound as `get_job` does."""
+    with store.read() as session:
+        fresh(session, actor, *OVERSEERS)
+        _run(session, run_id)
+        job = job_rows.for_runs(session, [run_id]).get(run_id)
+    if job is None:
+        raise NotFound(f"Run {run_id} has no job.")
+    return queue.get_job(store, actor, job.id)
+
+
 def cancel(store: Store, actor: Actor, run_id: int) -> str:
     """Cancel a run; return its state now (`running` until the worker has stopped at its next step)."""
-    require(actor, *KEEPERS)
-    with store.read() as session:
-        fresh(session, actor, *KEEPERS)
-        run = _run(session, run_id)
-        job = job_rows.for_runs(session, [run_id]).get(run_id)
-    if job is None or run.state in run_rows.FINAL:
-        return run.state
-    return jobs.cancel_job(store, actor, job.id)
+    return queue.cancel_job(store, actor, job_of_run(store, actor, run_id).id)
 
 
-def go_on(store: Store, actor: Actor, run_id: int) -> None:
-    """Queue a failed run again: it goes on from its last saved step, or begins afresh where nothing was saved.
+def resume(store: Store, actor: Actor, run_id: int) -> None:
+    """Queue a failed run again: it resumes from its last saved step, or begins afresh where nothing was saved.
 
-    Raises Conflict for a run that did not fail. A cancelled one has nothing left to go on from.
+    Raises Conflict for a run that did not fail. A cancelled one has nothing left to resume from.
     """
-    require(actor, *KEEPERS)
-    with store.write() as session:
-        fresh(session, actor, *KEEPERS)
-        run = _run(session, run_id)
-        if run.state != "failed":
-            why = ": what a cancelled one had saved is removed. Start it anew" if run.state == "cancelled" else ""
-            raise Conflict(f"Run {run_id} is {run.state}; only a failed run can go on{why}.")
-        run_rows.update(session, run_id, state="queued", error=None, finished_at=None)
-        _queue(session, actor, run_id, run.campaign_id, str(run.recipe["encoder"]))
-
-
-def cancel_group(store: Store, actor: Actor, group_id: str) -> int:
-    """Cancel all runs of a curve that have not ended; return how many."""
-    require(actor, *KEEPERS)
-    with store.read() as session:
-        fresh(session, actor, *KEEPERS)
-        found = [run.id for run in run_rows.listed(session, group_id=group_id, states=("queued", "running"))]
-    for run_id in found:
-        cancel(store, actor, run_id)
-    return len(found)
+    queue.resume_job(store, actor, job_of_run(store, actor, run_id).id)
 
 
 def list_runs(
@@ -304,9 +291,9 @@ def _add(
     target: _Target,
     recipe: Recipe,
     *,
-    size: int | None,
-    group_id: str | None,
-    priority: int,
+    size: int | None = None,
+    group_id: str | None = None,
+    priority: int | None = None,
 ) -> int:
     whole = size is None or size >= target.sentences
     run_id = run_rows.add(
@@ -324,36 +311,14 @@ def _add(
             "created_by": actor.id or None,
         },
     )
-    _queue(session, actor, run_id, target.campaign_id, recipe.encoder, priority)
+    queue.start(session, "run", {}, by=actor, campaign_id=target.campaign_id, run_id=run_id, priority=priority)
     return run_id
-
-
-def _queue(
-    session: Session,
-    actor: Actor,
-    run_id: int,
-    campaign_id: int | None,
-    encoder: str,
-    priority: int = RUN_PRIORITY,
-) -> None:
-    """Queue a run's job; a run whose encoder is still being pre-trained begins after that."""
-    made_first = job_rows.pretraining_of(session, encoder)
-    job_rows.add(
-        session,
-        kind="run",
-        payload={},
-        run_id=run_id,
-        campaign_id=campaign_id,
-        created_by=actor.id or None,
-        priority=priority,
-        after_id=made_first.id if made_first is not None else None,
-    )
 
 
 def _twin(session: Session, target: _Target, recipe: Recipe, size: int) -> int | None:
     """Return a run of the same cell; one that hears names is another where they were asked after it began."""
     whole = size >= target.sentences
-    asked_in = target.campaign_id if recipe.hears_gazetteer and target.snapshot_id is not None else None
+    asked_in = target.campaign_id if recipe.uses_gazetteer and target.snapshot_id is not None else None
     found = run_rows.twin(
         session,
         snapshot_id=target.snapshot_id,
@@ -385,7 +350,7 @@ def _run(session: Session, run_id: int) -> Run:
 
 def _event_view(row: RunEvent) -> EventView:
     """Show a line of a log."""
-    return EventView(**{name: getattr(row, name) for name in EventView.__slots__})
+    return of_row(EventView, row)
 
 
 def waits_for(job_id: int) -> str:
@@ -399,28 +364,18 @@ def _run_view(run: Run, job: Job | None, awaited: int | None = None) -> RunView:
     total = run.snapshot.counts["pool"] if run.snapshot else 0
     if dataset is not None:
         total = next((part.sentences for part in dataset.splits if part.split == "train"), 0)
-    return RunView(
-        id=run.id,
-        campaign_id=run.campaign_id,
+    return of_row(
+        RunView,
+        run,
         snapshot=run.snapshot.hash if run.snapshot else None,
         dataset=dataset.name if dataset else None,
-        group_id=run.group_id,
         size=run.size or total,
         is_whole=run.size is None,
-        seed=run.seed,
-        recipe=run.recipe,
         family=recipe_family(run.recipe),
-        state=run.state,
         progress=job.progress if job else 0.0,
         message=waits_for(awaited) if awaited is not None else job.message if job else "",
-        error=run.error,
-        dev_f1=run.dev_f1,
-        test_f1=run.test_f1,
         cancel_requested=bool(job and job.cancel_requested),
         has_checkpoint=run.checkpoint is not None,
-        created_at=run.created_at,
-        started_at=run.started_at,
-        finished_at=run.finished_at,
     )
 
 

@@ -18,9 +18,10 @@ from crossner_core.errors import Conflict, InvalidConfig, NotFound, WorkbenchErr
 from db import job_rows, run_rows
 from db.engine import Session, Store
 from db.training_tables import Job
-from workbench import jobs
 from workbench.accounts.actors import Actor, fresh, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
+from workbench.jobs import queue
+from workbench.jobs.queue import JobView, view
 from workbench.runs.encoder_gains import Gain, gains
 from workbench.runs.encoder_library import (
     DAPT,
@@ -47,9 +48,6 @@ from workbench.runs.pretraining_sources import (
 from workbench.settings import settings_of
 
 KIND = "pretrain"
-# It takes hours: what a person waits for, and the cells of a curve, go before it.
-PRIORITY = 22
-_OPEN = ("queued", "running")
 _MOST_JOBS = 1000
 # A workplace without a job is swept up when it is this old: a younger one may be of an order that is being placed.
 _ORPHAN_SECONDS = 24 * 3600.0
@@ -91,7 +89,7 @@ class EncoderView:
 class PretrainingView:
     """A pre-training that waits, runs or failed; `job` says how far it is."""
 
-    job: jobs.JobView
+    job: JobView
     name: str
     kind: str
     how: str
@@ -137,15 +135,6 @@ def list_pretrainings(store: Store, actor: Actor) -> tuple[PretrainingView, ...]
     with store.read() as session:
         fresh(session, actor, *OVERSEERS)
         return tuple(_pretraining_view(job) for job in _newest(session, library))
-
-
-def pretraining_log(store: Store, actor: Actor, job_id: int) -> tuple[LogLine, ...]:
-    """Return the log of a pre-training that is not done."""
-    require(actor, *OVERSEERS)
-    with store.read() as session:
-        fresh(session, actor, *OVERSEERS)
-        order = Order.from_dict(_job(session, job_id).payload)
-    return read_log(workplace(settings_of(store).encoders, order.key))
 
 
 def tagged_corpora(store: Store, actor: Actor) -> tuple[str, ...]:
@@ -223,29 +212,6 @@ def start_entity_tagging(
     return _start(store, actor, name, TAGGING, options, find)
 
 
-def cancel(store: Store, actor: Actor, job_id: int) -> str:
-    """Cancel a pre-training; return its state (`running` until the worker has stopped at its next step)."""
-    require(actor, *KEEPERS)
-    with store.read() as session:
-        order = Order.from_dict(_job(session, job_id).payload)
-    state = jobs.cancel_job(store, actor, job_id)
-    if state == "cancelled":
-        remove_workplace(settings_of(store).encoders, order.key)
-    return state
-
-
-def go_on(store: Store, actor: Actor, job_id: int) -> int:
-    """Queue a failed pre-training again, from its last saved step; return the new job's id."""
-    require(actor, *KEEPERS)
-    with store.write() as session:
-        fresh(session, actor, *KEEPERS)
-        job = _job(session, job_id)
-        newest = {one.payload["key"]: one for one in _newest(session, settings_of(store).encoders)}
-        if job.state != "failed" or newest.get(job.payload["key"]) is not job:
-            raise Conflict(f"Job {job_id} is {job.state} or was taken up again; only a failed pre-training can go on.")
-        return job_rows.add(session, kind=KIND, payload=job.payload, created_by=actor.id or None, priority=PRIORITY)
-
-
 def remove(store: Store, actor: Actor, name: str) -> None:
     """Remove an encoder, or what a failed pre-training left; raise Conflict while something still needs it."""
     require(actor, *KEEPERS)
@@ -293,9 +259,7 @@ def _start(
             _require_free(session, library, name)
             _require_base(session, library, checked.encoder)
             order = Order(name, kind, checked.to_dict(), source, key, now.display_name)
-            return job_rows.add(
-                session, kind=KIND, payload=order.to_dict(), created_by=actor.id or None, priority=PRIORITY
-            )
+            return queue.start(session, KIND, order.to_dict(), by=actor)[0]
     except BaseException:
         remove_workplace(library, key)
         raise
@@ -331,11 +295,11 @@ def _require_base(session: Session, library: Path, base: str) -> None:
 
 def _require_unused(session: Session, library: Path, name: str) -> None:
     """Raise Conflict while a run, a study or another pre-training waits for the encoder or works with it."""
-    if runs := run_rows.of_encoders(session, [name], states=_OPEN):
+    if runs := run_rows.of_encoders(session, [name], states=queue.OPEN):
         listed = ", ".join(str(run.id) for run in runs[:10])
         raise Conflict(f"The encoder {name!r} is needed by runs that wait or train: {listed}. Cancel them first.")
     for job in job_rows.recent(session, kinds=(KIND, "study"), limit=_MOST_JOBS):
-        if job.state not in _OPEN:
+        if job.state not in queue.OPEN:
             continue
         if job.kind == KIND and job.payload["name"] == name:
             raise Conflict(f"The pre-training of {name!r} (job {job.id}) is {job.state}; cancel it first.")
@@ -352,7 +316,7 @@ def _newest(session: Session, library: Path) -> list[Job]:
     return [
         job
         for key, job in found.items()
-        if job.state in _OPEN or (job.state == "failed" and workplace(library, key).is_dir())
+        if job.state in queue.OPEN or (job.state == "failed" and workplace(library, key).is_dir())
     ]
 
 
@@ -420,4 +384,4 @@ def _held_out(told: Mapping[str, Any]) -> str:
 def _pretraining_view(job: Job) -> PretrainingView:
     """Show a job with what it was asked for."""
     order = Order.from_dict(job.payload)
-    return PretrainingView(jobs.view(job), order.name, order.kind, order.how, order.base, order.made_by, order.options)
+    return PretrainingView(view(job), order.name, order.kind, order.how, order.base, order.made_by, order.options)

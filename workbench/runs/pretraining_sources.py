@@ -77,8 +77,8 @@ def corpus_source(
     store: Store, actor: Actor, name: str, *, level: str = "domain", percent: float = 100.0, domain: str | None = None
 ) -> Source:
     """Name a share of a level of a corpus; raise NotFound, or BadInput for one without what the level needs."""
+    from crossner_core.subsets import check_percent
     from crossner_core.wikipedia.levels import DOMAIN, check_level
-    from crossner_core.wikipedia.subsets import check_percent
 
     check_level(level)
     check_percent(percent)
@@ -136,7 +136,7 @@ def text_source(path: Path, *, kind: str = "text", name: str = "") -> Source:
 
 def share_of_source(source: Source, percent: float) -> Source:
     """Name a share of a text's sentences; raise InvalidConfig for no percentage, BadInput where too few are left."""
-    from crossner_core.wikipedia.subsets import check_percent
+    from crossner_core.subsets import check_percent
 
     check_percent(percent)
     share = replace(source, percent=percent)
@@ -175,7 +175,7 @@ def open_texts(store: Store, source: Source, options: DaptOptions) -> tuple[Text
     """
     if source.kind == "corpus":
         return _corpus_texts(store, source), None
-    from crossner_core.adaptation.shares import share_of
+    from crossner_core.adaptation.texts import share_of
 
     if source.kind == "dataset":
         train, dev = (_words(part) for part in _dataset_parts(store, source))

@@ -10,9 +10,8 @@ import streamlit as st
 
 from crossner_core.errors import NotFound
 from pages import shell
-from pages.components.cancel_button import cancel_button
 from pages.components.marked_text import as_text
-from workbench import jobs
+from pages.components.under_way import cancel_button, worker_line
 from workbench.accounts import accounts
 from workbench.accounts.actors import Actor
 from workbench.accounts.roles import LABELLERS
@@ -20,6 +19,7 @@ from workbench.campaigns import campaigns, domains
 from workbench.campaigns import settings as campaign_settings
 from workbench.campaigns.campaigns import CampaignView
 from workbench.data import archive
+from workbench.jobs import queue
 from workbench.settings import settings_of
 from workbench.suggestions import gazetteers
 
@@ -172,16 +172,14 @@ def _change_members(actor: Actor, one: CampaignView) -> None:
 
 def _preannotation(actor: Actor, one: CampaignView) -> None:
     st.text(f"Names are looked up in {', then in '.join(one.sources)}.")
-    status = jobs.worker_status(shell.store())
-    if not status.alive:
-        st.warning(as_text(status.sentence))
+    worker_line()
     with shell.shown_errors():
         if st.button("Queue pre-annotation again", disabled=one.archived, key=f"campaigns:again:{one.id}"):
-            jobs.queue_preannotation(shell.store(), actor, one.id)
+            queue.start_job(shell.store(), actor, "preannotate", one.id)
             shell.note(f"The worker will pre-annotate the new sentences of {as_text(one.name)}.")
             st.rerun()
-    found = [job for job in jobs.list_jobs(shell.store(), actor, one.id, limit=20) if job.kind in _JOB_KINDS]
-    if busy := [job for job in found if job.state in ("queued", "running")]:
+    found = [job for job in queue.list_jobs(shell.store(), actor, one.id, limit=20) if job.kind in _JOB_KINDS]
+    if busy := [job for job in found if job.is_under_way]:
         with shell.shown_errors():
             if cancel_button(
                 "Cancel what is under way",
@@ -189,7 +187,7 @@ def _preannotation(actor: Actor, one: CampaignView) -> None:
                 key=f"campaigns:cancel:{one.id}",
                 help="What was suggested until then stays.",
             ):
-                jobs.cancel_suggestions(shell.store(), actor, one.id)
+                queue.cancel_in_campaign(shell.store(), actor, one.id, *_JOB_KINDS)
                 st.rerun()
     if found:
         st.dataframe(

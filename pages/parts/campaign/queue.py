@@ -10,11 +10,10 @@ import streamlit as st
 from crossner_core.acquisition.selecting import AND_GAZETTEER, RECOMMENDED, SELF_TRAINING
 from crossner_core.acquisition.selecting import strategy as read_strategy
 from pages import shell
-from pages.components.cancel_button import cancel_button
 from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text
+from pages.components.under_way import cancel_button, worker_line
 from pages.parts.model.recipe_form import recipe_inputs
-from workbench import jobs
 from workbench.accounts.actors import Actor
 from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.campaigns import CampaignView
@@ -35,6 +34,9 @@ def state_line(actor: Actor, campaign: CampaignView) -> None:
     """Say in one line by what the queue is ordered and when the next run is due, or how far the turn under way is."""
     busy = rounds.queue_state(shell.store(), actor, campaign.id).turn_id is not None
     st.fragment(_state_line, run_every=_SECONDS_BETWEEN_LOOKS if busy else None)(actor, campaign, busy)
+    rules = rounds.turn_settings(shell.store(), actor, campaign.id)
+    if rules.strategy or rules.retrain_every:
+        worker_line()
 
 
 def _state_line(actor: Actor, campaign: CampaignView, was_busy: bool) -> None:
@@ -47,9 +49,6 @@ def _state_line(actor: Actor, campaign: CampaignView, was_busy: bool) -> None:
             st.caption(as_text(_said(rules, state)))
             if state.turn_id is not None and actor.role in KEEPERS:
                 _cancel(actor, campaign, state)
-        worker = jobs.worker_status(shell.store())
-        if (rules.strategy or rules.retrain_every) and not worker.alive:
-            st.warning(as_text(worker.sentence))
 
 
 def _cancel(actor: Actor, campaign: CampaignView, state: QueueState) -> None:

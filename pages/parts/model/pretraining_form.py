@@ -11,7 +11,7 @@ import streamlit as st
 from crossner_core.errors import BadInput
 from pages import shell
 from pages.components.marked_text import as_text
-from pages.parts.model import run_list
+from pages.components.under_way import worker_line
 from pages.parts.model.recipe_form import option_inputs
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, domains
@@ -39,7 +39,7 @@ _LEVELS = {
 
 def start_view(actor: Actor) -> None:
     """Draw what can be chosen, and the button."""
-    run_list.worker_line()
+    worker_line()
     with st.container(border=True):
         left, right = st.columns(2)
         kind = left.selectbox("Kind", list(_KINDS), format_func=_KINDS.__getitem__, **_kept("kind"))
