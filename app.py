@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
+from pkgutil import walk_packages
 from typing import Any
 
 import streamlit as st
@@ -23,20 +24,23 @@ _SETTINGS = get_settings()
 _PAGES = Path(__file__).parent / "pages"
 
 
+def _report_broken(module: str) -> None:
+    """Log that a part of the pages cannot be imported."""
+    _LOG.exception("%s cannot be loaded; the screens that use it will fail, the others work", module)
+
+
 @asynccontextmanager
 async def _lifespan(_app: st.App) -> AsyncIterator[dict[str, Any]]:
     """Load what the screens import, then keep it out of later garbage collections (each would cost 100 ms)."""
     from pages.main import SECTIONS
 
     screens = {screen.file for section in SECTIONS.values() for screen in section}
-    for path in sorted(_PAGES.glob("*.py")):
-        if path.stem not in screens:  # a screen is a script: importing it would draw it
+    for name in sorted(module.name for module in walk_packages([str(_PAGES)], "pages.", onerror=_report_broken)):
+        if name.removeprefix("pages.") not in screens:  # a screen is a script: importing it would draw it
             try:
-                import_module(f"pages.{path.stem}")
-            except Exception:  # a screen that is broken must not stop the others
-                _LOG.exception(
-                    "pages/%s cannot be loaded; the screens that use it will fail, the others work", path.name
-                )
+                import_module(name)
+            except Exception:  # a part that is broken must not stop the others
+                _report_broken(name)
     gc.collect()
     gc.freeze()
     yield {}

@@ -27,7 +27,8 @@ from crossner_core.calibration.sources import SourceWeights
 from crossner_core.domains import load_domain
 from crossner_core.experiments.corpora import Corpus, read_corpus
 from crossner_core.experiments.report import put_section
-from crossner_core.gazetteer import Preannotator, Source
+from crossner_core.gazetteer.lookup import Source
+from crossner_core.gazetteer.preannotate import Preannotator
 from crossner_core.schema import LabelledSentence, Suggestion
 
 DOMAINS = ("music", "ai", "politics")

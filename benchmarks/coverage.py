@@ -20,11 +20,11 @@ from crossner_core.domains import Domain, load_domain
 from crossner_core.evaluation.coverage import Coverage, CoverageTable, coverage
 from crossner_core.experiments.report import put_section
 from crossner_core.formats import open_file
-from crossner_core.gazetteer import Preannotator
 from crossner_core.gazetteer.building import build_from_dumps
 from crossner_core.gazetteer.classes import specific_types
 from crossner_core.gazetteer.compiled import CompiledGazetteer
 from crossner_core.gazetteer.ontology import BUILTIN, read_ontology
+from crossner_core.gazetteer.preannotate import Preannotator
 from crossner_core.schema import LabelledSentence
 
 DOMAINS = ("politics", "music", "ai")

@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
-from crossner_core.wikipedia.markup import Unreadable
-from crossner_core.wikipedia.page import Extract
+from crossner_core.wikipedia.markup import Extract, Unreadable
 from crossner_core.wikipedia.wikitext import extract, extract_slow
 
 RATIO, SAME = 8.0, 0.995

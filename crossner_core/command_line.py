@@ -27,7 +27,7 @@ RECIPE_PANELS = {
     "source": "Recipe: source domain",
     "machine": "Recipe: seed and machine",
 }
-OPTION_PANELS = {"target": "Training", "machine": "Seed and machine"}
+OPTION_PANELS = {"target": "Training", "machine": "Seed and machine", "rules": "Rules", "new": "Rules"}
 
 
 def new_app(**options: Any) -> typer.Typer:
@@ -216,7 +216,7 @@ def _value(hint: Any, given: Any) -> Any:
 
 
 def _flag(spec: Field[Any], hint: Any, panels: Mapping[str, str]) -> Any:
-    flag = spec.name.replace("_", "-")
+    flag = (spec.metadata.get("flag") or spec.name).replace("_", "-")
     names = f"--{flag}/--no-{flag}" if hint is bool else f"--{flag}"
     default = ("on" if spec.default else "off") if hint is bool else _default(spec)
     text = f"{spec.metadata['help']} [{default}]" if default != "" else spec.metadata["help"]
@@ -227,6 +227,8 @@ def _flag(spec: Field[Any], hint: Any, panels: Mapping[str, str]) -> Any:
 def _default(spec: Field[Any]) -> Any:
     if spec.default_factory is not MISSING:
         return ""
+    if spec.default is None:
+        return "none"
     return " ".join(map(str, spec.default)) if isinstance(spec.default, tuple) else spec.default
 
 

@@ -11,7 +11,7 @@ from sqlalchemy.orm import aliased
 
 from db.engine import Session, lock_rows
 from db.tables import Member
-from db.training_tables import Job
+from db.training_tables import Job, JobLine
 from db.types import now
 
 _OPEN = ("queued", "running")
@@ -76,8 +76,8 @@ def recent(
     return list(session.scalars(query))
 
 
-def under_way(session: Session, campaign_id: int, kinds: Sequence[str]) -> list[Job]:
-    """Return the jobs of these kinds that wait or are at work for this campaign, oldest first."""
+def under_way(session: Session, campaign_id: int | None, kinds: Sequence[str]) -> list[Job]:
+    """Return the jobs of these kinds that wait or are at work for this campaign (None: for none), oldest first."""
     query = sa.select(Job).where(Job.campaign_id == campaign_id, Job.kind.in_(kinds))
     return list(session.scalars(query.where(Job.state.in_(_OPEN)).order_by(Job.id)))
 
@@ -88,20 +88,36 @@ def pretraining_of(session: Session, encoder: str) -> Job | None:
     return next((job for job in session.scalars(query) if job.payload["name"] == encoder), None)
 
 
-def waiting(session: Session, *, kind: str, campaign_id: int) -> list[Job]:
-    """Return the queued jobs of this kind for this campaign, oldest first."""
-    query = sa.select(Job).where(Job.kind == kind, Job.campaign_id == campaign_id, Job.state == "queued")
-    return list(session.scalars(query.order_by(Job.id)))
+def has_successor(session: Session, job: Job) -> bool:
+    """Say whether a newer job was asked for the same as this one."""
+    query = sa.select(Job).where(Job.id > job.id, Job.kind == job.kind)
+    query = query.where(Job.campaign_id == job.campaign_id, Job.run_id == job.run_id)
+    return any(newer.payload == job.payload for newer in session.scalars(query))
+
+
+def add_line(session: Session, job_id: int, message: str) -> None:
+    """Add a line to a job's log."""
+    session.add(JobLine(job_id=job_id, message=message))
+
+
+def lines(session: Session, job_id: int) -> list[JobLine]:
+    """Return the log of a job, in order."""
+    return list(session.scalars(sa.select(JobLine).where(JobLine.job_id == job_id).order_by(JobLine.id)))
 
 
 def claim(
-    session: Session, *, worker: str, run_ids: Sequence[int] | None = None, job_ids: Sequence[int] | None = None
+    session: Session,
+    *,
+    worker: str,
+    kinds: Sequence[str],
+    run_ids: Sequence[int] | None = None,
+    job_ids: Sequence[int] | None = None,
 ) -> Job | None:
-    """Give the next queued job to a worker; None when there is none (or another worker was quicker).
+    """Give the next queued job of these kinds to a worker; None when there is none (or another worker was quicker).
 
     With `run_ids` only the jobs of these runs are taken, with `job_ids` only these jobs.
     """
-    query = sa.select(Job.id).where(_may_begin()).order_by(Job.priority, Job.id).limit(1)
+    query = sa.select(Job.id).where(_may_begin(kinds)).order_by(Job.priority, Job.id).limit(1)
     if run_ids is not None:
         query = query.where(Job.run_id.in_(run_ids))
     if job_ids is not None:
@@ -144,9 +160,9 @@ def awaited_by(session: Session, run_ids: Sequence[int]) -> dict[int, int]:
     return {run_id: job_id for run_id, job_id in session.execute(query) if run_id is not None}
 
 
-def waits_before(session: Session, priority: int, *, since: dt.datetime) -> bool:
-    """Say whether a job of a smaller priority that could begin has waited from this moment or longer."""
-    query = sa.select(Job.id).where(_may_begin(), Job.priority < priority, Job.created_at <= since)
+def waits_before(session: Session, priority: int, *, kinds: Sequence[str], since: dt.datetime) -> bool:
+    """Say whether a job of these kinds and a smaller priority could begin and has waited since this moment."""
+    query = sa.select(Job.id).where(_may_begin(kinds), Job.priority < priority, Job.created_at <= since)
     return session.scalar(query.limit(1)) is not None
 
 
@@ -202,11 +218,16 @@ def older_than(moment: dt.datetime | None, seconds: float) -> bool:
     return moment is None or (now() - moment).total_seconds() > seconds
 
 
-def _may_begin() -> sa.ColumnElement[bool]:
-    """A queued job that waits for no other one."""
+def explain_others(session: Session, kinds: Sequence[str], message: str) -> None:
+    """Say of the queued jobs of other kinds than these why they wait."""
+    _update(session, sa.and_(Job.state == "queued", Job.kind.not_in(kinds), Job.message != message), message=message)
+
+
+def _may_begin(kinds: Sequence[str]) -> sa.ColumnElement[bool]:
+    """A queued job of these kinds that waits for no other one."""
     first = aliased(Job)
     waits = sa.exists().where(first.id == Job.after_id, first.state.in_(_OPEN))
-    return sa.and_(Job.state == "queued", ~waits)
+    return sa.and_(Job.state == "queued", Job.kind.in_(kinds), ~waits)
 
 
 def _held(job_id: int, worker: str) -> sa.ColumnElement[bool]:

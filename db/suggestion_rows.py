@@ -14,8 +14,6 @@ from db.types import now
 
 _CHUNK = 400
 _Query = TypeVar("_Query", bound=sa.Select[*tuple[Any, ...]])
-MODEL = "model"
-"""What the source of every suggestion of a trained model begins with."""
 
 
 def not_preannotated(session: Session, campaign_id: int) -> list[SentenceRow]:
@@ -85,14 +83,16 @@ def _but_test(query: _Query) -> _Query:
 
 
 def replace_suggestions(
-    session: Session, sentence_ids: Collection[int], rows: Sequence[Mapping[str, Any]], *, model: bool
+    session: Session, sentence_ids: Collection[int], rows: Sequence[Mapping[str, Any]], *, kinds: Collection[str]
 ) -> None:
-    """Put rows in place of the suggestions these sentences have from a model, or from everything else."""
+    """Put rows in place of the suggestions these sentences have of some kinds: what stands before `:` in `source`."""
     ids = list(sentence_ids)
+    theirs = sa.or_(
+        SuggestionRow.source.in_(list(kinds)),
+        *(SuggestionRow.source.startswith(f"{kind}:", autoescape=True) for kind in kinds),
+    )
     for at in range(0, len(ids), _CHUNK):
-        theirs = SuggestionRow.source.startswith(MODEL)
-        source = theirs if model else ~theirs
-        session.execute(sa.delete(SuggestionRow).where(SuggestionRow.sentence_id.in_(ids[at : at + _CHUNK]), source))
+        session.execute(sa.delete(SuggestionRow).where(SuggestionRow.sentence_id.in_(ids[at : at + _CHUNK]), theirs))
     upsert(session, SuggestionRow, rows, keys=("sentence_id", "source", "start", "end", "type"))
 
 

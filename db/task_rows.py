@@ -22,12 +22,6 @@ def find(session: Session, task_id: int) -> Task | None:
     return session.get(Task, task_id, with_for_update=True)
 
 
-def of_sentences(session: Session, sentence_ids: Iterable[int], stage: str) -> dict[int, Task]:
-    """Return the tasks of a stage by sentence id."""
-    query = sa.select(Task).where(Task.sentence_id.in_(set(sentence_ids)), Task.stage == stage)
-    return {task.sentence_id: task for task in session.scalars(query)}
-
-
 def of_sentence(session: Session, sentence_id: int) -> dict[str, Task]:
     """Return the tasks of a sentence by stage."""
     return {task.stage: task for task in session.scalars(sa.select(Task).where(Task.sentence_id == sentence_id))}

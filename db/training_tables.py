@@ -11,7 +11,6 @@ from sqlalchemy.orm import Mapped, mapped_column, relationship
 from db.types import Base, now, one_of
 
 JOB_STATES = ("queued", "running", "done", "failed", "cancelled")
-JOB_KINDS = ("run", "preannotate", "score_pool", "pretrain", "study", "second_look", "turn", "simulation")
 
 
 class Dataset(Base):
@@ -128,7 +127,6 @@ class Job(Base):
     __tablename__ = "job"
     __table_args__ = (
         one_of("state", JOB_STATES, "state"),
-        one_of("kind", JOB_KINDS, "kind"),
         sa.CheckConstraint("progress BETWEEN 0 AND 1", name="progress"),
         sa.Index("ix_job_queue", "state", "priority", "id"),
     )
@@ -154,6 +152,17 @@ class Job(Base):
     created_by: Mapped[int | None] = mapped_column(sa.ForeignKey("user_account.id"))
     created_at: Mapped[dt.datetime] = mapped_column(default=now)
     finished_at: Mapped[dt.datetime | None]
+
+
+class JobLine(Base):
+    """One line of a job's log."""
+
+    __tablename__ = "job_line"
+
+    id: Mapped[int] = mapped_column(primary_key=True)
+    job_id: Mapped[int] = mapped_column(sa.ForeignKey("job.id", ondelete="CASCADE"), index=True)
+    message: Mapped[str]
+    at: Mapped[dt.datetime] = mapped_column(default=now)
 
 
 class WorkerRow(Base):

@@ -191,7 +191,7 @@ def _play(store: Store, campaign: int, seconds: float) -> None:
 def _worker(home: Path) -> Iterator[None]:
     environment = {**os.environ, "CROSSNER_HOME": str(home)}
     with (home / "worker.log").open("ab") as log:
-        command = [sys.executable, "-m", "workbench.worker"]
+        command = [sys.executable, "-m", "workbench.jobs.worker"]
         process = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=log, stderr=log)
         try:
             yield

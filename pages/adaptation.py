@@ -6,7 +6,9 @@ import streamlit as st
 
 from pages import shell
 from pages.components.lazy_download import download_problem
+from pages.components.under_way import worker_line
 from pages.parts.model import learning, run_list, scores, trust
+from workbench.accounts.roles import OVERSEERS
 
 VIEWS = {
     "Curve": learning.curve_view,
@@ -17,7 +19,7 @@ VIEWS = {
     "Runs": run_list.runs_view,
 }
 
-actor = shell.signed_in("researcher", "admin", "expert")
+actor = shell.signed_in(*OVERSEERS)
 campaign = shell.page(
     actor,
     "Adaptation",
@@ -42,7 +44,7 @@ calibrated on dev, and what gold says of each source by entity type.
 """,
 )
 if campaign:
-    run_list.worker_line()
+    worker_line()
     chosen = st.segmented_control(
         "View", list(VIEWS), default="Curve", key="model-view", required=True, label_visibility="collapsed"
     )

@@ -6,8 +6,9 @@ import streamlit as st
 
 from pages import shell
 from pages.components.marked_text import as_text
-from pages.parts.model import run_list, study_form, study_results
-from workbench.accounts.access import KEEPERS
+from pages.components.under_way import worker_line
+from pages.parts.model import study_form, study_results
+from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.runs import studies
 
 _HELP = """
@@ -23,12 +24,12 @@ with train, dev and test files. Turns, runs, suggestions and second looks go bef
 stood; a second `workbench worker` does both at once. The same by command: `workbench study run STUDY`.
 """
 
-actor = shell.signed_in("expert", "researcher", "admin")
+actor = shell.signed_in(*OVERSEERS)
 shell.header("Studies", "What do the papers' tables look like with our encoder and data?", help=_HELP)
 with shell.shown_errors():
     found = studies.list_studies(shell.store(), actor)
     if any(one.is_under_way for one in found):
-        run_list.worker_line()
+        worker_line()
     chosen = study_results.choose(found)
     st.markdown(f"#### {as_text(study_results.study_name(chosen.title, chosen.section))}")
     st.caption(as_text(f"{chosen.question} {chosen.reference}"))

@@ -7,8 +7,15 @@ from pathlib import Path
 
 from crossner_core.schema import Link, Mention, Sentence, Token
 from crossner_core.tokenize import tokenize
-from crossner_core.wikipedia.columns import KEPT, CorpusSentence, PageRow, SentenceRows, pages_table
-from crossner_core.wikipedia.corpus import Corpus, CorpusWriter
+from crossner_core.wikipedia.corpus import (
+    KEPT,
+    Corpus,
+    CorpusSentence,
+    CorpusWriter,
+    PageRow,
+    SentenceRows,
+    pages_table,
+)
 from crossner_core.wikipedia.manifest import Counts, Gazetteer, Manifest, Source
 
 TEXTS = (

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
-from crossner_core.gazetteer.context import PageContext
+from crossner_core.gazetteer.candidates import PageContext
 from crossner_core.schema import Mention, Sentence
 from crossner_core.wikipedia.annotating import AnnotatorSpec, PageAnnotator
 

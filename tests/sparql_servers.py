@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -42,6 +42,19 @@ class Endpoint:
 
 
 Behaviour = Callable[[int, str], Reply]
+
+
+class MemoryCache:
+    """A cache of endpoints' answers that lives as long as the test."""
+
+    def __init__(self) -> None:
+        self.values: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def get_many(self, endpoint: str, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
+        return {key: self.values[endpoint, key] for key in keys if (endpoint, key) in self.values}
+
+    def put_many(self, endpoint: str, values: Mapping[str, dict[str, Any]]) -> None:
+        self.values.update({(endpoint, key): value for key, value in values.items()})
 
 
 def triples(resources: dict[str, tuple[str, ...]], *, redirects: dict[str, str] | None = None) -> bytes:

@@ -33,12 +33,13 @@ def test_reach_goes_breadth_first_to_the_depth(graph: CategoryGraph) -> None:
     assert found.by_depth == (1, 1, 3)
     assert set(found.titles[2:]) == {"Choirs", "Sea shanties", "Ballads"}
     assert graph.reach(TreeConfig(("Music",), 9)).by_depth == (1, 1, 3, 1)
-    assert found.depth_of("Choirs") == 2 and found.depth_of("Knots") is None
+    depths = dict(zip(found.titles, found.depths.tolist(), strict=True))
+    assert depths["Choirs"] == 2 and "Knots" not in depths
 
 
 def test_a_category_has_its_least_depth(graph: CategoryGraph) -> None:
     found = graph.reach(TreeConfig(("Music", "Seafaring"), 3))
-    assert found.depth_of("Sea shanties") == 1
+    assert dict(zip(found.titles, found.depths.tolist(), strict=True))["Sea shanties"] == 1
 
 
 def test_an_excluded_category_takes_along_what_is_reached_only_through_it(graph: CategoryGraph) -> None:
@@ -92,8 +93,9 @@ def test_config_refuses(roots: tuple[str, ...], depth: int) -> None:
         TreeConfig(roots, depth)
 
 
-def test_children_of(graph: CategoryGraph) -> None:
-    assert graph.children_of("Singing") == ("Ballads", "Choirs", "Sea shanties")
+def test_one_step_down_gives_the_children(graph: CategoryGraph) -> None:
+    below = graph.reach(TreeConfig(("Singing",), 1)).titles[1:]
+    assert sorted(below) == ["Ballads", "Choirs", "Sea shanties"]
 
 
 def test_category_title_keeps_other_colons() -> None:

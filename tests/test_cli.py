@@ -14,7 +14,8 @@ import pytest
 from crossner_core.formats import write
 from crossner_core.training.recipe import Recipe
 from tests.training_builders import own_sentences, save_encoder
-from workbench import cli, jobs
+from workbench import cli
+from workbench.jobs import lease
 from workbench.settings import open_store
 
 Run = Callable[..., tuple[int, str, str]]
@@ -233,7 +234,7 @@ def test_cli_goes_on_with_a_failed_run_and_with_no_other(run: Run, tmp_path: Pat
     recipe = str(with_own_dataset(run, tmp_path))
     for seed in ("1", "2", "3"):
         ok(run("run", "-d", "own", "--recipe", recipe, "--max-epochs", "1", "--device", "cpu", "--seed", seed))
-    assert jobs.claim(open_store(), worker="w", run_ids=[2]) is not None
+    assert lease.claim(open_store(), worker="w", run_ids=[2]) is not None
     assert ok(run("cancel", "2")) == "Run 2: at work; it was asked to stop, and does so at its next step\n"
     assert ok(run("cancel", "3")) == "Run 3: cancelled\n"
     code, _, err = run("go-on", "3")

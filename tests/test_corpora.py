@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from crossner_core.errors import BadInput, NotAllowed, NotFound
-from crossner_core.wikipedia.vocabulary import overlap
+from crossner_core.vocabulary import overlap
 from db.engine import Store
 from db.migrate import migrate
 from tests.app_corpora import TEXTS, make_corpus
@@ -42,7 +42,7 @@ def test_corpora_are_listed_with_their_counts(store: Store, people: People, home
 def test_corpora_of_an_empty_home_are_none(store: Store, people: People) -> None:
     assert corpora.list_corpora(store, people["res"]) == ()
     with pytest.raises(NotFound, match="none yet"):
-        corpora.find_corpus(store, people["res"], "tiny")
+        corpora.open_corpus(store, people["res"], "tiny")
 
 
 def test_corpora_name_a_damaged_one_with_the_reason(store: Store, people: People, home: Path) -> None:
@@ -73,19 +73,11 @@ def test_corpora_sample_by_seed(store: Store, people: People, home: Path) -> Non
     assert len(corpora.sample(store, people["eva"], "tiny", count=100)) == 8
 
 
-def test_corpora_find_one_sentence(store: Store, people: People, home: Path) -> None:
-    make_corpus(home)
-    found = corpora.get_sentence(store, people["res"], "tiny", "tinywiki-2-102-300")
-    assert found.sentence.text == TEXTS[3][2]
-    with pytest.raises(NotFound):
-        corpora.get_sentence(store, people["res"], "tiny", "tinywiki-9-9-9")
-
-
 @pytest.mark.parametrize("name", ["..", "../corpora/tiny", "tiny/", "", "."])
 def test_corpora_are_found_in_the_home_folder_alone(store: Store, people: People, home: Path, name: str) -> None:
     make_corpus(home)
     with pytest.raises(NotFound, match="there are: tiny"):
-        corpora.find_corpus(store, people["res"], name)
+        corpora.open_corpus(store, people["res"], name)
 
 
 def test_corpora_are_not_for_annotators(store: Store, people: People, home: Path) -> None:
@@ -137,7 +129,7 @@ def test_demo_wiki_becomes_a_gazetteer_and_a_corpus_once(store: Store, people: P
     lines = list(wiki.make_if_absent(settings))
     assert len(lines) == 1 and "sentences" in lines[0]
     assert list(wiki.make_if_absent(settings)) == []
-    made = corpora.find_corpus(store, people["res"], wiki.NAME)
+    made = next(one for one in corpora.list_corpora(store, people["res"]) if one.name == wiki.NAME)
     assert made.pages == made.kept + made.redirects + made.categories + sum(made.skipped.values())
     assert made.sentences > 60 and made.mentions > 100 and made.domain == wiki.DOMAIN
     found = corpora.search(store, people["res"], wiki.NAME, "Its single")[0]

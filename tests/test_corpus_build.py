@@ -22,13 +22,19 @@ from crossner_core.errors import BadInput, Conflict, InvalidConfig
 from crossner_core.parallel import WorkerDied
 from crossner_core.schema import Link, Sentence
 from crossner_core.tokenize import tokenize
-from crossner_core.wikipedia.build import Progress, build_corpus, make_shards
+from crossner_core.wikipedia.build import Progress, build_corpus, is_multistream, make_shards
 from crossner_core.wikipedia.corpus import Corpus
-from crossner_core.wikipedia.cutting import is_multistream
-from crossner_core.wikipedia.dump import SiteInfo, TruncatedDump, open_dump
-from crossner_core.wikipedia.page import CharLink, Extract, Page, Paragraph
-from crossner_core.wikipedia.sentences import SentenceRules, Tally, page_sentences
-from crossner_core.wikipedia.shards import BuildConfig, ShardSettings, ShardTask, finished_report
+from crossner_core.wikipedia.dump import Page, SiteInfo, TruncatedDump, open_dump
+from crossner_core.wikipedia.markup import CharLink, Extract, Paragraph
+from crossner_core.wikipedia.shards import (
+    BuildConfig,
+    SentenceRules,
+    ShardSettings,
+    ShardTask,
+    Tally,
+    finished_report,
+    page_sentences,
+)
 from tests.dump_builders import CAPITALS, END, HEAD, article, page, tree, write_dump
 
 SMALL = BuildConfig(shard_mb=1)

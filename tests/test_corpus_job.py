@@ -63,14 +63,14 @@ def _shown(page: Any) -> str:
 
 
 def test_sample_of_a_dump_opens_in_the_span_editor(sampled: Store, tmp_path: Path) -> None:
-    corpus = Corpus.open(tmp_path / "corpora" / "sample")
+    corpus = {one.sentence.id: one.sentence for one in Corpus.open(tmp_path / "corpora" / "sample").sentences()}
     with sampled.read() as session:
         rows = {row.text: row for row in session.scalars(sa.select(SentenceRow)).all()}
         suggested = set(session.scalars(sa.select(SuggestionRow.sentence_id)).all())
     assert len(rows) == 20
     assert suggested
     for row in rows.values():
-        origin = corpus.get(row.external_id).sentence
+        origin = corpus[row.external_id]
         assert origin.text == row.text
         assert len(origin.links) >= 2
     with serve(tmp_path) as base, browser_page(base, viewport={"width": 1280, "height": 860}) as page:
@@ -80,7 +80,7 @@ def test_sample_of_a_dump_opens_in_the_span_editor(sampled: Store, tmp_path: Pat
         for _ in range(8):
             text = _shown(page)
             row = rows[text]
-            links = corpus.get(row.external_id).sentence.links
+            links = corpus[row.external_id].links
             linked = {number for link in links for number in range(link.start, link.end)}
             drawn = page.locator("[role=option].link").evaluate_all("nodes => nodes.map(n => Number(n.dataset.i))")
             assert set(drawn) == linked

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import typer
 
-from crossner_core.adaptation.dapt_sources import from_level
-from crossner_core.adaptation.texts import level_texts
+from crossner_core.adaptation.texts import from_level, level_texts
 from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, InvalidConfig, NotFound
 from crossner_core.gazetteer.building import build_from_facts
@@ -17,10 +16,9 @@ from crossner_core.gazetteer.classes import specific_types
 from crossner_core.gazetteer.facts import Typed
 from crossner_core.gazetteer.manifest import Origin
 from crossner_core.gazetteer.ontology import BUILTIN, ClassTree
-from crossner_core.wikipedia.columns import CorpusSentence
-from crossner_core.wikipedia.corpus import Corpus
-from crossner_core.wikipedia.levels import LEVELS, LevelConfig, Levels, iterate, specialised_types
-from crossner_core.wikipedia.subsets import Subset, keys_of, uniform
+from crossner_core.subsets import Subset, keys_of, uniform
+from crossner_core.wikipedia.corpus import Corpus, CorpusSentence
+from crossner_core.wikipedia.levels import LEVELS, LevelConfig, Levels, specialised_types
 from tests.corpus_builders import CLASSES, make_corpus
 from workbench.commands import common, corpus_levels
 
@@ -120,17 +118,16 @@ def test_shares_are_exact_and_nested(corpus: Corpus, level: str, seed: int) -> N
 
 
 def test_a_share_depends_on_the_seed_alone(corpus: Corpus, tmp_path: Path) -> None:
-    one, again, other = (_keys(list(iterate(corpus, MUSIC, "domain", 25, seed))) for seed in (1, 1, 2))
+    one, again, other = (_keys(list(Levels(corpus, MUSIC).iterate("domain", 25, seed))) for seed in (1, 1, 2))
     assert one == again and one != other
     shards_differ = make_corpus(tmp_path, shard_pages=3)
-    assert _keys(list(iterate(shards_differ, MUSIC, "domain", 25, 1))) == one
+    assert _keys(list(Levels(shards_differ, MUSIC).iterate("domain", 25, 1))) == one
 
 
 def test_stored_types_of_the_very_domain_are_used(corpus: Corpus, tmp_path: Path) -> None:
     from dataclasses import replace
 
-    from crossner_core.wikipedia.columns import SentenceRows, pages_table
-    from crossner_core.wikipedia.corpus import CorpusWriter
+    from crossner_core.wikipedia.corpus import CorpusWriter, SentenceRows, pages_table
 
     rows = SentenceRows()
     item = next(corpus.sentences())

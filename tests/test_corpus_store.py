@@ -12,7 +12,6 @@ import pytest
 from crossner_core.errors import BadInput, NotFound
 from crossner_core.schema import Link, Mention, Sentence
 from crossner_core.tokenize import tokenize
-from crossner_core.wikipedia.columns import PageRow, SentenceRows
 from crossner_core.wikipedia.corpus import (
     PAGES,
     ROW_GROUP,
@@ -20,6 +19,8 @@ from crossner_core.wikipedia.corpus import (
     Corpus,
     CorpusSentence,
     CorpusWriter,
+    PageRow,
+    SentenceRows,
     pages_table,
 )
 from crossner_core.wikipedia.manifest import Counts, Manifest, Parent, Source, read_manifest
@@ -82,15 +83,11 @@ def test_tables_and_pages_stream_chosen_columns(corpus: Corpus) -> None:
         list(corpus.tables(["colour"]))
 
 
-def test_get_take_and_rows_find_single_sentences(corpus: Corpus) -> None:
+def test_rows_find_single_sentences(corpus: Corpus) -> None:
     last = len(corpus) - 1
-    for number in (0, 4000, ROW_GROUP + 1, last):
-        assert corpus.get(_item(number).sentence.id) == _item(number)
-    assert corpus.take(0, ROW_GROUP) == _item(ROW_GROUP) and corpus.take(2, 5) == _item(last)
     assert corpus.rows([last, 0, ROW_GROUP, 0]) == [_item(number) for number in (last, 0, ROW_GROUP, 0)]
-    for asked in (lambda: corpus.get("testwiki-1-5-999"), lambda: corpus.get("odd"), lambda: corpus.take(1, 0)):
-        with pytest.raises(NotFound, match="ships has no"):
-            asked()
+    for number in (4000, ROW_GROUP + 1):
+        assert corpus.rows([number]) == [_item(number)]
     for index in (-1, last + 1):
         with pytest.raises(NotFound, match=f"no sentence number {index}; it has {last + 1}"):
             corpus.rows([index])

@@ -18,9 +18,9 @@ from tests import corpus_builders
 from tests.test_worker import QUICK_TO_NOTICE, finish, wait_for
 from tests.training_builders import own_sentences, save_encoder
 from tests.training_store import ended, meanwhile, own_dataset, person, recipe_here, settings_for, start_worker, work
-from workbench import jobs
 from workbench.accounts.actors import Actor
-from workbench.following import train_here
+from workbench.jobs import lease, queue
+from workbench.jobs.following import train_here
 from workbench.runs import adaptation, encoders
 from workbench.runs.encoder_library import workplace
 from workbench.settings import Settings
@@ -35,10 +35,10 @@ QUICK = {
 }
 # Saves after every step, and takes its time over one, so that a test can catch it half-way.
 SLOW_STEPS = (
-    "import time, crossner_core.adaptation.pretraining_job as made, crossner_core.adaptation.pretraining_run as run\n"
+    "import time, crossner_core.adaptation.pretraining_job as made, crossner_core.training.engine as engine\n"
     "made.SECONDS_BETWEEN_SAVES, made.SAVING_SHARE = 0.0, 1e9\n"
-    "step = run.PretrainRun.learn\n"
-    "run.PretrainRun.learn = lambda self, *given: (time.sleep(0.1), step(self, *given))[1]\n"
+    "learn = engine.TaskRun.learn\n"
+    "engine.TaskRun.learn = lambda self, *given: (time.sleep(0.1), learn(self, *given))[1]\n"
 )
 DAPT = {**QUICK, "block_size": 32, "held_out_share": 0.2}
 
@@ -65,8 +65,8 @@ def own_text(folder: Path, count: int = 60) -> Path:
     return path
 
 
-def job(store: Store, actor: Actor, job_id: int) -> jobs.JobView:
-    return next(one for one in jobs.list_jobs(store, actor) if one.id == job_id)
+def job(store: Store, actor: Actor, job_id: int) -> queue.JobView:
+    return next(one for one in queue.list_jobs(store, actor) if one.id == job_id)
 
 
 def test_encoders_dapt_makes_an_encoder_that_a_run_can_name(store: Store, actor: Actor, home: Path) -> None:
@@ -188,7 +188,7 @@ def test_encoders_dapt_on_a_share_of_a_data_set_is_measured_on_all_of_its_dev(
 
 def test_encoders_cancelled_pretraining_leaves_nothing(store: Store, actor: Actor, home: Path) -> None:
     job_id = encoders.start_dapt(store, actor, name="dapt-own", options=options(home), text=own_text(home))
-    assert encoders.cancel(store, actor, job_id) == "cancelled"
+    assert queue.cancel_job(store, actor, job_id) == "cancelled"
     assert encoders.list_pretrainings(store, actor) == () and not list((home / "encoders" / ".jobs").glob("*"))
     assert work(store, home) == 0
     encoders.start_dapt(store, actor, name="dapt-own", options=options(home), text=own_text(home))
@@ -198,7 +198,7 @@ def test_encoders_pretraining_stopped_half_way_goes_on_and_ends_the_same(
     store: Store, actor: Actor, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from crossner_core.adaptation import pretraining_job
-    from workbench.lease import Lease
+    from workbench.jobs.context import JobContext
 
     monkeypatch.setattr(pretraining_job, "STEPS_BETWEEN_EVENTS", 1)
     text = own_text(home)
@@ -207,13 +207,13 @@ def test_encoders_pretraining_stopped_half_way_goes_on_and_ends_the_same(
     stopped = encoders.start_dapt(store, actor, name="stopped", options=options(home), text=text)
     asked = iter(range(1000))
 
-    def stops_after_nine(lease: Lease) -> bool:
+    def stops_after_nine(context: JobContext) -> bool:
         if next(asked) >= 9:
-            lease.shutdown.set()
-        return lease.shutdown.is_set()
+            context.shutdown.set()
+        return context.shutdown.is_set()
 
     with monkeypatch.context() as patch:
-        patch.setattr(Lease, "should_stop", stops_after_nine)
+        patch.setattr(JobContext, "should_stop", stops_after_nine)
         _one_job(store, home)
     assert job(store, actor, stopped).state == "queued" and job(store, actor, stopped).attempts == 0
     assert work(store, home) == 1
@@ -249,7 +249,7 @@ def test_encoders_run_waits_for_its_encoder_whoever_asks_for_it(
     job_id = encoders.start_dapt(store, actor, name="soon", options=options(home), text=own_text(home))
     recipe = recipe_here(home, encoder="soon")
     run_id = adaptation.start_run(store, actor, dataset_id=data.id, recipe=recipe)
-    assert jobs.claim(store, worker="second", run_ids=[run_id]) is None
+    assert lease.claim(store, worker="second", run_ids=[run_id]) is None
     words = f"begins when job {job_id} has made its encoder"
     assert adaptation.get_run(store, actor, run_id).run.message == words
     assert [one.message for one in adaptation.list_runs(store, actor) if one.id == run_id] == [words]
@@ -283,12 +283,12 @@ def test_encoders_pretraining_of_a_killed_worker_goes_on_in_another(store: Store
 
 def _one_job(store: Store, home: Path) -> None:
     """Take one job as a worker does, and no other: one that gives its job back would take it again at once."""
-    from workbench.lease import Lease
-    from workbench.running import Workplace, run_job
+    from workbench.jobs.context import JobContext
+    from workbench.jobs.running import run_job
 
-    claimed = jobs.claim(store, worker="w")
+    claimed = lease.claim(store, worker="w")
     assert claimed is not None
-    run_job(Workplace(store, home / "checkpoints", "w", {}), Lease(claimed))
+    run_job(JobContext(claimed, store, settings_for(store, home), worker="w"))
 
 
 def test_encoders_failed_pretraining_says_why_and_goes_on(store: Store, actor: Actor, home: Path) -> None:
@@ -298,13 +298,13 @@ def test_encoders_failed_pretraining_says_why_and_goes_on(store: Store, actor: A
     assert "No encoder folder" in (job(store, actor, failed).error or "")
     (shown,) = encoders.list_pretrainings(store, actor)
     assert shown.job.state == "failed"
-    assert "No encoder folder" in encoders.pretraining_log(store, actor, failed)[-1].message
+    assert "No encoder folder" in queue.job_log(store, actor, failed)[-1].text
     with pytest.raises(Conflict, match=rf"job {failed}\) failed; go on with it, or remove it"):
         encoders.start_dapt(store, actor, name="dapt-own", options=options(home), text=own_text(home))
     (home / "elsewhere").rename(home / "tiny")
-    again = encoders.go_on(store, actor, failed)
+    again = queue.resume_job(store, actor, failed)
     with pytest.raises(Conflict, match="taken up again"):
-        encoders.go_on(store, actor, failed)
+        queue.resume_job(store, actor, failed)
     assert work(store, home) == 1 and job(store, actor, again).state == "done"
 
 
@@ -339,7 +339,7 @@ def test_encoders_that_something_needs_stay(store: Store, actor: Actor, home: Pa
     )
     with pytest.raises(Conflict, match=f"needed by job {job_id}"):
         encoders.remove(store, actor, "by-hand")
-    encoders.cancel(store, actor, job_id)
+    queue.cancel_job(store, actor, job_id)
     encoders.remove(store, actor, "by-hand")
     assert [one.name for one in encoders.list_encoders(store, actor)] == ["minilm"]
     with pytest.raises(Conflict, match="1 runs name an encoder 'by-hand'"):
@@ -386,7 +386,7 @@ def test_encoders_bad_orders_are_refused_and_leave_nothing(
     values: dict[str, Any] = {"name": "dapt-own", "options": options(home), "text": own_text(home), **changes}
     with pytest.raises(error, match=says.replace("(", r"\(")):
         encoders.start_dapt(store, actor, **values)
-    assert jobs.list_jobs(store, actor) == () and not list((home / "encoders").glob(".jobs/*"))
+    assert queue.list_jobs(store, actor) == () and not list((home / "encoders").glob(".jobs/*"))
 
 
 def test_encoders_level_needs_a_preannotated_corpus_and_a_domain(store: Store, actor: Actor, home: Path) -> None:
@@ -406,13 +406,15 @@ def test_encoders_level_needs_a_preannotated_corpus_and_a_domain(store: Store, a
 def test_encoders_are_made_by_keepers_and_read_by_overseers(store: Store, home: Path) -> None:
     expert, annotator = person(store, "expert"), person(store, "annotator")
     assert len(encoders.list_encoders(store, expert)) == 1
+    text = own_text(home)
+    assert encoders.start_dapt(store, person(store, "researcher"), name="own", options=options(home), text=text) == 1
     for call in (
         lambda: encoders.list_encoders(store, annotator),
         lambda: encoders.list_pretrainings(store, annotator),
         lambda: encoders.start_dapt(store, expert, name="x", options=options(home), text=own_text(home)),
         lambda: encoders.remove(store, expert, "x"),
-        lambda: encoders.go_on(store, expert, 1),
-        lambda: encoders.cancel(store, expert, 1),
+        lambda: queue.resume_job(store, expert, 1),
+        lambda: queue.cancel_job(store, expert, 1),
     ):
         with pytest.raises(NotAllowed):
             call()

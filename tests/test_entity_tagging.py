@@ -13,13 +13,11 @@ import typer
 from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound, StorageError
 from crossner_core.gazetteer.ontology import BUILTIN, ClassTree
-from crossner_core.wikipedia.columns import CorpusSentence, SentenceRows, pages_table
-from crossner_core.wikipedia.corpus import Corpus, CorpusWriter
-from crossner_core.wikipedia.entity_tagging import TaggingConfig, build_tagging_corpus
+from crossner_core.subsets import keys_of, uniform
+from crossner_core.wikipedia.corpus import Corpus, CorpusSentence, CorpusWriter, SentenceRows, pages_table
+from crossner_core.wikipedia.entity_tagging import ENTITY, TaggingConfig, build_tagging_corpus, labels
 from crossner_core.wikipedia.levels import Levels
-from crossner_core.wikipedia.subsets import keys_of, uniform
 from crossner_core.wikipedia.tagged_corpus import TaggingManifest, read_tagged
-from crossner_core.wikipedia.tagging_labels import ENTITY, labels
 from tests.corpus_builders import CLASSES, make_corpus
 from workbench.commands import common, corpus_levels
 

@@ -131,7 +131,7 @@ def zipped(files: dict[str, bytes]) -> bytes:
 
 
 def filled(store: Store, admin: Actor) -> int:
-    from workbench.runs.adaptation import freeze
+    from workbench.data.snapshots import freeze
 
     campaign_id = music(store, admin)
     bring(store, admin, campaign_id, CONLL, "a.conll")

@@ -12,10 +12,10 @@ from pyoxigraph import NamedNode, Store
 
 from crossner_core.domains import Domain, parse_domain
 from crossner_core.errors import BadInput
-from crossner_core.gazetteer import embedded
+from crossner_core.gazetteer import lookup
 from crossner_core.gazetteer.classes import specific_types
-from crossner_core.gazetteer.embedded import SAMPLE, EmbeddedSource
-from crossner_core.gazetteer.ontology import ancestors
+from crossner_core.gazetteer.lookup import SAMPLE, EmbeddedSource
+from crossner_core.gazetteer.ontology import BUILTIN
 from crossner_core.gazetteer.titles import detokenise, is_askable, resource_uri, strip_suffix, title_of
 from tests.sparql_servers import DBO, DBR, FOAF_NAME, RDF_TYPE, RDFS_LABEL, oxigraph, serve, triples
 from tests.test_sparql import source
@@ -110,9 +110,9 @@ def test_gazetteer_spaces_of_a_corpus_are_undone(surface: str, name: str) -> Non
 
 
 def test_gazetteer_class_tree_climbs_nearest_first() -> None:
-    assert ancestors("Guitarist")[:4] == ("Instrumentalist", "MusicalArtist", "Artist", "Person")
-    assert ancestors("Band") == ("Group", "Organisation", "Agent")
-    assert ancestors("NoSuchClass") == () and ancestors("Agent") == ()
+    assert BUILTIN.ancestors("Guitarist")[:4] == ("Instrumentalist", "MusicalArtist", "Artist", "Person")
+    assert BUILTIN.ancestors("Band") == ("Group", "Organisation", "Agent")
+    assert BUILTIN.ancestors("NoSuchClass") == () and BUILTIN.ancestors("Agent") == ()
 
 
 @pytest.mark.parametrize(
@@ -172,13 +172,13 @@ def test_gazetteer_embedded_file_and_endpoint_answer_alike(tmp_path: Path) -> No
 def test_gazetteer_embedded_file_is_loaded_once_and_again_when_it_changes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, loads = embedded._read, list[Path]()
+    read, loads = lookup._read, list[Path]()
 
     def counted(path: Path, language: str) -> Store:
         loads.append(path)
         return read(path, language)
 
-    monkeypatch.setattr(embedded, "_read", counted)
+    monkeypatch.setattr(lookup, "_read", counted)
     first = sample(tmp_path / "a.nt", DATA)
     assert loads == []  # lazily
     threads = [threading.Thread(target=first.lookup, args=(["Olsen"],)) for _ in range(4)]
@@ -203,7 +203,7 @@ def test_gazetteer_embedded_file_that_is_unusable_is_a_clear_error(tmp_path: Pat
 
 def test_gazetteer_sample_loads_in_less_than_a_second() -> None:
     started = time.perf_counter()
-    store = embedded._read(SAMPLE, "en")
+    store = lookup._read(SAMPLE, "en")
     assert time.perf_counter() - started < 1.0
     typed = {quad.subject for quad in store.quads_for_pattern(None, NamedNode(RDF_TYPE), None, None)}
     assert len(typed) >= 300

@@ -10,11 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossner_core.errors import BadInput, WorkbenchError
-from crossner_core.gazetteer.aliases import Flag, aliases, plural
 from crossner_core.gazetteer.building import build_from_dumps
-from crossner_core.gazetteer.class_sets import COMMON, PLACE
-from crossner_core.gazetteer.compiled import CompiledGazetteer
-from crossner_core.gazetteer.facts import Count, Fact, Label, Redirect, Typed
+from crossner_core.gazetteer.classes import COMMON, PLACE
+from crossner_core.gazetteer.compiled import CompiledGazetteer, Flag
+from crossner_core.gazetteer.facts import Count, Fact, Label, Redirect, Typed, aliases, plural
 from crossner_core.gazetteer.manifest import GazetteerManifest
 from crossner_core.gazetteer.ontology import ClassTree
 from tests.gazetteer_builders import as_line, build, label, redirect, typed, write

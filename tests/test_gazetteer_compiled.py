@@ -13,11 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossner_core.errors import BadInput, NotFound
-from crossner_core.gazetteer.compiled import CompiledGazetteer, Flag
+from crossner_core.gazetteer.compiled import CompiledGazetteer, Flag, NameBits, Scanner
 from crossner_core.gazetteer.facts import Count, Fact, Label, Redirect, Typed
-from crossner_core.gazetteer.keys import key_of
-from crossner_core.gazetteer.name_bits import NameBits
-from crossner_core.gazetteer.scanning import Scanner
+from crossner_core.gazetteer.titles import key_of
 from crossner_core.tokenize import _PLAIN, _token_pattern, tokenize, words_of
 from tests.gazetteer_builders import build
 

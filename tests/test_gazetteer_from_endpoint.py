@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from crossner_core.errors import EndpointUnavailable, InvalidConfig
-from crossner_core.gazetteer.breaker import CircuitBreaker
+from crossner_core.gazetteer.endpoint import CircuitBreaker
 from crossner_core.gazetteer.facts import Fact, Label, Redirect, Typed
-from crossner_core.gazetteer.from_endpoint import EndpointConfig, EndpointFacts, facts
+from crossner_core.gazetteer.from_endpoint import EndpointConfig, EndpointFacts
 from crossner_core.gazetteer.ontology import ClassTree
 from tests.sparql_servers import DBO, DBR, RDF_TYPE, Behaviour, Reply, oxigraph, serve, triples
 
@@ -250,9 +250,3 @@ def test_endpoint_deadline_holds_and_the_breaker_is_heeded() -> None:
 def test_endpoint_config_out_of_range_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InvalidConfig):
         reader("http://a.example/sparql", **options)
-
-
-def test_endpoint_facts_need_no_settings() -> None:
-    with serve(truthful) as endpoint:
-        found = list(facts(endpoint.url, ("Vessel",), tree=TREE, rng=random.Random(0), on_problem=print))
-    assert Typed("みずほ丸", "Vessel") in found and Label("Boat 3", "Boat 3") in found

@@ -14,8 +14,16 @@ from crossner_core.errors import BadInput, NotFound
 from crossner_core.gazetteer import from_wikipedia
 from crossner_core.gazetteer.facts import Count, Fact, Label, Redirect, Typed
 from crossner_core.gazetteer.from_wikipedia import WikipediaFacts
-from crossner_core.gazetteer.infoboxes import is_disambiguation, lead_boxes, parameters, stubs, without_comments
-from crossner_core.gazetteer.mappings import Condition, InfoboxMappings, read_mappings
+from crossner_core.gazetteer.infoboxes import (
+    Condition,
+    InfoboxMappings,
+    is_disambiguation,
+    lead_boxes,
+    parameters,
+    read_mappings,
+    stubs,
+    without_comments,
+)
 from crossner_core.gazetteer.ontology import read_ontology
 
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.10/"><siteinfo><dbname>testwiki</dbname>

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossner_core.errors import BadInput
-from crossner_core.gazetteer.iris import texts_of, titles_of
-from crossner_core.gazetteer.triples import LABELS, REDIRECTS, TYPES, Problems, TripleFile
+from crossner_core.gazetteer.triples import LABELS, REDIRECTS, TYPES, Problems, TripleFile, texts_of, titles_of
 from tests.gazetteer_builders import ONTOLOGY, RESOURCE, TYPE, label, redirect, typed, write
 
 

@@ -20,10 +20,10 @@ def _loaded(code: str) -> set[str]:
     return set(done.stdout.rsplit("LOADED", 1)[1].split())
 
 
-@pytest.mark.parametrize("page", sorted(path.stem for path in (ROOT / "pages").glob("*.py") if path.stem != "__init__"))
+@pytest.mark.parametrize("page", sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "pages").rglob("*.py")))
 def test_imports_of_a_page_leave_torch_out(page: str) -> None:
     # Pages run their body on import; compiling what they import is enough to see what start-up loads.
-    source = (ROOT / "pages" / f"{page}.py").read_text()
+    source = (ROOT / page).read_text()
     imports = "\n".join(
         ast.unparse(node) for node in ast.parse(source).body if isinstance(node, ast.Import | ast.ImportFrom)
     )

@@ -9,7 +9,7 @@ from xml.sax.saxutils import escape
 import pytest
 
 from crossner_core.errors import BadInput
-from crossner_core.gazetteer.mappings import InfoboxMappings, read_mappings, template_title
+from crossner_core.gazetteer.infoboxes import InfoboxMappings, read_mappings, template_title
 from crossner_core.gazetteer.ontology import BUILTIN, ClassTree, read_ontology
 
 FERRY = """<!-- {{TemplateMapping | mapToClass = Wrong}} -->

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from crossner_core.suggest.gazetteer import GAZETTEER
 from db import (
     annotation_rows,
     campaign_rows,
@@ -33,11 +34,12 @@ from tests.builders import SENTENCES, Tab, make_campaign, make_gold, make_people
 from tests.test_leaving_out import MARA
 from tests.test_leaving_out import POOL as REPEATED
 from tests.test_second_look import look, said
-from workbench import jobs
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
+from workbench.campaigns import sentences as campaign_sentences
 from workbench.data import snapshots
-from workbench.labelling import adjudication, handout, label_review
+from workbench.jobs import lease
+from workbench.labelling import handout, label_review, steps
 from workbench.runs import rounds, training_data
 
 URL = os.environ.get("CROSSNER_POSTGRES", "")
@@ -238,7 +240,7 @@ def test_two_tabs_that_save_at_once_do_not_wait_for_each_other_for_ever(
 
     def second() -> Any:
         if kind == "reopen":
-            return adjudication.reopen(store, people["ann1"], c["task"])
+            return steps.reopen(store, people["ann1"], c["task"])
         return two.do(kind, b, [(2, 4, "album")]).rejections
 
     rejections, answer = beside.run(
@@ -340,7 +342,7 @@ def test_what_is_left_out_is_in_no_snapshot_until_it_is_taken_in_again(
 ) -> None:
     make_gold(store, people, campaign)
     for split, text in (("pool", REPEATED), ("test", REPEATED.replace(" .", " !"))):
-        campaigns.add_sentences(store, people["res"], campaign, [said(text, MARA, id=split)], split=split)
+        campaign_sentences.add_sentences(store, people["res"], campaign, [said(text, MARA, id=split)], split=split)
     look(store, campaign, "near_duplicates")
     (one,) = label_review.findings(store, people["eva"], campaign, "near_duplicates")
     label_review.decide(store, people["eva"], one.id, "leave_out")
@@ -378,7 +380,9 @@ def test_sentences_that_are_preannotated_while_a_run_reads_them_count_as_not_ask
 
     def preannotate() -> None:
         with store.write() as session:
-            suggestion_rows.replace_suggestions(session, ids, [{"sentence_id": id, **said} for id in ids], model=False)
+            suggestion_rows.replace_suggestions(
+                session, ids, [{"sentence_id": id, **said} for id in ids], kinds=GAZETTEER.kinds
+            )
             suggestion_rows.mark_preannotated(session, ids)
 
     found, _ = beside.run(read, preannotate, pause=(layer_rows, "suggestions"))
@@ -392,5 +396,5 @@ def test_a_job_is_not_passed_over_while_another_is_added_that_waits_for_it(store
         job_rows.add(session, kind="preannotate", payload={}, priority=30)
     with store.write() as session:
         job_rows.add(session, kind="preannotate", payload={}, priority=5, after_id=first)
-        claimed = jobs.claim(store, worker="w")
+        claimed = lease.claim(store, worker="w")
         assert claimed is not None and claimed.id == first

@@ -8,7 +8,9 @@ import pytest
 
 from crossner_core.domains import Domain, parse_domain
 from crossner_core.errors import EndpointUnavailable, InvalidConfig, UnknownType
-from crossner_core.gazetteer import Candidate, EmbeddedSource, PreannotationConfig, Preannotator, ScanRules, Source
+from crossner_core.gazetteer.lookup import Candidate, EmbeddedSource, Source
+from crossner_core.gazetteer.matcher import ScanRules
+from crossner_core.gazetteer.preannotate import PreannotationConfig, Preannotator
 from crossner_core.schema import Link, Sentence, Suggestion, sentence_from_words
 from tests.sparql_servers import DBR, triples
 from tests.test_gazetteer import DOMAIN_TOML

@@ -9,9 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossner_core.domains import Domain, parse_domain
-from crossner_core.gazetteer import EmbeddedSource, PageContext, PreannotationConfig, Preannotator, ScanRules
-from crossner_core.gazetteer.candidates import ScanningSource
+from crossner_core.gazetteer.candidates import PageContext, ScanningSource
 from crossner_core.gazetteer.compiled import CompiledGazetteer
+from crossner_core.gazetteer.lookup import EmbeddedSource
+from crossner_core.gazetteer.matcher import ScanRules
+from crossner_core.gazetteer.preannotate import PreannotationConfig, Preannotator
 from crossner_core.schema import Link, Sentence, Token, sentence_from_words
 from crossner_core.tokenize import tokenize
 from tests.gazetteer_fakes import compiled

@@ -9,7 +9,8 @@ import pytest
 import workbench
 from crossner_core.domains import load_domain
 from crossner_core.formats import read_bytes
-from crossner_core.gazetteer import EmbeddedSource, Preannotator
+from crossner_core.gazetteer.lookup import EmbeddedSource
+from crossner_core.gazetteer.preannotate import Preannotator
 
 DEMO = Path(workbench.__file__).parent / "demo"
 PAPER_SHARE = 0.6364

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from crossner_core.domains import Domain, parse_domain
-from crossner_core.gazetteer import Candidate, EmbeddedSource, PreannotationConfig, Preannotator
+from crossner_core.gazetteer.candidates import PageContext, stems
 from crossner_core.gazetteer.compiled import CompiledGazetteer
-from crossner_core.gazetteer.context import PageContext, stems
+from crossner_core.gazetteer.lookup import Candidate, EmbeddedSource
+from crossner_core.gazetteer.preannotate import PreannotationConfig, Preannotator
 from crossner_core.schema import Link, Mention, Sentence
 from crossner_core.tokenize import tokenize
 from tests.gazetteer_fakes import compiled

@@ -9,16 +9,16 @@ import pytest
 import sqlalchemy as sa
 
 from crossner_core.errors import Conflict, EndpointUnavailable, NotAllowed, UnknownType
-from crossner_core.gazetteer import Candidate
+from crossner_core.gazetteer.lookup import Candidate
 from crossner_core.schema import Span, Suggestion
 from db.engine import Store
 from db.tables import SentenceRow, SuggestionRow
 from tests.builders import Tab
 from tests.training_store import beat, when_asked, work
-from workbench import jobs
 from workbench.accounts.actors import SYSTEM, Actor
 from workbench.data import layers
-from workbench.lease import Lease
+from workbench.jobs import lease, queue
+from workbench.jobs.context import JobContext
 from workbench.suggestions import preannotating
 
 People = dict[str, Actor]
@@ -85,29 +85,32 @@ def test_preannotate_stops_when_told_and_says_how_far_it_is(
 
 def test_suggestions_under_way_are_cancelled(store: Store, people: People, campaign: int, tmp_path: Path) -> None:
     with pytest.raises(Conflict, match="nothing to cancel"):
-        jobs.cancel_suggestions(store, people["res"], campaign)
-    first = jobs.queue_preannotation(store, people["res"], campaign)
-    claimed = jobs.claim(store, worker="w")
+        queue.cancel_in_campaign(store, people["res"], campaign, "preannotate", "score_pool")
+    first = queue.start_job(store, people["res"], "preannotate", campaign)
+    claimed = lease.claim(store, worker="w")
     assert claimed is not None and claimed.id == first
-    jobs.queue_pool_scoring(store, people["res"], campaign)
+    queue.start_job(store, people["res"], "score_pool", campaign)
     with pytest.raises(NotAllowed):
-        jobs.cancel_suggestions(store, people["ann1"], campaign)
-    assert jobs.cancel_suggestions(store, people["eva"], campaign) == 2
-    found = [(one.kind, one.state, one.cancel_requested) for one in jobs.list_jobs(store, people["res"], campaign)]
+        queue.cancel_in_campaign(store, people["ann1"], campaign, "preannotate", "score_pool")
+    assert queue.cancel_in_campaign(store, people["eva"], campaign, "preannotate", "score_pool") == [
+        "running",
+        "cancelled",
+    ]
+    found = [(one.kind, one.state, one.cancel_requested) for one in queue.list_jobs(store, people["res"], campaign)]
     assert found == [("score_pool", "cancelled", False), ("preannotate", "running", True)]
 
 
 def test_suggestions_are_stopped_at_work(
     store: Store, people: People, campaign: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def cancel_it(lease: Lease) -> None:
-        assert jobs.cancel_suggestions(store, people["res"], campaign) == 1
-        beat(store, lease)
+    def cancel_it(context: JobContext) -> None:
+        assert queue.cancel_in_campaign(store, people["res"], campaign, "preannotate", "score_pool") == ["running"]
+        beat(store, context)
 
-    job_id = jobs.queue_preannotation(store, people["res"], campaign)
+    job_id = queue.start_job(store, people["res"], "preannotate", campaign)
     when_asked(monkeypatch, "preannotate", cancel_it)
     assert work(store, tmp_path) == 1
-    assert jobs.get_job(store, people["res"], job_id).state == "cancelled"
+    assert queue.get_job(store, people["res"], job_id).state == "cancelled"
     assert preannotating.preannotate(store, SYSTEM, campaign, sources=[Known()]).sentences == 6
 
 

@@ -6,9 +6,10 @@ import pytest
 import sqlalchemy as sa
 
 from crossner_core.calibration.proposals import best_of, learn, propose
-from crossner_core.calibration.sources import NO_GOLD, PRIOR, SourceWeights, kind_of, log_odds, share_of, weigh
+from crossner_core.calibration.sources import NO_GOLD, PRIOR, SourceWeights, log_odds, share_of, weigh
 from crossner_core.errors import NotAllowed
 from crossner_core.schema import Span, Suggestion
+from crossner_core.suggest.base import kind_of
 from db import suggestion_rows
 from db.engine import Store
 from db.tables import Campaign, SentenceRow

@@ -16,8 +16,8 @@ from pages.components.marked_text import as_text
 from tests.screens import open_screen
 from tests.test_turns import campaign, with_idle_weight
 from tests.training_store import person, work
-from workbench import jobs
 from workbench.campaigns import campaigns
+from workbench.jobs import lease
 from workbench.runs import rounds
 
 
@@ -60,7 +60,7 @@ def test_queue_screen_says_how_far_a_turn_is_and_cancels_it(monkeypatch: pytest.
     campaign_id = campaign(store, admin)
     rounds.change_turns(store, admin, campaign_id, strategy="longest")
     rounds.order_now(store, admin, campaign_id)
-    claimed = jobs.claim(store, worker="w")
+    claimed = lease.claim(store, worker="w")
     assert claimed is not None
     told = "the model has read 5 of 12 sentences new to it"
     with store.write() as session:

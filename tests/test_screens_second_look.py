@@ -10,7 +10,8 @@ from tests import builders
 from tests.screens import made_reports, open_screen
 from tests.test_second_look import gold_of, look, said
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns
+from workbench.campaigns import sentences
+from workbench.jobs import queue
 from workbench.labelling import label_review
 
 MARA = "Mara Vell was praised in Norway ."
@@ -25,7 +26,7 @@ def doubted(store: Store, people: dict[str, Actor], campaign: int) -> int:
         said(MARA, (0, 2, "band"), (5, 6, "country"), id="in-1"),
         said("Fans of Mara Vell came with The Tin Gulls .", (2, 4, "musicalartist"), id="<b>in-2</b>"),
     ]
-    campaigns.add_sentences(store, people["res"], campaign, rows)
+    sentences.add_sentences(store, people["res"], campaign, rows)
     look(store, campaign)
     return campaign
 
@@ -57,11 +58,11 @@ def test_page_queues_a_look(
 ) -> None:
     builders.make_gold(store, people, campaign)
     screen = press(page(monkeypatch, store, people["eva"], campaign), "Look at 6 gold sentences")
-    job = label_review.last_look(store, people["eva"], campaign)
+    job = queue.newest_job(store, people["eva"], "second_look", campaign)
     assert job is not None and job.state == "queued"
     assert "No worker is alive" in words(screen)
     press(screen, "Cancel this look")
-    job = label_review.last_look(store, people["eva"], campaign)
+    job = queue.newest_job(store, people["eva"], "second_look", campaign)
     assert job is not None and job.state == "cancelled" and "Cancel this look" not in [b.label for b in screen.button]
 
 
@@ -138,7 +139,7 @@ def repeated(store: Store, people: dict[str, Actor], campaign: int) -> int:
     builders.make_gold(store, people, campaign)
     for split, text in (("pool", REPEATED), ("test", REPEATED.replace(" .", " !"))):
         rows = [said(text, (3, 5, "musicalartist"), id=f"{split}-1")]
-        campaigns.add_sentences(store, people["res"], campaign, rows, split=split)
+        sentences.add_sentences(store, people["res"], campaign, rows, split=split)
     look(store, campaign)
     return campaign
 

@@ -20,7 +20,7 @@ from tests.corpus_builders import make_corpus
 from tests.screens import open_screen
 from tests.study_builders import data_folder, made_result
 from tests.training_store import person
-from workbench import jobs
+from workbench.jobs import lease
 from workbench.runs import studies
 
 HOSTILE = '<img src=q onerror="pwned=1"> **b** $x$'
@@ -111,7 +111,7 @@ def test_studies_screen_starts_and_cancels_a_study(
     _press(test, "Start this study")
     assert "waits for the worker" in _said(test) and "No worker is alive" in _said(test)
     with store.read() as session:
-        (job,) = job_rows.recent(session, kinds=(studies.KIND,))
+        (job,) = job_rows.recent(session, kinds=("study",))
         assert job.payload["study"] == "transfer" and job.payload["config"]["seeds"] == [1, 2]
         assert job.payload["config"]["recipe"] == {"batch_size": 4}
     assert next(one for one in test.button if one.label == "Start this study").disabled
@@ -161,7 +161,7 @@ def test_studies_screen_asks_for_encoders_to_pre_train(
     assert any("36 trainings, and before them 2 encoders to pre-train." in one.value for one in test.caption)
     _press(test, "Start this study")
     with store.read() as session:
-        (job,) = job_rows.recent(session, kinds=(studies.KIND,))
+        (job,) = job_rows.recent(session, kinds=("study",))
         config = job.payload["config"]
     assert (config["dapt_corpus"], config["dapt_ways"], config["dapt"]) == ("wiki", ["span-task"], {"max_steps": 150})
 
@@ -184,7 +184,7 @@ def test_studies_screen_asks_for_corpora_to_tag_entities_on(
     (silver / "manifest.json").write_text(manifest.to_json(), encoding="utf-8")
     _press(test, "Start this study")
     with store.read() as session:
-        (job,) = job_rows.recent(session, kinds=(studies.KIND,))
+        (job,) = job_rows.recent(session, kinds=("study",))
         assert (job.payload["config"]["tagged"], job.payload["config"]["tagging"]) == (["merged"], {})
 
 
@@ -207,7 +207,7 @@ def test_studies_screen_changes_single_rows_and_names_results(
     test.number_input(key="study-transfer:workers").set_value(2).run()
     _press(test, "Start this study")
     with store.read() as session:
-        (job,) = job_rows.recent(session, kinds=(studies.KIND,))
+        (job,) = job_rows.recent(session, kinds=("study",))
     assert job.payload["config"]["rows"] == {"joint": {"max_epochs": 3}}
     assert (job.payload["section"], job.payload["workers"]) == ("short", 2)
     test.text_input(key="study-transfer:section:short").set_value("a/b").run()
@@ -231,7 +231,7 @@ def test_studies_screen_asks_for_candidates_line_by_line(
     ]  # fmt: skip
     _press(test, "Start this study")
     with store.read() as session:
-        (job,) = job_rows.recent(session, kinds=(studies.KIND,))
+        (job,) = job_rows.recent(session, kinds=("study",))
     assert job.payload["config"]["candidates"] == ["schedule=constant batch_size=4", "max_epochs=3"]
 
 
@@ -249,7 +249,7 @@ def test_studies_screen_asks_what_the_annotators_of_strategies_are_like(
     _press(test, "Cancel this study")
     _press(test, "Start this study")
     with store.read() as session:
-        second, first = (job.payload["config"]["annotator"] for job in job_rows.recent(session, kinds=(studies.KIND,)))
+        second, first = (job.payload["config"]["annotator"] for job in job_rows.recent(session, kinds=("study",)))
     assert first == {"led": 0.25}
     assert second == {"annotator 1": {"led": 0.25}, "annotator 2": {}}
 
@@ -268,7 +268,7 @@ def test_studies_screen_shows_why_a_study_failed(
 ) -> None:
     admin = person(store, "admin", "boss")
     job_id, _ = studies.start_study(store, admin, "transfer", {})
-    claimed = jobs.claim(store, worker="w")
+    claimed = lease.claim(store, worker="w")
     assert claimed is not None
     with store.write() as session:
         job_rows.finish(session, job_id=job_id, worker="w", state="failed", error="Line 1 is bad.\nLine 2 too.")

@@ -12,9 +12,9 @@ from tests import builders
 from tests.test_second_look import said
 from tests.training_builders import save_encoder
 from tests.training_store import work
-from workbench import jobs
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns
+from workbench.campaigns import sentences
+from workbench.jobs import queue
 from workbench.labelling import label_review
 
 
@@ -29,14 +29,14 @@ def options(tmp_path: Path, **changes: object) -> SecondLookOptions:
 def golden(store: Store, people: dict[str, Actor], campaign: int) -> int:
     builders.make_gold(store, people, campaign)
     rows = [said("Mara Vell was praised in Norway .", (0, 2, "band"), (5, 6, "country"), id="in-1")]
-    campaigns.add_sentences(store, people["res"], campaign, rows)
+    sentences.add_sentences(store, people["res"], campaign, rows)
     return campaign
 
 
 def test_job_fills_the_queues(store: Store, people: dict[str, Actor], golden: int, tmp_path: Path) -> None:
     label_review.look_again(store, people["eva"], golden, options(tmp_path))
     assert work(store, tmp_path) == 1
-    job = label_review.last_look(store, people["eva"], golden)
+    job = queue.newest_job(store, people["eva"], "second_look", golden)
     assert job is not None and (job.state, job.progress) == ("done", 1.0), job
     open_ = {one.id: one.open for one in label_review.queues(store, people["eva"], golden)}
     assert open_["label_errors"] > 0 and open_["inconsistent_surfaces"] == 2
@@ -48,7 +48,7 @@ def test_job_with_too_few_sentences_says_so_and_does_the_rest(
 ) -> None:
     label_review.look_again(store, people["eva"], golden, options(tmp_path, folds=20))
     work(store, tmp_path)
-    job = label_review.last_look(store, people["eva"], golden)
+    job = queue.newest_job(store, people["eva"], "second_look", golden)
     assert job is not None and job.state == "done"
     assert "7 gold sentences, fewer than the 20 folds" in job.message and "Inconsistent types: 2" in job.message
 
@@ -62,7 +62,7 @@ def test_job_without_its_encoder_fails_and_keeps_old_findings(
         store, people["eva"], golden, SecondLookOptions(encoder=str(tmp_path / "gone")), ["label_errors"]
     )
     work(store, tmp_path)
-    job = label_review.last_look(store, people["eva"], golden)
+    job = queue.newest_job(store, people["eva"], "second_look", golden)
     assert job is not None and job.state == "failed" and "gone" in (job.error or "")
     assert len(label_review.findings(store, people["eva"], golden, "inconsistent_surfaces")) == 2
 
@@ -71,7 +71,7 @@ def test_job_cancelled_before_it_began_changes_nothing(
     store: Store, people: dict[str, Actor], golden: int, tmp_path: Path
 ) -> None:
     job_id = label_review.look_again(store, people["eva"], golden, options(tmp_path))
-    assert jobs.cancel_job(store, people["adm"], job_id) == "cancelled"
+    assert queue.cancel_job(store, people["adm"], job_id) == "cancelled"
     assert work(store, tmp_path) == 0
     label_review.look_again(store, people["eva"], golden, options(tmp_path))
 

@@ -166,7 +166,7 @@ def test_campaign_whose_teachers_hear_a_gazetteer_is_told_what_it_proposes_in_th
     spans = {item.sentence.content_hash: item.spans for item in (*data().train, *data().dev)}
     asked = lambda some: [[suggest(span) for span in spans[one.content_hash]] for one in some]  # noqa: E731
     chosen = simulation(self_training=True, gazetteer_teaches=True, at=(6,), strategy="longest")
-    assert chosen.models_recipe.hears_gazetteer and chosen.asks_gazetteer
+    assert chosen.models_recipe.uses_gazetteer and chosen.asks_gazetteer
     assert chosen.options.label == "longest, self-training and gazetteer"
     alone = simulation(self_training=True, at=(6,), strategy="longest")
     assert len({one.key("d", "e", "g") for one in (chosen, alone)}) == 2

@@ -20,6 +20,7 @@ from crossner_core.schema import LabelledSentence
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.simulation.config import Simulation
 from crossner_core.simulation.costs import Observed
+from crossner_core.suggest.gazetteer import GAZETTEER
 from db import job_rows, layer_rows, simulation_rows, suggestion_rows
 from db.engine import Store
 from db.tables import SentenceRow
@@ -31,16 +32,18 @@ from tests.test_adaptation import in_music
 from tests.test_turns import small
 from tests.training_builders import own_sentences
 from tests.training_store import ended, meanwhile, person, settings_for, work
-from workbench import cli, jobs, running
+from workbench import cli
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns
-from workbench.lease import Lease
+from workbench.campaigns import campaigns, sentences
+from workbench.data import snapshots
+from workbench.jobs import kind, queue
+from workbench.jobs.context import JobContext
+from workbench.jobs.kind import job_kind
+from workbench.jobs.worker import Worker
 from workbench.reports import annotator_costs
-from workbench.running import Workplace
-from workbench.runs import adaptation, rounds, simulations
+from workbench.runs import rounds, simulations
 from workbench.settings import Settings, open_store
 from workbench.time_words import time_words
-from workbench.worker import Worker
 
 
 def campaign(store: Store, admin: Actor, folder: Path, *, pool: int = 30, test: int = 5) -> int:
@@ -51,7 +54,7 @@ def campaign(store: Store, admin: Actor, folder: Path, *, pool: int = 30, test: 
     for split, count, offset in parts:
         items: list[LabelledSentence] = in_music(own_sentences(count, offset=offset))
         if items:
-            campaigns.add_sentences(store, admin, found, items, split=split)
+            sentences.add_sentences(store, admin, found, items, split=split)
     rounds.change_turns(store, admin, found, strategy="token_entropy", recipe=small(folder))
     return found
 
@@ -76,7 +79,7 @@ def test_strategies_are_played_on_a_campaigns_gold(store: Store, tmp_path: Path)
         (name, seed) for name in ("random", "token_entropy + bert_km, 20% by chance") for seed in (1, 2)
     }
     assert sorted({one.sentences for one in found.points}) == [6, 12, 18, 24]
-    assert found.snapshot == adaptation.list_snapshots(store, admin, campaign_id)[0].name
+    assert found.snapshot == snapshots.list_snapshots(store, admin, campaign_id)[0].name
     assert found.recipe["max_epochs"] == 2 and not list((tmp_path / "home" / "checkpoints").glob("simulation-*"))
 
 
@@ -88,7 +91,7 @@ def test_strategies_are_played_with_the_share_of_chance_that_the_queue_has(store
         job_id = simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
         found = [one.options for one in told(store, job_id)]
         assert [(one.label, one.random_share) for one in found] == [("random", 0.0), (name, share)]
-        simulations.cancel_simulations(store, admin, campaign_id)
+        queue.cancel_in_campaign(store, admin, campaign_id, "simulation")
 
 
 def test_strategy_with_self_training_is_played_beside_random_sentences_without(store: Store, tmp_path: Path) -> None:
@@ -106,7 +109,9 @@ def asked(store: Store, campaign_id: int) -> int:
     with store.write() as session:
         ids = [row.id for row in layer_rows.sentences(session, campaign_id, preannotated=False)]
         said = {"start": 0, "end": 1, "type": "song", "source": "dbpedia", "score": 0.9, "entity": None, "run_id": None}
-        suggestion_rows.replace_suggestions(session, ids, [{"sentence_id": id, **said} for id in ids], model=False)
+        suggestion_rows.replace_suggestions(
+            session, ids, [{"sentence_id": id, **said} for id in ids], kinds=GAZETTEER.kinds
+        )
         suggestion_rows.mark_preannotated(session, ids)
     return len(ids)
 
@@ -136,16 +141,16 @@ def test_played_campaign_that_hears_a_gazetteer_goes_on_though_more_is_suggested
     job_id = simulations.start_simulations(store, admin, campaign_id, [text], seeds=(1,))
     looked: list[int] = []
 
-    def stop(self: Lease) -> bool:
+    def stop(self: JobContext) -> bool:
         looked.append("longest" in self.message)
         return sum(looked) == 20  # in the midst of a training
 
     with monkeypatch.context() as patched:
-        patched.setattr(Lease, "should_stop", stop)
+        patched.setattr(JobContext, "should_stop", stop)
         work(store, home)
     with store.write() as session:
         suggestion_rows.replace_suggestions(
-            session, [row.id for row in layer_rows.sentences(session, campaign_id)], [], model=False
+            session, [row.id for row in layer_rows.sentences(session, campaign_id)], [], kinds=GAZETTEER.kinds
         )
         job = job_rows.get(session, job_id)
         assert job is not None and job.state != "failed"
@@ -162,7 +167,7 @@ def test_played_campaigns_go_on_where_they_were_stopped(
     campaign_id = campaign(store, admin, tmp_path)
     job_id = simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
     with monkeypatch.context() as patched:
-        patched.setattr(Lease, "should_stop", lambda self: "longest" in self.message)
+        patched.setattr(JobContext, "should_stop", lambda self: "longest" in self.message)
         work(store, tmp_path / "home")
     found = simulations.newest_simulations(store, admin, campaign_id)
     assert found is not None and found.done == 1
@@ -189,7 +194,7 @@ def test_played_campaigns_give_way_to_a_turn_that_is_due_and_lose_nothing(
     before = len(ended(store))
     simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
     new = in_music(own_sentences(10, offset=300))
-    meanwhile(monkeypatch, "simulation", lambda: campaigns.add_sentences(store, admin, campaign_id, new))
+    meanwhile(monkeypatch, "simulation", lambda: sentences.add_sentences(store, admin, campaign_id, new))
     assert work(store, home) == 5
     assert ended(store)[before:] == [
         ("run", "done", 1), ("turn", "done", 1), ("score_pool", "done", 1), ("simulation", "done", 1),
@@ -217,19 +222,19 @@ def test_played_campaign_that_is_cancelled_while_it_waits_leaves_no_folder_for_l
     campaign_id, home = campaign(store, admin, tmp_path), tmp_path / "home"
     simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
 
-    def cancel_it(place: Workplace, lease: Lease) -> None:
+    def cancel_it(context: JobContext, payload: Any) -> str:
         found = simulations.newest_simulations(store, admin, campaign_id)
         assert found is not None and "Other work goes first" in found.job.message
-        assert simulations.cancel_simulations(store, admin, campaign_id) == "cancelled"
-        order_queue(place, lease)
+        assert queue.cancel_in_campaign(store, admin, campaign_id, "simulation") == ["cancelled"]
+        return order_queue(context, payload)
 
-    order_queue = running._HANDLERS["turn"]
+    order_queue = job_kind("turn").handle
     rounds.order_now(store, admin, campaign_id)
-    work_one = Worker(store, settings_for(store, home), job_ids=[jobs.list_jobs(store, admin, campaign_id)[0].id])
+    work_one = Worker(store, settings_for(store, home), job_ids=[queue.list_jobs(store, admin, campaign_id)[0].id])
     work_one.run(once=True)
     with monkeypatch.context() as patched:
         meanwhile(patched, "simulation", lambda: rounds.order_now(store, admin, campaign_id))
-        patched.setitem(running._HANDLERS, "turn", cancel_it)
+        patched.setitem(kind._REGISTERED, "turn", replace(job_kind("turn"), handle=cancel_it))
         assert work(store, home) == 2
     assert len(list((home / "checkpoints").glob("simulation-*"))) == 1
     simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
@@ -240,22 +245,22 @@ def test_played_campaign_that_is_cancelled_while_it_waits_leaves_no_folder_for_l
 def test_cancelled_simulations_keep_what_was_played_and_no_folder(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from workbench.lease import Lease
+    from workbench.jobs.context import JobContext
 
     admin = person(store, "admin")
     campaign_id = campaign(store, admin, tmp_path)
     with pytest.raises(Conflict, match="No simulated campaigns are under way"):
-        simulations.cancel_simulations(store, admin, campaign_id)
+        queue.cancel_in_campaign(store, admin, campaign_id, "simulation")
     simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
 
-    def should_stop(lease: Lease) -> bool:
-        if "longest" in lease.message and not lease.cancelled.is_set():
-            assert simulations.cancel_simulations(store, admin, campaign_id) == "running"
-            lease.cancelled.set()  # what the next heartbeat does
-        return lease.cancelled.is_set()
+    def should_stop(context: JobContext) -> bool:
+        if "longest" in context.message and not context.cancelled.is_set():
+            assert queue.cancel_in_campaign(store, admin, campaign_id, "simulation") == ["running"]
+            context.cancelled.set()  # what the next heartbeat does
+        return context.cancelled.is_set()
 
     with monkeypatch.context() as patched:
-        patched.setattr(Lease, "should_stop", should_stop)
+        patched.setattr(JobContext, "should_stop", should_stop)
         work(store, tmp_path / "home")
     found = simulations.newest_simulations(store, admin, campaign_id)
     assert found is not None and (found.done, found.job.state) == (1, "cancelled")
@@ -264,7 +269,7 @@ def test_cancelled_simulations_keep_what_was_played_and_no_folder(
     simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
     before = simulations.newest_simulations(store, admin, campaign_id, with_points=True)
     assert before is not None and before.points == found.points
-    assert simulations.cancel_simulations(store, admin, campaign_id) == "cancelled"
+    assert queue.cancel_in_campaign(store, admin, campaign_id, "simulation") == ["cancelled"]
     assert simulations.newest_simulations(store, admin, campaign_id, with_points=True) == before
 
 
@@ -277,7 +282,7 @@ def test_simulation_of_too_little_gold_is_refused(store: Store, tmp_path: Path) 
         simulations.start_simulations(store, admin, few, ["random"])
     with pytest.raises(InvalidConfig, match="Unknown acquisition function"):
         simulations.start_simulations(store, admin, few, ["wisdom"])
-    assert jobs.list_jobs(store, admin, few) == ()
+    assert queue.list_jobs(store, admin, few) == ()
 
 
 def test_simulation_without_test_gold_is_refused(store: Store, tmp_path: Path) -> None:
@@ -294,7 +299,7 @@ def test_simulations_are_for_those_who_keep_campaigns(store: Store, tmp_path: Pa
     with pytest.raises(NotAllowed):
         simulations.start_simulations(store, expert, campaign_id, ["longest"])
     with pytest.raises(NotAllowed):
-        simulations.cancel_simulations(store, expert, campaign_id)
+        queue.cancel_in_campaign(store, expert, campaign_id, "simulation")
     annotator = person(store, "annotator")
     campaigns.add_members(store, admin, campaign_id, [annotator.id])
     with pytest.raises(NotAllowed):
@@ -378,7 +383,7 @@ def test_annotators_are_this_campaigns_own_but_for_what_is_said(
         job_id = simulations.start_simulations(store, admin, campaign_id, ["longest"], annotators=changes)
         assert {one.annotators for one in told(store, job_id)} == {expected}
         assert simulations.get_play(store, admin, campaign_id, job_id).annotators == expected
-        simulations.cancel_simulations(store, admin, campaign_id)
+        queue.cancel_in_campaign(store, admin, campaign_id, "simulation")
 
 
 def test_saved_screen_asks_what_annotators_are_like_and_tells_it(
@@ -501,7 +506,7 @@ def test_plays_are_listed_newest_first_with_what_they_were_told(store: Store, tm
     first = simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
     work(store, tmp_path / "home")
     second = simulations.start_simulations(store, admin, campaign_id, ["token_entropy", "longest"], seeds=(2, 3))
-    simulations.cancel_simulations(store, admin, campaign_id)
+    queue.cancel_in_campaign(store, admin, campaign_id, "simulation")
     newest, before = simulations.list_plays(store, admin, campaign_id)
     assert (newest.job.id, newest.job.state, newest.done, newest.total) == (second, "cancelled", 0, 6)
     assert newest.seeds == (2, 3) and newest.recipe["max_epochs"] == 2

@@ -11,12 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.gazetteer.breaker import CircuitBreaker
-from crossner_core.gazetteer.queries import label_query, read_answers, title_query
-from crossner_core.gazetteer.source import Cache, Candidate, MemoryCache
-from crossner_core.gazetteer.sparql import SparqlSource
+from crossner_core.gazetteer.endpoint import CircuitBreaker
+from crossner_core.gazetteer.lookup import (
+    Candidate,
+    SparqlSource,
+    label_query,
+    read_answers,
+    title_query,
+)
 from crossner_core.gazetteer.titles import is_askable
-from tests.sparql_servers import DBO, DBR, FOAF_NAME, Behaviour, Reply, oxigraph, serve, triples
+from crossner_core.suggest.base import AnswerCache
+from tests.sparql_servers import DBO, DBR, FOAF_NAME, Behaviour, MemoryCache, Reply, oxigraph, serve, triples
 
 DATA = triples(
     {
@@ -30,7 +35,7 @@ DATA = triples(
 )
 
 
-def source(url: str, cache: Cache | None = None, **options: Any) -> SparqlSource:
+def source(url: str, cache: AnswerCache | None = None, **options: Any) -> SparqlSource:
     """Build a source that is quick to give up and knows no other test's breaker."""
     given_options = {"timeout": 2.0, "deadline": 10.0, "backoff": 0.01, "breaker": CircuitBreaker(), **options}
     return SparqlSource(url, MemoryCache() if cache is None else cache, rng=random.Random(0), **given_options)

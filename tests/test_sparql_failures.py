@@ -12,10 +12,8 @@ from collections.abc import Callable
 import pytest
 
 from crossner_core.errors import EndpointUnavailable
-from crossner_core.gazetteer import transport
-from crossner_core.gazetteer.breaker import CircuitBreaker, breaker_for
-from crossner_core.gazetteer.source import MemoryCache
-from tests.sparql_servers import Reply, oxigraph, serve, triples
+from crossner_core.gazetteer.endpoint import CircuitBreaker, _seconds, breaker_for
+from tests.sparql_servers import MemoryCache, Reply, oxigraph, serve, triples
 from tests.test_sparql import source
 
 NAMES = [f"Person {at}" for at in range(12)]
@@ -96,9 +94,9 @@ def test_sparql_retry_after_past_the_deadline_gives_up_at_once_and_opens_the_bre
 
 def test_sparql_retry_after_may_be_a_date_or_rubbish() -> None:
     later = email.utils.formatdate(time.time() + 30, usegmt=True)
-    assert 25 < (transport._seconds(later) or 0) <= 31
-    assert transport._seconds("soon") is None and transport._seconds("-5") == 0.0 and transport._seconds(None) is None
-    assert transport._seconds("9" * 400) == transport._seconds("Fri, 31 Dec 9999 23:59:59 GMT") == 86_400.0
+    assert 25 < (_seconds(later) or 0) <= 31
+    assert _seconds("soon") is None and _seconds("-5") == 0.0 and _seconds(None) is None
+    assert _seconds("9" * 400) == _seconds("Fri, 31 Dec 9999 23:59:59 GMT") == 86_400.0
 
 
 def test_sparql_silence_ends_at_the_time_out() -> None:
@@ -288,7 +286,7 @@ def test_sparql_a_query_too_costly_is_asked_in_halves() -> None:
 
 
 def test_sparql_an_answer_without_end_is_not_read_to_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transport, "LARGEST_ANSWER", 1000)
+    monkeypatch.setattr("crossner_core.gazetteer.endpoint.LARGEST_ANSWER", 1000)
     with serve(lambda number, query: Reply(b" " * 5000)) as endpoint:
         assert_unavailable(endpoint.url, "longer than")
 

@@ -21,12 +21,13 @@ from db.engine import Store
 from tests.corpus_builders import make_corpus
 from tests.study_builders import data_folder, made_result, small_config
 from tests.training_builders import save_encoder
-from tests.training_store import ended, meanwhile, person, work
-from workbench import cli, jobs
+from tests.training_store import ended, meanwhile, person, settings_for, work
+from workbench import cli
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
-from workbench.jobs import Claimed
-from workbench.lease import Lease
+from workbench.jobs import lease, queue
+from workbench.jobs.context import Claimed, JobContext
+from workbench.jobs.kinds import study
 from workbench.runs import studies
 
 
@@ -53,20 +54,20 @@ def _cells(home: Path) -> dict[str, int]:
 
 
 def _claimed(store: Store, job_id: int) -> Claimed:
-    claimed = jobs.claim(store, worker="w", job_ids=[job_id])
+    claimed = lease.claim(store, worker="w", job_ids=[job_id])
     assert claimed is not None
     return claimed
 
 
-class StopsAfterACell(Lease):
-    """A lease that is asked to stop as soon as one cell has its result."""
+def _work_through(context: JobContext) -> str:
+    return study.work_through(context, study.Asked.from_dict(context.job.payload))
 
-    def __init__(self, job: Claimed, home: Path) -> None:
-        super().__init__(job)
-        self.home = home
+
+class StopsAfterACell(JobContext):
+    """A job that is asked to stop as soon as one cell has its result."""
 
     def should_stop(self) -> bool:
-        if _cells(self.home):
+        if _cells(self.settings.home):
             self.cancelled.set()
         return super().should_stop()
 
@@ -100,7 +101,7 @@ def test_study_finds_own_encoders_wherever_they_are_named(store: Store, home: Pa
         "rows": {"direct, own": {"encoder": "dapt-music"}},
         "candidates": ["encoder=mine batch_size=4", "max_epochs=3"],
     }
-    assert studies._with_own_places(given, home, ("music", "ai")) == {
+    assert studies.own_places(given, home, ("music", "ai")) == {
         "encoders": [f"own={library}/dapt-{{corpus}}", f"mine={library}/mine", "other=elsewhere"],
         "recipe": {"encoder": f"{library}/mine", "max_epochs": 2},
         "rows": {"direct, own": {"encoder": f"{library}/dapt-music"}},
@@ -133,23 +134,27 @@ def test_study_finds_corpora_made_here(store: Store, home: Path) -> None:
     (home / "tagged" / "merged").mkdir(parents=True)
     (home / "corpora" / "wiki-music").mkdir(parents=True)
     given = {"dapt_corpus": "wiki-{corpus}", "tagged": ["merged", "full=merged", "4-types=/elsewhere"]}
-    made = studies._with_own_places(given, home, ("music", "ai"))
+    made = studies.own_places(given, home, ("music", "ai"))
     assert made["dapt_corpus"] == f"{home}/corpora/wiki-{{corpus}}"
     assert made["tagged"] == [f"merged={home}/tagged/merged", f"full={home}/tagged/merged", "4-types=/elsewhere"]
-    assert studies._with_own_places({"dapt_corpus": "other"}, home, ("music",))["dapt_corpus"] == "other"
+    assert studies.own_places({"dapt_corpus": "other"}, home, ("music",))["dapt_corpus"] == "other"
 
 
 def test_study_that_is_cancelled_keeps_its_cells_and_goes_on(store: Store, actor: Actor, home: Path) -> None:
     out, config = home / "experiments", small_config("mine")
     job_id, _ = studies.start_study(store, actor, "transfer", config)
-    said = studies.work_through(StopsAfterACell(_claimed(store, job_id), home), out)
+    said = _work_through(StopsAfterACell(_claimed(store, job_id), store, settings_for(store, home)))
     assert said == "2 of 3 cells have no result yet."
     first = _cells(home)
     assert len(first) == 1 and len(read_study(out / "studies" / "transfer").missing) == 2
     with store.write() as session:
         job_rows.finish(session, job_id=job_id, worker="w", state="cancelled")
     again, is_new = studies.start_study(store, actor, "transfer", config)
-    assert is_new and studies.work_through(Lease(_claimed(store, again)), out) == "All 3 cells have their result."
+    assert (
+        is_new
+        and _work_through(JobContext(_claimed(store, again), store, settings_for(store, home)))
+        == "All 3 cells have their result."
+    )
     assert first.items() <= _cells(home).items()
 
 
@@ -206,7 +211,7 @@ def test_study_gives_way_to_what_people_wait_for_and_trains_each_cell_once(
     admin = person(store, "admin")
     campaign_id = campaigns.create_campaign(store, admin, name="Waits", domain=load_domain("music"))
     studies.start_study(store, actor, "transfer", small_config("mine"))
-    meanwhile(monkeypatch, "study", lambda: jobs.queue_preannotation(store, admin, campaign_id), step=step)
+    meanwhile(monkeypatch, "study", lambda: queue.start_job(store, admin, "preannotate", campaign_id), step=step)
     assert work(store, home) == 3
     assert ended(store) == [("preannotate", "done", 1), ("study", "done", 1)]
     done = studies.get_study(store, actor, "transfer")
@@ -215,21 +220,21 @@ def test_study_gives_way_to_what_people_wait_for_and_trains_each_cell_once(
 
 def test_study_stopped_before_its_first_cell_is_no_failure(store: Store, actor: Actor, home: Path) -> None:
     job_id, _ = studies.start_study(store, actor, "transfer", small_config("mine"))
-    lease = Lease(_claimed(store, job_id))
-    lease.shutdown.set()
-    assert "Stopped" in studies.work_through(lease, home / "experiments")
+    context = JobContext(_claimed(store, job_id), store, settings_for(store, home))
+    context.shutdown.set()
+    assert "Stopped" in _work_through(context)
 
 
 def test_study_that_waits_can_be_cancelled(store: Store, actor: Actor, home: Path) -> None:
     job_id, _ = studies.start_study(store, actor, "transfer", small_config("mine"))
-    assert jobs.cancel_job(store, actor, job_id) == "cancelled"
+    assert queue.cancel_job(store, actor, job_id) == "cancelled"
     assert work(store, home) == 0 and not studies.get_study(store, actor, "transfer").is_under_way
 
 
 def test_study_of_which_nothing_can_be_trained_fails_with_the_reason(store: Store, actor: Actor, home: Path) -> None:
     job_id, _ = studies.start_study(store, actor, "transfer", small_config(str(home / "nowhere")))
     assert work(store, home) == 1
-    job = jobs.get_job(store, actor, job_id)
+    job = queue.get_job(store, actor, job_id)
     assert job.state == "failed" and "nowhere" in (job.error or "")
 
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -19,9 +20,9 @@ import torch
 from crossner_core.errors import CheckpointError, CheckpointMismatch, Conflict, StorageError
 from crossner_core.folders import write_json
 from crossner_core.training.checkpoint import FORMAT_VERSION, read_folder, read_json
+from crossner_core.training.engine import TaskRun
 from crossner_core.training.loop import train
 from crossner_core.training.predictor import load_tagger
-from crossner_core.training.stage import StageRun
 from db import job_rows, run_rows
 from db.engine import Store
 from db.tables import Annotation, SpanRow
@@ -31,8 +32,9 @@ from tests.test_adaptation import campaign_with_gold
 from tests.test_worker import QUICK_TO_NOTICE, SLOW, finish, steps_done, wait_for
 from tests.training_builders import small_files, tiny_data, tiny_encoder, tiny_recipe
 from tests.training_store import own_dataset, person, recipe_here, settings_for, start_worker, work
-from workbench import jobs, running
 from workbench.accounts.actors import Actor
+from workbench.data import snapshots
+from workbench.jobs import context, lease, queue
 from workbench.runs import adaptation, training_data
 
 
@@ -56,21 +58,21 @@ def every_step_saves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _start(store: Store, admin: Actor, folder: Path) -> int:
     """Start a run on a campaign's gold."""
-    snapshot = adaptation.freeze(store, admin, campaign_with_gold(store, admin))
+    snapshot = snapshots.freeze(store, admin, campaign_with_gold(store, admin))
     recipe = recipe_here(folder, max_epochs=4)
     return adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=recipe)
 
 
 def _at_step(monkeypatch: pytest.MonkeyPatch, number: int, happens: Callable[[], object]) -> None:
     """Let something happen at a training step of this process."""
-    step, done = StageRun._step, iter(range(10_000))
+    learn, done = TaskRun.learn, iter(range(10_000))
 
-    def watched(self: StageRun, indices: list[int]) -> float:
+    def watched(self: TaskRun[Any], step: int, seed: int) -> float:
         if next(done) == number:
             happens()
-        return step(self, indices)
+        return learn(self, step, seed)
 
-    monkeypatch.setattr(StageRun, "_step", watched)
+    monkeypatch.setattr(TaskRun, "learn", watched)
 
 
 @pytest.mark.usefixtures("every_step_saves")
@@ -106,20 +108,20 @@ def test_trouble_full_disk_is_said_and_a_new_start_works(
 ) -> None:
     run_id = _start(store, admin, tmp_path)
     before = _annotated(store)
-    monkeypatch.setattr(running, "LEAST_FREE_BYTES", 0)
+    monkeypatch.setattr(context, "LEAST_FREE_BYTES", 0)
     with _small_disk(tmp_path / "home" / "checkpoints", 64):
         assert work(store, tmp_path / "home") == 1
     detail = adaptation.get_run(store, admin, run_id)
     assert detail.run.state == "failed" and "No space left" in (detail.run.error or "")
     assert "disk" in (detail.run.error or "") and "No space left" in detail.events[-1].message
     assert _annotated(store) == before
-    adaptation.go_on(store, admin, run_id)
+    adaptation.resume(store, admin, run_id)
     assert adaptation.get_run(store, admin, run_id).run.state == "queued"
     assert work(store, tmp_path / "home") == 1
     run = adaptation.get_run(store, admin, run_id).run
     assert (run.state, run.error) == ("done", None) and run.test_f1 is not None
     with pytest.raises(Conflict, match="is done"):
-        adaptation.go_on(store, admin, run_id)
+        adaptation.resume(store, admin, run_id)
 
 
 @pytest.mark.usefixtures("every_step_saves")
@@ -136,7 +138,7 @@ def test_trouble_failed_run_goes_on_from_its_last_step(
         assert work(store, tmp_path / "home") == 1
     failed = adaptation.get_run(store, admin, run_id).run
     assert failed.state == "failed" and "the cable came off" in (failed.error or "")
-    adaptation.go_on(store, admin, run_id)
+    adaptation.resume(store, admin, run_id)
     assert work(store, tmp_path / "home") == 1
     detail = adaptation.get_run(store, admin, run_id)
     assert detail.run.state == "done" and any("Resumed" in event.message for event in detail.events)
@@ -146,7 +148,7 @@ def test_trouble_is_said_on_the_page_with_a_way_on(
     store: Store, admin: Actor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run_id = _start(store, admin, tmp_path)
-    (claimed,) = (jobs.claim(store, worker="gone"),)
+    (claimed,) = (lease.claim(store, worker="gone"),)
     assert claimed is not None
     with store.write() as session:
         job_rows.finish(session, job_id=claimed.id, worker="gone", state="failed", error="*No* space left.")
@@ -170,7 +172,7 @@ def test_trouble_killed_run_with_a_damaged_state_says_so_or_begins_afresh(store:
     wait_for(lambda: state.is_dir() and steps_done(store, run_id) >= 6, first)
     first.send_signal(signal.SIGKILL)
     first.communicate()
-    status = jobs.worker_status(store)
+    status = queue.worker_status(store)
     assert not status.alive and "No worker is alive" in status.sentence and "heard of" in status.sentence
     (state / "tensors.safetensors").write_bytes(b"\x00" * 100)
     time.sleep(1)

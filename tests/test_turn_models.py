@@ -10,13 +10,14 @@ import pytest
 from crossner_core.folders import write_json
 from crossner_core.training.checkpoint import read_json
 from db.engine import Store
-from tests.test_turns import bare, campaign, newest, queue
+from tests.test_turns import bare, campaign, newest, places
 from tests.training_store import beat, person, recipe_here, when_asked, work
-from workbench import jobs
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns
+from workbench.campaigns import campaigns, sentences
+from workbench.data import snapshots
+from workbench.jobs import queue
+from workbench.jobs.context import JobContext
 from workbench.labelling import handout
-from workbench.lease import Lease
 from workbench.runs import adaptation, rounds
 from workbench.runs.rounds import TurnView
 
@@ -24,7 +25,7 @@ from workbench.runs.rounds import TurnView
 def with_model(store: Store, admin: Actor, folder: Path) -> tuple[int, int, Path]:
     """Return a campaign with a pool of 12 and a finished run of its own, and the folder of its checkpoint."""
     campaign_id = campaign(store, admin)
-    snapshot = adaptation.freeze(store, admin, campaign_id)
+    snapshot = snapshots.freeze(store, admin, campaign_id)
     run_id = adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=recipe_here(folder, max_epochs=2))
     work(store, folder / "home")
     rounds.change_turns(store, admin, campaign_id, strategy="token_entropy", random_share=0.0)
@@ -36,13 +37,13 @@ def after_its_turn(store: Store, admin: Actor, campaign_id: int, home: Path) -> 
 
     Whatever was wrong, the queue is as long as before, the next sentence is handed out and another turn can begin.
     """
-    before = {job.id for job in jobs.list_jobs(store, admin, campaign_id)}
+    before = {job.id for job in queue.list_jobs(store, admin, campaign_id)}
     turn_id = rounds.order_now(store, admin, campaign_id)
     work(store, home)
-    found = [job for job in jobs.list_jobs(store, admin, campaign_id) if job.id not in before]
+    found = [job for job in queue.list_jobs(store, admin, campaign_id) if job.id not in before]
     assert [job.error for job in found] == [None] * len(found)
     turn = newest(store, admin, campaign_id)
-    assert (turn.id, turn.state, turn.ordered) == (turn_id, "done", 12) and len(queue(store, campaign_id)) == 12
+    assert (turn.id, turn.state, turn.ordered) == (turn_id, "done", 12) and len(places(store, campaign_id)) == 12
     assert rounds.order_now(store, admin, campaign_id) > turn_id
     assert rounds.cancel_turn(store, admin, campaign_id) == "cancelled"
     annotator = person(store, "annotator")
@@ -96,7 +97,7 @@ def test_turn_whose_checkpoint_is_deleted_while_it_scores_keeps_the_order_and_su
         f"The checkpoint of run {run_id} was deleted while the turn was made. The queue is in its order; "
         "suggestions stay as they were. Train again, or choose another run.",
     )
-    assert {why for *_, why in queue(store, campaign_id)[:11]} == {"token_entropy"}
+    assert {why for *_, why in places(store, campaign_id)[:11]} == {"token_entropy"}
 
 
 def test_turn_that_scores_one_new_sentence_speaks_of_that_one(store: Store, tmp_path: Path) -> None:
@@ -104,11 +105,11 @@ def test_turn_that_scores_one_new_sentence_speaks_of_that_one(store: Store, tmp_
     campaign_id, _, _ = with_model(store, admin, tmp_path)
     rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
-    campaigns.add_sentences(store, admin, campaign_id, [item.sentence for item in bare(1, 200)])
+    sentences.add_sentences(store, admin, campaign_id, [item.sentence for item in bare(1, 200)])
     turn_id, said = rounds.order_now(store, admin, campaign_id), []
 
-    def look(lease: Lease) -> None:
-        beat(store, lease)
+    def look(context: JobContext) -> None:
+        beat(store, context)
         said.append(rounds.queue_state(store, admin, campaign_id).under_way)
 
     with pytest.MonkeyPatch.context() as patched:

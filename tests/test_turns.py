@@ -14,6 +14,8 @@ import sqlalchemy as sa
 from crossner_core.acquisition.selecting import Selection
 from crossner_core.errors import Conflict, InvalidConfig, NotAllowed, NotFound
 from crossner_core.schema import LabelledSentence
+from crossner_core.suggest.gazetteer import GAZETTEER
+from crossner_core.training.recipe import Recipe
 from db import job_rows, layer_rows, suggestion_rows, turn_rows
 from db.engine import Session, Store
 from db.tables import Campaign, SentenceRow, Task
@@ -22,12 +24,14 @@ from db.types import now
 from tests.test_adaptation import campaign_with_gold, in_music
 from tests.training_builders import own_sentences
 from tests.training_store import beat, person, recipe_here, when_asked, work
-from workbench import jobs, turning
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns
+from workbench.campaigns import campaigns, sentences
+from workbench.data import snapshots
+from workbench.jobs import queue
+from workbench.jobs.context import JobContext
+from workbench.jobs.kinds import turn
 from workbench.labelling import handout
-from workbench.lease import Lease
-from workbench.reports import learning
+from workbench.reports import curves, learning
 from workbench.runs import adaptation, rounds
 from workbench.runs.rounds import TurnView
 
@@ -43,17 +47,17 @@ def campaign(store: Store, admin: Actor, *, pool: int = 12, gold: bool = True) -
         from crossner_core.domains import load_domain
 
         campaign_id = campaigns.create_campaign(store, admin, name="New", domain=load_domain("music"))
-    campaigns.add_sentences(store, admin, campaign_id, [item.sentence for item in bare(pool)])
+    sentences.add_sentences(store, admin, campaign_id, [item.sentence for item in bare(pool)])
     return campaign_id
 
 
 def small(folder: Path) -> dict[str, object]:
     """Return the fields in which a quick recipe differs from the default one."""
-    made, usual = recipe_here(folder, max_epochs=2).to_dict(), adaptation.Recipe().to_dict()
+    made, usual = recipe_here(folder, max_epochs=2).to_dict(), Recipe().to_dict()
     return {name: value for name, value in made.items() if usual[name] != value}
 
 
-def queue(store: Store, campaign_id: int) -> list[tuple[int, float, str | None]]:
+def places(store: Store, campaign_id: int) -> list[tuple[int, float, str | None]]:
     with store.read() as session:
         rows = turn_rows.movable(session, campaign_id)
         return [(row.id, row.position, row.chosen_by) for row in rows]
@@ -94,7 +98,7 @@ def test_campaign_with_the_weight_of_a_set_opens_orders_and_retrains_without_it(
         session.get_one(Turn, turn_id).strategy = "2*longest + 100*bert_km"
     work(store, tmp_path / "home")
     assert newest(store, admin, campaign_id).state == "done"
-    assert {why for *_, why in queue(store, campaign_id)} <= {"2*longest + bert_km", "chance"}
+    assert {why for *_, why in places(store, campaign_id)} <= {"2*longest + bert_km", "chance"}
     with store.write() as session:
         found = session.get_one(Campaign, campaign_id)
         found.retrain_every, found.turn_recipe = 10, small(tmp_path)
@@ -136,13 +140,13 @@ def test_turn_orders_the_queue_and_leaves_leased_work_alone(store: Store, tmp_pa
     campaign_id = campaign(store, admin)
     campaigns.add_members(store, admin, campaign_id, [annotator.id])
     held = [item["task"] for item in handout.items(store, annotator, campaign_id, "annotate", count=3)]
-    before = queue(store, campaign_id)
+    before = places(store, campaign_id)
     rounds.change_turns(store, admin, campaign_id, strategy="longest", random_share=0.0)
     rounds.order_now(store, admin, campaign_id)
     with pytest.raises(Conflict, match="under way"):
         rounds.order_now(store, admin, campaign_id)
     assert work(store, tmp_path / "home") == 1
-    after = queue(store, campaign_id)
+    after = places(store, campaign_id)
     assert sorted(id_ for id_, *_ in after) == sorted(id_ for id_, *_ in before)
     assert [place for _, place, _ in after] == [place for _, place, _ in before]
     assert [id_ for id_, *_ in after] != [id_ for id_, *_ in before]
@@ -163,7 +167,7 @@ def test_turn_gives_chance_its_share_and_says_which_gold_it_brought(store: Store
     rounds.change_turns(store, admin, campaign_id, strategy="longest", random_share=0.5)
     rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
-    found = [why for *_, why in queue(store, campaign_id)]
+    found = [why for *_, why in places(store, campaign_id)]
     assert found.count("chance") == found.count("longest") == 6
     assert rounds.gold_by_choice(store, admin, campaign_id) == {"import": 20}
 
@@ -185,12 +189,12 @@ def test_turns_go_by_themselves_from_gold_to_run_to_queue_to_suggestions(store: 
     assert work(store, tmp_path / "home") == 3  # run, turn, suggestions
     turn = newest(store, admin, campaign_id)
     assert (turn.state, turn.automatic, turn.gold, turn.scored, turn.run_state) == ("done", True, 20, 12, "done")
-    kinds = [job.kind for job in jobs.list_jobs(store, admin, campaign_id)]
+    kinds = [job.kind for job in queue.list_jobs(store, admin, campaign_id)]
     assert kinds == ["score_pool", "turn", "run"]
     assert work(store, tmp_path / "home") == 0  # nothing is due before ten more
-    campaigns.add_sentences(store, admin, campaign_id, bare(9, 200))
+    sentences.add_sentences(store, admin, campaign_id, bare(9, 200))
     assert work(store, tmp_path / "home") == 0
-    campaigns.add_sentences(store, admin, campaign_id, bare(1, 300))
+    sentences.add_sentences(store, admin, campaign_id, bare(1, 300))
     assert rounds.tick(store) == 1 and rounds.tick(store) == 0
     assert len(rounds.list_turns(store, admin, campaign_id)) == 2
     assert work(store, tmp_path / "home") == 3
@@ -208,7 +212,7 @@ def test_runs_of_a_strategy_with_self_training_learn_from_the_pool(store: Store,
     found = adaptation.get_run(store, admin, adaptation.list_runs(store, admin, campaign_id)[0].id)
     assert found.run.recipe["setting"] == "self_training"
     assert any("Students learn from 12 of 12 bare sentences" in reason for reason in found.reasons)
-    assert {why for *_, why in queue(store, campaign_id)} <= {"longest", "chance"}
+    assert {why for *_, why in places(store, campaign_id)} <= {"longest", "chance"}
 
 
 def test_runs_whose_teachers_hear_a_gazetteer_are_told_what_was_suggested_in_the_pool(
@@ -226,7 +230,7 @@ def test_runs_whose_teachers_hear_a_gazetteer_are_told_what_was_suggested_in_the
             for source in ("dbpedia", "model:run 1")
         ]
         values = [{"sentence_id": row.id, **one} for row in rows[:3] for one in said]
-        suggestion_rows.replace_suggestions(session, [row.id for row in rows[:3]], values, model=False)
+        suggestion_rows.replace_suggestions(session, [row.id for row in rows[:3]], values, kinds=GAZETTEER.kinds)
         suggestion_rows.mark_preannotated(session, [row.id for row in rows[:9]])
     assert work(store, tmp_path / "home") == 3
     assert newest(store, admin, campaign_id).strategy == text
@@ -237,7 +241,7 @@ def test_runs_whose_teachers_hear_a_gazetteer_are_told_what_was_suggested_in_the
         gold = [row.id for row in layer_rows.sentences(session, campaign_id, preannotated=False)]
         suggestion_rows.mark_preannotated(session, [id for id in gold if id not in {row.id for row in rows}])
     again = adaptation.start_run(
-        store, admin, campaign_id=campaign_id, snapshot_id=adaptation.list_snapshots(store, admin, campaign_id)[0].id,
+        store, admin, campaign_id=campaign_id, snapshot_id=snapshots.list_snapshots(store, admin, campaign_id)[0].id,
         recipe=found.run.recipe,
     )  # fmt: skip
     work(store, tmp_path / "home")
@@ -246,7 +250,7 @@ def test_runs_whose_teachers_hear_a_gazetteer_are_told_what_was_suggested_in_the
     with store.write() as session:
         suggestion_rows.mark_preannotated(session, [row.id for row in rows])
     again = adaptation.start_run(
-        store, admin, campaign_id=campaign_id, snapshot_id=adaptation.list_snapshots(store, admin, campaign_id)[0].id,
+        store, admin, campaign_id=campaign_id, snapshot_id=snapshots.list_snapshots(store, admin, campaign_id)[0].id,
         recipe={**found.run.recipe, "seed": 666},
     )  # fmt: skip
     work(store, tmp_path / "home")
@@ -262,15 +266,15 @@ def test_turns_are_one_curve_whatever_their_snapshots(store: Store, tmp_path: Pa
     for number in range(3):
         if number:
             more = own_sentences(6, offset=80 + 10 * number)
-            campaigns.add_sentences(store, admin, campaign_id, in_music(more))
+            sentences.add_sentences(store, admin, campaign_id, in_music(more))
         if number == 2:
-            campaigns.add_sentences(store, admin, campaign_id, in_music(own_sentences(2, offset=120)), split="test")
+            sentences.add_sentences(store, admin, campaign_id, in_music(own_sentences(2, offset=120)), split="test")
             rounds.change_turns(store, admin, campaign_id, strategy="k_centre", retrain_every=6, recipe=recipe)
         work(store, tmp_path / "home")
-    snapshot_id = adaptation.list_snapshots(store, admin, campaign_id)[0].id
+    snapshot_id = snapshots.list_snapshots(store, admin, campaign_id)[0].id
     adaptation.start_run(store, admin, campaign_id=campaign_id, snapshot_id=snapshot_id, recipe={**recipe, "seed": 9})
     work(store, tmp_path / "home")
-    drawn, by_turns = sorted(adaptation.curve(store, admin, campaign_id), key=lambda one: one.title.endswith("turns"))
+    drawn, by_turns = sorted(curves.curve(store, admin, campaign_id), key=lambda one: one.title.endswith("turns"))
     assert by_turns.title.endswith("· turns") and by_turns.snapshot is None
     assert [point.size for point in by_turns.points] == [20, 26, 32]
     assert by_turns.strategies == ("longest", "k_centre") and by_turns.measured_on == (8, 8, 10)
@@ -297,13 +301,13 @@ def test_turn_says_that_its_run_waits_for_its_encoder(store: Store, tmp_path: Pa
 
 def overheard(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Return the list to which each order of a queue adds what it was asked with."""
-    asked, order = [], turning.Ordering.order
+    asked, order = [], turn.Ordering.order
 
-    def heard(self: turning.Ordering, *given: Any, **more: Any) -> Selection:
+    def heard(self: turn.Ordering, *given: Any, **more: Any) -> Selection:
         asked.append(more)
         return order(self, *given, **more)
 
-    monkeypatch.setattr(turning.Ordering, "order", heard)
+    monkeypatch.setattr(turn.Ordering, "order", heard)
     return asked
 
 
@@ -322,7 +326,7 @@ def test_turn_learns_from_the_gold_of_the_pool_and_never_from_that_of_dev_or_tes
 def test_people_can_save_while_a_turn_reads_its_pool(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admin, gold = person(store, "admin"), turning.layers.gold
+    admin, gold = person(store, "admin"), turn.layers.gold
     saved: list[Actor] = []
     while_reading: list[int] = []
     campaign_id = campaign(store, admin)
@@ -334,7 +338,7 @@ def test_people_can_save_while_a_turn_reads_its_pool(
         while_reading.append(len(saved))
         return gold(session, campaign_id)
 
-    monkeypatch.setattr(turning.layers, "gold", while_somebody_saves)
+    monkeypatch.setattr(turn.layers, "gold", while_somebody_saves)
     rounds.change_turns(store, admin, campaign_id, strategy="longest")
     rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
@@ -362,12 +366,12 @@ def test_asking_for_an_order_does_not_put_off_the_next_run(store: Store, tmp_pat
     campaign_id = campaign(store, admin)
     rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
     work(store, tmp_path / "home")
-    campaigns.add_sentences(store, admin, campaign_id, bare(9, 200))
+    sentences.add_sentences(store, admin, campaign_id, bare(9, 200))
     assert rounds.queue_state(store, admin, campaign_id).missing == 1
     rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
     assert rounds.queue_state(store, admin, campaign_id).missing == 1
-    campaigns.add_sentences(store, admin, campaign_id, bare(1, 300))
+    sentences.add_sentences(store, admin, campaign_id, bare(1, 300))
     assert rounds.tick(store) == 1 and newest(store, admin, campaign_id).run_state == "queued"
 
 
@@ -382,13 +386,13 @@ def test_turn_whose_campaign_wants_no_turns_any_more_comes_to_an_end(
     rounds.change_turns(store, admin, campaign_id, strategy="", retrain_every=0)
     if archived:
         campaigns.update_settings(store, admin, campaign_id, archived=True)
-    before = queue(store, campaign_id)
+    before = places(store, campaign_id)
     work(store, tmp_path / "home")
     assert rounds.queue_state(store, admin, campaign_id).under_way is None
     turn = newest(store, admin, campaign_id)
     assert (turn.state, turn.run_state) == (("cancelled" if archived else "done"), "done")
-    assert queue(store, campaign_id) == before
-    suggested = "score_pool" in [job.kind for job in jobs.list_jobs(store, admin, campaign_id)]
+    assert places(store, campaign_id) == before
+    suggested = "score_pool" in [job.kind for job in queue.list_jobs(store, admin, campaign_id)]
     assert suggested is not archived
 
 
@@ -489,7 +493,7 @@ def test_turn_that_two_workers_cannot_begin_fails_once(
 def test_turn_whose_checkpoint_is_gone_orders_without_a_model(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    snapshot = adaptation.freeze(store, admin, campaign_id)
+    snapshot = snapshots.freeze(store, admin, campaign_id)
     recipe = recipe_here(tmp_path, max_epochs=2)
     run_id = adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=recipe)
     work(store, tmp_path / "home")
@@ -500,7 +504,7 @@ def test_turn_whose_checkpoint_is_gone_orders_without_a_model(store: Store, tmp_
     turn = newest(store, admin, campaign_id)
     assert turn.state == "done" and turn.ordered == 12
     assert any("is gone" in note and "without a model" in note for note in turn.notes)
-    assert "score_pool" not in [job.kind for job in jobs.list_jobs(store, admin, campaign_id)]
+    assert "score_pool" not in [job.kind for job in queue.list_jobs(store, admin, campaign_id)]
 
 
 def test_turn_with_every_sentence_leased_moves_nothing(store: Store, tmp_path: Path) -> None:
@@ -519,12 +523,12 @@ def test_turn_that_is_cancelled_keeps_the_order(store: Store, tmp_path: Path) ->
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
     rounds.change_turns(store, admin, campaign_id, strategy="longest")
-    before = queue(store, campaign_id)
+    before = places(store, campaign_id)
     rounds.order_now(store, admin, campaign_id)
-    jobs.cancel_job(store, admin, jobs.list_jobs(store, admin, campaign_id)[0].id)
+    queue.cancel_job(store, admin, queue.list_jobs(store, admin, campaign_id)[0].id)
     rounds.tick(store)
     assert newest(store, admin, campaign_id).state == "cancelled"
-    assert queue(store, campaign_id) == before
+    assert places(store, campaign_id) == before
 
 
 def test_turn_that_waits_is_cancelled_at_once(store: Store, tmp_path: Path) -> None:
@@ -533,7 +537,7 @@ def test_turn_that_waits_is_cancelled_at_once(store: Store, tmp_path: Path) -> N
     rounds.change_turns(store, admin, campaign_id, strategy="longest")
     with pytest.raises(Conflict, match="No turn is under way"):
         rounds.cancel_turn(store, admin, campaign_id)
-    before, turn_id = queue(store, campaign_id), rounds.order_now(store, admin, campaign_id)
+    before, turn_id = places(store, campaign_id), rounds.order_now(store, admin, campaign_id)
     with pytest.raises(Conflict, match=f"Turn {turn_id} is under way; wait for it, or cancel it."):
         rounds.order_now(store, admin, campaign_id)
     state = rounds.queue_state(store, admin, campaign_id)
@@ -542,7 +546,7 @@ def test_turn_that_waits_is_cancelled_at_once(store: Store, tmp_path: Path) -> N
     turn = newest(store, admin, campaign_id)
     assert (turn.state, turn.notes) == ("cancelled", ("It was cancelled.",)) and turn.finished_at is not None
     assert rounds.queue_state(store, admin, campaign_id).under_way is None
-    assert work(store, tmp_path / "home") == 0 and queue(store, campaign_id) == before
+    assert work(store, tmp_path / "home") == 0 and places(store, campaign_id) == before
     assert rounds.order_now(store, admin, campaign_id) > turn_id
 
 
@@ -550,15 +554,15 @@ def test_turn_that_is_being_made_says_how_far_it_is_and_stops_when_told(store: S
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
     rounds.change_turns(store, admin, campaign_id, strategy="longest")
-    before, seen = queue(store, campaign_id), []
+    before, seen = places(store, campaign_id), []
 
-    def cancel_it(lease: Lease) -> None:
-        lease.message = "the model has read 5 of 12 sentences new to it"
-        beat(store, lease)
+    def cancel_it(context: JobContext) -> None:
+        context.message = "the model has read 5 of 12 sentences new to it"
+        beat(store, context)
         seen.append(rounds.queue_state(store, admin, campaign_id))
         assert rounds.cancel_turn(store, admin, campaign_id) == "running"
         seen.append(rounds.queue_state(store, admin, campaign_id))
-        beat(store, lease)
+        beat(store, context)
 
     turn_id = rounds.order_now(store, admin, campaign_id)
     with pytest.MonkeyPatch.context() as patched:
@@ -566,10 +570,10 @@ def test_turn_that_is_being_made_says_how_far_it_is_and_stops_when_told(store: S
         assert work(store, tmp_path / "home") == 1
     assert seen[0].under_way == f"Turn {turn_id} is being made: the model has read 5 of 12 sentences new to it."
     assert [one.cancelling for one in seen] == [False, True]
-    assert jobs.list_jobs(store, admin, campaign_id)[0].state == "cancelled"
-    assert newest(store, admin, campaign_id).state == "cancelled" and queue(store, campaign_id) == before
+    assert queue.list_jobs(store, admin, campaign_id)[0].state == "cancelled"
+    assert newest(store, admin, campaign_id).state == "cancelled" and places(store, campaign_id) == before
     assert rounds.order_now(store, admin, campaign_id) and work(store, tmp_path / "home") == 1
-    assert newest(store, admin, campaign_id).state == "done" and queue(store, campaign_id) != before
+    assert newest(store, admin, campaign_id).state == "done" and places(store, campaign_id) != before
 
 
 @pytest.mark.parametrize("begun", [False, True])
@@ -577,16 +581,16 @@ def test_turn_that_waits_for_its_run_is_cancelled_with_it(store: Store, tmp_path
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
     rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
-    before, said = queue(store, campaign_id), []
+    before, said = places(store, campaign_id), []
     assert rounds.tick(store) == 1
     said.append(rounds.queue_state(store, admin, campaign_id).under_way)
 
-    def cancel_it(lease: Lease) -> None:
-        lease.message, lease.progress = "target · epoch 1", 0.25
-        beat(store, lease)
+    def cancel_it(context: JobContext) -> None:
+        context.message, context.progress = "target · epoch 1", 0.25
+        beat(store, context)
         said.append(rounds.queue_state(store, admin, campaign_id).under_way)
         assert rounds.cancel_turn(store, admin, campaign_id) == "running"
-        beat(store, lease)
+        beat(store, context)
 
     if begun:
         with pytest.MonkeyPatch.context() as patched:
@@ -599,15 +603,15 @@ def test_turn_that_waits_for_its_run_is_cancelled_with_it(store: Store, tmp_path
     assert said[0] == f"Turn {turn.id} waits for its run {turn.run_id}, which waits for the worker."
     assert (turn.state, turn.run_state) == ("cancelled", "cancelled") and "cancelled" in turn.notes[-1]
     assert rounds.tick(store) == 0 and work(store, tmp_path / "home") == 0  # as much gold has to come in again
-    assert queue(store, campaign_id) == before
+    assert places(store, campaign_id) == before
 
 
 def test_turn_of_retraining_alone_keeps_the_order_and_suggests(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    before = queue(store, campaign_id)
+    before = places(store, campaign_id)
     rounds.change_turns(store, admin, campaign_id, strategy="", retrain_every=10, recipe=small(tmp_path))
     assert work(store, tmp_path / "home") == 2
-    assert queue(store, campaign_id) == before
+    assert places(store, campaign_id) == before
     assert newest(store, admin, campaign_id).state == "done"
-    assert jobs.list_jobs(store, admin, campaign_id)[0].kind == "score_pool"
+    assert queue.list_jobs(store, admin, campaign_id)[0].kind == "score_pool"

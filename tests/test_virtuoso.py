@@ -17,12 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from crossner_core.gazetteer.breaker import CircuitBreaker
+from crossner_core.gazetteer.endpoint import CircuitBreaker
 from crossner_core.gazetteer.facts import Label, Redirect, Typed
 from crossner_core.gazetteer.from_endpoint import EndpointConfig, EndpointFacts
-from crossner_core.gazetteer.source import MemoryCache
-from crossner_core.gazetteer.sparql import SparqlSource
-from tests.sparql_servers import triples
+from crossner_core.gazetteer.lookup import SparqlSource
+from tests.sparql_servers import MemoryCache, triples
 
 pytestmark = [
     pytest.mark.slow,

@@ -9,7 +9,7 @@ import typer
 
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.schema import LabelledSentence, sentence_from_words
-from crossner_core.wikipedia.vocabulary import Vocabulary, corpus_words, overlap, sentence_words, vocabulary
+from crossner_core.vocabulary import Vocabulary, overlap, sentence_words, vocabulary
 from tests.corpus_builders import make_corpus
 from workbench.commands import common, corpus_levels
 
@@ -36,10 +36,10 @@ def test_overlap_is_the_share_of_common_words() -> None:
 
 def test_sources_are_corpora_and_sentences(tmp_path: Path) -> None:
     corpus = make_corpus(tmp_path)
-    whole = vocabulary("corpus", corpus_words(corpus))
+    whole = vocabulary("corpus", corpus.words())
     again = vocabulary("sentences", sentence_words(one.sentence for one in corpus.sentences()))
     assert whole.words == again.words and whole.tokens == again.tokens
-    assert vocabulary("few", corpus_words(corpus, limit=1)).words == (
+    assert vocabulary("few", corpus.words(1)).words == (
         "ferries",
         "ilse",
         "joined",

@@ -49,7 +49,7 @@ def _worker(home: Path) -> Iterator[None]:
     environment = {**os.environ, "CROSSNER_HOME": str(home)}
     with (home / "worker.log").open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "workbench.worker"], cwd=ROOT, env=environment, stdout=log, stderr=log
+            [sys.executable, "-m", "workbench.jobs.worker"], cwd=ROOT, env=environment, stdout=log, stderr=log
         )
         try:
             yield

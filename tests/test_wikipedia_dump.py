@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from crossner_core.errors import BadInput, NotFound
-from crossner_core.wikipedia.dump import SiteInfo, TruncatedDump, cut_pages, open_dump, parse_page, read_pages
-from crossner_core.wikipedia.page import Page
+from crossner_core.wikipedia.dump import Page, SiteInfo, TruncatedDump, cut_pages, open_dump, parse_page, read_pages
 from tests.dump_builders import END, HEAD, article, page, revision, write_dump
 
 PAGES = [

@@ -6,8 +6,7 @@ import time
 
 import pytest
 
-from crossner_core.wikipedia.markup import Unreadable
-from crossner_core.wikipedia.page import Extract
+from crossner_core.wikipedia.markup import Extract, Unreadable
 from crossner_core.wikipedia.wikitext import extract, extract_slow
 
 LONG = "The old bridge over the river was closed to all traffic in 1931."

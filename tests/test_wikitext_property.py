@@ -5,8 +5,7 @@ from __future__ import annotations
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from crossner_core.wikipedia.markup import Unreadable
-from crossner_core.wikipedia.page import Extract
+from crossner_core.wikipedia.markup import Extract, Unreadable
 from crossner_core.wikipedia.wikitext import extract, extract_slow
 
 WORDS = ["Lena", "rivers", "a", "of", "bus", "St. Ives", "été", "Ω", "es", "1815", "x < y", "it's", "A&B", "–", "ok."]

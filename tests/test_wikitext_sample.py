@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.wikipedia_parsing import differing, pages
-from crossner_core.wikipedia.page import Extract
+from crossner_core.wikipedia.markup import Extract
 from crossner_core.wikipedia.wikitext import extract
 
 DUMPS = ("enwiki-sample-206-pages.xml.bz2", "enwiki-table-markup.xml.bz2")

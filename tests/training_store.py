@@ -17,12 +17,12 @@ from crossner_core.training.recipe import Recipe
 from db import account_rows, job_rows
 from db.engine import Store
 from tests.training_builders import own_sentences, save_encoder, tiny_recipe
-from workbench import jobs, lease
 from workbench.accounts.actors import Actor
 from workbench.data.datasets import DatasetView, import_dataset
-from workbench.lease import Lease
+from workbench.jobs import context, lease
+from workbench.jobs.context import JobContext
+from workbench.jobs.worker import Worker
 from workbench.settings import Settings
-from workbench.worker import Worker
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -68,7 +68,7 @@ def work(store: Store, home: Path) -> int:
 
 def start_worker(store: Store, home: Path, *, prelude: str = "", once: bool = True) -> subprocess.Popen[str]:
     """Start a worker process; `prelude` is run in it before."""
-    code = f"{prelude}\nfrom workbench.worker import main\nraise SystemExit(main(once={once}))"
+    code = f"{prelude}\nfrom workbench.jobs.worker import main\nraise SystemExit(main(once={once}))"
     environment = {
         **os.environ,
         "CROSSNER_HOME": str(home),
@@ -79,28 +79,30 @@ def start_worker(store: Store, home: Path, *, prelude: str = "", once: bool = Tr
     return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
 
 
-def when_asked(monkeypatch: pytest.MonkeyPatch, kind: str, call: Callable[[Lease], object], *, step: int = 1) -> None:
+def when_asked(
+    monkeypatch: pytest.MonkeyPatch, kind: str, call: Callable[[JobContext], object], *, step: int = 1
+) -> None:
     """Have something happen once, when a job of a kind asks for the n-th time whether to stop."""
-    asked, should_stop = [0], Lease.should_stop
+    asked, should_stop = [0], JobContext.should_stop
 
-    def heard(self: Lease) -> bool:
+    def heard(self: JobContext) -> bool:
         if self.job.kind == kind:
             asked[0] += 1
             if asked[0] == step:
                 call(self)
         return should_stop(self)
 
-    monkeypatch.setattr(Lease, "should_stop", heard)
+    monkeypatch.setattr(JobContext, "should_stop", heard)
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, kind: str, call: Callable[[], object], *, step: int = 5) -> None:
     """Have something happen once, while a job of a kind is at its n-th step; who gives way looks after each step."""
     when_asked(monkeypatch, kind, lambda _lease: call(), step=step)
-    monkeypatch.setattr(lease, "SECONDS_BETWEEN_LOOKS", 0.0)
-    monkeypatch.setattr(jobs, "TAKEN_SECONDS", 0.0)
+    monkeypatch.setattr(context, "SECONDS_BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr(lease, "TAKEN_SECONDS", 0.0)
 
 
-def beat(store: Store, held: Lease) -> None:
+def beat(store: Store, held: JobContext) -> None:
     """Do what the worker's next heartbeat does for a job in hand."""
     with store.write() as session:
         row = job_rows.get(session, held.job.id)

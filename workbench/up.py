@@ -44,7 +44,7 @@ def up(*, demo: bool = True) -> int:
     with _Family() as family:
         # -P: files of the working directory (a `db` or `queue.py` of the user's) must not hide modules.
         family.start("web", [sys.executable, "-P", "-m", "workbench.http.server"])
-        family.start("worker", [sys.executable, "-P", "-m", "workbench.worker"])
+        family.start("worker", [sys.executable, "-P", "-m", "workbench.jobs.worker"])
         url = address(settings.host, settings.port)
         if not _wait_for(f"{url}/health", family):
             print("The web app did not start; the lines above say why.", file=sys.stderr)

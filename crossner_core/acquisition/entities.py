@@ -17,7 +17,8 @@ from crossner_core.options.base import Checked, option
 @scoring("expected_entities", "Expected number of entities", "Esuli et al. 2010 (yield)", needs=(signals.EXPECTED,))
 def expected_entities(pool: Pool, config: Any, rng: np.random.Generator) -> Scores:
     """Return the expected number of entities, all types added up."""
-    return np.asarray(pool.signals[signals.EXPECTED], dtype=np.float64).sum(1)
+    scores: Scores = np.asarray(pool.signals[signals.EXPECTED], dtype=np.float64).sum(1)
+    return scores
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ def rare_types(pool: Pool, config: RareTypesOptions, rng: np.random.Generator) -
     """Return the expected entities, each worth the more the less gold its type has."""
     counts = Counter(span.type for item in pool.gold for span in item.spans)
     worth = np.array([(1 + counts[name]) ** -config.power for name in pool.types])
-    return np.asarray(pool.signals[signals.EXPECTED], dtype=np.float64) @ worth
+    scores: Scores = np.asarray(pool.signals[signals.EXPECTED], dtype=np.float64) @ worth
+    return scores
 
 
 @scoring(

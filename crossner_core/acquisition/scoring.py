@@ -179,7 +179,7 @@ def _over(values: Tensor, mask: Tensor) -> NDArray[np.float64]:
 
 
 def _entropy(shares: Tensor) -> Tensor:
-    return -torch.special.xlogy(shares, shares).sum(-1)
+    return -torch.xlogy(shares, shares).sum(-1)
 
 
 def _least_margin(shares: Tensor, mask: Tensor) -> NDArray[np.float64]:

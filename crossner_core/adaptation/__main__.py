@@ -69,7 +69,7 @@ def dapt(
 ) -> int:
     """Masked-LM training on domain text."""
     from crossner_core.adaptation.dapt import run_dapt
-    from crossner_core.adaptation.dapt_sources import from_files, from_level
+    from crossner_core.adaptation.texts import from_files, from_level
 
     _require_one({"--text": text, "--labelled": labelled, "--corpus": corpus})
     shared: dict[str, Any] = {
@@ -110,7 +110,7 @@ def entity_tagging(
 ) -> int:
     """Token tagging on a silver corpus, as NER-BERT."""
     from crossner_core.adaptation.entity_tagging import run_entity_tagging
-    from crossner_core.adaptation.tagging_sources import from_labelled, from_tagged
+    from crossner_core.adaptation.texts import from_labelled, from_tagged
 
     _require_one({"--labelled": labelled, "--tagged": tagged})
 

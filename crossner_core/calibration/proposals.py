@@ -9,15 +9,13 @@ from dataclasses import dataclass, replace
 from crossner_core.calibration.sources import (
     NO_GOLD,
     SourceWeights,
-    kind_of,
     learn_sources,
     log_odds,
     shifted,
     weigh,
 )
 from crossner_core.schema import Span, Suggestion
-
-MODEL = "model"
+from crossner_core.suggest.base import is_trained, kind_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +85,7 @@ def _merged(suggestions: Sequence[Suggestion], weights: SourceWeights) -> list[P
     for said in places.values():
         said.sort(key=lambda row: (-row[0], row[1].source))
     odds = {span: math.exp(log_odds(1.0 - _doubt(said))) for span, said in places.items()}
-    read = any(kind_of(one.source) == MODEL for one in suggestions)
+    readers = {kind_of(one.source) for one in suggestions if is_trained(one.source)}
     found = []
     for span, said in places.items():
         rivals = [other for other in places if other != span and other.start < span.end and span.start < other.end]
@@ -95,7 +93,7 @@ def _merged(suggestions: Sequence[Suggestion], weights: SourceWeights) -> list[P
         score = odds[span] / (1.0 + odds[span] + against) if rivals else 1.0 - _doubt(said)
         entity = next((one.entity for _, one in said if one.entity), None)
         sources = tuple(dict.fromkeys(one.source for _, one in said))
-        group = _group(_kinds(said), {kind for other in rivals for kind in _kinds(places[other])}, read=read)
+        group = _group(_kinds(said), {kind for other in rivals for kind in _kinds(places[other])}, readers)
         found.append(Proposal(span.start, span.end, span.type, score, sources, group, entity))
     return found
 
@@ -113,13 +111,11 @@ def _doubt(said: Sequence[tuple[float, Suggestion]]) -> float:
     return math.prod(1.0 - score for score in surest.values())
 
 
-def _group(kinds: set[str], others: set[str], *, read: bool) -> str:
+def _group(kinds: set[str], others: set[str], readers: set[str]) -> str:
     words = " and ".join(sorted(kinds))
     if others:
         words += f" against {' and '.join(sorted(others))}"
-    if read and MODEL not in kinds | others:
-        words += f", not {MODEL}"
-    return words
+    return words + "".join(f", not {kind}" for kind in sorted(readers - kinds - others))
 
 
 def _overlap(one: Proposal, other: Proposal) -> bool:

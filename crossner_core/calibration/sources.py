@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from crossner_core.schema import Span, Suggestion
+from crossner_core.suggest.base import kind_of
 
 PRIOR = 30.0
 """So many suggestions count as if they had been right as often as their scores said, before any gold.
@@ -75,11 +76,6 @@ class SourceWeights:
         kind = kind_of(suggestion.source)
         offset = self.kinds.get(kind, NO_GOLD).offset + self.types.get((kind, suggestion.type), NO_GOLD).offset
         return shifted(suggestion.score, offset)
-
-
-def kind_of(source: str) -> str:
-    """Return the kind of a source: `model` for `model:run 3`."""
-    return source.partition(":")[0]
 
 
 def shifted(score: float, offset: float) -> float:

@@ -10,13 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from crossner_core.adaptation.transfer import needs_source, needs_unlabelled
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.evaluation.scores import Scores
 from crossner_core.experiments.corpora import corpus_ids, read_corpus
 from crossner_core.experiments.records import CELLS, Records
 from crossner_core.training.data import TrainingData
 from crossner_core.training.recipe import Recipe, effective
+from crossner_core.training.settings.registry import needs_source, needs_unlabelled
 
 
 @dataclass(frozen=True)

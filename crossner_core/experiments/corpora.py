@@ -22,7 +22,7 @@ from crossner_core.formats import Record, format_ids, get_format, open_file
 from crossner_core.formats.base import own_layout
 from crossner_core.formats.columns import DOCSTART
 from crossner_core.schema import LabelledSentence, Sentence
-from crossner_core.training.data import TrainingData
+from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.type_maps import TypeMap, load_type_map
 
 SPLITS = ("train", "dev", "test")
@@ -110,8 +110,7 @@ class Corpus:
             types=self.types,
             dev=self.dev,
             test=self.test,
-            source_train=source.train if source else (),
-            source_dev=source.dev if source else (),
+            sources=(SourceCorpus(source.train, source.dev),) if source else (),
             parents=self.parents,
             unlabelled=tuple(item.sentence for index, item in enumerate(self.train) if index not in kept),
         )

@@ -127,7 +127,7 @@ class DaptConfig(PretrainingConfig):
 
     def events(self, label: str, corpus: str, out: Path, work: Path, should_stop: ShouldStop) -> Events:
         from crossner_core.adaptation.dapt import run_dapt
-        from crossner_core.adaptation.dapt_sources import from_files, from_level
+        from crossner_core.adaptation.texts import from_files, from_level
 
         way = Way.parse(label)
         options = self.options_of(way)

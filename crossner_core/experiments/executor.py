@@ -22,8 +22,7 @@ from crossner_core.parallel import (
     threads_for,
 )
 from crossner_core.training.processes import present
-from crossner_core.training.recipe import effective
-from crossner_core.training.source_cache import source_options
+from crossner_core.training.recipe import effective, source_options
 
 _ALONE = " with no other cell beside it; if memory is short, make its batches smaller."
 

@@ -55,14 +55,14 @@ class TaggingConfig(PretrainingConfig):
 
     def check_text(self) -> None:
         """Raise BadInput where a corpus is not there, or is none of entity tagging."""
-        from crossner_core.adaptation.tagging_sources import check_place
+        from crossner_core.adaptation.texts import check_place
 
         for place in self.places.values():
             check_place(Path(place))
 
     def events(self, label: str, corpus: str, out: Path, work: Path, should_stop: ShouldStop) -> Events:
         from crossner_core.adaptation.entity_tagging import run_entity_tagging
-        from crossner_core.adaptation.tagging_sources import from_place
+        from crossner_core.adaptation.texts import from_place
 
         source = from_place(Path(self.places[label]))
         return run_entity_tagging(

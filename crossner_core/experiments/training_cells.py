@@ -188,7 +188,7 @@ def machine(device: str, recipe: Recipe) -> dict[str, Any]:
     """Return what a cell was computed on, and in which number format."""
     import torch
 
-    from crossner_core.training.precision import pick_device, use_bf16
+    from crossner_core.training.machine import pick_device, use_bf16
 
     return {
         "cpu": torch.cpu.get_capabilities().get("cpu_name", "") or platform.processor() or platform.machine(),

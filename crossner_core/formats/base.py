@@ -249,7 +249,8 @@ def describe(problems: Sequence[Problem]) -> str:
 
 def own_layout(sentence: Sentence, format: str) -> Mapping[str, Any]:
     """Give what `format` left in the sentence's meta; empty if it came from elsewhere."""
-    return sentence.meta.get(LAYOUT_KEY, {}).get(format, {})
+    layout: Mapping[str, Any] = sentence.meta.get(LAYOUT_KEY, {}).get(format, {})
+    return layout
 
 
 def meta_with(own: Mapping[str, Any], format: str, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:

@@ -1,22 +1,118 @@
-"""The resources that names may stand for, from all sources alike."""
+"""The candidates of a name from all sources, their scores, and the choice between them.
+
+A choice rests on the links and categories of the page, on the way that led from the name to the candidate, and on the
+prior.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Protocol, runtime_checkable
 from urllib.parse import unquote
 
 from crossner_core.errors import EndpointUnavailable
-from crossner_core.gazetteer.class_sets import COMMON, ClassSets
-from crossner_core.gazetteer.classes import TypeMap, specific_types
-from crossner_core.gazetteer.context import stems, stems_of
+from crossner_core.gazetteer.classes import COMMON, ClassSets, TypeMap, specific_types
+from crossner_core.gazetteer.lookup import TITLE_VIAS, VIAS, Answers, CachingSource, Candidate, Source, Via
 from crossner_core.gazetteer.ontology import BUILTIN, ClassTree
-from crossner_core.gazetteer.queries import Answers
-from crossner_core.gazetteer.scoring import STATED, WAY_WEIGHT
-from crossner_core.gazetteer.source import TITLE_VIAS, VIAS, CachingSource, Candidate, Source, Via
-from crossner_core.gazetteer.titles import RESOURCE, local_name, resource_uri, strip_suffix
+from crossner_core.gazetteer.titles import RESOURCE, local_name, resource_uri, strip_suffix, title_of
+
+_WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])|\w+")
+_ENDINGS = ("ians", "ian", "als", "al", "ics", "ic", "ions", "ion", "s")
+_SHORTEST = 4  # letters that must be left
+_EMPTY = frozenset(
+    {"from", "with", "that", "their", "established", "disestablishment", "entity", "disambiguated", "other"}
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PageContext:
+    """The page that sentences come from: its title and its categories' titles, without `Category:`."""
+
+    title: str
+    categories: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Signals:
+    """What speaks for one resource of several: pages linked nearby (titles) and the word stems of categories."""
+
+    linked: frozenset[str] = frozenset()
+    stems: frozenset[str] = frozenset()
+
+
+NO_SIGNALS = Signals()
+
+
+@lru_cache(maxsize=1 << 16)
+def stems(text: str) -> frozenset[str]:
+    """Return the stems of the words that say something: `MusicalArtist`, `music artists` → `music`, `artist`."""
+    found = (_stem(word.casefold()) for word in _WORD.findall(text))
+    return frozenset(stem for stem in found if len(stem) >= _SHORTEST and stem not in _EMPTY and stem.isalpha())
+
+
+def stems_of(texts: Iterable[str]) -> frozenset[str]:
+    """Return the stems of several texts."""
+    return frozenset().union(*map(stems, texts))
+
+
+def _stem(word: str) -> str:
+    if word.endswith("ies") and len(word) > _SHORTEST + 2:
+        return word[:-3] + "y"
+    going = True
+    while going:
+        going = False
+        for ending in _ENDINGS:
+            if word.endswith(ending) and len(word) - len(ending) >= _SHORTEST:
+                word, going = word.removesuffix(ending), True
+                break
+    return word
+
+
+# Ways from a name to a resource: those of a source that looks names up, then those of a compiled gazetteer alone.
+WAY_WEIGHT: Mapping[str, float] = {
+    "title": 0.9,
+    "lowercased": 0.9,  # the first letter of a title is always a capital: the case rules weigh small letters
+    "redirect": 0.8,
+    "label": 0.8,
+    "name": 0.65,
+    "suffix": 0.65,
+    "comma": 0.6,
+    "possessive": 0.6,
+    "plural": 0.55,
+}
+STATED = frozenset({"title", "redirect", "label", "name"})  # by the source; the others are made from these
+DIRECT = frozenset({"title", "redirect", "lowercased"})  # the source says that the plain name means this resource
+DIRECT_ODDS = 8.0  # for a direct way against another one, where no links were counted
+LINK_SCORE, PAGE_SCORE = 0.95, 0.92
+BY_REDIRECT = 0.99  # times a link's score
+DESCRIBED = 0.5  # times a link's score
+UNTYPED = 0.5  # times a link's score
+SURNAME, RIVAL_SURNAME = 0.85, 0.5  # times a page name's score
+SINGLE = 0.95  # times the score of a name of one word
+LINKED_SHARE = 0.9
+
+
+def scan_score(way: str, case: float, share: float, resource_share: float, words: int) -> float:
+    """Weigh a name found in plain text; `share` is how likely its type is the right one among its rivals' types."""
+    return WAY_WEIGHT[way] * case * share * float(resource_share**0.25) * (SINGLE if words == 1 else 1.0)
+
+
+def link_score(surface: str, target: str, way: str, types: int) -> float:
+    """Weigh a link by how its page was found, how many types that has, and whether its text names the page."""
+    score = LINK_SCORE / max(types, 1)
+    if way != "title":
+        score *= BY_REDIRECT
+    return score * DESCRIBED if is_described(surface, target) else score
+
+
+def is_described(surface: str, target: str) -> bool:
+    """Tell whether link text speaks of a page without naming it: `the country` for United States."""
+    title = title_of(target)
+    return surface.islower() and title[1:] != title[1:].lower() and surface != title
+
 
 _REMEMBERED = 1 << 16
 
@@ -233,3 +329,95 @@ def _title_of_address(address: str) -> str:
     if not address.startswith(RESOURCE):
         return address
     return unquote(address[len(RESOURCE) :]).replace("_", " ")
+
+
+_UNTYPED_ODDS = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The resource chosen, its entity type if the domain has one, and why.
+
+    `share` in (0, 1] says how likely the type is the right one among the rivals', `resource_share` the same of the
+    resource.
+    """
+
+    option: Option
+    type: str | None
+    share: float
+    resource_share: float
+    reason: str
+
+
+def choose(options: Sequence[Option], signals: Signals = NO_SIGNALS, *, typed: bool = True) -> Choice:
+    """Choose among one name's options; `typed` tells whether there is a domain whose types count.
+
+    First what the page links to; then what the plain name means by its title or redirect; then what shares most words
+    with the page's categories; then what has a type, by prior, by the way that led to it, and by its title. A plain
+    name's own page without a type gives way to one that the categories speak for.
+    """
+    if len(options) == 1:
+        return _chosen(options, options[0], signals, "the only page of this name")
+    overlaps = [len(option.stems & signals.stems) if signals.stems else 0 for option in options]
+    spoken = any(overlap for option, overlap in zip(options, overlaps, strict=True) if option.way not in DIRECT)
+
+    def rank(at: int) -> tuple[bool, bool, int, float, int, float, str]:
+        option, overlap = options[at], overlaps[at]
+        direct = option.way in DIRECT and (bool(option.types) or not typed or bool(overlap) or not spoken)
+        odds = WAY_WEIGHT[option.way] * (option.prior + 1) * (1.0 if option.types or not typed else _UNTYPED_ODDS)
+        return (
+            option.entity not in signals.linked,
+            not direct,
+            -overlap,
+            -odds,
+            len(option.types),
+            -WAY_WEIGHT[option.way],
+            option.entity,
+        )
+
+    order = sorted(range(len(options)), key=rank)
+    best, second = rank(order[0]), rank(order[1])
+    option = options[order[0]]
+    return _chosen(options, option, signals, _reason(best, second, option, bool(overlaps[order[0]])))
+
+
+def _reason(best: tuple[object, ...], second: tuple[object, ...], option: Option, overlap: bool) -> str:
+    if best[0] != second[0]:
+        return "the page links to it"
+    if best[1] != second[1]:
+        return "the plain name is its title" if option.way == "title" else "the plain name leads to it"
+    if best[2] != second[2] and overlap:
+        return "the page's categories speak of such a thing"
+    return "the likeliest by links, type and way"
+
+
+def why_lost(option: Option, winner: Choice) -> str:
+    """Say in words why an option was not chosen."""
+    if option.entity == winner.option.entity:
+        return "the same page by another way"
+    return f"{winner.option.entity} won: {winner.reason}"
+
+
+def _chosen(options: Sequence[Option], option: Option, signals: Signals, reason: str) -> Choice:
+    kind = option.types[0] if option.types else None
+    if len(options) == 1:
+        return Choice(option, kind, 1.0 / max(len(option.types), 1), 1.0, reason)
+    odds = [_odds(one) for one in options]
+    total = sum(odds)
+    same = sum(
+        odd / max(len(one.types), 1)
+        for one, odd in zip(options, odds, strict=True)
+        if kind is None or kind in one.types
+    )
+    share = same / total
+    mine = sum(odd for one, odd in zip(options, odds, strict=True) if one.entity == option.entity) / total
+    if option.entity in signals.linked:
+        share, mine = max(share, LINKED_SHARE / max(len(option.types), 1)), max(mine, LINKED_SHARE)
+    elif signals.stems & option.stems:
+        share, mine = (share + 1.0 / max(len(option.types), 1)) / 2, (1 + mine) / 2
+    return Choice(option, kind, share, mine, reason)
+
+
+def _odds(option: Option) -> float:
+    odds = WAY_WEIGHT[option.way] ** 2 * (option.prior + 1)
+    return odds * DIRECT_ODDS if option.way in DIRECT and not option.prior else odds

@@ -7,32 +7,193 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from enum import IntFlag
 from functools import cached_property
+from itertools import accumulate, chain
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
+from zlib import crc32
 
 import marisa_trie
 import numpy as np
 
 from crossner_core.errors import BadInput
-from crossner_core.gazetteer.aliases import Flag
-from crossner_core.gazetteer.class_sets import ClassSets
-from crossner_core.gazetteer.keys import key_of
+from crossner_core.gazetteer.classes import ClassSets
+from crossner_core.gazetteer.lookup import Candidate, Via
 from crossner_core.gazetteer.manifest import GazetteerManifest, SourceFile, how_to_build, read_manifest
-from crossner_core.gazetteer.name_bits import NameBits
-from crossner_core.gazetteer.scanning import Match, Scanner
-from crossner_core.gazetteer.source import Candidate, Via
-from crossner_core.gazetteer.titles import ONTOLOGY, collapse, is_askable, resource_uri, title_of
+from crossner_core.gazetteer.ontology import ClassTree
+from crossner_core.gazetteer.titles import ONTOLOGY, collapse, is_askable, key_of, resource_uri, title_of
 
-if TYPE_CHECKING:
-    from crossner_core.gazetteer.ontology import ClassTree
+_NAMES_LOG, _BEGINNINGS_LOG = 25, 24  # bits, as powers of two: 4 and 2 MiB
+_SEED = np.uint64(0x9E3779B97F4A7C15)
+_FACTOR = np.uint64(0xD6E8FEB86659FD93)  # odd, with its bits well spread
 
-__all__ = ["CompiledGazetteer", "Entry", "Flag"]
+
+class NameBits:
+    """A filter for names by their words: what it turns away is none, what it lets through is still to be looked up.
+
+    `names` holds the hashes of whole names, `beginnings` those of the words that a longer name begins with.
+    """
+
+    def __init__(self, names: np.ndarray, beginnings: np.ndarray) -> None:
+        self.names, self.beginnings = names, beginnings
+
+    @classmethod
+    def empty(cls) -> NameBits:
+        """Make one without names."""
+        return cls(np.zeros(1 << (_NAMES_LOG - 3), np.uint8), np.zeros(1 << (_BEGINNINGS_LOG - 3), np.uint8))
+
+    def add(self, keys: Sequence[str]) -> None:
+        """Add names, their words joined by one space."""
+        hashes = _hashes(keys)
+        left = np.fromiter((key.count(" ") for key in keys), np.int64, len(keys)) + 1
+        at = np.cumsum(left) - left
+        state = np.full(len(keys), _SEED)
+        while len(at):
+            state = (state ^ hashes[at]) * _FACTOR
+            left = left - 1
+            over = left == 0
+            _set(self.names, state[over])
+            at, state, left = at[~over] + 1, state[~over], left[~over]
+            _set(self.beginnings, state)
+
+    def candidates(self, rows: Sequence[Sequence[str]]) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray]:
+        """Return all words of the rows, and which runs of them may be names: (starts, ends, row), longest first.
+
+        No word holds a space. Starts and ends count the words of all rows together; no run goes beyond its row. They
+        are ordered by start.
+        """
+        words = list(chain.from_iterable(rows))
+        sizes = np.fromiter(map(len, rows), np.int64, len(rows))
+        hashes, ends = _hashes(words), np.repeat(np.cumsum(sizes), sizes)
+        at, state, behind = np.arange(len(words)), np.full(len(words), _SEED), np.arange(len(words))
+        found: list[tuple[np.ndarray, np.ndarray]] = []
+        while len(at):
+            state = (state ^ hashes[behind]) * _FACTOR
+            behind = behind + 1
+            whole = _among(self.names, state)
+            found.append((at[whole], behind[whole]))
+            inside = np.flatnonzero(behind < ends[at])
+            on = inside[_among(self.beginnings, state[inside])]
+            at, state, behind = at[on], state[on], behind[on]
+        starts = np.concatenate([one for one, _ in found]) if found else at
+        stops = np.concatenate([one for _, one in found]) if found else at
+        order = np.lexsort((-stops, starts))
+        starts, stops = starts[order], stops[order]
+        return words, starts, stops, np.repeat(np.arange(len(rows)), sizes)[starts]
+
+
+def _hashes(texts: Sequence[str]) -> np.ndarray:
+    """Return the hash of each word of the texts."""
+    words = " ".join(texts).encode("utf-8", "replace").split(b" ") if texts else []
+    return np.fromiter(map(crc32, words), np.uint64, len(words))
+
+
+def _places(bits: np.ndarray, states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the two bits that stand for each state: its uppermost bits, and those below them."""
+    size = np.uint64(len(bits).bit_length() + 2)
+    return states >> (_ALL - size), (states << size) >> (_ALL - size)
+
+
+def _set(bits: np.ndarray, states: np.ndarray) -> None:
+    for where in _places(bits, states):
+        np.bitwise_or.at(bits, where >> _THREE, _ONE << (where & _SEVEN).astype(np.uint8))
+
+
+def _among(bits: np.ndarray, states: np.ndarray) -> np.ndarray:
+    """Return the indices of the states whose bits are both set."""
+    first, second = _places(bits, states)
+    likely = np.flatnonzero(_get(bits, first))
+    return likely[_get(bits, second[likely])]
+
+
+def _get(bits: np.ndarray, where: np.ndarray) -> Any:
+    return (bits[where >> _THREE] >> (where & _SEVEN).astype(np.uint8)) & _ONE != 0
+
+
+_ONE, _THREE, _SEVEN, _ALL = np.uint8(1), np.uint64(3), np.uint64(7), np.uint64(64)
+
+
+LONGEST = 320  # characters of a key; longer names are not kept (a title has 255 bytes at most)
+_TOGETHER = 256  # sentences; enough for the arrays to pay, and little memory
+
+Match = tuple[int, int, int]
+
+
+class Scanner:
+    """Finds the keys of a trie among tokens, after a filter that turns most places away for many sentences at once."""
+
+    def __init__(self, trie: Any, bits: NameBits) -> None:
+        self._trie, self._bits = trie, bits
+
+    def matches(self, rows: Sequence[Sequence[str]]) -> list[list[Match]]:
+        """Return every key among the tokens of each row as (start, end, key number), by start, longest first."""
+        return self._in_parts(rows, every=True)
+
+    def scan(self, rows: Sequence[Sequence[str]]) -> list[list[Match]]:
+        """Return those of `matches` that win leftmost-longest; none overlap."""
+        return self._in_parts(rows, every=False)
+
+    def _in_parts(self, rows: Sequence[Sequence[str]], *, every: bool) -> list[list[Match]]:
+        found: list[list[Match]] = []
+        for low in range(0, len(rows), _TOGETHER):
+            found += self._found(rows[low : low + _TOGETHER], every=every)
+        return found
+
+    def _found(self, rows: Sequence[Sequence[str]], *, every: bool) -> list[list[Match]]:
+        found: list[list[Match]] = [[] for _ in rows]
+        if not all(map(_is_plain, map(" ".join, rows), rows)):
+            rows = [[_spelt(word) for word in words] for words in rows]
+        words, starts, ends, row_of = self._bits.candidates(rows)
+        begins = list(accumulate(map(len, rows), initial=0))
+        get, free = self._trie.get, 0
+        for start, end, row in zip(starts.tolist(), ends.tolist(), row_of.tolist(), strict=True):
+            if start < free:
+                continue
+            key = get(words[start] if end == start + 1 else " ".join(words[start:end]))
+            if key is not None:
+                begin = begins[row]
+                found[row].append((start - begin, end - begin, key))
+                if not every:
+                    free = end
+        return found
+
+
+def _is_plain(text: str, words: Sequence[str]) -> bool:
+    return "’" not in text and "\0" not in text and text.count(" ") == max(len(words) - 1, 0)
+
+
+def _spelt(word: str) -> str:
+    """Return a token as keys spell it.
+
+    One with a space inside can be part of no name, nor one with a NUL, where the trie would stop reading. No key holds
+    a control character, so either becomes one.
+    """
+    return word.replace("’", "'").replace(" ", "\1").replace("\0", "\1")
+
 
 SURFACES, ENTITIES, CLASSES = "surfaces.marisa", "entities.marisa", "classes.json"
 BITS = ("names", "beginnings")
 ARRAYS = ("entry_starts", "entry_entities", "entry_flags", "entity_sets", "entity_priors")
 FILES = (SURFACES, ENTITIES, CLASSES, *(f"{name}.npy" for name in (*BITS, *ARRAYS)))
+
+
+class Flag(IntFlag):
+    """The ways from a surface to a page, most direct first; one entry may have several."""
+
+    TITLE = 1
+    LABEL = 2
+    REDIRECT = 4
+    SUFFIX = 8
+    """without `(band)`"""
+    COMMA = 16
+    """a place without `, Ontario`"""
+    POSSESSIVE = 32
+    """`Alzheimer disease`, `McDonalds`: an `'s` left out, or its apostrophe"""
+    LOWERCASED = 64
+    """`hard bop`: the first letter of a title is always a capital"""
+    PLURAL = 128
+    """`hard bops`, `Grammy Awards`: the last word in the plural"""
 
 
 class Entry(NamedTuple):

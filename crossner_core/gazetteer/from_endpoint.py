@@ -1,22 +1,28 @@
-"""What a whole SPARQL endpoint says, class by class and page by page; complete, or an error."""
+"""Read the facts of a whole SPARQL endpoint, class by class and page by page; complete, or an error."""
 
 from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import inf
 
 from crossner_core.errors import EndpointUnavailable, InvalidConfig
-from crossner_core.gazetteer import transport
-from crossner_core.gazetteer.asking import Asker
-from crossner_core.gazetteer.breaker import CircuitBreaker, breaker_for
+from crossner_core.gazetteer.endpoint import (
+    Asker,
+    CircuitBreaker,
+    Incomplete,
+    Refused,
+    TimedOut,
+    Transient,
+    breaker_for,
+)
 from crossner_core.gazetteer.facts import Fact, Label, Redirect, Typed
-from crossner_core.gazetteer.iris import titles_of
+from crossner_core.gazetteer.lookup import RDFS_LABEL, REDIRECTS, check_language
 from crossner_core.gazetteer.ontology import BUILTIN, ClassTree
-from crossner_core.gazetteer.queries import RDFS_LABEL, REDIRECTS, check_language
 from crossner_core.gazetteer.titles import ONTOLOGY, RESOURCE, collapse
+from crossner_core.gazetteer.triples import titles_of
 
 SMALLEST = 10  # resources a page; an endpoint that cannot give so few cannot be read
 
@@ -178,11 +184,11 @@ class EndpointFacts:
             )
             try:
                 return self._ask(query, can_shrink=True)
-            except (transport.Incomplete, transport.Transient) as error:
+            except (Incomplete, Transient) as error:
                 if self._size <= SMALLEST or not _helps(error):
                     raise self._unavailable(cls, str(error), error) from error
                 self._size = max(SMALLEST, self._size // 2)
-            except transport.Refused as error:
+            except Refused as error:
                 raise self._unavailable(cls, str(error), error) from error
 
     def _within(self, cls: str, pattern: str, after: str, keys: Sequence[str]) -> Iterator[dict[str, str]]:
@@ -190,14 +196,14 @@ class EndpointFacts:
         query = f"SELECT ?s ?o WHERE {{ {pattern} FILTER({_KEY} > {_quoted(after)} && {_KEY} <= {_quoted(keys[-1])}) }}"
         try:
             rows = self._ask(query, can_shrink=True)
-        except (transport.Incomplete, transport.Transient) as error:
+        except (Incomplete, Transient) as error:
             if len(keys) == 1 or not _helps(error):
                 raise self._unavailable(cls, str(error), error) from error
             middle = len(keys) // 2
             yield from self._within(cls, pattern, after, keys[:middle])
             yield from self._within(cls, pattern, keys[middle - 1], keys[middle:])
             return
-        except transport.Refused as error:
+        except Refused as error:
             raise self._unavailable(cls, str(error), error) from error
         yield from rows
 
@@ -206,7 +212,7 @@ class EndpointFacts:
         try:
             rows = self._ask(f"SELECT ({counted} AS ?n) WHERE {{ {pattern} }}")
             return int(rows[0]["n"])
-        except (transport.Incomplete, transport.Transient, transport.Refused) as error:
+        except (Incomplete, Transient, Refused) as error:
             raise self._unavailable(cls, str(error), error) from error
         except (LookupError, ValueError) as error:
             raise self._unavailable(cls, "it answers a count with something else") from error
@@ -215,11 +221,11 @@ class EndpointFacts:
         """Send a query, once more where its answer was cut short: that too may pass."""
         try:
             return self._asker.rows(query, self._until, can_shrink=can_shrink)
-        except transport.Incomplete:
+        except Incomplete:
             return self._asker.rows(query, self._until, can_shrink=can_shrink)
 
     def _unavailable(self, cls: str, why: str, error: Exception | None = None) -> EndpointUnavailable:
-        if isinstance(error, transport.Transient):
+        if isinstance(error, Transient):
             self._breaker.failed(why, error.retry_after)
         elif error is None:
             why += "; its data changed meanwhile, or it drops rows without saying so"
@@ -235,7 +241,7 @@ _ONLY_PAGES = f'FILTER(STRSTARTS(STR(?s), "{RESOURCE}"))'
 
 def _helps(error: Exception) -> bool:
     """Tell whether asking for less may help: not where the endpoint says to wait, or is not there at all."""
-    return isinstance(error, transport.Incomplete | transport.TimedOut)
+    return isinstance(error, Incomplete | TimedOut)
 
 
 def _quoted(iri: str) -> str:
@@ -258,17 +264,3 @@ def _fact(title: str, other: str, *, is_label: bool) -> Iterator[Fact]:
             yield Label(title, text)
     elif other.startswith(RESOURCE) and (source := _titles([other])[0]):
         yield Redirect(source, title)
-
-
-def facts(
-    endpoint: str,
-    classes: Iterable[str] = (),
-    *,
-    tree: ClassTree = BUILTIN,
-    rng: random.Random,
-    on_problem: Callable[[str], None],
-) -> Iterator[Fact]:
-    """Yield what an endpoint says of some classes, or of all in the tree, with the usual settings."""
-    yield from EndpointFacts(
-        endpoint, EndpointConfig(classes=tuple(classes)), tree=tree, rng=rng, on_problem=on_problem
-    )

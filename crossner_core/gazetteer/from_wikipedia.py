@@ -1,4 +1,4 @@
-"""What a Wikipedia dump says by itself: the class of a page is that of the infobox it begins with."""
+"""Read facts from a Wikipedia dump: the class of a page is that of the infobox it begins with."""
 
 from __future__ import annotations
 
@@ -15,12 +15,19 @@ from typing import IO
 from urllib.parse import unquote
 
 from crossner_core.gazetteer.facts import Count, Fact, Label, Redirect, Typed
-from crossner_core.gazetteer.infoboxes import Box, is_disambiguation, lead_boxes, parameters, stubs, without_comments
-from crossner_core.gazetteer.mappings import InfoboxMappings, template_title
+from crossner_core.gazetteer.infoboxes import (
+    Box,
+    InfoboxMappings,
+    is_disambiguation,
+    lead_boxes,
+    parameters,
+    stubs,
+    template_title,
+    without_comments,
+)
 from crossner_core.gazetteer.ontology import BUILTIN, ClassTree
 from crossner_core.gazetteer.titles import title_of
-from crossner_core.wikipedia.dump import SiteInfo, open_dump, read_pages
-from crossner_core.wikipedia.page import ARTICLE, TEMPLATE, Page
+from crossner_core.wikipedia.dump import ARTICLE, TEMPLATE, Page, SiteInfo, open_dump, read_pages
 
 NAMED = 20  # templates a report names
 HELD_TARGETS = 500_000  # link targets counted before their sums are handed on
@@ -209,15 +216,3 @@ class _Links:
         """Yield the sums held."""
         yield from (Count(title, n) for title, n in self._held.items())
         self._held.clear()
-
-
-def facts(
-    dump: Path,
-    mappings: InfoboxMappings,
-    *,
-    tree: ClassTree = BUILTIN,
-    on_problem: Callable[[str], None],
-    allow_truncated: bool = False,
-) -> Iterator[Fact]:
-    """Yield what a dump says, for the builder of a gazetteer; see `WikipediaFacts`."""
-    yield from WikipediaFacts(dump, mappings, tree=tree, on_problem=on_problem, allow_truncated=allow_truncated)

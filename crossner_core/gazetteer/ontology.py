@@ -6,17 +6,53 @@ makes both read alike. Source: https://dbpedia.org/ontology/ (rdfs:subClassOf).
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import lzma
+import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
+from xml.etree.ElementTree import ParseError
 
 from crossner_core.errors import BadInput
-from crossner_core.gazetteer.reading import open_binary, unreadable
 from crossner_core.gazetteer.titles import ONTOLOGY
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element
+
+
+def open_binary(path: Path) -> IO[bytes]:
+    """Open a file for reading, unpacked by its suffix."""
+    match path.suffix:
+        case ".bz2":
+            return bz2.open(path, "rb")
+        case ".gz":
+            return gzip.open(path, "rb")  # type: ignore[return-value]
+        case ".xz":
+            return lzma.open(path, "rb")
+        case _:
+            return path.open("rb")
+
+
+@contextmanager
+def unreadable(path: Path, what: str) -> Iterator[None]:
+    """Turn what reading a file raises (missing, packed wrongly, cut off, no valid XML or triples) into BadInput."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise BadInput(f"{path}: there is no such file.") from error
+    except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
+        raise BadInput(f"{path.name}: is cut off or damaged ({error}); get it again.") from error
+    except (ParseError, SyntaxError, UnicodeDecodeError) as error:
+        raise BadInput(f"{path.name}: cannot be read as {what}: {error}.") from error
+    except OSError as error:
+        if error.errno is None:  # how bz2 says that it is no bz2
+            raise BadInput(f"{path.name}: is cut off or damaged ({error}); get it again.") from error
+        raise BadInput(f"{path}: cannot be read ({error.strerror}).") from error
+
 
 THING = "Thing"
 FORMATS = (".owl", ".rdf", ".xml", ".nt", ".ttl")
@@ -319,8 +355,3 @@ def _builtin() -> ClassTree:
 
 
 BUILTIN = _builtin()
-
-
-def ancestors(name: str) -> tuple[str, ...]:
-    """Return the classes above a class in the bundled tree, nearest first; () if it is not in it."""
-    return BUILTIN.ancestors(name)

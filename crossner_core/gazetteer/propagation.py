@@ -1,4 +1,4 @@
-"""A page's later mentions of what it named before: of linked entities, and of its own subject from the start."""
+"""Later mentions of what a page named before: linked entities, and its own subject from the start."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from crossner_core.gazetteer.candidates import Option
+from crossner_core.gazetteer.candidates import PAGE_SCORE, RIVAL_SURNAME, SURNAME, Option, is_described
 from crossner_core.gazetteer.matcher import OFFICES, PART_OF_LONGER, Letters, ScanRules
-from crossner_core.gazetteer.scoring import PAGE_SCORE, RIVAL_SURNAME, SURNAME, is_described
 from crossner_core.gazetteer.titles import strip_suffix
 from crossner_core.tokenize import words_of
 

@@ -1,9 +1,11 @@
-"""Names as Wikipedia titles, DBpedia URIs and SPARQL terms."""
+"""Names as Wikipedia titles, DBpedia URIs, SPARQL terms and the keys of a compiled gazetteer."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+
+from crossner_core.tokenize import words_of
 
 RESOURCE = "http://dbpedia.org/resource/"
 ONTOLOGY = "http://dbpedia.org/ontology/"
@@ -70,3 +72,15 @@ def literal(name: str, language: str) -> str:
 def local_name(uri: str) -> str:
     """Return the last part of a URI: `http://dbpedia.org/ontology/Band` → `Band`."""
     return re.split(r"[/#]", uri)[-1]
+
+
+# Letters and digits that the tokeniser always keeps together; a hyphen between two of them too.
+_RUN = r"[0-9A-Za-z\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0391-\u03a1\u03a3-\u03ce\u0410-\u044f]+"
+_PLAIN = re.compile(rf"{_RUN}(?:-{_RUN})*(?: {_RUN}(?:-{_RUN})*)*")
+
+
+def key_of(name: str) -> str:
+    """Return the key of a name: `Wham!` → `Wham !`; a curly apostrophe counts as a straight one."""
+    if _PLAIN.fullmatch(name):
+        return name
+    return " ".join(words_of(name)).replace("’", "'")

@@ -12,7 +12,6 @@ import numpy as np
 from crossner_core.acquisition.queue import with_random_share
 from crossner_core.acquisition.selecting import strategy
 from crossner_core.acquisition.turn import Scorer, Turn
-from crossner_core.adaptation.transfer import needs_unlabelled
 from crossner_core.calibration.proposals import best_of, best_spans, learn, propose
 from crossner_core.calibration.sources import SourceWeights
 from crossner_core.encoders import Encoder
@@ -27,6 +26,7 @@ from crossner_core.training.data import TrainingData
 from crossner_core.training.events import RunResult
 from crossner_core.training.loop import TAGGER, WarmStart, train
 from crossner_core.training.predictor import Predictor, load_tagger
+from crossner_core.training.settings.registry import needs_unlabelled
 
 STATE, ASKED = "state.json", "asked.json"
 # What the seed is joined with to draw dev sentences, to choose, to annotate, and whose a sentence is.

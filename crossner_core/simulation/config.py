@@ -10,11 +10,11 @@ from typing import Any
 
 from crossner_core.acquisition.selecting import strategy, without_idle_weights
 from crossner_core.acquisition.signals import PROPOSED
-from crossner_core.adaptation.self_training.plan import with_students
 from crossner_core.errors import InvalidConfig
 from crossner_core.options.base import Checked, is_as_before, option
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.training.recipe import Recipe, effective
+from crossner_core.training.settings.self_training.plan import with_students
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from crossner_core.adaptation.transfer import needs_source
 from crossner_core.errors import BadInput, WorkbenchError
 from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.experiments.corpora import read_corpus
@@ -16,6 +15,7 @@ from crossner_core.experiments.records import SIMULATIONS, Records
 from crossner_core.experiments.training_cells import planned_encoder
 from crossner_core.parallel import Queue, ShouldStop, WorkerDied, never, run_here, run_pool, run_ray, threads_for
 from crossner_core.simulation.config import Simulation
+from crossner_core.training.settings.registry import needs_source
 
 if TYPE_CHECKING:
     from crossner_core.schema import Sentence, Suggestion
@@ -161,8 +161,8 @@ def _gazetteer_hash(folder: Path | None) -> str:
 def asking(folder: Path, corpus: str) -> Callable[[Sequence[Sentence]], Sequence[Sequence[Suggestion]]]:
     """Return what asks a built gazetteer for the types of a corpus's domain."""
     from crossner_core.domains import load_domain
-    from crossner_core.gazetteer import Preannotator
     from crossner_core.gazetteer.compiled import CompiledGazetteer
+    from crossner_core.gazetteer.preannotate import Preannotator
 
     machine = Preannotator([CompiledGazetteer.open(folder)], load_domain(corpus))
     return machine.suggest

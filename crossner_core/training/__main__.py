@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from crossner_core.adaptation.texts import bare_sentences
-from crossner_core.adaptation.transfer import needs_source, needs_unlabelled, setting
 from crossner_core.command_line import Outcomes, SeveralValuesCommand, flag, new_app, read_values, run_app
 from crossner_core.domains import load_domain
 from crossner_core.errors import InvalidConfig
 from crossner_core.training.data import TrainingData
 from crossner_core.training.processes import run_together
 from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.registry import needs_source, needs_unlabelled, setting
 
 if TYPE_CHECKING:
     from crossner_core.experiments.corpora import Corpus
@@ -133,15 +133,15 @@ def _with_proposals(
     """Return the data with what a gazetteer proposes in training and bare sentences, and notes on it."""
     if folder is None:
         return data, ()
-    if not recipe.hears_gazetteer:
+    if not recipe.uses_gazetteer:
         return data, ("No student is told what a gazetteer proposes (self_training_gazetteer): it has no effect.",)
     if domain is None:
         raise InvalidConfig("A gazetteer needs the domain whose entity types it is asked for; name one with --domain.")
-    from crossner_core.adaptation.self_training.names import ask
+    from crossner_core.training.settings.self_training.proposals import proposed_spans
 
     try:
-        from crossner_core.gazetteer import Preannotator
         from crossner_core.gazetteer.compiled import CompiledGazetteer
+        from crossner_core.gazetteer.preannotate import Preannotator
     except ModuleNotFoundError as error:
         raise InvalidConfig(
             f"A gazetteer needs the package {error.name}, which is not installed; install it, or leave out --gazetteer."
@@ -149,7 +149,7 @@ def _with_proposals(
 
     sentences = (*(item.sentence for item in data.train), *data.unlabelled)
     machine = Preannotator([CompiledGazetteer.open(folder)], load_domain(domain))
-    return replace(data, proposed=ask(machine.suggest, sentences)), ()
+    return replace(data, proposed=proposed_spans(machine.suggest, sentences)), ()
 
 
 def _corpus(folder: Path) -> Corpus:

@@ -14,7 +14,7 @@ from crossner_core.errors import EndpointUnavailable
 from crossner_core.schema import Mention, Sentence
 
 if TYPE_CHECKING:
-    from crossner_core.gazetteer.context import PageContext
+    from crossner_core.gazetteer.candidates import PageContext
 
 
 class PageAnnotator(Protocol):

@@ -19,7 +19,6 @@ from mwparserfromhell.nodes import (
     Wikilink,
 )
 
-from crossner_core.wikipedia.formulas import formula
 from crossner_core.wikipedia.inline import is_inline, render
 from crossner_core.wikipedia.markup import (
     COMMENT,
@@ -32,6 +31,7 @@ from crossner_core.wikipedia.markup import (
     VOID,
     Marked,
     Unreadable,
+    formula,
     protected,
 )
 

@@ -19,10 +19,38 @@ from crossner_core.domains import Domain, load_domain
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.gazetteer.classes import specific_types
 from crossner_core.gazetteer.ontology import BUILTIN, ClassTree
-from crossner_core.wikipedia.columns import SENTENCES, CorpusSentence, sentences_of
-from crossner_core.wikipedia.corpus import Corpus
-from crossner_core.wikipedia.published import PUBLISHED
-from crossner_core.wikipedia.subsets import Keys, Subset, check_percent, keys_of
+from crossner_core.subsets import Keys, Subset, check_percent, keys_of
+from crossner_core.wikipedia.corpus import SENTENCES, Corpus, CorpusSentence, sentences_of
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedCorpus:
+    """A domain's unlabelled corpus in CrossNER's table 1, and its levels' tokens as shares of it (table 3)."""
+
+    domain: str
+    paragraphs: int
+    sentences: int
+    tokens: int
+    entity: float
+    task: float
+    integrated: float
+
+    def ratio(self, level: str) -> float:
+        """Return a level's share of the domain-level tokens as printed."""
+        return 1.0 if level == "domain" else float(getattr(self, level))
+
+
+PUBLISHED: dict[str, PublishedCorpus] = {
+    one.domain: one
+    for one in (
+        PublishedCorpus("politics", 2_760_000, 9_070_000, 176_560_000, 0.37, 0.09, 0.56),
+        PublishedCorpus("science", 1_720_000, 5_320_000, 98_500_000, 0.36, 0.04, 0.44),
+        PublishedCorpus("music", 3_490_000, 9_820_000, 194_620_000, 0.49, 0.13, 0.76),
+        PublishedCorpus("literature", 2_690_000, 9_170_000, 177_330_000, 0.49, 0.08, 0.65),
+        PublishedCorpus("ai", 97_040, 287_620, 5_200_000, 0.52, 0.04, 0.60),
+    )
+}
+
 
 DOMAIN, ENTITY, TASK, INTEGRATED = LEVELS = ("domain", "entity", "task", "integrated")
 Mask = npt.NDArray[np.bool_]
@@ -211,13 +239,6 @@ class Levels:
             if ids is not None:
                 keys.append(keys_of(ids.filter(pa.array(mask)).to_pylist(), seed=seed, copy=copy))
         return keys, rows, copies
-
-
-def iterate(
-    corpus: Corpus, domain: Domain, level: str, percent: float = 100.0, seed: int = 0, *, tree: ClassTree = BUILTIN
-) -> Iterator[CorpusSentence]:
-    """Yield a share of a corpus's level for a domain, as `Levels.iterate` does."""
-    return Levels(corpus, domain, tree=tree).iterate(level, percent, seed)
 
 
 def check_level(level: str) -> None:

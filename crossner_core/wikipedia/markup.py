@@ -154,6 +154,45 @@ def _pipe_trick(target: str) -> str:
     return target.partition(", ")[0].strip()
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class CharLink:
+    """A link over characters `[start, end)` of a paragraph's text, with the title it points to (no fragment)."""
+
+    start: int
+    end: int
+    target: str
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """Running text of a page: one block of prose, with the heading it stands under ("" before the first)."""
+
+    section: str
+    text: str
+    links: tuple[CharLink, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Extract:
+    """What is read out of one page's wikitext.
+
+    `templates` are the titles of the templates used outside other templates, in order, and `categories` the titles
+    of the categories named in the text (both without their namespace). `parser` says who read it, `fast` or
+    `fallback`, and `reason` why it was not the fast one.
+    """
+
+    paragraphs: tuple[Paragraph, ...]
+    categories: tuple[str, ...]
+    templates: tuple[str, ...]
+    parser: str = "fast"
+    reason: str = ""
+
+    @property
+    def text(self) -> str:
+        """The paragraphs joined by blank lines; the offsets of sentences are relative to it."""
+        return "\n\n".join(paragraph.text for paragraph in self.paragraphs)
+
+
 @dataclass(slots=True)
 class Marked:
     """A page as marked text, with what its link numbers stand for."""
@@ -211,3 +250,34 @@ _PROTECTED = str.maketrans({c: f"&#{ord(c)};" for c in "<>[]{}|'=*:_!"} | {"\n":
 def protected(text: str) -> str:
     """Write the content of `nowiki` so that nothing in it is markup; its entities are still entities."""
     return NOTHING + text.translate(_PROTECTED) + NOTHING
+
+
+_SYMBOLS = dict(
+    pair.split("=")
+    for pair in sorted(
+        names(
+            "alpha=α beta=β gamma=γ delta=δ epsilon=ε varepsilon=ε zeta=ζ eta=η theta=θ iota=ι kappa=κ lambda=λ mu=μ "
+            "nu=ν xi=ξ pi=π rho=ρ sigma=σ tau=τ phi=φ varphi=φ chi=χ psi=ψ omega=ω Gamma=Γ Delta=Δ Theta=Θ Lambda=Λ "
+            "Xi=Ξ Pi=Π Sigma=Σ Phi=Φ Psi=Ψ Omega=Ω times=× cdot=· le=≤ leq=≤ ge=≥ geq=≥ ne=≠ neq=≠ approx=≈ equiv=≡ "
+            "pm=± infty=∞ to=→ rightarrow=→ in=∈ notin=∉ subset=⊂ subseteq=⊆ cup=∪ cap=∩ forall=∀ exists=∃ neg=¬ "
+            "lnot=¬ land=∧ wedge=∧ lor=∨ vee=∨ ldots=… dots=… dotsc=… dotsb=… cdots=… "
+            "degree=° circ=° partial=∂ nabla=∇ "
+            "ell=ℓ sum=∑ log=log ln=ln exp=exp sin=sin cos=cos tan=tan max=max min=min sim=∼ propto=∝ "
+            "prime=′ ast=* hbar=ħ"
+        )
+    )
+)
+_COMMAND = re.compile(r"\\([A-Za-z]+)")
+_FONT = re.compile(r"\\(?:math(?:rm|bf|it|cal|bb)|text(?:rm|it)?|operatorname|mbox)\s*\{([^{}\\]*)\}")
+_SPACE = re.compile(r"\\[,;:! ]|\\q?quad(?![A-Za-z])|\\(?:displaystyle|textstyle|left|right)(?![A-Za-z])|~")
+_INDEX = re.compile(r"([_^])\{([\w+−-]{1,8})\}")
+_PLAIN = re.compile(r"[^\\{}$&#%\n]{1,60}")
+
+
+def formula(text: str) -> str:
+    """Write a formula as text where that is plain to read; MISSING stands for any other."""
+    plain = _SPACE.sub(" ", text.strip())
+    plain = _FONT.sub(r"\1", plain)
+    plain = _COMMAND.sub(lambda match: _SYMBOLS.get(match[1], match[0]), plain)
+    plain = " ".join(_INDEX.sub(r"\1\2", plain).split())
+    return protected(plain) if _PLAIN.fullmatch(plain) else MISSING

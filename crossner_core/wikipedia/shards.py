@@ -1,11 +1,16 @@
-"""The one shard function: pages in, two Parquet files and a report out; done again it writes the same bytes."""
+"""One shard: pages in, sentences with tokens and links out, as two Parquet files and a report.
+
+Making a shard again writes the same bytes.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from bisect import bisect_left, bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -14,15 +19,273 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from crossner_core.errors import BadInput, InvalidConfig
-from crossner_core.tokenize import forget_words
-from crossner_core.wikipedia.annotating import AnnotatorSpec
-from crossner_core.wikipedia.columns import PAGES, SENTENCES, SentenceRows, pages_table
-from crossner_core.wikipedia.corpus import ROW_GROUP, CorpusWriter, write_beside
-from crossner_core.wikipedia.dump import END, SiteInfo, TruncatedDump, cut_pages, parse_page
+from crossner_core.schema import Link, Sentence, Token
+from crossner_core.tokenize import forget_words, split_sentences, tokenize
+from crossner_core.wikipedia.annotating import AnnotatorSpec, open_annotator
+from crossner_core.wikipedia.corpus import CATEGORY as IS_CATEGORY
+from crossner_core.wikipedia.corpus import (
+    KEPT,
+    PAGES,
+    REDIRECT,
+    ROW_GROUP,
+    SENTENCES,
+    SKIPPED,
+    CorpusSentence,
+    CorpusWriter,
+    PageRow,
+    SentenceRows,
+    pages_table,
+    write_beside,
+)
+from crossner_core.wikipedia.dump import (
+    ARTICLE,
+    CATEGORY,
+    END,
+    Page,
+    SiteInfo,
+    TruncatedDump,
+    cut_pages,
+    parse_page,
+    unpacked,
+)
 from crossner_core.wikipedia.manifest import FORMAT, Counts, Shard
-from crossner_core.wikipedia.reading import READER, PageReader
-from crossner_core.wikipedia.sentences import SentenceRules
-from crossner_core.wikipedia.unpacking import unpacked
+from crossner_core.wikipedia.markup import CharLink, Extract, Paragraph, Unreadable
+from crossner_core.wikipedia.wikitext import extract
+
+STRETCHED, LOST, REJOINED = "stretched", "lost links", "rejoined"
+SHORT, LONG = "too short", "too long"
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceRules:
+    """Which sentences go into a corpus."""
+
+    min_tokens: int = field(default=3, metadata={"doc": "sentences of fewer tokens are dropped (and counted)"})
+    max_tokens: int | None = field(default=None, metadata={"doc": "sentences of more tokens are dropped; none: all"})
+
+    def __post_init__(self) -> None:
+        if self.min_tokens < 1:
+            raise InvalidConfig(f"min_tokens is {self.min_tokens}, must be 1 or more.")
+        if self.max_tokens is not None and self.max_tokens < self.min_tokens:
+            raise InvalidConfig(
+                f"max_tokens is {self.max_tokens}, must be at least min_tokens, which is {self.min_tokens}."
+            )
+
+
+@dataclass(slots=True)
+class Tally:
+    """What happened on the way: `dropped` counts sentences by reason, `events` stretched links and the like."""
+
+    dropped: Counter[str] = field(default_factory=Counter)
+    events: Counter[str] = field(default_factory=Counter)
+
+
+def page_sentences(page: Page, extract: Extract, dbname: str, rules: SentenceRules, tally: Tally) -> list[Sentence]:
+    """Return the sentences of a page in order; offsets in their ids and meta are relative to `extract.text`."""
+    found: list[Sentence] = []
+    base = 0
+    for number, paragraph in enumerate(extract.paragraphs):
+        for start, end in _spans(paragraph, tally):
+            text = paragraph.text[start:end]
+            tokens = tokenize(text)
+            if len(tokens) < rules.min_tokens:
+                tally.dropped[SHORT] += 1
+                continue
+            if rules.max_tokens is not None and len(tokens) > rules.max_tokens:
+                tally.dropped[LONG] += 1
+                continue
+            meta = {
+                "page": page.id,
+                "revision": page.revision,
+                "title": page.title,
+                "section": paragraph.section,
+                "paragraph": number,
+                "offset": base + start,
+            }
+            links = tuple(token_links(text, tokens, _inside(paragraph.links, start, end), tally.events))
+            id = f"{dbname}-{page.id}-{page.revision}-{base + start}"
+            found.append(Sentence(id, text, tokens, links, meta))
+        base += len(paragraph.text) + 2
+    return found
+
+
+def _spans(paragraph: Paragraph, tally: Tally) -> list[tuple[int, int]]:
+    """Split a paragraph; a boundary inside a link is none."""
+    spans: list[tuple[int, int]] = []
+    for start, end in split_sentences(paragraph.text):
+        if spans and _is_linked(paragraph.links, spans[-1][1], start):
+            tally.events[REJOINED] += 1
+            spans[-1] = (spans[-1][0], end)
+        else:
+            spans.append((start, end))
+    return spans
+
+
+def _is_linked(links: Sequence[CharLink], end: int, start: int) -> bool:
+    """Tell whether a link reaches over the boundary between `end` and the next `start`; links are in order."""
+    at = bisect_left(links, start, key=lambda link: link.start) - 1
+    return at >= 0 and links[at].start < end and links[at].end > start
+
+
+def _inside(links: Sequence[CharLink], start: int, end: int) -> Iterator[CharLink]:
+    """Yield the links of a sentence, relative to it."""
+    for at in range(bisect_left(links, start, key=lambda link: link.start), len(links)):
+        link = links[at]
+        if link.start >= end:
+            return
+        yield CharLink(link.start - start, min(link.end, end) - start, link.target)
+
+
+def token_links(text: str, tokens: Sequence[Token], links: Iterator[CharLink], events: Counter[str]) -> Iterator[Link]:
+    """Yield each link over the fewest tokens that cover it, none overlapping another.
+
+    Where two links share a token it goes to the first; a link that has no token left is lost.
+    """
+    taken = 0
+    for link in links:
+        first = bisect_right(tokens, link.start, key=lambda token: token.end)
+        last = bisect_left(tokens, link.end, key=lambda token: token.start)
+        covered = max(first, taken)
+        if covered >= last:
+            events[LOST] += 1
+            continue
+        shown = text[link.start : link.end]
+        start = link.end - len(shown.lstrip())
+        end = link.start + len(shown.rstrip())
+        if covered != first or tokens[covered].start != start or tokens[last - 1].end != end:
+            events[STRETCHED] += 1
+        taken = last
+        yield Link(covered, last, link.target)
+
+
+READER = 1
+"""To be counted up when other things are read out of the same page: shards of an older reader are made again."""
+
+NAMESPACE, EMPTY, DISAMBIGUATION, NO_PROSE = "namespace", "empty", "disambiguation", "no prose"
+_DISAMBIGUATIONS = frozenset(
+    {
+        "dab", "disam", "disamb", "disambig", "hndis", "geodis", "hospitaldis", "schooldis", "roaddis", "mathdab",
+        "callsigndis", "chemistrydis", "geodis-cleanup", "hndis-cleanup", "disambig-cleanup", "disambiguation cleanup",
+        "mil-unit-dis", "numberdis", "letternumbercombdisambig", "letter-numbercombdisambig", "wp disambig", "sia-dab",
+        "letter–number combination disambiguation", "disambiguation page", "tla disambiguation",
+    }
+)  # fmt: skip
+
+
+def is_disambiguation(templates: tuple[str, ...]) -> bool:
+    """Tell by its templates whether a page only lists what a name may stand for."""
+    names = (name.casefold().replace("_", " ") for name in templates)
+    return any(name in _DISAMBIGUATIONS or name.endswith(("disambiguation", " disambig")) for name in names)
+
+
+class PageReader:
+    """Reads pages one after another and counts."""
+
+    def __init__(self, settings: ShardSettings) -> None:
+        self._site, self._rules = settings.site, settings.config.rules
+        self._annotator = open_annotator(settings.annotator) if settings.annotator is not None else None
+        self._numbers: Counter[str] = Counter()
+        self._skipped: Counter[str] = Counter()
+        self._fallback: Counter[str] = Counter()
+        self._tally = Tally()
+
+    def read(self, page: Page, problem: str) -> tuple[PageRow, list[CorpusSentence]]:
+        """Read a page; `problem` says why it has no wikitext, "" where it has."""
+        self._numbers["pages"] += 1
+        if problem:
+            return self._skip(page, problem)
+        if page.redirect is not None:
+            self._numbers["redirects"] += 1
+            return self._row(page, REDIRECT, redirect=page.redirect), []
+        if page.namespace not in (ARTICLE, CATEGORY):
+            return self._skip(page, NAMESPACE)
+        if not page.text.strip() and page.namespace == ARTICLE:
+            return self._skip(page, EMPTY)
+        try:
+            found = extract(page.text, page.title)
+        except Unreadable as error:
+            return self._skip(page, str(error))
+        self._count_parser(found)
+        if page.namespace == CATEGORY:
+            self._numbers["categories"] += 1
+            return self._row(page, IS_CATEGORY, found=found), []
+        if is_disambiguation(found.templates):
+            return self._skip(page, DISAMBIGUATION, found)
+        rows = page_sentences(page, found, self._site.dbname, self._rules, self._tally)
+        if not rows:
+            return self._skip(page, NO_PROSE, found)
+        return self._keep(page, found, rows)
+
+    @property
+    def counts(self) -> Counts:
+        """What was read so far."""
+        events = self._tally.events
+        return Counts(
+            **self._numbers,
+            stretched=events[STRETCHED],
+            lost_links=events[LOST],
+            rejoined=events[REJOINED],
+            skipped=dict(sorted(self._skipped.items())),
+            fallback=dict(sorted(self._fallback.items())),
+            dropped=dict(sorted(self._tally.dropped.items())),
+        )
+
+    def _keep(self, page: Page, found: Extract, rows: list[Sentence]) -> tuple[PageRow, list[CorpusSentence]]:
+        items = self._annotated(page, found, rows)
+        sizes = {
+            "paragraphs": len(found.paragraphs),
+            "sentences": len(rows),
+            "tokens": sum(len(row.tokens) for row in rows),
+            "links": sum(len(row.links) for row in rows),
+        }
+        self._numbers.update(sizes)
+        self._numbers["kept"] += 1
+        self._numbers["mentions"] += sum(len(item.mentions or ()) for item in items)
+        return self._row(page, KEPT, found=found, sizes=sizes), items
+
+    def _annotated(self, page: Page, found: Extract, rows: list[Sentence]) -> list[CorpusSentence]:
+        if self._annotator is None:
+            return [CorpusSentence(row, None) for row in rows]
+        from crossner_core.gazetteer.candidates import PageContext
+
+        mentions = self._annotator.mentions(rows, context=PageContext(page.title, found.categories))
+        return [CorpusSentence(row, tuple(one)) for row, one in zip(rows, mentions, strict=True)]
+
+    def _count_parser(self, found: Extract) -> None:
+        if found.parser == "fast":
+            self._numbers["fast"] += 1
+        else:
+            self._fallback[found.reason] += 1
+
+    def _skip(self, page: Page, reason: str, found: Extract | None = None) -> tuple[PageRow, list[CorpusSentence]]:
+        self._skipped[reason] += 1
+        return self._row(page, SKIPPED, reason=reason, found=found), []
+
+    def _row(
+        self,
+        page: Page,
+        status: str,
+        *,
+        reason: str = "",
+        redirect: str = "",
+        found: Extract | None = None,
+        sizes: dict[str, int] | None = None,
+    ) -> PageRow:
+        return PageRow(
+            page.id,
+            page.revision,
+            page.title,
+            page.namespace,
+            status,
+            reason,
+            redirect,
+            parser=found.parser if found else "",
+            parser_reason=found.reason if found else "",
+            categories=found.categories if found else (),
+            templates=found.templates if found else (),
+            **(sizes or {}),
+        )
+
 
 BUILD = ".build"
 """The folder with the reports of a build that is not finished."""

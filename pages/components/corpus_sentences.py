@@ -7,7 +7,7 @@ from html import escape
 
 from crossner_core.domains import Domain
 from crossner_core.schema import Mention, Span
-from crossner_core.wikipedia.columns import CorpusSentence
+from crossner_core.wikipedia.corpus import CorpusSentence
 from pages.components.marked_text import marked_sentence
 from pages.components.rows import opening_row, rows_html, table_html
 

@@ -16,10 +16,11 @@ from tests import builders
 from tests.study_builders import data_folder, small_config
 from tests.training_builders import own_sentences, save_encoder, tiny_recipe
 from tests.training_store import own_dataset, work
-from workbench import jobs
 from workbench.accounts import accounts, passwords, sign_in
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns, domains  # fmt: skip
+from workbench.campaigns import campaigns, domains, sentences
+from workbench.data import snapshots
+from workbench.jobs import queue
 from workbench.labelling import adjudication, label_review
 from workbench.runs import adaptation, encoders, rounds, simulations, studies
 from workbench.settings import Settings, open_store
@@ -84,7 +85,7 @@ def queue_jobs(store: Store, home: Path) -> None:
         id_of(store, SMALL),
         id_of(store, PLAYED),
     )
-    snapshot = adaptation.freeze(store, res, small)
+    snapshot = snapshots.freeze(store, res, small)
     adaptation.start_run(
         store,
         res,
@@ -95,8 +96,8 @@ def queue_jobs(store: Store, home: Path) -> None:
         encoder="mine", max_epochs=1, source_epochs=1, head_first_epochs=0, setting="pretrain_finetune"
     )
     adaptation.start_run(store, res, snapshot_id=snapshot.id, recipe=transfer, size=4)
-    jobs.queue_preannotation(store, res, small)
-    jobs.queue_pool_scoring(store, res, small)
+    queue.start_job(store, res, "preannotate", small)
+    queue.start_job(store, res, "score_pool", small)
     label_review.look_again(store, eva, small, SecondLookOptions(encoder="mine", folds=2, repeats=1), CHECKS)
     rounds.order_now(store, res, played)
     simulations.start_simulations(store, res, played, ["longest"], seeds=(1,), annotators=({}, {"missed": 0.1}))
@@ -118,7 +119,7 @@ def do_jobs(store: Store, home: Path) -> None:
     for check, wanted in decisions.items():
         for decision in wanted:
             label_review.decide(store, eva, label_review.findings(store, eva, small, check)[0].id, decision)
-    adaptation.freeze(store, people_of(store)["res"], small)
+    snapshots.freeze(store, people_of(store)["res"], small)
 
 
 def _domain_of_ours(store: Store, people: People) -> str:
@@ -131,16 +132,16 @@ def _make_small(store: Store, people: People) -> None:
     small = builders.make_campaign(store, people, name=SMALL)
     late = sentence_from_words(["Not", "begun", "yet", ",", "says", "Ada", "Quill", "."], id="late")
     bare = [one.sentence for one in _in_music(own_sentences(2, offset=400))]
-    campaigns.add_sentences(store, people["res"], small, [late, *bare])
+    sentences.add_sentences(store, people["res"], small, [late, *bare])
     for split, count, offset in (("pool", 8, 20), ("dev", 2, 30)):
-        campaigns.add_sentences(
+        sentences.add_sentences(
             store, people["res"], small, _in_music(own_sentences(count, offset=offset)), split=split
         )
     for split, text, spans in WITH_GOLD:
         item = LabelledSentence(
             sentence_from_words(text.split(), id=f"in-{text[:9]}"), tuple(Span(*one) for one in spans)
         )
-        campaigns.add_sentences(store, people["res"], small, [item], split=split)
+        sentences.add_sentences(store, people["res"], small, [item], split=split)
     rejected = [{"start": 6, "end": 8, "type": "album", "source": "link"}]
     first = builders.Tab(store, people["ann1"], small, "annotate")
     _submit(first, rejected=rejected, comment="Is Low Tide an album?", count=6)
@@ -175,10 +176,10 @@ def _make_played(store: Store, people: People) -> None:
         member_ids=[actor.id for actor in people.values()],
     )  # fmt: skip
     for split, count, offset in (("pool", 26, 0), ("dev", 4, 100), ("test", 4, 200)):
-        campaigns.add_sentences(
+        sentences.add_sentences(
             store, people["res"], played, _in_music(own_sentences(count, offset=offset)), split=split
         )
-    campaigns.add_sentences(
+    sentences.add_sentences(
         store, people["res"], played, [one.sentence for one in _in_music(own_sentences(4, offset=300))]
     )
     recipe = tiny_recipe(encoder="mine", max_epochs=1).to_dict()

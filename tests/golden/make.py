@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.golden import hashes, kept, losses, stored
+from tests.golden import hashes, kept, losses, stored, surface, tagger
 
 
 def _losses(folder: Path) -> dict[str, Any]:
@@ -28,8 +28,10 @@ PARTS: dict[str, Callable[[Path], Any]] = {
     "hashes": hashes.made,
     "payloads": stored.payloads,
     "views": lambda folder: stored.views(stored.restore(folder / "home")),
+    "old_run": tagger.read,
+    "surface": surface.made,
 }
-OLD: dict[str, Callable[[Path], None]] = {"old-store": stored.write_old}
+OLD: dict[str, Callable[[Path], None]] = {"old-store": stored.write_old, "old-run": tagger.write_old}
 
 
 def main(asked: list[str]) -> None:

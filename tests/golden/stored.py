@@ -23,15 +23,21 @@ from crossner_core.training.events import RunResult
 from db.engine import Store
 from db.migrate import migrate
 from tests.golden import campaign, kept
-from workbench import jobs
 from workbench.accounts import accounts
 from workbench.campaigns import campaigns, domains  # fmt: skip
-from workbench.data import archive, browsing, datasets
+from workbench.data import archive, browsing, datasets, snapshots
+from workbench.jobs import queue
 from workbench.labelling import adjudication, label_review
 from workbench.runs import adaptation, encoders, rounds, simulations, studies
 from workbench.settings import Settings, open_store
 
 OLD_STORE, OLD_ARCHIVE = kept.FOLDER / "old_store.sql.gz", kept.FOLDER / "old_archive.zip"
+CAMPAIGN = (
+    "id", "name", "domain_name", "domain_toml", "blind_share", "control_share", "lease_minutes", "seed", "endpoint",
+    "gazetteer", "suggestions_on", "hint_below", "archived", "created_at", "sentences", "splits", "stages", "members",
+    "left_out",
+)  # fmt: skip
+"""What a golden view of a campaign lists, in this order."""
 
 
 def write_old(folder: Path) -> None:
@@ -89,10 +95,10 @@ def views(store: Store) -> dict[str, Any]:
     runs = adaptation.list_runs(store, adm)
     found: dict[str, Any] = {
         "people": accounts.list_people(store, adm),
-        "campaigns": campaigns.list_campaigns(store, adm),
+        "campaigns": [[getattr(view, name) for name in CAMPAIGN] for view in campaigns.list_campaigns(store, adm)],
         "domain": domains.get_toml(store, adm, "folk")[:60],
-        "jobs": jobs.list_jobs(store, adm),
-        "snapshots": adaptation.list_snapshots(store, adm, small),
+        "jobs": queue.list_jobs(store, adm),
+        "snapshots": snapshots.list_snapshots(store, adm, small),
         "data sets": datasets.list_datasets(store, adm),
         "runs": runs,
         "run": [adaptation.get_run(store, adm, run.id) for run in runs],

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.golden import hashes, kept, losses, stored
+from tests.golden import hashes, kept, losses, stored, surface, tagger
 
 
 def leaves(value: Any, path: str = "") -> dict[str, Any]:
@@ -73,3 +73,14 @@ def test_old_archive(tmp_path: Path) -> None:
     """It is imported, and goes out again with the same content."""
     again = stored.without_times(stored.exported_anew(tmp_path))
     assert again == stored.without_times(stored.old_archive(imported=True))
+
+
+def test_old_run(tmp_path: Path) -> None:
+    """Its taggers are loaded and say what they said; what was stopped is resumed to the same end."""
+    nearly(tagger.read(tmp_path), kept.read("old_run"))
+
+
+@pytest.mark.parametrize("part", ["commands", "engine", "pages", "options", "settings"])
+def test_surface(part: str) -> None:
+    """Commands, flags, help, page addresses, options and their defaults are as they were."""
+    same(surface.made()[part], kept.read("surface")[part])

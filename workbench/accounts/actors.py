@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from crossner_core.errors import NotAllowed
 from db import people_rows
-from db.engine import Session
+from db.engine import Session, Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,13 @@ def fresh(session: Session, actor: Actor, *roles: str) -> Actor:
     now = Actor(id=user.id, name=user.name, display_name=user.display_name, role=user.role)
     require(now, *roles)
     return now
+
+
+def admit(store: Store, actor: Actor, *roles: str) -> None:
+    """Raise NotAllowed unless the actor has one of the roles, now in the store too."""
+    require(actor, *roles)
+    with store.read() as session:
+        fresh(session, actor, *roles)
 
 
 def _with_article(role: str) -> str:

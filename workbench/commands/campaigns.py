@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from workbench.commands import common
+from workbench.commands.recipe_options import takes_settings
 
 app = typer.Typer(help="Campaigns: list, create, show, members, import.", no_args_is_help=True)
 
@@ -25,17 +26,11 @@ def list_() -> None:
 
 
 @app.command()
+@takes_settings
 def create(
     name: Annotated[str, typer.Argument(help="Name of the new campaign.")],
     domain: Annotated[str, typer.Option(help="Domain, by name (see workbench domain list).")],
-    blind: Annotated[float, typer.Option(help="Share of sentences that annotator 2 sees blind.")] = 0.1,
-    control: Annotated[float, typer.Option(help="Share of sentences whose suggestions are withheld.")] = 0.1,
-    endpoint: Annotated[str | None, typer.Option(help="SPARQL endpoint; default is the bundled sample alone.")] = None,
-    gazetteer: Annotated[
-        str | None, typer.Option(help="Compiled gazetteer that is asked first (see workbench gazetteer list).")
-    ] = None,
-    hint_below: Annotated[float, typer.Option(help="Proposals less likely than this are shown as hints.")] = 0.4,
-    seed: Annotated[int, typer.Option(help="Seed of what is drawn at random.")] = 0,
+    settings: dict[str, Any],
     member: Annotated[list[str] | None, typer.Option(help="Account that works in it; may be given again.")] = None,
 ) -> None:
     """Create an empty campaign."""
@@ -46,13 +41,8 @@ def create(
         common.PLACE.actor,
         name=name,
         domain=domains.get_domain(common.PLACE.store, domain),
-        blind_share=blind,
-        control_share=control,
-        endpoint=endpoint,
-        gazetteer=gazetteer,
-        hint_below=hint_below,
-        seed=seed,
-        member_ids=[common.find_person(one).id for one in member or ()],
+        member_ids=[common.find_person(account).id for account in member or ()],
+        **settings,
     )
     typer.echo(f"Campaign {campaign_id}: {name}")
 
@@ -100,10 +90,10 @@ def import_(
 @app.command()
 def preannotate(name: Annotated[str, typer.Argument(help="Campaign, by name or number.")]) -> None:
     """Ask the worker to pre-annotate new sentences from links and gazetteer."""
-    from workbench import jobs
+    from workbench.jobs import queue
 
-    job = jobs.queue_preannotation(common.PLACE.store, common.PLACE.actor, common.find_campaign(name).id)
-    typer.echo(f"Job {job} is queued. {jobs.worker_status(common.PLACE.store).sentence}")
+    job = queue.start_job(common.PLACE.store, common.PLACE.actor, "preannotate", common.find_campaign(name).id)
+    common.left_to_worker(f"Job {job} is queued.")
 
 
 @app.command("score-pool")
@@ -112,17 +102,18 @@ def score_pool(
     run: Annotated[int | None, typer.Option(help="Run whose checkpoint to use. Default: the best one.")] = None,
 ) -> None:
     """Ask the worker to pre-annotate the pool with a trained checkpoint."""
-    from workbench import jobs
+    from workbench.jobs import queue
 
     campaign_id = common.find_campaign(name).id
-    job = jobs.queue_pool_scoring(common.PLACE.store, common.PLACE.actor, campaign_id, run_id=run)
-    typer.echo(f"Job {job} is queued. {jobs.worker_status(common.PLACE.store).sentence}")
+    job = queue.start_job(common.PLACE.store, common.PLACE.actor, "score_pool", campaign_id, run_id=run)
+    common.left_to_worker(f"Job {job} is queued.")
 
 
 @app.command("cancel-suggestions")
 def cancel_suggestions(name: Annotated[str, typer.Argument(help="Campaign, by name or number.")]) -> None:
     """Cancel the pre-annotation of a campaign, from links and names or with a model; what was suggested stays."""
-    from workbench import jobs
+    from workbench.jobs import queue
 
-    count = jobs.cancel_suggestions(common.PLACE.store, common.PLACE.actor, common.find_campaign(name).id)
-    typer.echo(f"{count} cancelled; one that is at work stops within moments.")
+    campaign_id = common.find_campaign(name).id
+    states = queue.cancel_in_campaign(common.PLACE.store, common.PLACE.actor, campaign_id, "preannotate", "score_pool")
+    typer.echo(f"{len(states)} cancelled; one that is at work stops within moments.")

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 if TYPE_CHECKING:
+    from crossner_core.domains import Domain
+    from crossner_core.wikipedia.corpus import Corpus
     from db.engine import Store
     from workbench.accounts.actors import Actor
+    from workbench.campaigns.campaigns import CampaignView
     from workbench.settings import Settings
-    from workbench.views import CampaignView
 
 CampaignName = Annotated[str, typer.Option("--campaign", "-c", help="Campaign, by name or number.")]
 MaybeCampaign = Annotated[str | None, typer.Option("--campaign", "-c", help="Campaign, by name or number.")]
@@ -100,6 +102,46 @@ def find_campaign(name: str) -> CampaignView:
     raise NotFound(f"There is no campaign {name!r}; there are: {known}.")
 
 
+def find_domain(name: str) -> Domain:
+    """Return a domain by name, a built-in one without opening the store; raise NotFound."""
+    from crossner_core.domains import builtin_domains, load_domain
+    from workbench.campaigns import domains
+
+    return load_domain(name) if name in builtin_domains() else domains.get_domain(PLACE.store, name)
+
+
+def find_folder(home: Path, kind: str, name: str) -> Path:
+    """Return what is called so in a folder of the home folder, or lies in a folder of its own; raise NotFound."""
+    from crossner_core.errors import NotFound
+    from workbench.settings import named_folders
+
+    for folder in (home / name, Path(name)):
+        if folder.is_dir():
+            return folder
+    known = ", ".join(folder.name for folder in named_folders(home)) or "none yet"
+    raise NotFound(f"There is no {kind} {name!r}; there are: {known}.")
+
+
+def open_corpus(name: str) -> Corpus:
+    """Open a corpus by its name in the home folder, or by its folder; raise NotFound naming those there are."""
+    from crossner_core.wikipedia.corpus import Corpus
+
+    return Corpus.open(find_folder(PLACE.settings.corpora, "corpus", name))
+
+
+def new_folder(name: str | None, output: Path | None) -> Path:
+    """Return the folder of a new corpus: of this name in the home folder, or the one given; refuse both and neither."""
+    from workbench.settings import is_name
+
+    if output is not None and name is None:
+        return output
+    if name is None or output is not None:
+        refuse("Give the new corpus either a name (--name) or a folder (--output).")
+    if not is_name(name):
+        refuse(f"The name {name!r} cannot be used: up to 60 letters, digits, - _ and . are allowed.")
+    return PLACE.settings.corpora / name
+
+
 def find_person(name: str) -> Any:
     """Return an account by name; raise NotFound."""
     from crossner_core.errors import NotFound
@@ -140,6 +182,41 @@ def cancelled(state: str) -> str:
     if state == "running":
         return "at work; it was asked to stop, and does so at its next step"
     return state if state == "cancelled" else f"{state}; there is nothing to cancel"
+
+
+def left_to_worker(line: str = "") -> int:
+    """Print a line, and whether a worker is there to do what was queued; return 0."""
+    from workbench.jobs.queue import worker_status
+
+    typer.echo(f"{line} {worker_status(PLACE.store).sentence}".lstrip())
+    return 0
+
+
+def do_here(job_id: int) -> None:
+    """Do a job in this process."""
+    from workbench.jobs.worker import Worker
+
+    Worker(PLACE.store, PLACE.settings, job_ids=[job_id]).run(once=True)
+
+
+def follow_here(job_id: int) -> int:
+    """Do a job in this process, or watch the worker that took it, and print what it says; return the exit code."""
+    from workbench.jobs.following import work_here
+
+    return work_here(PLACE.store, PLACE.actor, PLACE.settings, [job_id], echo=typer.echo)
+
+
+def cancel_in_campaign(campaign: str, kind: str) -> None:
+    """Cancel a campaign's job of a kind, and say what came of it."""
+    from workbench.jobs import queue
+
+    (state, *_) = queue.cancel_in_campaign(PLACE.store, PLACE.actor, find_campaign(campaign).id, kind)
+    say_cancelled(state)
+
+
+def say_cancelled(state: str) -> None:
+    """Print what a cancel in a campaign came to."""
+    typer.echo("Cancelled." if state == "cancelled" else "The worker was asked to stop.")
 
 
 def write_out(data: bytes, output: Path | None) -> None:

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from workbench.commands import common, corpus_sampling
+from workbench.commands import common, corpus_levels
+from workbench.commands.common import CampaignName
 
 if TYPE_CHECKING:
     from crossner_core.wikipedia.annotating import AnnotatorSpec
     from crossner_core.wikipedia.build import Progress
-    from crossner_core.wikipedia.corpus import Corpus
     from crossner_core.wikipedia.manifest import Manifest
 
 corpora = typer.Typer(help="Corpora: sentences out of Wikipedia dumps.", no_args_is_help=True)
 CorpusName = Annotated[str, typer.Argument(help="Corpus, by name or folder.")]
-corpus_sampling.add_to(corpora)
+corpus_levels.add_to(corpora)
 
 
 @corpora.command()
@@ -45,10 +45,9 @@ def build(
 ) -> None:
     """Build a corpus from a dump; the same command goes on after an interruption."""
     from crossner_core.wikipedia.build import build_corpus
-    from crossner_core.wikipedia.sentences import SentenceRules
-    from crossner_core.wikipedia.shards import BuildConfig
+    from crossner_core.wikipedia.shards import BuildConfig, SentenceRules
 
-    folder = new_folder(name, output)
+    folder = common.new_folder(name, output)
     config = BuildConfig(SentenceRules(min_tokens, max_tokens), shard_mb)
     spec = annotator(gazetteer, domain)
     reporter = _Reporter()
@@ -73,10 +72,10 @@ def list_() -> None:
     """List the corpora of the home folder."""
     from crossner_core.errors import WorkbenchError
     from crossner_core.wikipedia.manifest import read_manifest
+    from workbench.settings import named_folders
 
-    folder = common.PLACE.settings.corpora
     rows = []
-    for path in sorted(folder.iterdir()) if folder.is_dir() else ():
+    for path in named_folders(common.PLACE.settings.corpora):
         try:
             found = read_manifest(path)
         except WorkbenchError as error:
@@ -91,7 +90,7 @@ def list_() -> None:
 @corpora.command()
 def show(name: CorpusName) -> None:
     """Show what is in a corpus, and what became of every page."""
-    corpus = open_corpus(name)
+    corpus = common.open_corpus(name)
     found, counts = corpus.manifest, corpus.manifest.counts
     source = found.source
     shards = f"{len(found.shards)} shard{'' if len(found.shards) == 1 else 's'}"
@@ -126,35 +125,50 @@ def search(
     limit: Annotated[int, typer.Option(min=1, help="Sentences at most.")] = 20,
 ) -> None:
     """Print sentences that contain a text, with their ids."""
-    for found in open_corpus(name).search(text, limit=limit):
+    for found in common.open_corpus(name).search(text, limit=limit):
         typer.echo(f"{found.sentence.id}\t{found.sentence.text}")
 
 
-def open_corpus(name: str) -> Corpus:
-    """Open a corpus by its name in the home folder, or by its folder; raise NotFound naming those there are."""
-    from crossner_core.errors import NotFound
-    from crossner_core.wikipedia.corpus import Corpus
+@corpora.command()
+def sample(
+    name: Annotated[str, typer.Argument(help="Corpus, by name (see workbench corpus list).")],
+    campaign: CampaignName,
+    count: Annotated[int, typer.Option(help="Sentences to add.")] = 100,
+    seed: Annotated[int, typer.Option(help="Draws the sentences; the same seed draws the same.")] = 0,
+    split: Annotated[str, typer.Option(help="pool, dev or test.")] = "pool",
+    min_tokens: Annotated[int, typer.Option(help="Tokens of a sentence, at least.")] = 5,
+    max_tokens: Annotated[int, typer.Option(help="Tokens of a sentence, at most.")] = 80,
+    min_links: Annotated[int, typer.Option(help="Links in a sentence, at least.")] = 0,
+    min_mentions: Annotated[int, typer.Option(help="Pre-annotated entities (of the types), at least.")] = 0,
+    type_: Annotated[
+        list[str] | None, typer.Option("--type", help="Entity type that counts; may be given again. Default: all.")
+    ] = None,
+    text: Annotated[str, typer.Option(help="The sentence contains this.")] = "",
+    title: Annotated[str, typer.Option(help="The page's title contains this.")] = "",
+    section: Annotated[str, typer.Option(help="The heading above contains this.")] = "",
+    per_page: Annotated[int, typer.Option(help="Sentences from one page, at most; 0: no limit.")] = 0,
+    likeness: Annotated[
+        float, typer.Option(help="Leave out what shares this part of its word triples with another sentence.")
+    ] = 0.8,
+    preview: Annotated[bool, typer.Option("--preview", help="Print what would be added, and add nothing.")] = False,
+) -> None:
+    """Add sentences of a corpus to a campaign: filtered, drawn by a seed, no two nearly the same."""
+    from workbench.data import sampling
 
-    folder = common.PLACE.settings.corpora
-    if (folder / name).is_dir():
-        return Corpus.open(folder / name)
-    if Path(name).is_dir():
-        return Corpus.open(Path(name))
-    known = ", ".join(sorted(path.name for path in folder.iterdir())) if folder.is_dir() else ""
-    raise NotFound(f"There is no corpus {name!r}; there are: {known or 'none yet'}.")
-
-
-def new_folder(name: str | None, output: Path | None) -> Path:
-    """Return the folder of a new corpus: of this name in the home folder, or the one given; refuse both and neither."""
-    from workbench.campaigns.settings import is_name
-
-    if output is not None and name is None:
-        return output
-    if name is None or output is not None:
-        common.refuse("Give the new corpus either a name (--name) or a folder (--output).")
-    if not is_name(name):
-        common.refuse(f"The name {name!r} cannot be used: up to 60 letters, digits, - _ and . are allowed.")
-    return common.PLACE.settings.corpora / name
+    plan = sampling.SamplingPlan(
+        count=count, seed=seed, split=split, min_tokens=min_tokens, max_tokens=max_tokens, min_links=min_links,
+        min_mentions=min_mentions, types=tuple(type_ or ()), text=text, title=title, section=section,
+        per_page=per_page, threshold=likeness,
+    )  # fmt: skip
+    store, actor, campaign_id = common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id
+    if preview:
+        shown = sampling.preview(store, actor, campaign_id, name, plan)
+        for one in shown.first:
+            typer.echo(f"{one.sentence.meta['title']}: {one.sentence.text}")
+        typer.echo(f"Nothing was added. It would be: {shown.report}")
+        return
+    done = sampling.sample_into_campaign(store, actor, campaign_id, name, plan)
+    typer.echo(f"{done}; {done.suggestions:,} suggestions came along. {done.note}".rstrip())
 
 
 def annotator(gazetteer: str | None, domain: str | None) -> AnnotatorSpec | None:

@@ -11,14 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from workbench.commands import common
-from workbench.commands.corpus import new_folder, open_corpus
 
 if TYPE_CHECKING:
-    from crossner_core.domains import Domain
     from crossner_core.gazetteer.ontology import ClassTree
     from crossner_core.schema import Sentence
+    from crossner_core.vocabulary import Vocabulary
     from crossner_core.wikipedia.corpus import Corpus
-    from crossner_core.wikipedia.vocabulary import Vocabulary
+    from crossner_core.wikipedia.tagged_corpus import TaggingFigure
 
 CorpusName = Annotated[str, typer.Argument(help="Corpus: its name, or its folder.")]
 DomainName = Annotated[str, typer.Option("--domain", "-d", help="Domain, by name (see workbench domain list).")]
@@ -59,10 +58,10 @@ def select(
 ) -> None:
     """Make a corpus of the pages that stand in a part of the category tree."""
     from crossner_core.wikipedia.categories import TreeConfig
+    from crossner_core.wikipedia.categories import select as choose
     from crossner_core.wikipedia.category_tables import CorpusCategories, read_categories
-    from crossner_core.wikipedia.selection import select as choose
 
-    folder, source = new_folder(name, output), open_corpus(corpus)
+    folder, source = common.new_folder(name, output), common.open_corpus(corpus)
     config = TreeConfig(tuple(root), depth, tuple(exclude or ()))
     made = choose(
         source,
@@ -85,7 +84,7 @@ def levels(corpus: CorpusName, domain: DomainName, entities: Entities = 2, ontol
     """Count the domain, entity, task and integrated level of a corpus for a domain."""
     from crossner_core.wikipedia.levels import LevelConfig, Levels
 
-    source, about = open_corpus(corpus), _domain(domain)
+    source, about = common.open_corpus(corpus), common.find_domain(domain)
     found = Levels(source, about, tree=_tree(source, ontology), config=LevelConfig(entities=entities))
     rows = [
         (
@@ -109,13 +108,13 @@ def export(
     output: Output = None,
 ) -> None:
     """Write a share of a level as plain text, a sentence a line."""
+    from crossner_core.subsets import check_percent
     from crossner_core.wikipedia.levels import LevelConfig, Levels, check_level
-    from crossner_core.wikipedia.subsets import check_percent
 
     check_level(level)
     check_percent(percent)
-    source, config = open_corpus(corpus), LevelConfig(entities=entities)
-    found = Levels(source, _domain(domain), tree=_tree(source, ontology), config=config)
+    source, config = common.open_corpus(corpus), LevelConfig(entities=entities)
+    found = Levels(source, common.find_domain(domain), tree=_tree(source, ontology), config=config)
     lines = (" ".join(text.split()) + "\n" for text in found.texts(level, percent, seed))
     if output is None or str(output) == "-":
         for line in lines:
@@ -150,7 +149,7 @@ def entity_tagging(
     """Make NER-BERT's entity-tagging corpus: links with the classes of their pages, filtered and balanced."""
     from crossner_core.wikipedia.entity_tagging import TaggingConfig, build_tagging_corpus
 
-    source = open_corpus(corpus)
+    source = common.open_corpus(corpus)
     config = TaggingConfig(
         seed=seed,
         min_entities=min_entities,
@@ -185,9 +184,7 @@ def tagging_figure(
 
     manifest = TaggingManifest.read(folder)
     if format == "html":
-        from workbench.commands.tagging_plot import tagging_page
-
-        page = tagging_page(manifest.figure, title=f"Entity-tagging corpus of {manifest.corpus_name}")
+        page = _tagging_page(manifest.figure, title=f"Entity-tagging corpus of {manifest.corpus_name}")
         common.write_out(page.encode(), output)
         return
     common.write_out(_formatted(manifest.figure, format), output)
@@ -204,13 +201,33 @@ def overlap(
     output: Output = None,
 ) -> None:
     """Compare the vocabularies of corpora and labelled files: the share of common words in percent."""
-    from crossner_core.wikipedia.vocabulary import overlap as compare
+    from crossner_core.vocabulary import overlap as compare
 
     common.write_out(_formatted(compare(_vocabulary(one, top, limit) for one in sources), format), output)
 
 
+_BEFORE, _AFTER = "#8a94a3", "#1f6fb4"  # hold on white
+
+
+def _tagging_page(figure: TaggingFigure, *, title: str) -> str:
+    """Return one self-contained HTML page: two bars a category on a log scale, the most frequent first."""
+    import plotly.graph_objects as go
+
+    drawn = go.Figure()
+    for name, counts, colour in (("before", figure.before, _BEFORE), ("after", figure.after, _AFTER)):
+        drawn.add_bar(x=list(figure.categories), y=list(counts), name=name, marker={"color": colour})
+    drawn.update_layout(
+        title={"text": title},
+        barmode="group",
+        template="plotly_white",
+        yaxis={"type": "log", "title": {"text": "mentions"}},
+        xaxis={"title": {"text": "category"}, "tickangle": -60},
+    )
+    return str(drawn.to_html(include_plotlyjs=True, full_html=True))
+
+
 def _vocabulary(text: str, top: int, limit: int | None) -> Vocabulary:
-    from crossner_core.wikipedia.vocabulary import corpus_words, sentence_words, vocabulary
+    from crossner_core.vocabulary import sentence_words, vocabulary
 
     name, _, source = text.rpartition("=")
     path = Path(source)
@@ -219,8 +236,8 @@ def _vocabulary(text: str, top: int, limit: int | None) -> Vocabulary:
     files = sorted(one for one in path.glob("*") if one.suffix in _DATA) if path.is_dir() else []
     if files and not (path / "manifest.json").is_file():
         return vocabulary(name or path.name, sentence_words(_sentences(files, limit)), top=top)
-    corpus = open_corpus(source)
-    return vocabulary(name or corpus.name, corpus_words(corpus, limit=limit), top=top)
+    corpus = common.open_corpus(source)
+    return vocabulary(name or corpus.name, corpus.words(limit), top=top)
 
 
 def _sentences(files: list[Path], limit: int | None) -> Iterator[Sentence]:
@@ -228,16 +245,6 @@ def _sentences(files: list[Path], limit: int | None) -> Iterator[Sentence]:
 
     whole = (record.sentence for file in files for record in open_file(file).sentences)
     return islice(whole, limit)
-
-
-def _domain(name: str) -> Domain:
-    from crossner_core.domains import builtin_domains, load_domain
-
-    if name in builtin_domains():
-        return load_domain(name)
-    from workbench.campaigns import domains
-
-    return domains.get_domain(common.PLACE.store, name)
 
 
 def _tree(corpus: Corpus, ontology: Path | None) -> ClassTree:

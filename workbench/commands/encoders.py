@@ -114,18 +114,18 @@ def list_() -> None:
 @app.command()
 def cancel(name: EncoderName) -> None:
     """Cancel the pre-training of an encoder; one under way stops at its next step."""
-    from workbench.runs import encoders
+    from workbench.jobs import queue
 
-    state = encoders.cancel(common.PLACE.store, common.PLACE.actor, _job(name))
+    state = queue.cancel_job(common.PLACE.store, common.PLACE.actor, _job(name))
     typer.echo(f"{name}: {common.cancelled(state)}")
 
 
 @app.command("go-on")
 def go_on(name: EncoderName, wait: Wait = False) -> int:
     """Queue a failed pre-training again; it goes on from its last saved step."""
-    from workbench.runs import encoders
+    from workbench.jobs import queue
 
-    return _follow(name, encoders.go_on(common.PLACE.store, common.PLACE.actor, _job(name)), wait)
+    return _follow(name, queue.resume_job(common.PLACE.store, common.PLACE.actor, _job(name)), wait)
 
 
 @app.command()
@@ -149,14 +149,8 @@ def _job(name: str) -> int:
 
 
 def _follow(name: str, job_id: int, wait: bool) -> int:
-    from workbench.following import work_here
-    from workbench.jobs import worker_status
-
     typer.echo(f"Pre-training of {name}: job {job_id} is queued.")
-    if wait:
-        return work_here(common.PLACE.store, common.PLACE.actor, common.PLACE.settings, job_id, echo=typer.echo)
-    typer.echo(worker_status(common.PLACE.store).sentence)
-    return 0
+    return common.follow_here(job_id) if wait else common.left_to_worker()
 
 
 def _value(measure: str | None, value: float | None) -> str:

@@ -10,7 +10,6 @@ import typer
 from workbench.commands import common
 
 if TYPE_CHECKING:
-    from crossner_core.domains import Domain
     from crossner_core.gazetteer.compiled import CompiledGazetteer
     from crossner_core.gazetteer.manifest import GazetteerManifest
     from crossner_core.gazetteer.ontology import ClassTree
@@ -102,8 +101,8 @@ def _from_wikipedia(
 ) -> GazetteerManifest:
     from crossner_core.gazetteer.building import build_from_facts, newest_date, source_files
     from crossner_core.gazetteer.from_wikipedia import WikipediaFacts
+    from crossner_core.gazetteer.infoboxes import read_mappings
     from crossner_core.gazetteer.manifest import Origin
-    from crossner_core.gazetteer.mappings import read_mappings
 
     read = read_mappings(mappings)
     for problem in read.problems:
@@ -131,12 +130,10 @@ def list_() -> None:
     """List the gazetteers of the home folder."""
     from crossner_core.errors import WorkbenchError
     from crossner_core.gazetteer.manifest import read_manifest
+    from workbench.settings import named_folders
 
-    home = common.PLACE.settings.gazetteers
     rows: list[tuple[object, ...]] = []
-    for folder in sorted(home.iterdir()) if home.is_dir() else ():
-        if folder.name.startswith(".") or not folder.is_dir():
-            continue
+    for folder in named_folders(common.PLACE.settings.gazetteers):
         try:
             found = read_manifest(folder)
         except WorkbenchError as error:
@@ -177,7 +174,7 @@ def look_up(name: Which, surface: Annotated[str, typer.Argument(help="A name.")]
     found = gazetteer.entries(surface)
     if not found:
         raise NotFound(f"{gazetteer.name} does not know {surface!r}.")
-    chosen = _domain(domain) if domain else None
+    chosen = common.find_domain(domain) if domain else None
     rows = []
     for one in found:
         ways = "+".join(str(flag.name).lower() for flag in one.flags)
@@ -195,7 +192,7 @@ def classes_(name: Which, domain: Annotated[str, typer.Option(help="Domain, by n
 
     gazetteer = _open(name)
     counts = gazetteer.classes_with_counts()
-    rows = fall_through(counts, _domain(domain), gazetteer.tree)
+    rows = fall_through(counts, common.find_domain(domain), gazetteer.tree)
     typer.echo(f"{len(rows)} of {len(counts)} classes have no entity type in {domain}.")
     common.table(
         [(row.cls, f"{row.entities:,}", "yes" if row.known else "no", row.suggestion) for row in rows],
@@ -204,7 +201,7 @@ def classes_(name: Which, domain: Annotated[str, typer.Option(help="Domain, by n
 
 
 def _target(name: str | None, output: Path | None) -> tuple[Path, str]:
-    from workbench.campaigns.settings import is_name
+    from workbench.settings import is_name
 
     if name is None and output is None:
         common.refuse("Give the gazetteer a --name, or an --output folder.")
@@ -227,22 +224,9 @@ def _tree(ontology: Path | None) -> ClassTree:
 
 
 def _open(name: str) -> CompiledGazetteer:
-    """Open a gazetteer of the home folder, or a folder."""
-    from crossner_core.errors import NotFound
     from crossner_core.gazetteer.compiled import CompiledGazetteer
 
-    home = common.PLACE.settings.gazetteers
-    for folder in (home / name, Path(name)):
-        if folder.is_dir():
-            return CompiledGazetteer.open(folder)
-    known = sorted(one.name for one in home.iterdir() if one.name[0] != ".") if home.is_dir() else []
-    raise NotFound(f"There is no gazetteer {name!r}; there are: {', '.join(known) or 'none yet'}.")
-
-
-def _domain(name: str) -> Domain:
-    from workbench.campaigns import domains
-
-    return domains.get_domain(common.PLACE.store, name)
+    return CompiledGazetteer.open(common.find_folder(common.PLACE.settings.gazetteers, "gazetteer", name))
 
 
 def _say(message: str) -> None:

@@ -9,6 +9,8 @@ import typer
 
 from crossner_core.command_line import RECIPE_PANELS, with_flags
 from crossner_core.training.recipe import Recipe
+from workbench.campaigns import settings
+from workbench.campaigns.settings import CampaignSettings
 
 
 def takes_recipe(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -33,3 +35,10 @@ def takes_changes(command: Callable[..., Any]) -> Callable[..., Any]:
         return values
 
     return with_flags(command, Recipe, "changes", make, leave=("seed",), panels=RECIPE_PANELS)
+
+
+def takes_settings(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command a flag for every setting of a new campaign; it is called with `settings`, those given."""
+    asked = settings.names("rules", "new")
+    leave = tuple(name for name in settings.names() if name not in asked)
+    return with_flags(command, CampaignSettings, "settings", dict, leave=leave, file=False)

@@ -24,19 +24,16 @@ def compute(
     wait: Annotated[bool, typer.Option("--wait", help="Look in this process, else queue it for a worker.")] = False,
 ) -> int:
     """Go through all gold of a campaign and fill its queues of doubts."""
+    from workbench.jobs import queue
     from workbench.labelling import label_review
-    from workbench.runs import adaptation
-    from workbench.worker import Worker
 
     store, actor = common.PLACE.store, common.PLACE.actor
     found = common.find_campaign(campaign)
     job_id = label_review.look_again(store, actor, found.id, options, [check] if check else None)
     if not wait:
-        typer.echo(f"The second look is queued as job {job_id}. {adaptation.worker_status(store).sentence}")
-        return 0
-    Worker(store, common.PLACE.settings, job_ids=[job_id]).run(once=True)
-    job = label_review.last_look(store, actor, found.id)
-    assert job is not None
+        return common.left_to_worker(f"The second look is queued as job {job_id}.")
+    common.do_here(job_id)
+    job = queue.get_job(store, actor, job_id)
     typer.echo(job.error or job.message)
     return 0 if job.state == "done" else 2
 
@@ -44,10 +41,7 @@ def compute(
 @app.command()
 def cancel(campaign: CampaignName) -> None:
     """Cancel the second look under way; the checks that are done keep what they found."""
-    from workbench.labelling import label_review
-
-    state = label_review.cancel_look(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
-    typer.echo("Cancelled." if state == "cancelled" else "The worker was asked to stop.")
+    common.cancel_in_campaign(campaign, "second_look")
 
 
 @app.command("list")

@@ -38,7 +38,7 @@ def serve(
 
 def worker(once: Annotated[bool, typer.Option(help="End when the queue is empty.")] = False) -> int:
     """Start a worker, which trains and pre-annotates."""
-    from workbench.worker import main
+    from workbench.jobs.worker import main
 
     return main(common.PLACE.settings, once=once)
 

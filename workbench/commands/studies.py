@@ -59,8 +59,6 @@ def run(
     wait: Annotated[bool, typer.Option("--wait", help="Train in this process, else queue it for a worker.")] = False,
 ) -> int:
     """Train a study's cells that have no result yet, and make its tables and figure."""
-    from workbench.following import work_here
-    from workbench.jobs import worker_status
     from workbench.runs import studies
 
     values: dict[str, Any] = {
@@ -76,9 +74,8 @@ def run(
     )
     typer.echo(f"Study {study}: job {job_id} {'is queued' if is_new else 'waits or runs already'}.")
     if not wait:
-        typer.echo(worker_status(store).sentence)
-        return 0
-    code = work_here(store, actor, common.PLACE.settings, job_id, echo=typer.echo)
+        return common.left_to_worker()
+    code = common.follow_here(job_id)
     if code == 0:
         show(study, section)
     return code

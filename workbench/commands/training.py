@@ -36,9 +36,9 @@ def add_to(app: typer.Typer) -> None:
 
 def snapshot(campaign: CampaignName) -> None:
     """Freeze a campaign's gold; the same gold gives the same snapshot."""
-    from workbench.runs import adaptation
+    from workbench.data import snapshots
 
-    view = adaptation.freeze(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
+    view = snapshots.freeze(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
     counts = ", ".join(f"{name} {count}" for name, count in view.counts.items())
     typer.echo(f"{view.hash}  {counts}{'' if view.is_new else '  (was there before)'}")
     for note in view.notes:
@@ -60,7 +60,7 @@ def run(
     target = _target(campaign, dataset, snapshot)
     run_id = adaptation.start_run(common.PLACE.store, common.PLACE.actor, **target, recipe=recipe, size=size)
     typer.echo(f"Run {run_id} is queued.")
-    return _wait([run_id]) if wait else _say_worker()
+    return _wait([run_id]) if wait else common.left_to_worker()
 
 
 @takes_recipe
@@ -86,7 +86,7 @@ def few_shot(
     )
     said = f"Curve {started.group_id}: {started.started} runs queued, {started.reused} were there before."
     typer.echo(f"{said} {started.note}".rstrip())
-    return _wait(sorted(set(started.runs.values()))) if wait else _say_worker()
+    return _wait(sorted(set(started.runs.values()))) if wait else common.left_to_worker()
 
 
 def runs(
@@ -131,14 +131,14 @@ def curve(
 ) -> None:
     """Print the few-shot curve of finished runs: mean and deviation of F1 over seeds."""
     from workbench.data import datasets as sets
-    from workbench.runs import adaptation
+    from workbench.reports import curves
 
     store, actor = common.PLACE.store, common.PLACE.actor
     campaign_id = common.find_campaign(campaign).id if campaign else None
     dataset_id = sets.get_dataset(store, actor, dataset).id if dataset else None
     if campaign_id is None and dataset_id is None:
         common.refuse("Name a --campaign or a --dataset whose curve to print.")
-    for series in adaptation.curve(store, actor, campaign_id, dataset_id=dataset_id, measure=measure):
+    for series in curves.curve(store, actor, campaign_id, dataset_id=dataset_id, measure=measure):
         typer.echo(f"{series.title}" + (f" ({series.pending} runs to come)" if series.pending else ""))
         rows = [(one.size, common.percent(one.mean), common.percent(one.sd), one.n) for one in series.points]
         common.table(rows, ("sentences", f"{measure} F1", "sd", "seeds"))
@@ -180,9 +180,9 @@ def go_on(run: RunNumber, wait: Wait = False) -> int:
     """Queue a failed run again; it goes on from its last saved step, afresh where nothing was saved."""
     from workbench.runs import adaptation
 
-    adaptation.go_on(common.PLACE.store, common.PLACE.actor, run)
+    adaptation.resume(common.PLACE.store, common.PLACE.actor, run)
     typer.echo(f"Run {run} is queued again.")
-    return _wait([run]) if wait else _say_worker()
+    return _wait([run]) if wait else common.left_to_worker()
 
 
 def predict(
@@ -214,7 +214,7 @@ def predict(
 
 def _target(campaign: str | None, dataset: str | None, snapshot: str | None) -> dict[str, Any]:
     from workbench.data import datasets as sets
-    from workbench.runs import adaptation
+    from workbench.data import snapshots
 
     store, actor = common.PLACE.store, common.PLACE.actor
     if (campaign is None) == (dataset is None):
@@ -227,20 +227,13 @@ def _target(campaign: str | None, dataset: str | None, snapshot: str | None) -> 
         return {"dataset_id": sets.get_dataset(store, actor, dataset).id}
     campaign_id = common.find_campaign(str(campaign)).id
     if snapshot is not None:
-        found = adaptation.find_snapshot(store, actor, campaign_id, snapshot)
+        found = snapshots.find_snapshot(store, actor, campaign_id, snapshot)
     else:
-        found = adaptation.freeze(store, actor, campaign_id)
+        found = snapshots.freeze(store, actor, campaign_id)
     return {"campaign_id": campaign_id, "snapshot_id": found.id}
 
 
-def _say_worker() -> int:
-    from workbench.runs import adaptation
-
-    typer.echo(adaptation.worker_status(common.PLACE.store).sentence)
-    return 0
-
-
 def _wait(run_ids: list[int]) -> int:
-    from workbench.following import train_here
+    from workbench.jobs.following import train_here
 
     return train_here(common.PLACE.store, common.PLACE.actor, common.PLACE.settings, run_ids, echo=typer.echo)

@@ -60,19 +60,14 @@ def order(
     wait: Annotated[bool, typer.Option("--wait", help="Order in this process, else queue it for a worker.")] = False,
 ) -> int:
     """Put the queue into the order of the campaign's strategy, with its best model."""
-    from workbench.jobs import worker_status
     from workbench.runs import rounds
-    from workbench.worker import Worker
 
     store, actor = common.PLACE.store, common.PLACE.actor
     campaign_id = common.find_campaign(campaign).id
     turn_id = rounds.order_now(store, actor, campaign_id)
     if not wait:
-        typer.echo(f"Turn {turn_id} is queued. {worker_status(store).sentence}")
-        return 0
-    Worker(store, common.PLACE.settings, job_ids=[rounds.job_of_turn(store, actor, campaign_id, turn_id)]).run(
-        once=True
-    )
+        return common.left_to_worker(f"Turn {turn_id} is queued.")
+    common.do_here(rounds.job_of_turn(store, actor, campaign_id, turn_id))
     rounds.tick(store)
     found = next(one for one in rounds.list_turns(store, actor, campaign_id) if one.id == turn_id)
     typer.echo(f"Turn {turn_id} {found.state}: {found.ordered or 0} sentences ordered, {found.scored or 0} scored.")
@@ -87,7 +82,7 @@ def cancel(campaign: CampaignName) -> None:
     from workbench.runs import rounds
 
     state = rounds.cancel_turn(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
-    typer.echo("Cancelled." if state == "cancelled" else "The worker was asked to stop.")
+    common.say_cancelled(state)
 
 
 @app.command("list")
@@ -163,9 +158,7 @@ def simulate(
     wait: Annotated[bool, typer.Option("--wait", help="Play in this process, else queue it for a worker.")] = False,
 ) -> int:
     """Play strategies on a campaign's own gold, which answers for the annotators."""
-    from workbench.jobs import worker_status
     from workbench.runs import simulations
-    from workbench.worker import Worker
 
     store, actor = common.PLACE.store, common.PLACE.actor
     campaign_id = common.find_campaign(campaign).id
@@ -175,20 +168,15 @@ def simulate(
         store, actor, campaign_id, strategies, seeds=drawn, suggestions=suggestions, annotators=people
     )
     if not wait:
-        typer.echo(f"Job {job_id} is queued. {worker_status(store).sentence}")
-        return 0
-    Worker(store, common.PLACE.settings, job_ids=[job_id]).run(once=True)
+        return common.left_to_worker(f"Job {job_id} is queued.")
+    common.do_here(job_id)
     return _print_saved(campaign_id)
 
 
 @app.command("cancel-simulations")
 def cancel_simulations(campaign: CampaignName) -> None:
     """Cancel the simulated campaigns under way; those that are through are kept."""
-    from workbench.runs import simulations
-
-    store, actor = common.PLACE.store, common.PLACE.actor
-    state = simulations.cancel_simulations(store, actor, common.find_campaign(campaign).id)
-    typer.echo("Cancelled." if state == "cancelled" else "The worker was asked to stop.")
+    common.cancel_in_campaign(campaign, "simulation")
 
 
 def _json_object(text: str) -> dict[str, Any]:

@@ -14,14 +14,13 @@ from db import archive_rows, people_rows, run_rows, second_look_rows, snapshot_r
 from db.engine import Session, Store
 from db.tables import Campaign
 from db.types import now
-from workbench.accounts.access import KEEPERS, enter
+from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
+from workbench.accounts.roles import KEEPERS
 from workbench.data import layers
 from workbench.data.archive_columns import ANNOTATION, FORMAT, PARTS, SENTENCE, SETTINGS, TASK, VERSION, iso
 from workbench.data.archive_reading import read_archive
 from workbench.data.archive_writing import insert_campaign
-
-__all__ = ["export_campaign", "import_campaign"]
 
 
 def export_campaign(store: Store, actor: Actor, campaign_id: int) -> bytes:

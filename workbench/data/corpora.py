@@ -9,12 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from crossner_core.errors import NotFound, WorkbenchError
+from crossner_core.errors import WorkbenchError
 from db.engine import Store
-from workbench.accounts.access import OVERSEERS
-from workbench.accounts.actors import Actor, fresh, require
-from workbench.campaigns.settings import is_name
-from workbench.settings import Settings, settings_of
+from workbench.accounts.actors import Actor, admit
+from workbench.accounts.roles import OVERSEERS
+from workbench.settings import Settings, find_folder, named_folders, settings_of
 
 if TYPE_CHECKING:
     from crossner_core.gazetteer.ontology import ClassTree
@@ -52,20 +51,13 @@ class CorpusView:
 
 def list_corpora(store: Store, actor: Actor) -> tuple[CorpusView, ...]:
     """Return the corpora of the home folder by name, damaged ones with the reason."""
-    _admit(store, actor)
-    folder = settings_of(store).corpora
-    found = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-    return tuple(_view(path) for path in found if is_name(path.name))
-
-
-def find_corpus(store: Store, actor: Actor, name: str) -> CorpusView:
-    """Return one corpus; raise NotFound, or BadInput for a damaged one."""
-    return _summary(open_corpus(store, actor, name))
+    admit(store, actor, *OVERSEERS)
+    return tuple(map(_view, named_folders(settings_of(store).corpora)))
 
 
 def open_corpus(store: Store, actor: Actor, name: str) -> Corpus:
     """Open a corpus by name; raise NotFound naming those there are, BadInput for a damaged one."""
-    _admit(store, actor)
+    admit(store, actor, *OVERSEERS)
     return corpus_at(settings_of(store), name)
 
 
@@ -73,14 +65,7 @@ def corpus_at(settings: Settings, name: str) -> Corpus:
     """Open a corpus for the worker, which is no person; raises as `open_corpus` does."""
     from crossner_core.wikipedia.corpus import Corpus
 
-    folder = settings.corpora
-    if not is_name(name) or not (folder / name).is_dir():
-        known = sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-        raise NotFound(
-            f"There is no corpus {name!r}; there are: {', '.join(known) or 'none yet'}. "
-            "Make one with workbench corpus build."
-        )
-    return Corpus.open(folder / name)
+    return Corpus.open(find_folder(settings.corpora, "corpus", name))
 
 
 def search(
@@ -99,22 +84,11 @@ def sample(store: Store, actor: Actor, name: str, *, count: int = 20, seed: int 
     return tuple(corpus.rows(int(one) for one in drawn))
 
 
-def get_sentence(store: Store, actor: Actor, name: str, sentence_id: str) -> CorpusSentence:
-    """Return one sentence of a corpus; raise NotFound."""
-    return open_corpus(store, actor, name).get(sentence_id)
-
-
 def class_tree(settings: Settings, corpus: Corpus) -> ClassTree:
     """Return the class tree of the gazetteer that annotated a corpus, the bundled one where that is not here."""
     from crossner_core.wikipedia.levels import annotators_tree
 
     return annotators_tree(corpus, settings.gazetteers)
-
-
-def _admit(store: Store, actor: Actor) -> None:
-    require(actor, *OVERSEERS)
-    with store.read() as session:
-        fresh(session, actor, *OVERSEERS)
 
 
 def _view(folder: Path) -> CorpusView:

@@ -12,14 +12,14 @@ from typing import Any
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound
 from crossner_core.formats import Parsed, open_file, read_bytes, write
 from crossner_core.schema import LabelledSentence
-from crossner_core.training.recipe import effective
+from crossner_core.training.recipe import effective, source_names
 from db import dataset_rows
 from db.engine import Session, Store
 from db.training_tables import Dataset
 from workbench.accounts.actors import Actor, fresh, require
+from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.campaigns.domains import find_domain
 from workbench.data import frozen
-from workbench.data.snapshots import MAY_CHANGE, MAY_LOOK
 
 SPLITS = ("train", "dev", "test")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
@@ -68,10 +68,10 @@ def import_dataset(
     With a domain its types are the ones allowed; without, the types are those found. Raises BadInput naming file,
     line and reason, Conflict for a name that is taken.
     """
-    require(actor, *MAY_CHANGE)
+    require(actor, *KEEPERS)
     _check_request(name, splits)
     with store.read() as session:
-        fresh(session, actor, *MAY_CHANGE)
+        fresh(session, actor, *KEEPERS)
         _check_free(session, name)
         found = find_domain(session, domain) if domain else None
     given = {**(options or {}), "skip_bad": skip_bad, **({"types": found.type_names} if found else {})}
@@ -81,7 +81,7 @@ def import_dataset(
     if not types:
         raise BadInput(f"The files of {name!r} hold no entity at all; a data set needs gold.")
     with store.write() as session:
-        fresh(session, actor, *MAY_CHANGE)
+        fresh(session, actor, *KEEPERS)
         _check_free(session, name)
         dataset_rows.add(
             session,
@@ -97,25 +97,25 @@ def import_dataset(
 
 def list_datasets(store: Store, actor: Actor) -> tuple[DatasetView, ...]:
     """Return all data sets by name."""
-    require(actor, *MAY_LOOK)
+    require(actor, *OVERSEERS)
     with store.read() as session:
-        fresh(session, actor, *MAY_LOOK)
+        fresh(session, actor, *OVERSEERS)
         return tuple(_view(session, row) for row in dataset_rows.listed(session))
 
 
 def get_dataset(store: Store, actor: Actor, name: str) -> DatasetView:
     """Return a data set by name; raise NotFound naming those there are."""
-    require(actor, *MAY_LOOK)
+    require(actor, *OVERSEERS)
     with store.read() as session:
-        fresh(session, actor, *MAY_LOOK)
+        fresh(session, actor, *OVERSEERS)
         return _view(session, _found(session, name))
 
 
 def export_dataset(store: Store, actor: Actor, name: str, split: str, *, format: str = "jsonl") -> bytes:
     """Return one split of a data set as a file of a format."""
-    require(actor, *MAY_CHANGE)
+    require(actor, *KEEPERS)
     with store.read() as session:
-        fresh(session, actor, *MAY_CHANGE)
+        fresh(session, actor, *KEEPERS)
         row = _found(session, name)
         content = dataset_rows.content(session, dataset_id=row.id, split=split)
     if content is None:
@@ -126,15 +126,15 @@ def export_dataset(store: Store, actor: Actor, name: str, split: str, *, format:
 
 def delete_dataset(store: Store, actor: Actor, name: str) -> None:
     """Delete a data set that no run was trained on and no recipe in use has as its source; raise Conflict otherwise."""
-    require(actor, *MAY_CHANGE)
+    require(actor, *KEEPERS)
     with store.write() as session:
-        fresh(session, actor, *MAY_CHANGE)
+        fresh(session, actor, *KEEPERS)
         row = _found(session, name)
         runs = dataset_rows.runs_of(session, row.id)
         if runs:
             raise Conflict(f"{runs} runs were trained on the data set {name!r}; it stays, so that they stay explained.")
-        sources = [effective(recipe).get("source") for recipe in dataset_rows.recipes_of_source(session, name)]
-        if readers := sources.count(name):
+        recipes = map(effective, dataset_rows.recipes_of_source(session, name))
+        if readers := sum(name in source_names(recipe.get("source", "")) for recipe in recipes):
             raise Conflict(
                 f"{readers} runs, rules of a queue, or campaigns to be played have the data set {name!r} as their "
                 "source corpus; it stays."

@@ -13,17 +13,14 @@ from crossner_core.formats.base import LAYOUT_KEY
 from crossner_core.schema import LabelledSentence, Sentence
 from db import layer_rows
 from db.engine import Store
-from workbench import jobs
-from workbench.accounts.access import KEEPERS, enter
+from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
-from workbench.campaigns import campaigns
-from workbench.campaigns.settings import domain_of
+from workbench.accounts.roles import KEEPERS
+from workbench.campaigns import sentences as campaign_sentences
+from workbench.campaigns.domains import domain_of
 from workbench.data import layers
-from workbench.data.archive import export_campaign, import_campaign
 from workbench.data.values import sentence_of
-
-__all__ = ["EXPORTS", "ImportOutcome", "export_campaign", "export_layer", "import_campaign", "import_into_campaign"]
-__all__ += ["export_gold", "file_name", "import_files", "preview"]
+from workbench.jobs import queue
 
 EXPORTS = (*layers.LAYERS, "sentences")
 MAX_BYTES = 100_000_000
@@ -114,7 +111,7 @@ def import_files(
     given = {**(options or {}), "types": types if with_gold else None, "skip_bad": skip_bad}
     parsed = _parse_all(files, format, given)
     rows = [_row(record, one, with_gold) for one in parsed for record in one.sentences]
-    report = campaigns.add_sentences(store, actor, campaign_id, rows, split=split)
+    report = campaign_sentences.add_sentences(store, actor, campaign_id, rows, split=split)
     note = suggest_new(store, actor, campaign_id, endpoint) if wants_suggestions and report.added > report.gold else ""
     formats = ", ".join(dict.fromkeys(one.format for one in parsed))
     problems = tuple(str(problem) for one in parsed for problem in one.problems)
@@ -220,7 +217,7 @@ def suggest_new(store: Store, actor: Actor, campaign_id: int, endpoint: str | No
     Returns what there is to say about it, nothing where all went well.
     """
     if endpoint is not None:
-        jobs.queue_preannotation(store, actor, campaign_id)
+        queue.start_job(store, actor, "preannotate", campaign_id)
         return "Pre-annotation is queued: the worker asks the endpoint."
     from workbench.suggestions.preannotating import preannotate
 

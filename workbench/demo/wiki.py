@@ -27,7 +27,7 @@ def make_if_absent(settings: Settings) -> Iterator[str]:
 def _make(settings: Settings) -> str:
     from crossner_core.domains import domain_to_toml, load_domain
     from crossner_core.gazetteer.building import build_from_dumps
-    from crossner_core.gazetteer.embedded import SAMPLE
+    from crossner_core.gazetteer.lookup import SAMPLE
     from crossner_core.wikipedia.annotating import AnnotatorSpec
     from crossner_core.wikipedia.build import build_corpus
 

@@ -11,16 +11,17 @@ from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound
 from crossner_core.options.second_look import SecondLookOptions
 from crossner_core.schema import Sentence, Span
 from crossner_core.second_look.base import Finding, check, check_ids, touching
-from db import annotation_rows, campaign_rows, job_rows, second_look_rows, task_rows
+from db import annotation_rows, campaign_rows, second_look_rows, task_rows
 from db.engine import Session, Store
 from db.second_look_tables import FindingRow
 from db.tables import SPLITS, Campaign, SentenceRow
-from workbench.accounts.access import OVERSEERS, enter, enter_alone, refuse_archived
+from workbench.accounts.access import enter, enter_alone, refuse_archived
 from workbench.accounts.actors import Actor, fresh, require
+from workbench.accounts.roles import OVERSEERS
 from workbench.data import layers
 from workbench.data.double_imports import IMPORTED
 from workbench.data.values import sentence_of, spans_of
-from workbench.jobs import JobView, cancel_within, view
+from workbench.jobs import queue
 from workbench.labelling.correcting import change_gold
 from workbench.labelling.steps import take_up
 
@@ -101,34 +102,8 @@ def look_again(
         refuse_archived(campaign)
         if not layers.gold(session, campaign_id):
             raise BadInput("There is no gold yet, so nothing to look at again; adjudicate some sentences first.")
-        under_way = _job(session, campaign_id)
-        if under_way is not None and under_way.state in ("queued", "running"):
-            raise Conflict("A second look is under way already; wait until it is done.")
         payload = {"checks": wanted, "options": asdict(options or SecondLookOptions())}
-        user_id = current.id or None
-        return job_rows.add(session, kind="second_look", payload=payload, campaign_id=campaign_id, created_by=user_id)
-
-
-def cancel_look(store: Store, actor: Actor, campaign_id: int) -> str:
-    """Cancel the look under way; return its state: `running` until the worker has stopped. Finished checks are kept.
-
-    Raises Conflict where none is under way.
-    """
-    require(actor, *OVERSEERS)
-    with store.write() as session:
-        enter(session, actor, campaign_id, *OVERSEERS)
-        found = job_rows.under_way(session, campaign_id, ("second_look",))
-        if not found:
-            raise Conflict("No second look is under way in this campaign; there is nothing to cancel.")
-        return cancel_within(session, found[0])
-
-
-def last_look(store: Store, actor: Actor, campaign_id: int) -> JobView | None:
-    """Return the newest look's job, None before the first."""
-    require(actor, *OVERSEERS)
-    with store.read() as session:
-        enter(session, actor, campaign_id, *OVERSEERS)
-        return _job(session, campaign_id)
+        return queue.start(session, "second_look", payload, by=current, campaign_id=campaign_id)[0]
 
 
 def queues(store: Store, actor: Actor, campaign_id: int) -> tuple[QueueView, ...]:
@@ -299,11 +274,6 @@ def _json(spans: Iterable[Span]) -> list[Any]:
 
 def _spans(values: Iterable[Any]) -> tuple[Span, ...]:
     return tuple(Span(*value) for value in values)
-
-
-def _job(session: Session, campaign_id: int) -> JobView | None:
-    found = job_rows.recent(session, campaign_id=campaign_id, kinds=("second_look",), limit=1)
-    return view(found[0]) if found else None
 
 
 def _queue_ids() -> tuple[str, ...]:

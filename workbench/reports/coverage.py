@@ -12,16 +12,16 @@ from crossner_core.evaluation.coverage import CoverageTable, coverage
 from crossner_core.schema import LabelledSentence, Suggestion
 from db import dataset_rows, layer_rows
 from db.engine import Session, Store
-from workbench.accounts.access import OVERSEERS, enter
+from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, fresh, require
-from workbench.campaigns.domains import find_domain
-from workbench.campaigns.settings import domain_of
+from workbench.accounts.roles import OVERSEERS
+from workbench.campaigns.domains import domain_of, find_domain
 from workbench.data import frozen, layers
 from workbench.suggestions.gazetteers import open_gazetteer
 from workbench.suggestions.proposing import shown_to_people
 
 if TYPE_CHECKING:
-    from crossner_core.gazetteer import Source
+    from crossner_core.gazetteer.lookup import Source
 
 MOST = 2_000
 """Sentences that are looked through afresh, at most."""
@@ -112,7 +112,8 @@ def _dataset(session: Session, name: str, split: str) -> tuple[str, str | None, 
 def _afresh(
     store: Store, gold: Sequence[LabelledSentence], domain: Domain, gazetteer: str | None, most: int
 ) -> CoverageView:
-    from crossner_core.gazetteer import EmbeddedSource, Preannotator
+    from crossner_core.gazetteer.lookup import EmbeddedSource
+    from crossner_core.gazetteer.preannotate import Preannotator
 
     chosen, problems = gold[:most], list[str]()
     sources: list[Source] = [] if gazetteer is None else [open_gazetteer(store, gazetteer)]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from crossner_core.schema import Span, Suggestion
+from crossner_core.suggest.base import is_trained
 from workbench.labelling.units import units
 
 OUTCOMES = ("accepted", "retyped", "moved", "deleted", "ignored")
@@ -84,7 +85,7 @@ def _preannotated(material: Iterable[Material]) -> Figure:
         "been pre-annotated. Suggestions of trained models do not count. Names without a link are suggested too, so "
         "it can go over 100 %.",
         0.6364,
-        sum(not s.source.startswith("model") for one in seen for s in one.suggestions),
+        sum(not is_trained(s.source) for one in seen for s in one.suggestions),
         sum(one.links for one in seen),
         "No pre-annotated sentence has a hyperlink yet.",
     )

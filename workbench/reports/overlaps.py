@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 from crossner_core.errors import BadInput, NotFound
 from db import dataset_rows, layer_rows
 from db.engine import Store
-from workbench.accounts.access import OVERSEERS, enter
+from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, fresh, require
+from workbench.accounts.roles import OVERSEERS
 from workbench.campaigns import campaigns
 from workbench.data import corpora, datasets, frozen
 from workbench.data.values import sentence_of
 
 if TYPE_CHECKING:
-    from crossner_core.wikipedia.vocabulary import Vocabulary
+    from crossner_core.vocabulary import Vocabulary
 
 KINDS = ("corpus", "data set", "campaign")
 MOST = 100_000
@@ -59,11 +60,11 @@ def text_sources(store: Store, actor: Actor) -> tuple[TextSource, ...]:
 
 def vocabulary_of(store: Store, actor: Actor, source: TextSource, *, most: int = MOST) -> Vocabulary:
     """Return the most frequent words of a source's first sentences; raise BadInput where it holds no words."""
-    from crossner_core.wikipedia.vocabulary import corpus_words, vocabulary
+    from crossner_core.vocabulary import vocabulary
 
     require(actor, *OVERSEERS)
     if source.kind == "corpus":
-        return vocabulary(source.title, corpus_words(corpora.open_corpus(store, actor, source.name), limit=most))
+        return vocabulary(source.title, corpora.open_corpus(store, actor, source.name).words(most))
     if source.kind == "data set":
         words = _dataset_words(store, actor, source.name)
     elif source.kind == "campaign":

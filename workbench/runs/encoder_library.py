@@ -21,8 +21,9 @@ from crossner_core.encoder_names import BUNDLED
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
-from workbench.campaigns.settings import is_name
+from crossner_core.records import Record
 from workbench.runs.pretraining_sources import Source
+from workbench.settings import is_name
 
 DAPT, TAGGING = "dapt", "entity_tagging"
 OPTIONS: Mapping[str, type[DaptOptions] | type[TaggingPretrainOptions]] = {
@@ -36,7 +37,7 @@ _SECONDS_BETWEEN_LINES = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class Order(Record):
     """A pre-training as it was asked for; `key` names its workplace, `made_by` the person."""
 
     name: str
@@ -61,15 +62,6 @@ class Order:
         """The options, checked."""
         return OPTIONS[self.kind].from_dict(self.options)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that `from_dict` reads back."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Order:
-        """Read what `to_dict` gave."""
-        return cls(**{**values, "source": Source.from_dict(values["source"])})
-
 
 @dataclass(frozen=True, slots=True)
 class LogLine:
@@ -82,6 +74,25 @@ class LogLine:
     measured: float | None
     message: str
     tokens_per_second: float = 0.0
+
+
+def line_text(line: LogLine, kind: str) -> str:
+    """Write a line of a log for people, without its moment."""
+    measure = "held-out perplexity" if kind == DAPT else "held-out F1, %"
+    return (
+        f"pass {line.epoch:>2}  step {line.step:>7,}"
+        + (f"  loss {line.loss:.4f}" if line.loss is not None else "")
+        + (f"  {measure} {figure(kind, line.measured)}" if line.measured is not None else "")
+        + (f"  {line.tokens_per_second:,.0f} subwords/s" if line.tokens_per_second else "")
+        + (f"  {line.message}" if line.message else "")
+    )
+
+
+def figure(kind: str | None, value: float) -> str:
+    """Write a perplexity, or an F1 in percent."""
+    if kind == TAGGING:
+        return f"{100 * value:.2f}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def how(kind: str, options: Mapping[str, Any], source: Source) -> str:

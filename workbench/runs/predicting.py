@@ -1,34 +1,60 @@
-"""Tag the sentences of a file with a trained checkpoint."""
+"""Use a trained checkpoint: find it, see whether it fits a campaign, tag the sentences of a file with it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crossner_core.errors import NotFound
+from crossner_core.errors import CheckpointError, NotFound
 from crossner_core.formats import Record, read_bytes, write
 from db import run_rows
 from db.engine import Store
+from db.training_tables import Run
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, fresh, require
-from workbench.data.snapshots import MAY_CHANGE
+from workbench.accounts.roles import KEEPERS
 
 
 def folder_of_run(store: Store, actor: Actor, run_id: int, checkpoints: Path) -> Path:
     """Return the folder of a run's checkpoint; raise CheckpointError where there is none or it is gone."""
-    from workbench.running import checkpoint_folder
-
-    require(actor, *MAY_CHANGE)
+    require(actor, *KEEPERS)
     with store.read() as session:
         run = run_rows.get(session, run_id)
         if run is None:
             raise NotFound(f"There is no run {run_id}.")
         if run.campaign_id is not None:
-            enter(session, actor, run.campaign_id, *MAY_CHANGE)
+            enter(session, actor, run.campaign_id, *KEEPERS)
         else:
-            fresh(session, actor, *MAY_CHANGE)
+            fresh(session, actor, *KEEPERS)
         return checkpoint_folder(run, checkpoints)
+
+
+def checkpoint_folder(run: Run, checkpoints: Path) -> Path:
+    """Return the folder of a run's checkpoint; raise CheckpointError where it is gone."""
+    if run.checkpoint is None:
+        why = "only scores are kept of runs on a part of the gold" if run.size else f"it is {run.state}"
+        raise CheckpointError(f"Run {run.id} has no checkpoint: {why}. Choose another run, or train again.")
+    folder = checkpoints.parent / run.checkpoint
+    if not folder.is_dir():
+        raise CheckpointError(
+            f"The checkpoint of run {run.id} is gone from {folder}. Train again, or choose another run."
+        )
+    return folder
+
+
+def missing_types(known: Sequence[str], types: Sequence[str], run_id: int) -> tuple[str, ...]:
+    """Return the campaign's types that a model does not know; raise CheckpointError where it knows any other.
+
+    For a turn as for suggestions: a model that one of them cannot use is of no use to the other.
+    """
+    foreign = [name for name in known if name not in types]
+    if foreign:
+        raise CheckpointError(
+            f"Run {run_id} knows the entity types {', '.join(foreign)}, which the campaign's domain has not "
+            f"(it has {', '.join(types)}). It was not used; train a run on the domain as it is now."
+        )
+    return tuple(name for name in types if name not in known)
 
 
 def tag_file(

@@ -10,25 +10,25 @@ from typing import Any
 
 from crossner_core.acquisition.base import acquisition, acquisition_ids
 from crossner_core.acquisition.selecting import strategy, without_idle_weights
-from crossner_core.adaptation.self_training.plan import with_students
 from crossner_core.errors import Conflict, InvalidConfig, NotFound, StorageError, WorkbenchError
 from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.self_training.plan import with_students
 from db import campaign_rows, job_rows, run_rows, turn_rows
 from db.engine import Session, Store
 from db.tables import Campaign
-from db.training_tables import Job, Turn
+from db.training_tables import Job, Run, Turn
 from db.types import now
-from workbench import jobs
-from workbench.accounts.access import KEEPERS, OVERSEERS, enter, refuse_archived
+from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import SYSTEM, Actor, require
+from workbench.accounts.roles import KEEPERS, OVERSEERS
+from workbench.jobs import queue
+from workbench.jobs.context import of_row
+from workbench.jobs.kind import job_kind
 from workbench.runs import adaptation
-from workbench.runs.run_views import waits_for
+from workbench.runs.adaptation import waits_for
 
 log = logging.getLogger(__name__)
 
-# Before the cells of a curve, after what a person waits for.
-PRIORITY = 12
-MAY_CHANGE = KEEPERS
 CHANCE, IMPORT = "chance", "import"
 NO_STRATEGY = (CHANCE, IMPORT)
 """What is said of sentences that no strategy chose: drawn for the queue, or as they were imported."""
@@ -193,7 +193,7 @@ def cancel_turn(store: Store, actor: Actor, campaign_id: int) -> str:
         if turn is None:
             raise Conflict("No turn is under way in this campaign; there is nothing to cancel.")
         job = _job_at_work(session, turn)
-        if job is not None and jobs.cancel_within(session, job) == "running":
+        if job is not None and queue.cancel(session, job) == "running":
             return "running"  # the turn ends with its job
         _end(turn, "cancelled", "It was cancelled.")
         return turn.state
@@ -330,7 +330,7 @@ def _go_on(session: Session, campaign: Campaign, turn: Turn) -> None:
     elif turn.strategy and campaign.strategy:
         _queue(session, turn)
     else:  # the order stays; the new model suggests
-        jobs.queue_once(session, "score_pool", turn.campaign_id, {"run_id": turn.run_id}, priority=PRIORITY)
+        have_suggested(session, turn.campaign_id, turn.run_id)
         _end(turn, "done", "The queue keeps its order.")
 
 
@@ -380,9 +380,14 @@ def _add(session: Session, campaign: Campaign, *, by: Actor, run_id: int | None 
     return turn_id
 
 
+def have_suggested(session: Session, campaign_id: int, run_id: int | None) -> None:
+    """Have a run's model suggest in the pool, as soon as a turn would be made."""
+    payload, priority = {"run_id": run_id}, job_kind("turn").priority
+    queue.start(session, "score_pool", payload, by=SYSTEM, campaign_id=campaign_id, priority=priority)
+
+
 def _queue(session: Session, turn: Turn) -> None:
-    payload = {"turn_id": turn.id}
-    job_rows.add(session, kind="turn", payload=payload, campaign_id=turn.campaign_id, priority=PRIORITY)
+    queue.start(session, "turn", {"turn_id": turn.id}, by=SYSTEM, campaign_id=turn.campaign_id)
 
 
 def _end(turn: Turn, state: str, note: str) -> None:
@@ -412,21 +417,6 @@ def _recipe(text: str, changes: Mapping[str, Any]) -> Recipe:
     return with_students(recipe, gazetteer=chosen.gazetteer)
 
 
-def _view(turn: Turn, run: Any) -> TurnView:
+def _view(turn: Turn, run: Run | None) -> TurnView:
     f1 = None if run is None else run.test_f1 if run.test_f1 is not None else run.dev_f1
-    return TurnView(
-        turn.id,
-        turn.strategy,
-        turn.automatic,
-        turn.state,
-        turn.gold,
-        turn.run_id,
-        run.state if run is not None else None,
-        f1,
-        turn.scored,
-        turn.ordered,
-        turn.seconds,
-        tuple(turn.notes),
-        turn.created_at,
-        turn.finished_at,
-    )
+    return of_row(TurnView, turn, run_state=run.state if run else None, run_f1=f1, notes=tuple(turn.notes))

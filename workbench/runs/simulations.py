@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from crossner_core.acquisition.selecting import RECOMMENDED, WITHOUT_GAZETTEER, strategy
-from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound
+from crossner_core.errors import BadInput, InvalidConfig, NotFound
 from crossner_core.evaluation.learning_curves import BASELINE, RoundPoint
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.simulation.config import Simulation, SimulationOptions
@@ -15,22 +15,20 @@ from crossner_core.training.recipe import Recipe
 from db import campaign_rows, job_rows, layer_rows, simulation_rows
 from db.engine import Session, Store
 from db.training_tables import Job, SimulationRow
-from workbench import jobs
-from workbench.accounts.access import KEEPERS, OVERSEERS, enter, refuse_archived
+from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, require
+from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.data import snapshots
-from workbench.jobs import JobView
+from workbench.jobs import queue
+from workbench.jobs.queue import JobView, view
 from workbench.reports.annotator_costs import costs_in
 from workbench.runs import rounds
 from workbench.runs.training_data import check_source
 
 FIRST_SEED, SEEDS_APART = 555, 111
-# After turns, before studies: somebody waits for it, but not the annotators.
-PRIORITY = 25
 STEPS = 5
 LEAST_POOL = 5 * STEPS
 MOST_CAMPAIGNS = 60
-UNDER_WAY = ("queued", "running")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,11 +50,6 @@ class PlayView:
     """To how many sentences the prices that nobody typed were fitted, 0 for published ones; None for older plays."""
     gold_by_choice: Mapping[str, int] | None
     """How many of its gold sentences came into the queue by what, as `turns.gold_by_choice`; None for older plays."""
-
-    @property
-    def is_under_way(self) -> bool:
-        """Say whether the job waits or runs."""
-        return self.job.state in UNDER_WAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +97,6 @@ def start_simulations(
         campaign_rows.hold(session, campaign_id)
         current, campaign = enter(session, actor, campaign_id, *KEEPERS)
         refuse_archived(campaign)
-        if (under_way := _under_way(session, campaign_id)) is not None:
-            raise Conflict(f"Simulated campaigns are under way (job {under_way.id}); wait for them, or cancel them.")
         snapshot = snapshots.freeze_gold(session, actor, campaign)
         deaf = [one.text for one in wanted if one.gazetteer]
         if deaf and not _have_names(session, campaign_id):
@@ -118,10 +109,7 @@ def start_simulations(
         check_source(session, recipe)
         options = SimulationOptions(at=_sizes(snapshot.counts), dev_sentences=snapshot.counts["dev"])
         payload = {"priced_by": seen, "gold_by_choice": dict(rounds.by_choice(session, campaign_id))}
-        job_id = job_rows.add(
-            session, kind=simulation_rows.KIND, payload=payload, campaign_id=campaign_id, created_by=current.id or None,
-            priority=PRIORITY,
-        )  # fmt: skip
+        job_id, _ = queue.start(session, "simulation", payload, by=current, campaign_id=campaign_id)
         for seed in drawn:
             for chosen in wanted:
                 shown = suggestions and chosen.text != BASELINE
@@ -134,20 +122,6 @@ def start_simulations(
                 one = Simulation(campaign.domain_name, told, recipe, annotator, tuple(others))
                 simulation_rows.add(session, job_id=job_id, snapshot_id=snapshot.id, settings=one.to_dict())
         return job_id
-
-
-def cancel_simulations(store: Store, actor: Actor, campaign_id: int) -> str:
-    """Cancel the simulated campaigns under way, return the job's state; those that are through keep their points.
-
-    Raises Conflict where none are under way.
-    """
-    require(actor, *KEEPERS)
-    with store.read() as session:
-        enter(session, actor, campaign_id, *KEEPERS)
-        under_way = _under_way(session, campaign_id)
-    if under_way is None:
-        raise Conflict("No simulated campaigns are under way on this campaign's gold; there is nothing to cancel.")
-    return jobs.cancel_job(store, actor, under_way.id)
 
 
 def newest_simulations(
@@ -194,7 +168,7 @@ def _told(job: Job, rows: Sequence[tuple[SimulationRow, bool]]) -> dict[str, Any
     """Return the fields of a PlayView."""
     told = [Simulation.from_dict(row.settings) for row, _ in rows]
     return {
-        "job": jobs.view(job),
+        "job": view(job),
         "snapshot": snapshots.view(rows[0][0].snapshot).name,
         "done": sum(is_through for _, is_through in rows),
         "total": len(rows),
@@ -205,11 +179,6 @@ def _told(job: Job, rows: Sequence[tuple[SimulationRow, bool]]) -> dict[str, Any
         "priced_by": job.payload.get("priced_by"),
         "gold_by_choice": job.payload.get("gold_by_choice"),
     }
-
-
-def _under_way(session: Session, campaign_id: int) -> Job | None:
-    newest = simulation_rows.newest_jobs(session, campaign_id)
-    return newest[0] if newest and newest[0].state in UNDER_WAY else None
 
 
 def usual_strategy(store: Store, actor: Actor, campaign_id: int) -> str:

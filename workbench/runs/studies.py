@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import io
-import json
 import typing
 import zipfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound, WorkbenchError
 from crossner_core.experiments.corpora import corpus_ids
@@ -25,20 +23,14 @@ from crossner_core.experiments.results import (
 from crossner_core.experiments.study import Study, StudyConfig, study, study_ids
 from db import job_rows
 from db.engine import Store
-from db.training_tables import Job
-from workbench.accounts.access import KEEPERS, OVERSEERS
 from workbench.accounts.actors import Actor, fresh, require
-from workbench.jobs import JobView, cancel_job, view
+from workbench.accounts.roles import KEEPERS, OVERSEERS
+from workbench.jobs import queue
+from workbench.jobs.queue import JobView, view
 from workbench.settings import settings_of
 
-if TYPE_CHECKING:
-    from workbench.lease import Lease
-
-KIND = "study"
 ASKED_OF_ALL = ("corpora", "seeds", "encoders", "recipe")
 FILES = ("table.md", "table.csv", "table.tex")
-# A study takes hours: the runs that a person waits for go before it.
-PRIORITY = 30
 _MOST_JOBS = 200
 
 
@@ -76,7 +68,7 @@ class StudyView:
     @property
     def is_under_way(self) -> bool:
         """Say whether a job waits or runs."""
-        return self.job is not None and self.job.state in ("queued", "running")
+        return self.job is not None and self.job.is_under_way
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +101,7 @@ def list_studies(store: Store, actor: Actor) -> tuple[StudyView, ...]:
 def get_study(store: Store, actor: Actor, id: str, section: str = "") -> StudyView:
     """Return one study; raise NotFound naming those there are, InvalidConfig for a section that cannot be one."""
     newest = _newest_jobs(store, actor)
-    return _view(_known(id), checked_section(section), settings_of(store).experiments, newest.get((id, section)))
+    return _view(known_study(id), checked_section(section), settings_of(store).experiments, newest.get((id, section)))
 
 
 def study_file(store: Store, actor: Actor, id: str, name: str, section: str = "") -> bytes:
@@ -133,7 +125,7 @@ def study_archive(
 
 def _results(store: Store, actor: Actor, id: str, section: str) -> Path:
     _admit(store, actor, *OVERSEERS)
-    return study_folder(settings_of(store).experiments, _known(id).id, section)
+    return study_folder(settings_of(store).experiments, known_study(id).id, section)
 
 
 def _read(path: Path) -> bytes:
@@ -148,21 +140,19 @@ def choices(store: Store, actor: Actor, id: str) -> StudyChoices:
     _admit(store, actor, *OVERSEERS)
     settings = settings_of(store)
     there = corpus_ids(settings.data) if settings.data is not None else ()
-    known = _known(id)
+    known = known_study(id)
     return StudyChoices(settings.data, known.corpora, there, known.config)
 
 
 def option_kinds(id: str) -> dict[str, type]:
     """Return what the study can be told besides corpora, seeds, encoders and recipe, with the types."""
-    hints = typing.get_type_hints(_known(id).config)
+    hints = typing.get_type_hints(known_study(id).config)
     return {name: typing.get_origin(hint) or hint for name, hint in hints.items() if name not in ASKED_OF_ALL}
 
 
 def count_cells(store: Store, actor: Actor, id: str, values: Mapping[str, Any]) -> int:
     """Return how many trainings (or campaigns) a study is made of with these values; those done before count too."""
-    options = choices(store, actor, id)
-    known = _known(id)
-    whole = _whole(known, known.config.from_dict(values), options.there)
+    known, whole = _asked(store, actor, id, values)
     return len(set(known.cells(whole))) + (known.plays(whole) if known.plays is not None else 0)
 
 
@@ -170,10 +160,13 @@ def count_encoders(store: Store, actor: Actor, id: str, values: Mapping[str, Any
     """Return how many encoders a study pre-trains with these values; those that are there already count too."""
     from crossner_core.experiments.pretrained import PretrainingConfig, planned
 
-    options = choices(store, actor, id)
-    known = _known(id)
-    whole = _whole(known, known.config.from_dict(values), options.there)
+    _, whole = _asked(store, actor, id, values)
     return len(planned(whole)) if isinstance(whole, PretrainingConfig) else 0
+
+
+def _asked(store: Store, actor: Actor, id: str, values: Mapping[str, Any]) -> tuple[Study, StudyConfig]:
+    options, known = choices(store, actor, id), known_study(id)
+    return known, _whole(known, known.config.from_dict(values), options.there)
 
 
 def usual_workers(store: Store) -> int:
@@ -183,11 +176,8 @@ def usual_workers(store: Store) -> int:
 
 def row_labels(store: Store, actor: Actor, id: str, values: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the rows that `rows` may change with these values; none where a study has no rows."""
-    options = choices(store, actor, id)
-    known = _known(id)
-    if known.labels is None:
-        return ()
-    return tuple(known.labels(_whole(known, known.config.from_dict(values), options.there)))
+    known, whole = _asked(store, actor, id, values)
+    return tuple(known.labels(whole)) if known.labels is not None else ()
 
 
 def start_study(
@@ -213,7 +203,7 @@ def start_study(
         raise InvalidConfig(f"workers is {workers}; it must be 1 or more.")
     settings = settings_of(store)
     folder = _data_folder(data or settings.data)
-    known = _known(id)
+    known = known_study(id)
     checked_section(section)
     config = known.config.from_dict(values)
     _require_corpora(known, config, folder)
@@ -225,11 +215,7 @@ def start_study(
         asked: dict[str, Any] = {"section": section or None, "workers": workers, "ray": ray}
         payload = {"study": id, "config": config.to_dict(), "data": str(folder)}
         payload |= {name: value for name, value in asked.items() if value is not None}
-        for job in job_rows.recent(session, kinds=(KIND,), limit=_MOST_JOBS):
-            if job.state in ("queued", "running") and _named(job.payload) == (id, section):
-                _require_same(job, payload)
-                return job.id, False
-        return job_rows.add(session, kind=KIND, payload=payload, created_by=actor.id or None, priority=PRIORITY), True
+        return queue.start(session, "study", payload, by=actor)
 
 
 def cancel_study(store: Store, actor: Actor, id: str, section: str = "") -> str:
@@ -238,58 +224,11 @@ def cancel_study(store: Store, actor: Actor, id: str, section: str = "") -> str:
     Raises Conflict where it neither waits nor runs.
     """
     require(actor, *KEEPERS)
-    one = get_study(store, actor, id, section)
-    if one.job is None or not one.is_under_way:
+    chosen = get_study(store, actor, id, section)
+    if chosen.job is None or not chosen.is_under_way:
         busy = ", ".join(other.key for other in list_studies(store, actor) if other.is_under_way)
-        raise Conflict(f"The study {one.key!r} neither waits nor runs; those that do are: {busy or 'none'}.")
-    return cancel_job(store, actor, one.job.id)
-
-
-def work_through(lease: Lease, out: Path, *, workers: int = 1, ray: str = "") -> str:
-    """Do a study's job, reporting by the lease; return what became of it in words. Called by the worker.
-
-    Raises NothingMeasured where not a single cell could be trained.
-    """
-    from crossner_core.experiments.running import NothingMeasured, run_study
-
-    payload = lease.job.payload
-    known = _known(payload["study"])
-    events = partial(
-        run_study,
-        data=Path(payload["data"]),
-        out=out,
-        workers=payload.get("workers", workers),
-        ray=payload.get("ray", ray),
-        section=payload.get("section", ""),
-        should_stop=lease.should_stop,
-    )
-    there = payload["config"].get("corpora") or known.corpora
-    config = known.config.from_dict(_with_own_places(payload["config"], out.parent, there))
-    result = None
-    try:
-        for event in events(known.id, config):
-            lease.progress = event.done / event.total if event.total else 0.0
-            lease.message = f"{event.done} of {event.total} · {event.message}"
-            result = event.result or result
-    except NothingMeasured:
-        if not lease.should_stop():
-            raise
-    if result is None:
-        return "Stopped before there was a table."
-    if result.missing:
-        return f"{len(result.missing)} of {len(result.cells) + len(result.missing)} cells have no result yet."
-    return f"All {len(result.cells)} cells have their result."
-
-
-def _require_same(job: Job, payload: Mapping[str, Any]) -> None:
-    """Raise Conflict where a study that waits or runs was asked for otherwise than it is now."""
-    before, now = ({**one, **one["config"]} for one in (job.payload, json.loads(json.dumps(payload))))
-    other = sorted(name for name in {*before, *now} - {"config"} if before.get(name) != now.get(name))
-    if other:
-        raise Conflict(
-            f"The study {payload['study']!r} is {job.state} with other values of {', '.join(other)} (job {job.id}), "
-            "and goes on with those: cancel it first, or name another section for what comes of these."
-        )
+        raise Conflict(f"The study {chosen.key!r} neither waits nor runs; those that do are: {busy or 'none'}.")
+    return queue.cancel_job(store, actor, chosen.job.id)
 
 
 def _named(payload: Mapping[str, Any]) -> tuple[str, str]:
@@ -307,7 +246,7 @@ def _newest_jobs(store: Store, actor: Actor) -> dict[tuple[str, str], JobView]:
     require(actor, *OVERSEERS)
     with store.read() as session:
         fresh(session, actor, *OVERSEERS)
-        found = job_rows.recent(session, kinds=(KIND,), limit=_MOST_JOBS)
+        found = job_rows.recent(session, kinds=("study",), limit=_MOST_JOBS)
         return {_named(job.payload): view(job) for job in reversed(found)}
 
 
@@ -328,7 +267,8 @@ def _view(known: Study, section: str, out: Path, job: JobView | None) -> StudyVi
     return StudyView(known.id, section, known.title, known.question, known.reference, result, job, problem)
 
 
-def _known(id: str) -> Study:
+def known_study(id: str) -> Study:
+    """Return a study; raise NotFound naming those there are."""
     if id not in study_ids():
         raise NotFound(f"There is no study {id!r}; there are: {', '.join(study_ids())}.")
     return study(id)
@@ -363,7 +303,7 @@ def _require_text(config: StudyConfig, home: Path) -> None:
     from crossner_core.experiments.pretrained import PretrainingConfig
 
     if isinstance(config, PretrainingConfig) and config.own_labels:
-        whole = type(config).from_dict(_with_own_places(config.to_dict(), home, config.corpora))
+        whole = type(config).from_dict(own_places(config.to_dict(), home, config.corpora))
         assert isinstance(whole, PretrainingConfig)  # of the same type
         whole.check_text()
 
@@ -374,7 +314,7 @@ def _own_corpus(name: str, home: Path, corpora: Sequence[str]) -> str:
     return str(home / "corpora" / name) if name and any(one.is_dir() for one in own) else name
 
 
-def _with_own_places(values: Mapping[str, Any], home: Path, corpora: Sequence[str]) -> dict[str, Any]:
+def own_places(values: Mapping[str, Any], home: Path, corpora: Sequence[str]) -> dict[str, Any]:
     """Write encoders and corpora that were made here by their folder, wherever they are named.
 
     An encoder or entity-tagging corpus without label gets its name as label.

@@ -10,19 +10,18 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from crossner_core.domains import Domain
-from crossner_core.errors import BadInput, NotFound, WorkbenchError
+from crossner_core.errors import BadInput, WorkbenchError
 from crossner_core.schema import Sentence
 from db.engine import Store
-from workbench.accounts.access import EVERYONE, OVERSEERS
-from workbench.accounts.actors import Actor, fresh, require
-from workbench.campaigns.settings import is_name
-from workbench.settings import settings_of
+from workbench.accounts.actors import Actor, admit
+from workbench.accounts.roles import EVERYONE, OVERSEERS
+from workbench.settings import find_folder, named_folders, settings_of
 
 if TYPE_CHECKING:
     from crossner_core.gazetteer.classes import ClassRow
     from crossner_core.gazetteer.compiled import CompiledGazetteer, Flag
-    from crossner_core.gazetteer.explanation import Explanation
     from crossner_core.gazetteer.ontology import ClassTree
+    from crossner_core.gazetteer.preannotate import Explanation
 
 MAX_SURFACE, MAX_TEXT = 300, 5000
 _LINK = re.compile(r"\[\[(?P<page>[^\[\]|]+)(?:\|(?P<shown>[^\[\]|]+))?\]\]")
@@ -94,19 +93,15 @@ class SentenceExplained:
 
 def list_gazetteers(store: Store, actor: Actor) -> tuple[GazetteerView, ...]:
     """Return the gazetteers of the home folder by name, damaged ones with the reason."""
-    _admit(store, actor)
-    return tuple(_view(path) for path in _folders(store))
+    admit(store, actor, *EVERYONE)
+    return tuple(_view(path) for path in named_folders(settings_of(store).gazetteers))
 
 
 def open_gazetteer(store: Store, name: str) -> CompiledGazetteer:
     """Open a gazetteer by name; raise NotFound naming those there are, BadInput for a damaged one."""
     from crossner_core.gazetteer.compiled import CompiledGazetteer
 
-    folder = settings_of(store).gazetteers
-    if not is_name(name) or not (folder / name).is_dir():
-        known = ", ".join(path.name for path in _folders(store)) or "none yet"
-        raise NotFound(f"There is no gazetteer {name!r}; there are: {known}. Make one with workbench gazetteer build.")
-    return CompiledGazetteer.open(folder / name)
+    return CompiledGazetteer.open(find_folder(settings_of(store).gazetteers, "gazetteer", name))
 
 
 def look_up(store: Store, actor: Actor, name: str | None, surface: str, domain: Domain) -> LookUp:
@@ -116,7 +111,7 @@ def look_up(store: Store, actor: Actor, name: str | None, surface: str, domain: 
     """
     from crossner_core.tokenize import words_of
 
-    _admit(store, actor)
+    admit(store, actor, *EVERYONE)
     text = " ".join(surface.split())
     if not text or len(text) > MAX_SURFACE:
         raise BadInput(f"The name has {len(text)} characters; look up 1 to {MAX_SURFACE}.")
@@ -140,7 +135,7 @@ def look_up(store: Store, actor: Actor, name: str | None, surface: str, domain: 
 
 
 def _look_up_bundled(text: str, domain: Domain) -> LookUp:
-    from crossner_core.gazetteer import EmbeddedSource
+    from crossner_core.gazetteer.lookup import EmbeddedSource
     from crossner_core.gazetteer.ontology import BUILTIN
     from crossner_core.gazetteer.titles import RESOURCE, collapse, local_name
 
@@ -161,10 +156,11 @@ def explain_sentence(
 
     Asked are the gazetteer, if one is named, and the bundled sample, as pre-annotation does.
     """
-    from crossner_core.gazetteer import EmbeddedSource, Preannotator
+    from crossner_core.gazetteer.lookup import EmbeddedSource
     from crossner_core.gazetteer.ontology import BUILTIN
+    from crossner_core.gazetteer.preannotate import Preannotator
 
-    _admit(store, actor)
+    admit(store, actor, *EVERYONE)
     if len(sentence.text) > MAX_TEXT or not sentence.tokens:
         raise BadInput(f"The sentence has {len(sentence.text)} characters; give one word up to {MAX_TEXT} characters.")
     gazetteer = open_gazetteer(store, name) if name is not None else None
@@ -202,7 +198,7 @@ def classes_without_type(store: Store, actor: Actor, name: str, domain: Domain) 
     """Return the classes of a gazetteer that have no type in a domain, most pages first, with what could be done."""
     from crossner_core.gazetteer.classes import fall_through
 
-    _admit(store, actor, *OVERSEERS)
+    admit(store, actor, *OVERSEERS)
     gazetteer = open_gazetteer(store, name)
     return fall_through(gazetteer.classes_with_counts(), domain, gazetteer.tree)
 
@@ -239,18 +235,6 @@ def _type(classes: tuple[str, ...], domain: Domain, tree: ClassTree) -> str | No
     from crossner_core.gazetteer.classes import specific_types
 
     return next(iter(specific_types(classes, domain, tree)), None)
-
-
-def _admit(store: Store, actor: Actor, *roles: str) -> None:
-    require(actor, *(roles or EVERYONE))
-    with store.read() as session:
-        fresh(session, actor, *(roles or EVERYONE))
-
-
-def _folders(store: Store) -> list[Path]:
-    folder = settings_of(store).gazetteers
-    found = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-    return [path for path in found if is_name(path.name)]
 
 
 def _view(folder: Path) -> GazetteerView:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from crossner_core.errors import UnknownType, WorkbenchError
-from crossner_core.gazetteer import EmbeddedSource, Preannotator, Source, SparqlSource
+from crossner_core.errors import UnknownType
+from crossner_core.gazetteer.lookup import Source
+from crossner_core.gazetteer.preannotate import Preannotator
 from crossner_core.schema import Sentence, Span, Suggestion
+from crossner_core.suggest.base import Resources, Suggester, is_trained, source
+from crossner_core.suggest.base import sources as registered
+from crossner_core.suggest.gazetteer import GAZETTEER
+from crossner_core.suggest.model import MODEL
 from db import annotation_rows, suggestion_rows
 from db.engine import Session, Store
 from db.tables import Campaign
-from workbench.accounts.access import KEEPERS, enter, refuse_archived
+from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, require
-from workbench.campaigns.settings import domain_of
+from workbench.accounts.roles import KEEPERS
+from workbench.campaigns.domains import domain_of
 from workbench.data.values import sentence_of
+from workbench.settings import find_folder, settings_of
 
 _ALLOWED = (*KEEPERS, "system")
 _CHUNK = 64
@@ -70,10 +76,10 @@ def preannotate(
 ) -> PreannotationReport:
     """Suggest entities in the sentences that nobody has begun and that have not been pre-annotated yet.
 
-    Asks the campaign's gazetteer first, then its endpoint, if it has them, and last the bundled sample; `sources` stand
-    in for all. A source that is down, or a gazetteer that is missing or damaged, is reported and passed over. No
+    Every registered source that can be opened is asked, gazetteers with what the campaign names; `sources` are asked
+    in place of all. A source that is down, or a gazetteer that is missing or damaged, is reported and passed over. No
     transaction is open while sources are asked. `should_stop` is asked before each chunk: what was written stays;
-    `on_progress` hears a share in [0, 1].
+    `on_progress` is given a share in [0, 1].
     """
     require(actor, *_ALLOWED)
     with store.read() as session:
@@ -83,55 +89,68 @@ def preannotate(
         links = annotation_rows.links_of(session, [row.id for row in rows])
         wanted = [(row.id, sentence_of(row, links.get(row.id, ()))) for row in rows]
     problems: list[str] = []
-    machine = Preannotator(
-        sources if sources is not None else sources_of(store, campaign, problems.append),
-        domain_of(campaign),
-        on_problem=problems.append,
-    )
+    suggesters = _suggesters(store, campaign, problems.append, sources)
     sentences = suggestions = again = 0
     whole = not problems
-    for at in range(0, len(wanted), _CHUNK):
+    for start in range(0, len(wanted), _CHUNK):
         if should_stop():
             break
         before = len(problems)
-        chunk = wanted[at : at + _CHUNK]
-        found = machine.suggest([sentence for _, sentence in chunk])
+        chunk = wanted[start : start + _CHUNK]
+        texts = [sentence for _, sentence in chunk]
+        suggested = {
+            id: dict(zip((row_id for row_id, _ in chunk), suggest(texts), strict=True))
+            for id, suggest in suggesters.items()
+        }
         complete = whole and len(problems) == before
-        written = {id_: given for (id_, _), given in zip(chunk, found, strict=True)}
-        done = _write(store, actor, campaign_id, written, complete=complete)
-        sentences, again = sentences + len(done), again + (0 if complete else len(done))
-        suggestions += sum(len(written[id_]) for id_ in done)
-        on_progress((at + len(chunk)) / len(wanted))
+        done, count = _write(store, actor, campaign_id, [row_id for row_id, _ in chunk], suggested, complete=complete)
+        sentences, again = sentences + done, again + (0 if complete else done)
+        suggestions += count
+        on_progress((start + len(chunk)) / len(wanted))
     return PreannotationReport(sentences, suggestions, again, tuple(dict.fromkeys(problems)))
 
 
-def sources_of(store: Store, campaign: Campaign, on_problem: Callable[[str], None]) -> list[Source]:
-    """Return what a campaign's pre-annotation asks, in order; a gazetteer that cannot be opened is reported."""
-    sources: list[Source] = []
-    if campaign.gazetteer is not None:
-        from workbench.suggestions.gazetteers import open_gazetteer
-
-        try:
-            sources.append(open_gazetteer(store, campaign.gazetteer))
-        except WorkbenchError as error:
-            on_problem(str(error))
-    if campaign.endpoint is not None:
-        sources.append(SparqlSource(campaign.endpoint, StoreCache(store), rng=random.Random(campaign.seed)))
-    return [*sources, EmbeddedSource()]
+def _suggesters(
+    store: Store, campaign: Campaign, on_problem: Callable[[str], None], stand_ins: Sequence[Source] | None
+) -> dict[str, Suggester]:
+    """Open the sources that suggest in a campaign's new sentences, by id; `stand_ins` are asked in place of all."""
+    if stand_ins is not None:
+        return {GAZETTEER.id: Preannotator(stand_ins, domain_of(campaign), on_problem=on_problem).suggest}
+    settings = settings_of(store)
+    folders = {"gazetteer": settings.gazetteers, "corpus": settings.corpora}
+    resources = Resources(
+        domain=domain_of(campaign),
+        seed=campaign.seed,
+        folder_of=lambda kind, name: find_folder(folders[kind], kind, name),
+        cache=StoreCache(store),
+        on_problem=on_problem,
+    )
+    return {one.id: one.open(one.settings_from(campaign), resources) for one in registered() if one.open is not None}
 
 
 def _write(
-    store: Store, actor: Actor, campaign_id: int, found: Mapping[int, Sequence[Suggestion]], *, complete: bool
-) -> set[int]:
-    """Write the suggestions of sentences that nobody has begun meanwhile; return which."""
+    store: Store,
+    actor: Actor,
+    campaign_id: int,
+    sentence_ids: Sequence[int],
+    suggested: Mapping[str, Mapping[int, Sequence[Suggestion]]],
+    *,
+    complete: bool,
+) -> tuple[int, int]:
+    """Write each source's suggestions for the sentences that nobody has begun meanwhile; count both."""
     with store.write() as session:
         enter(session, actor, campaign_id, *_ALLOWED)
-        done = suggestion_rows.still_open(session, campaign_id, found)
-        rows = [suggestion_values(id_, one) for id_ in sorted(done) for one in found[id_]]
-        suggestion_rows.replace_suggestions(session, done, rows, model=False)
+        done = suggestion_rows.still_open(session, campaign_id, sentence_ids)
+        rows = {id: _rows(done, found) for id, found in suggested.items()}
+        for id, values in rows.items():
+            suggestion_rows.replace_suggestions(session, done, values, kinds=source(id).kinds)
         if complete:
             suggestion_rows.mark_preannotated(session, done)
-        return done
+        return len(done), sum(map(len, rows.values()))
+
+
+def _rows(done: set[int], suggested: Mapping[int, Sequence[Suggestion]]) -> list[dict[str, Any]]:
+    return [suggestion_values(id_, one) for id_ in sorted(done) for one in suggested[id_]]
 
 
 def suggestion_values(sentence_id: int, one: Suggestion, *, run_id: int | None = None) -> dict[str, Any]:
@@ -172,14 +191,14 @@ def add_model_suggestions(
                 if one.type not in types:
                     raise UnknownType(f"Run {run_id} suggests {one.type!r}, which is none of {', '.join(types)}.")
                 rows.append(suggestion_values(id_, _from_model(one), run_id=run_id))
-        suggestion_rows.replace_suggestions(session, done, rows, model=True)
+        suggestion_rows.replace_suggestions(session, done, rows, kinds=MODEL.kinds)
         return len(done)
 
 
 def _from_model(one: Suggestion | Span) -> Suggestion:
     if not isinstance(one, Suggestion):
-        return Suggestion(one.start, one.end, one.type, suggestion_rows.MODEL, 0.5)
-    return one if one.source.startswith(suggestion_rows.MODEL) else replace(one, source=suggestion_rows.MODEL)
+        return Suggestion(one.start, one.end, one.type, MODEL.id, 0.5)
+    return one if is_trained(one.source) else replace(one, source=MODEL.id)
 
 
 def unlabelled_pool(session: Session, campaign_id: int) -> list[tuple[int, Sentence]]:

@@ -8,25 +8,14 @@ from typing import Any
 from crossner_core.calibration.proposals import Proposal, learn, propose
 from crossner_core.calibration.sources import SourceWeights
 from crossner_core.schema import Span, Suggestion
+from crossner_core.suggest.base import is_trained
 from db import campaign_rows, layer_rows, suggestion_rows
 from db.engine import Session, Store
 from db.tables import Campaign, SuggestionRow
-from workbench.accounts.access import OVERSEERS, enter
+from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
+from workbench.accounts.roles import OVERSEERS
 from workbench.data.values import best_suggestions, suggestion_of
-
-__all__ = [
-    "best_suggestions",
-    "gold_came",
-    "learn_from_gold",
-    "proposals_json",
-    "proposed_without_model",
-    "relearn",
-    "shown_to_people",
-    "source_weights",
-    "weights_of",
-    "without_models",
-]
 
 RELEARN_EVERY, RELEARN_SHARE = 5, 20
 """So many new gold sentences bring the weights up to date, and in a large campaign a twentieth of its gold.
@@ -67,10 +56,7 @@ def _json(one: Proposal, hint_below: float) -> dict[str, Any]:
 
 def without_models(rows: Mapping[int, Iterable[SuggestionRow]]) -> dict[int, tuple[Suggestion, ...]]:
     """Return what gazetteer and links suggest, of the sentences in which they suggest anything."""
-    found = {
-        id_: tuple(suggestion_of(row) for row in some if not row.source.startswith(suggestion_rows.MODEL))
-        for id_, some in rows.items()
-    }
+    found = {id_: tuple(suggestion_of(row) for row in some if not is_trained(row.source)) for id_, some in rows.items()}
     return {id_: some for id_, some in found.items() if some}
 
 

@@ -81,7 +81,7 @@ def entity_vectors(
     import torch
 
     from crossner_core.training.batches import collate, encode, ordered_batches
-    from crossner_core.training.precision import pick_device
+    from crossner_core.training.machine import pick_device
 
     items = list({id(item): item for item, _ in chosen}.values())
     row_of = {id(item): row for row, item in enumerate(items)}

@@ -10,7 +10,7 @@ from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.corpora import SPLITS, Corpus
 from crossner_core.experiments.tables import Table, Value
 from crossner_core.schema import LabelledSentence
-from crossner_core.wikipedia.vocabulary import TOP, Overlap, overlap, sentence_words, vocabulary
+from crossner_core.vocabulary import TOP, Overlap, overlap, sentence_words, vocabulary
 
 
 def corpora_overlap(corpora: Iterable[Corpus], *, top: int = TOP, splits: Sequence[str] = SPLITS) -> Overlap:

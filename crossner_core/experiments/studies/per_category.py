@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 
-from crossner_core.adaptation.transfer import setting_ids
 from crossner_core.evaluation.scores import Score
 from crossner_core.experiments.analysis.categories import (
     MACRO,
@@ -24,6 +23,7 @@ from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, re
 from crossner_core.experiments.tables import Table
 from crossner_core.models.registry import architecture_ids
 from crossner_core.options.base import option
+from crossner_core.training.settings.registry import setting_ids
 
 TITLE = "F1 by entity type"
 

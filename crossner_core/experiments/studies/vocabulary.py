@@ -15,7 +15,7 @@ from crossner_core.experiments.corpora import SPLITS, read_corpus
 from crossner_core.experiments.published import DOMAINS
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
 from crossner_core.options.base import option
-from crossner_core.wikipedia.vocabulary import TOP
+from crossner_core.vocabulary import TOP
 
 TITLE = "Vocabulary overlap of the corpora"
 

@@ -17,10 +17,9 @@ from pages import shell
 from pages.components.lazy_download import download_problem, forget_problem, lazy_download
 from pages.components.marked_text import as_text
 from workbench.accounts.actors import Actor
-from workbench.campaigns.campaigns import domain_of
-from workbench.data import browsing, exchange
+from workbench.campaigns.campaigns import CampaignView
+from workbench.data import archive, browsing, exchange
 from workbench.data.exchange import ImportOutcome, Preview
-from workbench.views import CampaignView
 
 SPLIT_WORDS = {
     "pool": "pool – to annotate and to train on",
@@ -101,7 +100,7 @@ def import_view(actor: Actor, campaign: CampaignView) -> None:
         _examples()
         return
     with shell.shown_errors():
-        fit = _look(files, format, domain_of(campaign).type_names if with_gold else None, options, skip_bad)
+        fit = _look(files, format, campaign.domain.type_names if with_gold else None, options, skip_bad)
         if st.button(f"Import into {as_text(campaign.name)}", type="primary", disabled=not fit):
             with st.spinner("Reading, checking, pre-annotating …"):
                 outcome = exchange.import_files(
@@ -267,7 +266,7 @@ def export_view(actor: Actor, campaign: CampaignView) -> None:
     st.divider()
     lazy_download(
         "Download the whole campaign (zip)",
-        partial(exchange.export_campaign, shell.store(), actor, campaign.id),
+        partial(archive.export_campaign, shell.store(), actor, campaign.id),
         file_name=exchange.file_name(campaign.name, "campaign", "zip"),
         key="data:zip",
         mime="application/zip",

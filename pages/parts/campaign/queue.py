@@ -10,16 +10,16 @@ import streamlit as st
 from crossner_core.acquisition.selecting import AND_GAZETTEER, RECOMMENDED, SELF_TRAINING
 from crossner_core.acquisition.selecting import strategy as read_strategy
 from pages import shell
-from pages.components.cancel_button import cancel_button
 from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text
+from pages.components.under_way import cancel_button, worker_line
 from pages.parts.model.recipe_form import recipe_inputs
-from workbench import jobs
 from workbench.accounts.actors import Actor
+from workbench.accounts.roles import KEEPERS
+from workbench.campaigns.campaigns import CampaignView
 from workbench.data import datasets
 from workbench.runs import encoders, rounds
 from workbench.runs.rounds import QueueState, TurnSettings, TurnView
-from workbench.views import CampaignView
 
 _SECONDS_BETWEEN_LOOKS = 2
 _STATES = {"queued": "waiting", "running": "under way", "done": "done", "failed": "failed", "cancelled": "cancelled"}
@@ -34,6 +34,9 @@ def state_line(actor: Actor, campaign: CampaignView) -> None:
     """Say in one line by what the queue is ordered and when the next run is due, or how far the turn under way is."""
     busy = rounds.queue_state(shell.store(), actor, campaign.id).turn_id is not None
     st.fragment(_state_line, run_every=_SECONDS_BETWEEN_LOOKS if busy else None)(actor, campaign, busy)
+    rules = rounds.turn_settings(shell.store(), actor, campaign.id)
+    if rules.strategy or rules.retrain_every:
+        worker_line()
 
 
 def _state_line(actor: Actor, campaign: CampaignView, was_busy: bool) -> None:
@@ -44,11 +47,8 @@ def _state_line(actor: Actor, campaign: CampaignView, was_busy: bool) -> None:
         rules = rounds.turn_settings(shell.store(), actor, campaign.id)
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption(as_text(_said(rules, state)))
-            if state.turn_id is not None and actor.role in rounds.MAY_CHANGE:
+            if state.turn_id is not None and actor.role in KEEPERS:
                 _cancel(actor, campaign, state)
-        worker = jobs.worker_status(shell.store())
-        if (rules.strategy or rules.retrain_every) and not worker.alive:
-            st.warning(as_text(worker.sentence))
 
 
 def _cancel(actor: Actor, campaign: CampaignView, state: QueueState) -> None:
@@ -81,7 +81,7 @@ def next_view(actor: Actor, campaign: CampaignView) -> None:
         st.info("Nobody waits for anything: every sentence of the pool has been begun. Import more under Sentences.")
         return
     rules = rounds.turn_settings(shell.store(), actor, campaign.id)
-    may = actor.role in rounds.MAY_CHANGE and bool(rules.strategy)
+    may = actor.role in KEEPERS and bool(rules.strategy)
     if may and st.button("Order the queue now", key=f"queue:now:{campaign.id}"):
         rounds.order_now(shell.store(), actor, campaign.id)
         shell.note("The worker will order the queue with the best model there is.")
@@ -141,7 +141,7 @@ def _row(one: TurnView) -> dict[str, Any]:
 def rules_view(actor: Actor, campaign: CampaignView) -> None:
     """Draw the rules; researchers and admins can change them."""
     now = rounds.turn_settings(shell.store(), actor, campaign.id)
-    may = actor.role in rounds.MAY_CHANGE and not campaign.archived
+    may = actor.role in KEEPERS and not campaign.archived
     left, right = st.columns([2, 1])
     strategy = _strategy(left, campaign, now, may)
     share = right.number_input(

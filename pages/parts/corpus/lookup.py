@@ -9,20 +9,20 @@ import pandas as pd
 import streamlit as st
 
 from crossner_core.domains import Domain
-from crossner_core.gazetteer.explanation import Explanation
+from crossner_core.gazetteer.preannotate import Explanation
 from crossner_core.schema import Sentence, Span
+from crossner_core.suggest.base import words_of
 from pages import shell
 from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text, marked_sentence, type_chip
 from pages.components.rows import opening_row, rows_html, table_html
-from workbench.accounts.access import KEEPERS
 from workbench.accounts.actors import Actor
+from workbench.accounts.roles import KEEPERS
+from workbench.campaigns.campaigns import CampaignView
 from workbench.data import browsing
 from workbench.suggestions import gazetteers
 from workbench.suggestions.gazetteers import CandidateView, GazetteerView, SentenceExplained
-from workbench.views import CampaignView
 
-_SOURCE_WORDS = {"link": "link", "page": "named before on the page", "dbpedia": "name in the text"}
 _CHOICES = 50
 SAMPLE = "the bundled sample"
 
@@ -96,7 +96,7 @@ def _chosen(actor: Actor, campaign: CampaignView | None) -> Sentence | None:
 
 def _place(one: Explanation, found: SentenceExplained, domain: Domain) -> str:
     outcome = "suggested" if one.won and one.type else "not suggested"
-    said = f"{_SOURCE_WORDS.get(one.source, one.source)} · score {one.score:.2f} · {outcome}: {one.reason}"
+    said = f"{words_of(one.source)} · score {one.score:.2f} · {outcome}: {one.reason}"
     summary = (
         f'<b dir="auto">{escape(one.surface)}</b> {_chip(one.type, domain)}<span class="small">{escape(said)}</span>'
     )

@@ -10,26 +10,24 @@ import plotly.graph_objects as go
 import streamlit as st
 
 from pages import shell
-from pages.components.cancel_button import cancel_button
 from pages.components.charts import laid_out
 from pages.components.chosen_row import chosen_row
 from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text
 from pages.components.palette import mark_colours
 from pages.components.saved_figure import saved_figure
-from pages.parts.model import run_list
-from workbench.accounts.access import KEEPERS
+from pages.components.under_way import job_log, job_state, log_lines, worker_line
 from workbench.accounts.actors import Actor
+from workbench.accounts.roles import KEEPERS
 from workbench.runs import encoders
-from workbench.runs.encoder_library import LogLine
-from workbench.runs.encoder_views import EncoderView, PretrainingView
-from workbench.runs.encoders import Gain
+from workbench.runs.encoder_gains import Gain
+from workbench.runs.encoder_library import DAPT, TAGGING, figure, line_text
+from workbench.runs.encoders import EncoderView, PretrainingView
 from workbench.runs.recipe_names import encoder_name
 
 _STATE_WORDS = {"queued": "waiting", "running": "under way", "failed": "failed"}
 _MEASURES = {"perplexity": "held-out perplexity", "f1": "held-out F1, %"}
 _TAUGHT_WITH_IT, _FRESH = "the head that learns with it", "a fresh head, taught as the first"
-_MOST_LINES = 200
 
 
 def under_way(actor: Actor, found: Sequence[PretrainingView]) -> None:
@@ -37,7 +35,7 @@ def under_way(actor: Actor, found: Sequence[PretrainingView]) -> None:
     if not found:
         return
     if any(one.job.state != "failed" for one in found):
-        run_list.worker_line()
+        worker_line()
     _live(actor, tuple(one.job.id for one in found))
 
 
@@ -57,40 +55,23 @@ def _order(one: PretrainingView) -> tuple[int, int]:
 
 
 def _one_pretraining(actor: Actor, one: PretrainingView) -> None:
-    with st.container(horizontal=True, vertical_alignment="center"):
-        with st.container(gap=None, width="stretch"):
-            st.markdown(f"**{as_text(one.name)}** — {_STATE_WORDS[one.job.state]}")
-            st.caption(as_text(f"{one.how}, from {encoder_name(one.base)}. Asked for by {one.made_by}."))
-        if actor.role in KEEPERS:
-            _actions(actor, one)
-    if one.job.error:
-        st.error(as_text(one.job.error))
-    if one.job.state == "running":
-        st.progress(one.job.progress, text=as_text(one.job.message) or "begins")
-    elif one.job.state == "queued" and one.job.message:
-        st.caption(as_text(one.job.message))
-    lines = encoders.pretraining_log(shell.store(), actor, one.job.id)
-    if lines:
-        with st.expander("Log"):
-            _log(lines, "perplexity" if one.kind == encoders.DAPT else "f1")
-
-
-def _actions(actor: Actor, one: PretrainingView) -> None:
-    if one.job.state != "failed":
-        if cancel_button("Cancel", asked=one.job.cancel_requested, key=f"encoder:cancel-{one.job.id}"):
-            encoders.cancel(shell.store(), actor, one.job.id)
-            st.rerun(scope="app")
-        return
-    if st.button(
-        "Go on",
-        key=f"encoder:go-on-{one.job.id}",
-        help="From its last saved step, once what stopped it is mended; afresh where nothing was saved.",
+    with st.container(gap=None, width="stretch"):
+        st.markdown(f"**{as_text(one.name)}** — {_STATE_WORDS[one.job.state]}")
+        st.caption(as_text(f"{one.how}, from {encoder_name(one.base)}. Asked for by {one.made_by}."))
+    job_state(
+        actor,
+        one.job,
+        key=f"encoder:cancel-{one.job.id}",
+        resume=("Go on", f"encoder:go-on-{one.job.id}"),
+    )
+    if (
+        one.job.state == "failed"
+        and actor.role in KEEPERS
+        and st.button("Give up", key=f"encoder:drop-{one.job.id}", help="Removes what it left behind.")
     ):
-        encoders.go_on(shell.store(), actor, one.job.id)
-        st.rerun(scope="app")
-    if st.button("Give up", key=f"encoder:drop-{one.job.id}", help="Removes what it left behind."):
         encoders.remove(shell.store(), actor, one.name)
         st.rerun(scope="app")
+    job_log(actor, one.job)
 
 
 def list_view(actor: Actor) -> None:
@@ -178,7 +159,12 @@ def _one_encoder(actor: Actor, one: EncoderView, report: HtmlReport) -> None:
     lines = encoders.encoder_log(shell.store(), actor, one.name)
     if lines:
         with st.expander("Log"):
-            _log(lines, one.measure)
+            log_lines(
+                [
+                    f"{dt.datetime.fromtimestamp(line.at, dt.UTC):%H:%M:%S}  {line_text(line, one.kind)}"
+                    for line in lines
+                ]
+            )
     with st.expander("Options"):
         st.json(dict(one.options))
     if actor.role in KEEPERS:
@@ -289,24 +275,8 @@ def _remove(actor: Actor, one: EncoderView) -> None:
             st.rerun()
 
 
-def _log(lines: Sequence[LogLine], measure: str) -> None:
-    shown = [
-        f"{dt.datetime.fromtimestamp(line.at, dt.UTC):%H:%M:%S}  pass {line.epoch:>2}  step {line.step:>7,}"
-        + (f"  loss {line.loss:.4f}" if line.loss is not None else "")
-        + (f"  {_MEASURES[measure]} {_figure(measure, line.measured)}" if line.measured is not None else "")
-        + (f"  {line.tokens_per_second:,.0f} subwords/s" if line.tokens_per_second else "")
-        + (f"  {line.message}" if line.message else "")
-        for line in lines[-_MOST_LINES:]
-    ]
-    st.code("\n".join(reversed(shown)), language=None, height=240)
-
-
 def _figure(measure: str | None, value: float | None) -> str | None:
-    if value is None:
-        return None
-    if measure == "f1":
-        return f"{100 * value:.2f}"
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+    return None if value is None else figure(TAGGING if measure == "f1" else DAPT, value)
 
 
 def _duration(seconds: float) -> str:

@@ -18,24 +18,24 @@ from crossner_core.evaluation.learning_curves import (
 from crossner_core.simulation.annotators import AnnotatorOptions
 from pages import shell
 from pages.components import comparison_charts
-from pages.components.cancel_button import cancel_button
 from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text
 from pages.components.saved_figure import saved_figure
+from pages.components.under_way import job_state
 from pages.parts.model.curve_choice import axis_and_type, measured, of_chosen_gold
 from workbench.accounts.actors import Actor
-from workbench.runs import rounds, simulations
+from workbench.campaigns.campaigns import CampaignView
+from workbench.runs import simulations
 from workbench.runs.recipe_names import recipe_name
 from workbench.runs.simulations import PlayView, SimulationsView
 from workbench.time_words import time_words
-from workbench.views import CampaignView
 
 _SECONDS_BETWEEN_LOOKS = 5
 
 
 def played_view(actor: Actor, campaign: CampaignView) -> bool:
     """Draw the play that is chosen, looking again while one is under way; say whether one is."""
-    busy = any(one.is_under_way for one in simulations.list_plays(shell.store(), actor, campaign.id, limit=1))
+    busy = any(one.job.is_under_way for one in simulations.list_plays(shell.store(), actor, campaign.id, limit=1))
     st.fragment(_played, run_every=_SECONDS_BETWEEN_LOOKS if busy else None)(actor, campaign)
     return busy
 
@@ -77,16 +77,15 @@ def _when(one: PlayView) -> str:
 
 
 def _state(actor: Actor, campaign: CampaignView, found: PlayView) -> None:
-    if found.is_under_way:
-        st.caption(as_text(f"{found.done} of {found.total} campaigns played. {found.job.message}"))
-        if actor.role in rounds.MAY_CHANGE and cancel_button(
-            "Cancel these campaigns",
-            asked=found.job.cancel_requested,
+    if found.job.is_under_way:
+        job_state(
+            actor,
+            found.job,
+            words=f"{found.done} of {found.total} campaigns played. {found.job.message}",
+            cancel="Cancel these campaigns",
             key=f"saved:cancel:{campaign.id}",
             help="Those that are through are kept.",
-        ):
-            simulations.cancel_simulations(shell.store(), actor, campaign.id)
-            st.rerun()
+        )
     elif found.done < found.total:
         played = f"{found.done} of {found.total} were played"
         st.warning(as_text(f"Of those of {_when(found)}, {played}. {_why_not(found)}"))

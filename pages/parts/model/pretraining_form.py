@@ -11,13 +11,13 @@ import streamlit as st
 from crossner_core.errors import BadInput
 from pages import shell
 from pages.components.marked_text import as_text
-from pages.parts.model import run_list
+from pages.components.under_way import worker_line
 from pages.parts.model.recipe_form import option_inputs
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, domains
 from workbench.data import corpora, datasets
 from workbench.runs import encoders
-from workbench.runs.encoders import DAPT, OPTIONS, TAGGING
+from workbench.runs.encoder_library import DAPT, OPTIONS, TAGGING
 from workbench.runs.recipe_names import other_than_default
 from workbench.settings import settings_of
 
@@ -39,7 +39,7 @@ _LEVELS = {
 
 def start_view(actor: Actor) -> None:
     """Draw what can be chosen, and the button."""
-    run_list.worker_line()
+    worker_line()
     with st.container(border=True):
         left, right = st.columns(2)
         kind = left.selectbox("Kind", list(_KINDS), format_func=_KINDS.__getitem__, **_kept("kind"))

@@ -10,19 +10,21 @@ import streamlit as st
 from crossner_core.errors import InvalidConfig
 from crossner_core.training.recipe import Recipe, effective
 from pages import shell
-from pages.components.cancel_button import cancel_button
 from pages.components.chosen_row import chosen_row
 from pages.components.marked_text import as_text
+from pages.components.under_way import job_log, job_state
 from pages.parts.model.recipe_form import recipe_inputs
-from pages.parts.model.runs_of import KEEPERS, RunsOf, asked_runs
-from workbench import jobs
+from pages.parts.model.runs_of import RunsOf, asked_runs
 from workbench.accounts.actors import Actor
-from workbench.data import datasets
+from workbench.accounts.roles import KEEPERS
+from workbench.campaigns.campaigns import CampaignView
+from workbench.data import datasets, snapshots
 from workbench.data.datasets import DatasetView
+from workbench.data.snapshots import SnapshotView
+from workbench.jobs import queue
 from workbench.runs import adaptation, encoders
-from workbench.runs.adaptation import RunDetail, RunView, SnapshotView
+from workbench.runs.adaptation import RunDetail, RunView
 from workbench.runs.recipe_names import architecture_name, encoder_name, other_than_default, setting_name
-from workbench.views import CampaignView
 
 _STATE_WORDS = {
     "queued": "waiting",
@@ -44,15 +46,6 @@ _COLUMNS = {
     "test F1": st.column_config.NumberColumn(format="%.1f"),
     "started": st.column_config.DatetimeColumn(format="D MMM, HH:mm"),
 }
-
-
-@st.fragment(run_every=5)
-def worker_line() -> None:
-    """Say so when no worker is there to take up runs; one may die, or be started, while the page is open."""
-    with shell.shown_errors():
-        status = adaptation.worker_status(shell.store())
-        if not status.alive:
-            st.warning(as_text(status.sentence))
 
 
 def train_view(actor: Actor, campaign: CampaignView) -> None:
@@ -123,7 +116,7 @@ def _numbers(text: str, what: str) -> list[int]:
 def _data_choice(
     actor: Actor, campaign: CampaignView, known: Sequence[DatasetView]
 ) -> SnapshotView | DatasetView | None:
-    frozen = adaptation.list_snapshots(shell.store(), actor, campaign.id)
+    frozen = snapshots.list_snapshots(shell.store(), actor, campaign.id)
     offered: list[SnapshotView | DatasetView] = [*frozen, *known]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox(
@@ -137,7 +130,7 @@ def _data_choice(
         if st.button(
             f"Freeze the gold now ({campaign.gold - campaign.left_out} sentences)", key=f"freeze-{campaign.id}"
         ):
-            made = adaptation.freeze(shell.store(), actor, campaign.id)
+            made = snapshots.freeze(shell.store(), actor, campaign.id)
             shell.note(
                 f"Snapshot {made.name} holds {sum(made.counts[s] for s in ('pool', 'dev', 'test'))} sentences."
                 if made.is_new
@@ -209,26 +202,19 @@ def _one_run(actor: Actor, of: RunsOf, detail: RunDetail) -> None:
     run = detail.run
     st.markdown(f"**{as_text(run.title)}** — {_STATE_WORDS[run.state]}")
     st.caption(as_text(_trained_on(run)))
-    if run.error:
-        st.error(as_text(run.error))
-    if run.state == "running":
-        st.progress(run.progress, text=as_text(run.message) or "training")
-    if run.state == "queued" and run.message:
-        st.caption(as_text(f"It {run.message}."))
+    job = adaptation.job_of_run(shell.store(), actor, run.id)
+    job_state(
+        actor,
+        job,
+        cancel="Cancel this run",
+        key=f"cancel-{run.id}",
+        resume=("Go on with this run", f"go-on-{run.id}"),
+        words=f"It {run.message}." if run.state == "queued" and run.message else "",
+    )
     for reason in detail.reasons:
         st.caption(as_text(reason))
-    _actions(actor, of, run)
-    if detail.events:
-        lines = [
-            f"{event.at:%H:%M:%S}  {event.phase:<7} epoch {event.epoch:5.1f}  step {event.step:>5}"
-            + (f"  loss {event.loss:.4f}" if event.loss is not None else "")
-            + (f"  dev F1 {100 * event.dev_f1:.1f}" if event.dev_f1 is not None else "")
-            + ("  best so far" if event.is_best else "")
-            + (f"  {event.message}" if event.message else "")
-            for event in detail.events[-200:]
-        ]
-        with st.expander("Log", expanded=run.state in ("running", "failed")):
-            st.code("\n".join(reversed(lines)), language=None, height=240)
+    _suggest(actor, of, run)
+    job_log(actor, job, expanded=run.state in ("running", "failed"))
     with st.expander("Recipe"):
         st.json(effective(run.recipe))
 
@@ -246,29 +232,16 @@ def _trained_on(run: RunView) -> str:
     )
 
 
-def _actions(actor: Actor, of: RunsOf, run: RunView) -> None:
-    if actor.role not in KEEPERS:
-        return
-    if run.state in ("queued", "running") and cancel_button(
-        "Cancel this run", asked=run.cancel_requested, key=f"cancel-{run.id}"
-    ):
-        adaptation.cancel(shell.store(), actor, run.id)
-        st.rerun(scope="fragment")
-    if run.state == "failed" and st.button(
-        "Go on with this run",
-        key=f"go-on-{run.id}",
-        help="From its last saved step, once what stopped it is mended; afresh where nothing was saved.",
-    ):
-        adaptation.go_on(shell.store(), actor, run.id)
-        st.rerun(scope="fragment")
+def _suggest(actor: Actor, of: RunsOf, run: RunView) -> None:
     if (
         of.campaign is not None
         and run.has_checkpoint
+        and actor.role in KEEPERS
         and st.button(
             "Suggest with this model",
             key=f"score-{run.id}",
             help="The worker pre-annotates the sentences that nobody has begun with this run's checkpoint.",
         )
     ):
-        jobs.queue_pool_scoring(shell.store(), actor, of.campaign.id, run_id=run.id)
+        queue.start_job(shell.store(), actor, "score_pool", of.campaign.id, run_id=run.id)
         st.toast("The worker will pre-annotate the pool with this model.")

@@ -15,16 +15,15 @@ from crossner_core.experiments.results import StudyResult
 from crossner_core.experiments.tables import Measured, Table
 from db.engine import Store
 from pages import shell
-from pages.components.cancel_button import cancel_button
 from pages.components.chosen_row import chosen_row
 from pages.components.html_report import HtmlReport, report_download
 from pages.components.lazy_download import download_problem, lazy_download
 from pages.components.marked_text import as_text
 from pages.components.rows import rows_html, table_html
 from pages.components.saved_figure import safe_csv, saved_figure
-from workbench import jobs
-from workbench.accounts.access import KEEPERS
+from pages.components.under_way import failure, watched_job
 from workbench.accounts.actors import Actor
+from workbench.accounts.roles import KEEPERS
 from workbench.runs import studies
 from workbench.runs.recipe_names import MACHINE, field_name, recipe_value
 from workbench.runs.studies import StudyView
@@ -111,29 +110,15 @@ def job_line(actor: Actor, one: StudyView) -> None:
     if one.job is None:
         return
     if one.is_under_way:
-        _live_job(actor, one.id, one.section)
-    elif one.job.state == "failed":
-        first, *more = (one.job.error or "The last run of this study failed.").splitlines()
-        st.error(as_text(first))
-        if more:
-            st.code("\n".join(more[:_MOST_MISSING]), language=None, wrap_lines=True)
-
-
-@st.fragment(run_every=2)
-def _live_job(actor: Actor, id: str, section: str) -> None:
-    with shell.shown_errors():
-        job = studies.get_study(shell.store(), actor, id, section).job
-        if job is None or job.state not in ("queued", "running"):
-            st.rerun()  # the whole page: there are new tables
-        st.progress(job.progress, text=as_text(job.message) or _STATE_WORDS[job.state])
-        if actor.role in KEEPERS and cancel_button(
-            "Cancel this study",
-            asked=job.cancel_requested,
-            key=f"cancel-study-{job.id}",
+        watched_job(
+            actor,
+            lambda: studies.get_study(shell.store(), actor, one.id, one.section).job,
+            cancel="Cancel this study",
+            key=f"cancel-study-{one.job.id}",
             help="What was trained until now is kept.",
-        ):
-            jobs.cancel_job(shell.store(), actor, job.id)
-            st.rerun()
+        )
+    elif one.job.state == "failed":
+        failure(one.job.error or "The last run of this study failed.")
 
 
 def results_view(actor: Actor, one: StudyView) -> None:

@@ -14,18 +14,18 @@ from crossner_core.options.second_look import SecondLookOptions
 from crossner_core.schema import Link, Sentence, Span
 from db.engine import Store
 from pages import shell
-from pages.components.cancel_button import cancel_button
 from pages.components.chosen_row import chosen_row
 from pages.components.held_keys import once_a_press
 from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text, marked_sentence, type_chip
+from pages.components.under_way import watched_job, worker_line
 from pages.parts.model.recipe_form import option_inputs
-from workbench import jobs
 from workbench.accounts.actors import Actor
-from workbench.campaigns.campaigns import domain_of
+from workbench.campaigns.campaigns import CampaignView
+from workbench.jobs import queue
+from workbench.jobs.queue import JobView
 from workbench.labelling import label_review
 from workbench.labelling.label_review import FindingView, QueueView
-from workbench.views import CampaignView
 
 _LATER = "second-look-later"
 _LAST = "second-look-last"
@@ -67,11 +67,11 @@ def _report(
     store: Store, actor: Actor, campaign: CampaignView, found: Sequence[QueueView], done: Sequence[FindingView]
 ) -> HtmlReport:
     """Make the report: what each check doubts, its most doubtful places, and what was decided."""
-    report, domain = HtmlReport("Second look", [campaign.name]), domain_of(campaign)
-    for queue in found:
-        report.heading(queue.title)
-        report.text(f"{queue.line} {queue.open} open, {queue.decided} decided.", caption=True)
-        for one in label_review.findings(store, actor, campaign.id, queue.id, limit=_IN_REPORT):
+    report, domain = HtmlReport("Second look", [campaign.name]), campaign.domain
+    for each in found:
+        report.heading(each.title)
+        report.text(f"{each.line} {each.open} open, {each.decided} decided.", caption=True)
+        for one in label_review.findings(store, actor, campaign.id, each.id, limit=_IN_REPORT):
             report.html(_finding(one, domain))
             report.text(one.why, caption=True)
     if done:
@@ -92,17 +92,17 @@ def _work_off(actor: Actor, campaign: CampaignView, found: Sequence[QueueView]) 
         key=f"second-look-queue-{campaign.id}",
         required=True,
     )
-    queue = names[chosen]
-    st.caption(as_text(queue.line))
-    whole = queue.open + queue.decided
+    waiting = names[chosen]
+    st.caption(as_text(waiting.line))
+    whole = waiting.open + waiting.decided
     if whole:
-        st.progress(queue.decided / whole, text=f"{queue.decided} of {whole} decided")
+        st.progress(waiting.decided / whole, text=f"{waiting.decided} of {whole} decided")
     later: list[int] = st.session_state.setdefault(_LATER, [])
-    head = label_review.findings(shell.store(), actor, campaign.id, queue.id, later=later, limit=1)
+    head = label_review.findings(shell.store(), actor, campaign.id, waiting.id, later=later, limit=1)
     if not head:
-        st.info("Nothing is waiting here." if queue.decided else "This check doubts nothing.")
+        st.info("Nothing is waiting here." if waiting.decided else "This check doubts nothing.")
     else:
-        _shown(head[0], domain_of(campaign))
+        _shown(head[0], campaign.domain)
         _decisions(actor, campaign, head[0])
     _take_back(actor, campaign)
     once_a_press()
@@ -199,40 +199,28 @@ def _take_back(actor: Actor, campaign: CampaignView) -> None:
         st.rerun()
 
 
+def _newest(actor: Actor, campaign: CampaignView) -> JobView | None:
+    return queue.newest_job(shell.store(), actor, "second_look", campaign.id)
+
+
 def _under_way(actor: Actor, campaign: CampaignView) -> None:
-    job = label_review.last_look(shell.store(), actor, campaign.id)
-    if job is None:
-        return
-    if job.state in ("queued", "running"):
-        _live(actor, campaign)
-    elif job.state == "failed":
+    job = _newest(actor, campaign)
+    if job is not None and job.is_under_way:
+        worker_line()
+        watched_job(
+            actor,
+            partial(_newest, actor, campaign),
+            cancel="Cancel this look",
+            key=f"cancel-look-{job.id}",
+            help="The checks that are done keep what they found.",
+        )
+    elif job is not None and job.state == "failed":
         st.error(as_text(f"The last look failed: {job.error}"))
 
 
-@st.fragment(run_every=2)
-def _live(actor: Actor, campaign: CampaignView) -> None:
-    """Show how far a look is; draw the whole page anew once it ends."""
-    with shell.shown_errors():
-        job = label_review.last_look(shell.store(), actor, campaign.id)
-        if job is None or job.state not in ("queued", "running"):
-            st.rerun()
-        status = jobs.worker_status(shell.store())
-        if not status.alive:
-            st.warning(as_text(status.sentence))
-        st.progress(job.progress, text=as_text(f"Looking: {job.message or 'waiting for the worker'}"))
-        if cancel_button(
-            "Cancel this look",
-            asked=job.cancel_requested,
-            key=f"cancel-look-{job.id}",
-            help="The checks that are done keep what they found.",
-        ):
-            label_review.cancel_look(shell.store(), actor, campaign.id)
-            st.rerun()
-
-
 def _start(actor: Actor, campaign: CampaignView, *, first: bool) -> None:
-    job = label_review.last_look(shell.store(), actor, campaign.id)
-    busy = job is not None and job.state in ("queued", "running")
+    job = _newest(actor, campaign)
+    busy = job is not None and job.is_under_way
     with st.expander("Look at the gold" if first else "Look again", expanded=first):
         if job is not None and job.state == "done" and job.finished_at:
             st.caption(as_text(f"Last look {job.finished_at:%d %b, %H:%M} UTC. {job.message}"))

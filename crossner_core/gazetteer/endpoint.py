@@ -1,0 +1,330 @@
+"""One SPARQL endpoint over HTTP: complete answers or typed errors, retries with jitter, a deadline, a breaker."""
+
+from __future__ import annotations
+
+import email.utils
+import http.client
+import json
+import random
+import socket
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any
+from urllib.parse import urlsplit
+
+from crossner_core.errors import InvalidConfig
+
+AGENT = "crossner-workbench/0.1 (SPARQLWrapper)"
+LARGEST_ANSWER = 32 * 2**20  # bytes
+LONGEST_WAIT = 86_400.0  # seconds that an endpoint can ask to be left alone
+RETRIED = frozenset({408, 429, 502, 503, 504})
+TOO_MUCH = frozenset({413, 414, 500})  # a Virtuoso says 500 to a query it estimates to be too costly
+
+
+class Transient(Exception):
+    """The endpoint may answer the same query later; `retry_after` is what it asked for, in seconds."""
+
+    def __init__(self, reason: str, retry_after: float | None = None) -> None:
+        super().__init__(reason)
+        self.retry_after = retry_after
+
+
+class TimedOut(Transient):
+    """No complete answer came in time; a smaller query may get one."""
+
+
+class Incomplete(Exception):
+    """The answer was cut short or is no answer: a smaller batch may get through."""
+
+
+class Refused(Exception):
+    """The endpoint will not answer this query, however often it is asked."""
+
+
+def check_endpoint(url: str) -> str:
+    """Return the URL of an endpoint; InvalidConfig unless it is http or https, with a host and no password."""
+    try:
+        parts = urlsplit(url)
+        ok = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0
+        (parts.hostname or "").encode("idna")
+    except ValueError:  # includes host names that cannot be encoded
+        ok = False
+    if not ok or any(char.isspace() or ord(char) < 32 for char in url):
+        raise InvalidConfig(
+            f"SPARQL endpoint is {url!r}; give an http or https URL such as https://dbpedia.org/sparql."
+        )
+    if "@" in parts.netloc:
+        raise InvalidConfig(f"SPARQL endpoint at {parts.hostname} carries a user name; give the URL without it.")
+    return url
+
+
+class _Watch:
+    """Shuts the connection down when the time is over, whatever it is doing.
+
+    A socket's own time-out starts anew with each byte, so a dripping server could hold a query for ever.
+    """
+
+    def __init__(self, seconds: float) -> None:
+        self.fired = False
+        self._twins: list[socket.socket] = []
+        self._lock = threading.Lock()
+        self._timer = threading.Timer(seconds, self._fire)
+        self._timer.daemon = True
+
+    def __enter__(self) -> _Watch:
+        self._timer.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._timer.cancel()
+        self._timer.join()
+        for twin in self._twins:
+            twin.close()
+
+    def connect(self, *args: Any, **kwargs: Any) -> socket.socket:
+        """Open a socket and remember its twin, which still reaches the connection once TLS has taken it over."""
+        sock = socket.create_connection(*args, **kwargs)
+        with self._lock:
+            self._twins.append(sock.dup())
+            if self.fired:
+                _shut(self._twins[-1])
+        return sock
+
+    def _fire(self) -> None:
+        with self._lock:
+            self.fired = True
+            for twin in self._twins:
+                _shut(twin)
+
+
+def _shut(sock: socket.socket) -> None:
+    try:
+        sock.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        return  # the other side was faster
+
+
+def _opener(watch: _Watch) -> urllib.request.OpenerDirector:
+    """Build an opener that speaks http and https only, follows no redirect, and connects under the watch."""
+
+    def connection(kind: type[http.client.HTTPConnection]) -> Callable[..., http.client.HTTPConnection]:
+        def make(host: str, **kwargs: Any) -> http.client.HTTPConnection:
+            made = kind(host, **kwargs)
+            made._create_connection = watch.connect  # type: ignore[attr-defined]
+            return made
+
+        return make
+
+    class Http(urllib.request.HTTPHandler):
+        def http_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+            return self.do_open(connection(http.client.HTTPConnection), req)
+
+    class Https(urllib.request.HTTPSHandler):
+        def https_open(self, req: urllib.request.Request) -> http.client.HTTPResponse:
+            return self.do_open(connection(http.client.HTTPSConnection), req)
+
+    opener = urllib.request.OpenerDirector()
+    for handler in (
+        urllib.request.ProxyHandler(),
+        urllib.request.UnknownHandler(),
+        urllib.request.HTTPDefaultErrorHandler(),
+        urllib.request.HTTPErrorProcessor(),
+        Http(),
+        Https(),
+    ):
+        opener.add_handler(handler)
+    return opener
+
+
+def ask(endpoint: str, query: str, *, timeout: float, max_rows: int) -> list[dict[str, str]]:
+    """Return all rows of a SELECT query within `timeout` seconds; raise Transient, Incomplete or Refused."""
+    with _Watch(timeout) as watch:
+        try:
+            headers, body = _post(endpoint, query, timeout, watch)
+        except urllib.error.HTTPError as error:
+            with error:
+                raise _by_status(error) from error
+        except http.client.IncompleteRead as error:
+            if watch.fired:
+                raise TimedOut(f"no complete answer within {timeout:g} s") from error
+            raise Incomplete("the connection ended in the middle of the answer") from error
+        except (OSError, http.client.HTTPException) as error:
+            if watch.fired or isinstance(error, TimeoutError) or isinstance(_cause(error), TimeoutError):
+                raise TimedOut(f"no complete answer within {timeout:g} s") from error
+            raise Transient(f"connection failed ({_cause(error)})") from error
+    return _complete_rows(headers, body, max_rows)
+
+
+def _post(endpoint: str, query: str, timeout: float, watch: _Watch) -> tuple[http.client.HTTPMessage, bytes]:
+    from SPARQLWrapper import JSON, POST, SPARQLWrapper
+
+    wrapper = SPARQLWrapper(endpoint, returnFormat=JSON, agent=AGENT)
+    wrapper.setMethod(POST)
+    wrapper.setQuery(query)
+    wrapper.addParameter("timeout", str(max(1, int(timeout * 1000))))  # Virtuoso's own, in milliseconds
+    # The wrapper builds the request; its own sending has no deadline, follows redirects and loses response headers.
+    with _opener(watch).open(wrapper._createRequest(), timeout=timeout) as response:
+        body = response.read(LARGEST_ANSWER + 1)
+        if len(body) > LARGEST_ANSWER:
+            raise Incomplete(f"the answer is longer than {LARGEST_ANSWER >> 20} MiB")
+        if response.length:
+            raise http.client.IncompleteRead(body, response.length)
+        return response.headers, body
+
+
+def _cause(error: BaseException) -> object:
+    return error.reason if isinstance(error, urllib.error.URLError) else error
+
+
+def _by_status(error: urllib.error.HTTPError) -> Exception:
+    """Return what an HTTP status means for the query."""
+    said = f"it answers {error.code} {error.reason}".rstrip()
+    if error.code in RETRIED:
+        kind = TimedOut if error.code == 504 else Transient
+        return kind(said, _seconds(error.headers.get("Retry-After")))
+    if error.code in TOO_MUCH:
+        return Incomplete(said)
+    if 300 <= error.code < 400:
+        return Refused(
+            f"{said} and points to {error.headers.get('Location', 'nowhere')}; give that URL if you trust it"
+        )
+    return Refused(said)
+
+
+def _seconds(retry_after: str | None) -> float | None:
+    """Read a Retry-After header: seconds or an HTTP date, a day at most."""
+    if retry_after is None:
+        return None
+    if (plain := retry_after.strip()).isdecimal():
+        return min(float(plain), LONGEST_WAIT)
+    try:
+        seconds = email.utils.parsedate_to_datetime(retry_after).timestamp() - time.time()
+    except (ValueError, OverflowError):
+        return 0.0 if plain[:1] == "-" else None
+    return min(max(0.0, seconds), LONGEST_WAIT)
+
+
+def _complete_rows(headers: http.client.HTTPMessage, body: bytes, max_rows: int) -> list[dict[str, str]]:
+    """Read the rows of an answer with status 200, which may still be partial: only headers and counts tell."""
+    if state := headers.get("X-SQL-State"):
+        raise Incomplete(f"the answer is partial (X-SQL-State {state})")
+    try:
+        rows = read_rows(json.loads(body))
+    except (ValueError, RecursionError) as error:  # includes JSON and UTF-8 errors, and brackets without end
+        kind = headers.get_content_type()
+        raise Incomplete(f"the answer is no SPARQL JSON but {len(body)} bytes of {kind}") from error
+    limit = headers.get("X-SPARQL-MaxRows", "").strip()
+    if len(rows) >= min(max_rows, (int(limit) if limit.isdecimal() and len(limit) < 10 else 0) or max_rows):
+        raise Incomplete(f"the answer stops at {len(rows)} rows, the most this endpoint gives")
+    return rows
+
+
+def read_rows(document: Any) -> list[dict[str, str]]:
+    """Return the rows of SPARQL JSON results; ValueError if the document is anything else."""
+    try:
+        bindings = document["results"]["bindings"]
+        return [{key: str(cell["value"]) for key, cell in row.items()} for row in bindings]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError("no SPARQL results in the answer") from error
+
+
+class CircuitBreaker:
+    """Opens after a failure for `cooldown` seconds, twice as long after each further one, `longest` at most.
+
+    Once the time is over one caller is let through to try; until its result is in, the others are refused.
+    """
+
+    def __init__(
+        self, *, cooldown: float = 30.0, longest: float = 600.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        if not 0 < cooldown <= longest:
+            raise InvalidConfig(f"Breaker: cooldown is {cooldown}, must be above 0 and at most {longest} seconds.")
+        self._cooldown, self._longest, self._clock = cooldown, longest, clock
+        self._failures, self._open_until, self._reason = 0, 0.0, ""
+        self._lock = threading.Lock()
+
+    def refusal(self) -> str | None:
+        """Return why the endpoint may not be asked now, None if it may; the one that may is the trial."""
+        with self._lock:
+            wait = self._open_until - self._clock()
+            if self._failures and wait > 0:
+                return f"not asked again for {wait:.0f} s after: {self._reason}"
+            if self._failures:
+                self._open_until = self._clock() + self._cooldown
+            return None
+
+    def failed(self, reason: str, retry_after: float | None = None) -> None:
+        """Open, at least for as long as the endpoint itself asked."""
+        with self._lock:
+            pause = min(self._longest, self._cooldown * 2 ** min(self._failures, 30))
+            self._failures += 1
+            self._open_until = self._clock() + max(pause, retry_after or 0.0)
+            self._reason = reason
+
+    def succeeded(self) -> None:
+        """Close."""
+        with self._lock:
+            self._failures, self._open_until, self._reason = 0, 0.0, ""
+
+
+_breakers: dict[str, CircuitBreaker] = {}
+_breakers_lock = threading.Lock()
+
+
+def breaker_for(endpoint: str) -> CircuitBreaker:
+    """Return the process's one breaker of an endpoint, so that every campaign learns from one failure."""
+    with _breakers_lock:
+        return _breakers.setdefault(endpoint, CircuitBreaker())
+
+
+class Asker:
+    """Sends queries to one endpoint; `timeout` bounds one query, in seconds of wall time.
+
+    A query that failed in passing (429, 503, silence, a dropped connection) is sent up to `retries` times again,
+    after `backoff` seconds and twice as long each time, or after what the endpoint asked for (Retry-After).
+    """
+
+    def __init__(
+        self,
+        endpoint: str,
+        *,
+        timeout: float,
+        retries: int,
+        backoff: float,
+        max_rows: int,
+        rng: random.Random,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        if not timeout > 0:
+            raise InvalidConfig(f"SPARQL timeout is {timeout}, must be above 0.")
+        for what, value in (("retries", retries), ("backoff", backoff)):
+            if not value >= 0:
+                raise InvalidConfig(f"SPARQL {what} is {value}, must be 0 or more.")
+        self.endpoint = check_endpoint(endpoint)
+        self._timeout, self._retries, self._backoff, self._max_rows = timeout, retries, backoff, max_rows
+        self._rng, self._sleep = rng, sleep
+
+    def rows(self, query: str, until: float, *, can_shrink: bool = False) -> list[dict[str, str]]:
+        """Return all rows of a query before `until` on the monotonic clock; raise what `ask` raises.
+
+        With `can_shrink`, a query that timed out twice is not sent again: the caller will ask for less.
+        """
+        attempt = 0
+        while True:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise Transient("no complete answer before the deadline")
+            try:
+                return ask(self.endpoint, query, timeout=min(self._timeout, left), max_rows=self._max_rows)
+            except Transient as error:
+                pause = self._backoff * 2**attempt * (0.5 + self._rng.random())
+                pause = max(pause, error.retry_after or 0.0)
+                attempt += 1
+                shrink = can_shrink and attempt > 1 and isinstance(error, TimedOut)
+                if shrink or attempt > self._retries or time.monotonic() + pause >= until:
+                    raise
+            self._sleep(pause)

@@ -1,0 +1,1 @@
+"""Sources of suggestions, one a file; `base` holds the protocol and the registry."""

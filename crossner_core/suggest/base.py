@@ -1,0 +1,145 @@
+"""What a source of suggestions is, and the registry of sources; listing them loads nothing heavy.
+
+A new source is a file of this package that registers a `SuggestionSource` under the file's name. Pre-annotation then
+asks it, the store keeps its suggestions apart from those of the others, and calibration learns what they are worth.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+from crossner_core.domains import Domain
+from crossner_core.errors import InvalidConfig
+from crossner_core.schema import Sentence, Suggestion
+
+
+class Suggester(Protocol):
+    """Suggests entities; `Preannotator.suggest` and `Predictor.predict` fit."""
+
+    def __call__(self, sentences: Sequence[Sentence], /) -> Sequence[tuple[Suggestion, ...]]:
+        """Return the suggestions of each sentence, in order."""
+        ...
+
+
+class AnswerCache(Protocol):
+    """Keeps complete answers of an endpoint; values are JSON objects."""
+
+    def get_many(self, endpoint: str, keys: Sequence[str], /) -> dict[str, dict[str, Any]]:
+        """Return the values of the keys that are kept."""
+        ...
+
+    def put_many(self, endpoint: str, values: Mapping[str, dict[str, Any]], /) -> None:
+        """Keep the values, in place of older ones."""
+        ...
+
+
+@dataclass(frozen=True)
+class Resources:
+    """What a source may use: the campaign's domain and seed, named folders, a cache.
+
+    `folder_of` takes a kind (`gazetteer`, `corpus`) and a name, and raises NotFound. `on_problem` reports what was out
+    of reach: sentences read meanwhile are pre-annotated again.
+    """
+
+    domain: Domain
+    seed: int
+    folder_of: Callable[[str, str], Path]
+    cache: AnswerCache
+    on_problem: Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class NoSettings:
+    """The settings of a source that has none."""
+
+
+@dataclass(frozen=True)
+class SuggestionSource:
+    """A source of suggestions.
+
+    `kinds` maps what stands before the colon in `Suggestion.source` to words for people: the store replaces the
+    suggestions of these kinds together, and no kind has two sources. `cost` says in words what a sentence costs.
+    `settings` is a frozen dataclass whose fields are campaign settings, each with a default and a `doc`. `open` makes
+    the suggester, None where a job of its own writes the suggestions. `is_trained` tells that gold made it: its
+    suggestions must not teach a model, and its silence on a sentence that it read counts against what others suggest.
+    """
+
+    id: str
+    title: str
+    cost: str
+    kinds: Mapping[str, str]
+    settings: type = NoSettings
+    open: Callable[[Any, Resources], Suggester] | None = None
+    is_trained: bool = False
+
+    def doc(self, setting: str) -> str:
+        """Return what a form says about a setting."""
+        return next(str(field.metadata["doc"]) for field in fields(self.settings) if field.name == setting)
+
+    def settings_from(self, owner: object) -> Any:
+        """Build the settings from the attributes of a campaign; those that it lacks keep their defaults."""
+        names = [field.name for field in fields(self.settings) if hasattr(owner, field.name)]
+        return self.settings(**{name: getattr(owner, name) for name in names})
+
+
+_REGISTERED: dict[str, SuggestionSource] = {}
+
+
+def register(source: SuggestionSource) -> SuggestionSource:
+    """Add a source to the registry; raise InvalidConfig where one of its kinds belongs to another."""
+    for other in _REGISTERED.values():
+        if other.id != source.id and (shared := sorted(set(other.kinds) & set(source.kinds))):
+            raise InvalidConfig(f"Suggestions of the kind {shared[0]!r} belong to the source {other.id!r} already.")
+    _REGISTERED[source.id] = source
+    return source
+
+
+@cache
+def _import_all() -> None:
+    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
+        if module.name != "base":
+            importlib.import_module(f"{__package__}.{module.name}")
+
+
+def sources() -> tuple[SuggestionSource, ...]:
+    """Return all sources by id."""
+    _import_all()
+    return tuple(_REGISTERED[id] for id in sorted(_REGISTERED))
+
+
+def source(id: str) -> SuggestionSource:
+    """Return a source by its id; raise InvalidConfig naming those there are."""
+    known = {one.id: one for one in sources()}
+    if id not in known:
+        raise InvalidConfig(f"There is no source of suggestions {id!r}; there are {', '.join(known)}.")
+    return known[id]
+
+
+def kind_of(stored: str) -> str:
+    """Return the kind of a suggestion's `source`: `model` for `model:run 3`."""
+    return stored.partition(":")[0]
+
+
+def source_of(stored: str) -> SuggestionSource | None:
+    """Return the source of a suggestion by its `source`; None for a kind that none of them has."""
+    _import_all()
+    kind = kind_of(stored)
+    return next((one for one in _REGISTERED.values() if kind in one.kinds), None)
+
+
+def is_trained(stored: str) -> bool:
+    """Tell whether a suggestion's `source` names a model that gold has trained."""
+    found = source_of(stored)
+    return found is not None and found.is_trained
+
+
+def words_of(stored: str) -> str:
+    """Say in words where a suggestion comes from; a `source` of no known kind is returned as it is."""
+    found = source_of(stored)
+    return stored if found is None else found.kinds[kind_of(stored)]

@@ -1,0 +1,62 @@
+"""Suggestions from links, a page's repeated names and names in the text, looked up in gazetteers and at an endpoint.
+
+They are one source: a name is taken from the first gazetteer that knows it, and links decide what is left to scan.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from crossner_core.errors import WorkbenchError
+from crossner_core.suggest.base import Resources, Suggester, SuggestionSource, register
+
+if TYPE_CHECKING:
+    from crossner_core.gazetteer.lookup import Source
+
+
+@dataclass(frozen=True, slots=True)
+class GazetteerSettings:
+    """What is asked before the bundled sample."""
+
+    gazetteer: str | None = field(
+        default=None,
+        metadata={"doc": "Asked first. `workbench gazetteer build` makes one from DBpedia or Wikipedia."},
+    )
+    endpoint: str | None = field(
+        default=None,
+        metadata={
+            "doc": "An address such as https://dbpedia.org/sparql; the worker asks it for what the gazetteer does not "
+            "know."
+        },
+    )
+
+
+def open_gazetteers(settings: GazetteerSettings, resources: Resources) -> Suggester:
+    """Ask the gazetteer, then the endpoint, then the sample; a gazetteer that cannot be opened is reported."""
+    from crossner_core.gazetteer.compiled import CompiledGazetteer
+    from crossner_core.gazetteer.lookup import EmbeddedSource, SparqlSource
+    from crossner_core.gazetteer.preannotate import Preannotator
+
+    found: list[Source] = []
+    if settings.gazetteer is not None:
+        try:
+            found.append(CompiledGazetteer.open(resources.folder_of("gazetteer", settings.gazetteer)))
+        except WorkbenchError as error:
+            resources.on_problem(str(error))
+    if settings.endpoint is not None:
+        found.append(SparqlSource(settings.endpoint, resources.cache, rng=random.Random(resources.seed)))
+    return Preannotator([*found, EmbeddedSource()], resources.domain, on_problem=resources.on_problem).suggest
+
+
+GAZETTEER = register(
+    SuggestionSource(
+        id="gazetteer",
+        title="Links and gazetteers",
+        cost="under a millisecond; with an endpoint, its answer to every new name",
+        kinds={"link": "link", "page": "named before on the page", "dbpedia": "name in the text"},
+        settings=GazetteerSettings,
+        open=open_gazetteers,
+    )
+)

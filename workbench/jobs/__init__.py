@@ -1,0 +1,1 @@
+"""Work for the worker process: its kinds, its queue, and the worker itself."""

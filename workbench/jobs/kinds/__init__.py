@@ -1,0 +1,1 @@
+"""The kinds of jobs, a file each; every file registers the kind of its name."""

@@ -1,0 +1,89 @@
+"""Go through a campaign's gold with the checks asked for: gold in, each check over it, findings into the queues."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from crossner_core.errors import BadInput, Conflict
+from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.second_look.base import Desk, Gold, check
+from db import campaign_rows
+from db.engine import Session
+from db.training_tables import Job
+from workbench.accounts.roles import OVERSEERS
+from workbench.campaigns.domains import domain_of
+from workbench.data import layers
+from workbench.jobs.context import JobContext
+from workbench.jobs.kind import Fields, JobKind, register
+from workbench.labelling.label_review import keep_findings
+
+# The checks that ask models; the others are done in a moment.
+_WITH_ENCODER = ("label_errors",)
+
+
+class Asked(Fields):
+    """The ids of the checks, and their options."""
+
+    checks: list[str]
+    options: dict[str, Any]
+
+
+def look(context: JobContext, asked: Asked) -> str:
+    """Run the job's checks one after the other, each kept as soon as it is done; return what came of it in words.
+
+    A check that this gold does not allow (fewer sentences than folds) says so, and the others go on.
+    """
+    campaign_id, options = context.campaign_id, SecondLookOptions(**asked.options)
+    with context.store.read() as session:
+        gold, ids = gold_of(session, campaign_id)
+    lines = []
+    for number, id in enumerate(asked.checks):
+        chosen = check(id)
+        context.message = chosen.title
+        encoder = context.encoder(options.encoder) if id in _WITH_ENCODER else None
+        report = partial(_report, context, number, len(asked.checks))
+        try:
+            findings = chosen.find(gold, options, Desk(encoder, context.should_stop, report))
+        except BadInput as error:
+            lines.append(f"{chosen.title}: {error}")
+            continue
+        if findings is None or context.lost.is_set():
+            break
+        with context.store.write() as session:
+            stand, before = keep_findings(session, campaign_id, id, findings, ids)
+        lines.append(f"{chosen.title}: {stand}" + (f" ({before} decided before)" if before else ""))
+        report(1.0)
+    return " · ".join(lines)
+
+
+def gold_of(session: Session, campaign_id: int) -> tuple[Gold, list[int]]:
+    """Return a campaign's gold for the checks, and the id of each of its sentences; raise BadInput without gold."""
+    campaign = campaign_rows.find(session, campaign_id)
+    assert campaign is not None, "jobs go with their campaign"
+    rows = sorted(layers.gold(session, campaign_id), key=lambda row: row.sentence_id)
+    items, splits = tuple(row.labelled for row in rows), tuple(row.split for row in rows)
+    return Gold(items, splits, domain_of(campaign).type_names), [row.sentence_id for row in rows]
+
+
+def _report(context: JobContext, number: int, checks: int, done: float) -> None:
+    context.progress = (number + done) / checks
+
+
+def _meets(_job: Job, _payload: Mapping[str, Any]) -> bool:
+    raise Conflict("A second look is under way already; wait until it is done.")
+
+
+register(
+    JobKind(
+        name="second_look",
+        title="second look",
+        priority=10,
+        payload=Asked,
+        handle=look,
+        roles=OVERSEERS,
+        idle="No second look is under way in this campaign",
+        meets=_meets,
+    )
+)

@@ -1,0 +1,112 @@
+"""Play simulated campaigns on a campaign's gold."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from crossner_core.errors import Conflict
+from crossner_core.evaluation.learning_curves import RoundPoint
+from crossner_core.simulation.config import Simulation
+from db import simulation_rows
+from db.engine import Session
+from db.training_tables import Job
+from workbench.jobs.context import JobContext, require_space
+from workbench.jobs.kind import Fields, JobKind, register
+from workbench.runs.training_data import for_simulation, suggested_by_names
+
+if TYPE_CHECKING:
+    from crossner_core.simulation.campaign import Suggested
+    from crossner_core.training.data import TrainingData
+
+
+class Asked(Fields):
+    """What is kept beside the campaigns, which have rows of their own; older jobs lack it."""
+
+    priced_by: int | None = None
+    gold_by_choice: dict[str, int] | None = None
+
+
+def play_simulations(context: JobContext, _asked: Asked) -> str:
+    """Play those of the job's campaigns that have no result yet; return what became of them.
+
+    One that was stopped, or gave way to other work, goes on in the round it was in.
+    """
+    from crossner_core.simulation.campaign import play
+
+    checkpoints = context.settings.checkpoints
+    require_space(checkpoints)
+    _sweep(context)
+    with context.store.read() as session:
+        rows = [(row.id, row.points is not None) for row in simulation_rows.of_job(session, context.job.id)]
+    for number, (row_id, is_done) in enumerate(rows):
+        if is_done:
+            continue
+        simulation, data, suggested = _read(context, row_id)
+        folder = _folder(checkpoints, row_id)
+        points: list[RoundPoint] = []
+        is_through = False
+        for event in play(
+            simulation, data, context.encoder(simulation.recipe.encoder), folder, suggested=suggested,
+            source_cache=checkpoints / "source", should_stop=context.should_stop,
+        ):  # fmt: skip
+            points += [event.point] if event.point is not None else []
+            done = len(points) / len(simulation.options.at)
+            context.report((number + done) / len(rows), f"{simulation.options}: {event.message}")
+            is_through = event.done
+        if not is_through:
+            if context.cancelled.is_set():  # nobody resumes its rounds; a job that was only stopped does
+                shutil.rmtree(folder, ignore_errors=True)
+            return "Stopped; what was played until then is kept."
+        with context.store.write() as session:
+            simulation_rows.save_points(session, row_id, [asdict(point) for point in points])
+        shutil.rmtree(folder, ignore_errors=True)
+    return f"{len(rows)} simulated campaigns played."
+
+
+def _read(context: JobContext, row_id: int) -> tuple[Simulation, TrainingData, Suggested | None]:
+    with context.store.read() as session:
+        row = next(row for row in simulation_rows.of_job(session, context.job.id) if row.id == row_id)
+        simulation = Simulation.from_dict(row.settings)
+        data = for_simulation(session, row.snapshot_id, simulation.models_recipe)
+        return simulation, data, _suggested(session, row.snapshot.campaign_id)
+
+
+def _suggested(session: Session, campaign_id: int) -> Suggested | None:
+    """Return what tells the suggestions of gazetteer and links in gold sentences; None where nobody was asked."""
+    by_content = suggested_by_names(session, campaign_id, splits=("pool", "dev"))
+    return (lambda sentences: [by_content.get(each.content_hash) for each in sentences]) if by_content else None
+
+
+def _sweep(context: JobContext) -> None:
+    """Remove what was kept of campaigns that nobody resumes: their job failed, or was cancelled as it waited."""
+    checkpoints = context.settings.checkpoints
+    with context.store.read() as session:
+        needed = {_folder(checkpoints, row_id) for row_id in simulation_rows.open_ids(session)}
+    for folder in checkpoints.glob("simulation-*"):
+        if folder not in needed:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _folder(checkpoints: Path, row_id: int) -> Path:
+    return checkpoints / f"simulation-{row_id}"
+
+
+def _meets(job: Job, _payload: Mapping[str, Any]) -> bool:
+    raise Conflict(f"Simulated campaigns are under way (job {job.id}); wait for them, or cancel them.")
+
+
+register(
+    JobKind(
+        name="simulation",
+        title="simulation",
+        priority=25,  # after turns, before studies: somebody waits for it, but not the annotators
+        payload=Asked,
+        handle=play_simulations,
+        idle="No simulated campaigns are under way on this campaign's gold",
+        meets=_meets,
+    )
+)

@@ -1,0 +1,240 @@
+"""Make a turn: score the pool with its model and put the queue into a new order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from crossner_core.acquisition import signals
+from crossner_core.acquisition.queue import with_random_share
+from crossner_core.acquisition.selecting import strategy, without_idle_weights
+from crossner_core.acquisition.turn import Scorer
+from crossner_core.acquisition.turn import Turn as Ordering
+from crossner_core.errors import CheckpointError, NotFound, WorkbenchError
+from crossner_core.schema import LabelledSentence, Sentence, Span
+from db import run_rows, turn_rows
+from db.engine import Session, Store
+from db.training_tables import Run, Turn
+from db.types import now
+from workbench.accounts.access import enter
+from workbench.accounts.actors import SYSTEM
+from workbench.campaigns.domains import domain_of
+from workbench.data import layers
+from workbench.data.values import sentence_of
+from workbench.jobs.context import JobContext
+from workbench.jobs.kind import PATIENT_ABOVE, Fields, JobKind, register
+from workbench.runs import rounds
+from workbench.runs.predicting import checkpoint_folder, missing_types
+from workbench.runs.rounds import CHANCE
+from workbench.suggestions.proposing import proposed_without_model
+
+if TYPE_CHECKING:
+    from crossner_core.encoders import Encoder
+    from crossner_core.training.predictor import Predictor
+
+# So many sentences are chosen by the strategy; the rest of the queue is left to chance until the next turn.
+AHEAD = 1000
+# What is taken to be annotated until the next turn, in a campaign that does not say after how much gold to retrain.
+BATCH = 25
+# What becomes of a turn whose model cannot be used.
+_WITHOUT = "The queue was ordered without a model; suggestions stay as they were."
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """What a turn orders, and with what; `folder` is its model's, None before there is any."""
+
+    campaign_id: int
+    strategy: str
+    share: float
+    batch: int
+    seed: int
+    types: tuple[str, ...]
+    ids: tuple[int, ...]
+    sentences: tuple[Sentence, ...]
+    gold: tuple[LabelledSentence, ...]
+    run_id: int | None
+    folder: Path | None
+    key: str
+    earlier: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+class Asked(Fields):
+    """The turn to make."""
+
+    turn_id: int
+
+
+def order_queue(context: JobContext, asked: Asked) -> str:
+    """Make the job's turn; return what became of it. What was scored stays if it is stopped.
+
+    A model that is gone, or knows types that the campaign has not, orders and suggests nothing. One whose folder goes
+    while it scores has its order, as it is in memory, and suggests nothing. The turn's notes say so.
+    """
+    turn_id, began = asked.turn_id, time.monotonic()
+    plan = _begin(context, turn_id)
+    predictor, notes = _predictor(plan)
+    encoder, more = _encoder(context)
+    scorer = Scorer(predictor, plan.key, plan.earlier, encoder)
+
+    ordering = Ordering(
+        context.settings.checkpoints.parent / "signals" / f"campaign-{plan.campaign_id}",
+        scorer,
+        predictor.types if predictor is not None else plan.types,
+        should_stop=context.should_stop,
+        on_progress=context.report,
+    )
+    rng = np.random.default_rng([plan.seed, turn_id])
+    chosen = strategy(plan.strategy)
+    reads = signals.PROPOSED in chosen.needs or predictor is None
+    proposed = _proposed(context.store, plan) if reads else None
+    try:
+        selection = ordering.order(
+            plan.sentences, AHEAD, chosen, rng, gold=plan.gold, proposed=proposed, batch=plan.batch
+        )
+    except CheckpointError:
+        if context.should_stop():  # what was scored is kept, and need not be scored again
+            return "Stopped before all of the pool was scored."
+        raise
+    if context.should_stop():
+        return "Stopped before the queue was ordered."
+    places = with_random_share(selection.order.tolist(), len(plan.ids), plan.share, rng)
+    order = [(plan.ids[place.index], CHANCE if place.by_chance else chosen.functions) for place in places]
+    usable, gone = _can_suggest(plan, predictor)
+    notes = (*plan.notes, *notes, *more, *selection.notes, *gone)
+    return _write(context.store, plan, turn_id, order, ordering.scored, time.monotonic() - began, notes, usable)
+
+
+def _begin(context: JobContext, turn_id: int) -> _Plan:
+    with context.store.write() as session:
+        _turn(session, turn_id).state = "running"
+    with context.store.read() as session:  # reading a large pool takes seconds, in which people must be able to save
+        return _plan(context, session, turn_id)
+
+
+def _turn(session: Session, turn_id: int) -> Turn:
+    turn = turn_rows.get(session, turn_id)
+    if turn is None:
+        raise NotFound(f"There is no turn {turn_id}.")
+    return turn
+
+
+def _plan(context: JobContext, session: Session, turn_id: int) -> _Plan:
+    turn = _turn(session, turn_id)
+    _, campaign = enter(session, SYSTEM, turn.campaign_id, "system")
+    rows = turn_rows.movable(session, campaign.id)
+    models = dict.fromkeys(past.run_id for past in reversed(turn_rows.listed(session, campaign.id)) if past.run_id)
+    runs = {run.id: _key(run) for run in run_rows.some(session, list(models))}
+    folder, notes = _folder(context, session, turn.run_id)
+    return _Plan(
+        campaign.id,
+        without_idle_weights(turn.strategy) or "random",
+        campaign.random_share,
+        campaign.retrain_every or BATCH,
+        campaign.seed,
+        domain_of(campaign).type_names,
+        tuple(row.id for row in rows),
+        tuple(sentence_of(row) for row in rows),
+        tuple(row.labelled for row in layers.gold_to_learn_from(session, campaign.id) if row.split == "pool"),
+        turn.run_id,
+        folder,
+        runs.get(turn.run_id or 0, ""),
+        tuple(runs[run_id] for run_id in models if run_id != turn.run_id and run_id in runs),
+        notes,
+    )
+
+
+def _key(run: Run) -> str:
+    """Return what a run's scores of a pool are kept under: ids come again in a store that was emptied or restored."""
+    return f"run-{run.id}-{run.created_at:%Y%m%d%H%M%S%f}"
+
+
+def _proposed(store: Store, plan: _Plan) -> tuple[tuple[Span, ...], ...] | None:
+    with store.read() as session:
+        _, campaign = enter(session, SYSTEM, plan.campaign_id, "system")
+        return proposed_without_model(session, campaign, plan.ids)
+
+
+def _folder(context: JobContext, session: Session, run_id: int | None) -> tuple[Path | None, tuple[str, ...]]:
+    run = run_rows.get(session, run_id) if run_id is not None else None
+    if run is None:
+        return None, ()
+    try:
+        return checkpoint_folder(run, context.settings.checkpoints), ()
+    except CheckpointError as error:
+        return None, (f"{error} {_WITHOUT}",)
+
+
+def _predictor(plan: _Plan) -> tuple[Predictor | None, tuple[str, ...]]:
+    """Load the turn's model; one that is gone or cannot be used is left out, and the notes say so."""
+    from crossner_core.training.predictor import load_tagger
+
+    if plan.folder is None or plan.run_id is None:
+        return None, ()
+    try:
+        predictor = load_tagger(plan.folder)
+        missing = missing_types(predictor.types, plan.types, plan.run_id)
+    except CheckpointError as error:
+        return None, (f"{error} {_WITHOUT}",)
+    if not missing:
+        return predictor, ()
+    note = f"Run {plan.run_id} does not know {', '.join(missing)}: it orders and suggests without them."
+    return predictor, (f"{note} Train a run on the domain as it is now.",)
+
+
+def _can_suggest(plan: _Plan, predictor: Predictor | None) -> tuple[bool, tuple[str, ...]]:
+    """Say whether the turn's model can suggest in what comes next, and why not where its folder went meanwhile."""
+    if predictor is None or plan.folder is None:
+        return False, ()
+    if plan.folder.is_dir():
+        return True, ()
+    note = f"The checkpoint of run {plan.run_id} was deleted while the turn was made. The queue is in its order;"
+    return False, (f"{note} suggestions stay as they were. Train again, or choose another run.",)
+
+
+def _encoder(context: JobContext) -> tuple[Encoder | None, tuple[str, ...]]:
+    """Load the bundled encoder for sentence embeddings; without it look-alikes are not seen."""
+    try:
+        return context.encoder("minilm"), ()
+    except WorkbenchError as error:
+        return None, (f"No sentence embeddings: {error}",)
+
+
+def _write(
+    store: Store,
+    plan: _Plan,
+    turn_id: int,
+    order: Sequence[tuple[int, str]],
+    scored: int,
+    seconds: float,
+    notes: Sequence[str],
+    suggests: bool,
+) -> str:
+    """Move what can still be moved, end the turn, and have a usable model suggest in what comes next: one write."""
+    with store.write() as session:
+        moved = turn_rows.place(session, order)
+        turn = _turn(session, turn_id)
+        turn.state, turn.scored, turn.ordered, turn.seconds = "done", scored, moved, seconds
+        turn.notes, turn.finished_at = list(notes), now()
+        if suggests:
+            rounds.have_suggested(session, plan.campaign_id, plan.run_id)
+    return f"{moved} sentences in the order of {plan.strategy}; {scored} were scored in {seconds:.0f} s."
+
+
+register(
+    JobKind(
+        name="turn",
+        title="turn",
+        priority=PATIENT_ABOVE,  # before the cells of a curve, after what a person waits for
+        payload=Asked,
+        handle=order_queue,
+        idle="No turn is under way in this campaign",
+        tick=rounds.tick,
+    )
+)
