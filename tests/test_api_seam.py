@@ -58,10 +58,10 @@ def hints_of(thing: Any) -> dict[str, Any]:
 
 def use_cases() -> Iterator[Any]:
     """Yield every public function that acts for somebody."""
-    for module in pkgutil.iter_modules(workbench.__path__):
-        if module.ispkg or module.name.startswith("__"):
+    for module in pkgutil.walk_packages(workbench.__path__, "workbench."):
+        if module.ispkg or module.name.endswith("__main__"):
             continue
-        loaded = importlib.import_module(f"workbench.{module.name}")
+        loaded = importlib.import_module(module.name)
         for name, function in inspect.getmembers(loaded, inspect.isfunction):
             own = function.__module__ == loaded.__name__ and not name.startswith("_")
             if own and list(inspect.signature(function).parameters)[:2] == ["store", "actor"]:
