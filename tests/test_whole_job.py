@@ -15,7 +15,8 @@ import pytest
 import sqlalchemy as sa
 
 from crossner_core.domains import load_domain
-from crossner_core.formats import Record, open_file, write
+from crossner_core.formats import open_file, write
+from crossner_core.formats.base import Record
 from crossner_core.schema import LabelledSentence, Span
 from db.engine import Store
 from db.migrate import migrate

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from crossner_core.calibration.proposals import best_of, propose
 from crossner_core.calibration.sources import SourceWeights
 from crossner_core.errors import InvalidSpan
-from crossner_core.schema import Link, Sentence, Span, Suggestion, Token, check_spans
+from crossner_core.schema import Link, Sentence, Span, Suggestion, Token, check_spans, fields_from_kept
 from db.tables import Annotation, LinkRow, SentenceRow, SpanRow, SuggestionRow
 
 
@@ -18,7 +18,7 @@ def sentence_of(row: SentenceRow, links: Iterable[LinkRow] = ()) -> Sentence:
         text=row.text,
         tokens=tuple(Token(start, end) for start, end in row.tokens),
         links=tuple(Link(link.start, link.end, link.target) for link in links),
-        meta=row.meta,
+        **fields_from_kept(row.meta),
     )
 
 

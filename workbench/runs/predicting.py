@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.errors import NotFound
-from crossner_core.formats import Record, read_bytes, write
+from crossner_core.formats import read_bytes, write
+from crossner_core.formats.base import Record
 from db import run_rows
 from db.engine import Store
 from workbench.accounts.access import enter

@@ -6,7 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from crossner_core.formats import format_ids
+from crossner_core.formats.base import format_ids
 from pages import shell
 from pages.components.lazy_download import download_problem, lazy_download
 from pages.components.marked_text import as_text

@@ -11,7 +11,7 @@ import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from crossner_core.errors import BadInput
-from crossner_core.formats import format_ids, get_format
+from crossner_core.formats.base import format_ids, get_format
 from crossner_core.type_maps import load_type_map, type_map_ids
 from pages import shell
 from pages.components.lazy_download import download_problem, forget_problem, lazy_download
