@@ -90,11 +90,11 @@ def write(
     """
     if base.get_format(format).by_document:
         raise InvalidConfig(f"Format {format} writes several files; one text was asked for.")
-    ((_, data),) = write_files([document("", records, format, layout)], format).files
+    ((_, data),) = write_files([make_document("", records, format, layout)], format).files
     return data.decode("utf-8")
 
 
-def document(
+def make_document(
     name: str,
     records: Iterable[base.Record | LabelledSentence | Sentence],
     format: str,
@@ -109,7 +109,7 @@ def document(
 
 
 def write_files(documents: Sequence[base.Parsed], format: str) -> base.Written:
-    """Write documents, which `document` made, as files of a format; a format of one text gives a file for each."""
+    """Write documents, which `make_document` made, as files of a format; a format of one text gives a file for each."""
     losses: Counter[str] = Counter()
     files = tuple(base.get_format(format).writer(documents, losses))
     return base.Written(files, losses)

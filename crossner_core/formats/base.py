@@ -177,11 +177,6 @@ class Format:
             raise InvalidConfig(f"Format {self.id} has no option {', '.join(unknown)}; it has {', '.join(valid)}.")
         return self.options_type(**values)
 
-    @property
-    def upload_suffixes(self) -> tuple[str, ...]:
-        """The suffixes of all files that this format may read."""
-        return (*self.suffixes, *(PurePosixPath(f"x{name}").suffix for name in self.beside))
-
     def owns(self, name: str, names: Collection[str]) -> bool:
         """Tell by its name whether a file among others is of this format, or belongs to one that is."""
         path = PurePosixPath(name)
@@ -204,6 +199,12 @@ def register(new: Format) -> Format:
 def format_ids() -> tuple[str, ...]:
     """The ids of all formats, sorted."""
     return tuple(sorted(_FORMATS))
+
+
+def known_suffixes() -> tuple[str, ...]:
+    """The suffixes of all files that some format reads, sorted."""
+    names = {name for known in _FORMATS.values() for name in (*known.suffixes, *known.beside)}
+    return tuple(sorted({PurePosixPath(f"x{name}").suffix for name in names}))
 
 
 def get_format(id: str) -> Format:

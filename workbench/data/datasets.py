@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound
-from crossner_core.formats import document, file_bytes, read_files, write_files
+from crossner_core.formats import file_bytes, make_document, read_files, write_files
 from crossner_core.formats.base import Parsed
 from crossner_core.schema import LabelledSentence
 from crossner_core.training.recipe import effective
@@ -125,7 +125,7 @@ def export_dataset(store: Store, actor: Actor, name: str, split: str, *, format:
         has = ", ".join(part.split for part in row.splits)
         raise NotFound(f"The data set {name!r} has no split {split!r}; it has {has}.")
     items = [item for item, _ in frozen.read_lines(content)]
-    return packed(write_files([document(f"{name}-{split}", items, format)], format).files, format)
+    return packed(write_files([make_document(f"{name}-{split}", items, format)], format).files, format)
 
 
 def delete_dataset(store: Store, actor: Actor, name: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.errors import BadInput, WorkbenchError
-from crossner_core.formats import document, file_bytes, read_files, write_files
+from crossner_core.formats import file_bytes, make_document, read_files, write_files
 from crossner_core.formats.base import (
     Layout,
     NamedFile,
@@ -33,8 +33,8 @@ from workbench.data.archive import export_campaign, import_campaign
 from workbench.data.packing import file_suffix, in_numbers, packed
 from workbench.data.values import sentence_of
 
-__all__ = ["EXPORTS", "ImportOutcome", "export_campaign", "export_layer", "import_campaign", "import_into_campaign"]
-__all__ += ["export_files", "export_gold", "file_name", "import_files", "preview"]
+__all__ = ["EXPORTS", "ImportOutcome", "export_campaign", "export_layer", "import_campaign"]
+__all__ += ["export_files", "file_name", "import_files", "preview"]
 
 EXPORTS = (*layers.LAYERS, "sentences")
 MAX_BYTES = 100_000_000
@@ -63,35 +63,6 @@ class Preview:
     types: tuple[str, ...]
     problems: tuple[str, ...]
     first: tuple[str, ...]
-
-
-def import_into_campaign(
-    store: Store,
-    actor: Actor,
-    campaign_id: int,
-    data: bytes | Path,
-    *,
-    filename: str | None = None,
-    format: str | None = None,
-    split: str = "pool",
-    with_gold: bool = True,
-    skip_bad: bool = False,
-    preannotate: bool = True,
-    options: Mapping[str, Any] | None = None,
-) -> ImportOutcome:
-    """Do for a file what `import_files` does for several."""
-    return import_files(
-        store,
-        actor,
-        campaign_id,
-        [(filename, data)],
-        format=format,
-        split=split,
-        with_gold=with_gold,
-        skip_bad=skip_bad,
-        preannotate=preannotate,
-        options=options,
-    )
 
 
 def import_files(
@@ -135,18 +106,6 @@ def import_files(
 
 
 def preview(
-    data: bytes | Path,
-    *,
-    filename: str | None = None,
-    format: str | None = None,
-    types: Sequence[str] | None = None,
-    options: Mapping[str, Any] | None = None,
-) -> Preview:
-    """Do for a file what `preview_files` does for several."""
-    return preview_files([(filename, data)], format=format, types=types, options=options)
-
-
-def preview_files(
     files: Files,
     *,
     format: str | None = None,
@@ -164,13 +123,6 @@ def preview_files(
         problems=tuple(str(problem) for document in parsed for problem in document.problems),
         first=tuple(record.sentence.text for record in records[:3]),
     )
-
-
-def export_gold(
-    store: Store, actor: Actor, campaign_id: int, *, format: str = "jsonl", split: str | None = None
-) -> bytes:
-    """Return the campaign's gold as a file of a format."""
-    return export_layer(store, actor, campaign_id, "gold", format=format, split=split)
 
 
 def export_layer(
@@ -193,7 +145,7 @@ def export_files(
     chosen = get_format(format)
     with store.read() as session:
         _, campaign = enter(session, actor, campaign_id, *KEEPERS)
-        name = campaign.name
+        whole = campaign.name
     rows = _everything(store, campaign_id) if which == "sentences" else _layer(store, actor, campaign_id, which)
     records = [record for record, part in rows if split is None or part == split]
     if not records:
@@ -202,8 +154,9 @@ def export_files(
         )
     documents: dict[str, list[Record]] = {}
     for record in records:
-        documents.setdefault(_document_of(record) or name if chosen.by_document else name, []).append(record)
-    return write_files([_to_write(name, rows, chosen.id) for name, rows in documents.items()], chosen.id)
+        name = _document_of(record) if chosen.by_document else None
+        documents.setdefault(name or whole, []).append(record)
+    return write_files([_to_write(*document, chosen.id) for document in documents.items()], chosen.id)
 
 
 def file_name(campaign: str, which: str, format: str) -> str:
@@ -282,7 +235,7 @@ def _to_write(name: str, records: Sequence[Record], format: str) -> Parsed:
         records = [replace(record, sentence=replace(record.sentence, layout=None)) for record in records]
     if get_format(format).by_document:
         records = sorted(records, key=lambda record: record.sentence.offset or 0)
-    return document(name, records, format, layout)
+    return make_document(name, records, format, layout)
 
 
 def _common_layout(records: Sequence[Record], format: str) -> Layout | None:

@@ -40,6 +40,6 @@ def tag_file(
 
     parsed = read_bytes(data, name=name, format=format, **(options or {}))
     sentences = [record.sentence for record in parsed.sentences]
-    found = load_tagger(checkpoint).predict_spans(sentences)
-    records = [Record(sentence, spans) for sentence, spans in zip(sentences, found, strict=True)]
+    predicted = load_tagger(checkpoint).predict_spans(sentences)
+    records = [Record(sentence, spans) for sentence, spans in zip(sentences, predicted, strict=True)]
     return write(records, to).encode("utf-8")
