@@ -182,7 +182,9 @@ def _named(file: Path) -> Iterable[tuple[str | None, bytes | Path]]:
         return [("stdin", common.read_in(file))]
     if not file.is_dir():
         return [(None, file)]
-    paths = (path for path in sorted(file.rglob("*")) if path.suffix.lower() in known_suffixes() and path.is_file())
+    paths = [path for path in sorted(file.rglob("*")) if path.suffix.lower() in known_suffixes() and path.is_file()]
+    if not paths:
+        common.refuse(f"The folder {file} has no file of a known suffix: {', '.join(known_suffixes())}.")
     return [(path.relative_to(file).as_posix(), path) for path in paths]
 
 
