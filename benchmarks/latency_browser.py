@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from tests.serving import browser_page, browser_sign_in
+from tests.support.serving import browser_page, browser_sign_in
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

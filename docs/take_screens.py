@@ -29,7 +29,7 @@ from PIL import Image
 from crossner_core.acquisition.selecting import RECOMMENDED
 from db.engine import Store
 from db.migrate import migrate
-from tests.serving import ROOT, browser_page, browser_sign_in, serve
+from tests.support.serving import ROOT, browser_page, browser_sign_in, serve
 from workbench.accounts import accounts
 from workbench.accounts.passwords import random_password
 from workbench.campaigns import campaigns

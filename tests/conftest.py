@@ -11,7 +11,7 @@ import pytest
 
 from db.engine import Store
 from db.migrate import migrate
-from tests import builders
+from tests.support import builders
 from workbench.accounts.actors import Actor
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"

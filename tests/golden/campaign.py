@@ -12,10 +12,10 @@ from crossner_core.schema import LabelledSentence, Span, sentence_from_words
 from db import suggestion_rows, worker_rows
 from db.engine import Store
 from db.migrate import migrate
-from tests import builders
-from tests.study_builders import data_folder, small_config
-from tests.training_builders import own_sentences, save_encoder, tiny_recipe
-from tests.training_store import own_dataset, work
+from tests.support import builders
+from tests.support.study_builders import data_folder, small_config
+from tests.support.training_builders import own_sentences, save_encoder, tiny_recipe
+from tests.support.training_store import own_dataset, work
 from workbench.accounts import accounts, passwords, sign_in
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, domains, sentences

@@ -27,10 +27,10 @@ from crossner_core.wikipedia.manifest import Counts, Gazetteer, Manifest, Shard,
 from crossner_core.wikipedia.shards import BuildConfig, SentenceRules, ShardSettings
 from db.engine import Store
 from db.migrate import migrate
-from tests import builders
-from tests.gazetteer_fakes import compiled
-from tests.study_builders import data_folder
-from tests.training_builders import own_sentences, tiny_data
+from tests.support import builders
+from tests.support.gazetteer_fakes import compiled
+from tests.support.study_builders import data_folder
+from tests.support.training_builders import own_sentences, tiny_data
 from workbench.data import snapshots
 
 KEPT_CELLS = Path(__file__).resolve().parents[2] / "docs" / "studies"

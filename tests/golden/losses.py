@@ -26,7 +26,7 @@ from crossner_core.adaptation.__main__ import main as pretrain_command
 from crossner_core.formats import write
 from crossner_core.training.__main__ import main as train_command
 from crossner_core.training.processes import run_together
-from tests.training_builders import own_sentences, save_encoder, tiny_recipe
+from tests.support.training_builders import own_sentences, save_encoder, tiny_recipe
 
 ROOT = Path(__file__).resolve().parents[2]
 _SOURCE_STAGE = {"source_epochs": 1, "head_first_epochs": 1}

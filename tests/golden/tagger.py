@@ -18,7 +18,7 @@ from crossner_core.models.registry import architecture_ids
 from crossner_core.training.loop import train
 from crossner_core.training.predictor import load_tagger, save_tagger
 from tests.golden import kept
-from tests.training_builders import own_sentences, tiny_data, tiny_encoder, tiny_recipe
+from tests.support.training_builders import own_sentences, tiny_data, tiny_encoder, tiny_recipe
 
 OLD = kept.FOLDER / "old_run"
 STOPPED_AFTER = 4

@@ -1,0 +1,138 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import fields, replace
+
+import pytest
+
+from crossner_core.errors import InvalidConfig
+from crossner_core.training.data import SourceCorpus
+from crossner_core.training.recipe import Recipe, source_options, source_recipe
+from crossner_core.training.settings.registry import needs_source, setting, setting_ids
+from crossner_core.training.stage import Stage
+from tests.support.training_builders import own_sentences, tiny_data, tiny_recipe
+
+
+def test_recipe_round_trip_and_hash() -> None:
+    recipe = Recipe(seed=7, setting="joint")
+    assert Recipe.from_dict(recipe.to_dict()) == recipe
+    assert recipe.hash == Recipe(setting="joint", seed=7).hash != Recipe(seed=8, setting="joint").hash
+    assert Recipe(dropout=0) == Recipe(dropout=0.0) and Recipe(dropout=0).hash == Recipe(dropout=0.0).hash
+
+
+def test_recipe_unknown_key_names_the_valid_ones() -> None:
+    with pytest.raises(InvalidConfig, match=r"learning_rat\b.*learning_rate"):
+        Recipe.from_dict({"learning_rat": 1e-4})
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("setting", "sideways"),
+        ("architecture", "forest"),
+        ("device", "abacus"),
+        ("batch_size", 0),
+        ("batch_size", 2.5),
+        ("batch_size", True),
+        ("learning_rate", float("nan")),
+        ("learning_rate", "fast"),
+        ("learning_rate", -1.0),
+        ("dropout", 1.0),
+        ("encoder", " "),
+        ("constrained", 1),
+    ],
+)
+def test_recipe_refuses_bad_values(name: str, value: object) -> None:
+    with pytest.raises(InvalidConfig, match=name):
+        Recipe.from_dict({name: value})
+
+
+def test_recipe_fields_explain_themselves() -> None:
+    for spec in fields(Recipe):
+        assert spec.metadata["help"].endswith("."), spec.name
+        assert spec.metadata["group"] in {"model", "target", "source", "machine"}
+        if isinstance(spec.default, int | float) and not isinstance(spec.default, bool):
+            assert spec.metadata["min"] <= spec.default <= spec.metadata["max"]
+
+
+def test_recipe_and_results_import_without_torch() -> None:
+    code = (
+        "import sys\n"
+        "import crossner_core.training.recipe, crossner_core.training.events, crossner_core.training.data\n"
+        "import crossner_core.evaluation.agreement, crossner_core.experiments.few_shot\n"
+        "import crossner_core.experiments.published\n"
+        "crossner_core.training.recipe.Recipe()\n"
+        "heavy = {'torch', 'transformers', 'streamlit', 'sqlalchemy', 'spacy'} & set(sys.modules)\n"
+        "sys.exit(f'imported {heavy}' if heavy else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_setting_registry_names_the_known_ones() -> None:
+    own = ("direct", "pretrain_finetune", "joint", "pdaln", "pdaln_unsupervised")
+    assert setting_ids() == (*own, "self_training", "transfer_self_training")
+    assert [needs_source(id) for id in setting_ids()] == [False, True, True, True, True, False, True]
+    with pytest.raises(InvalidConfig, match="direct, pretrain_finetune, joint"):
+        setting("sideways")
+
+
+def test_setting_order_does_not_depend_on_what_is_imported_first() -> None:
+    code = (
+        "import crossner_core.training.settings.self_training.plan\n"
+        "from crossner_core.training.settings.registry import setting_ids\n"
+        "print(*setting_ids())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert tuple(done.stdout.split()) == setting_ids()
+
+
+def test_recipe_of_several_sources_learns_from_all_of_them() -> None:
+    recipe = tiny_recipe(setting="joint", source="conll2003, wnut17")
+    assert recipe.sources == ("conll2003", "wnut17") and tiny_recipe().sources == ("conll2003",)
+    first, second = own_sentences(4, offset=100), own_sentences(3, offset=200)
+    data = replace(tiny_data(), sources=(SourceCorpus(first), SourceCorpus(second, own_sentences(2, offset=300))))
+    assert data.source_train == first + second and len(data.source_dev) == 2
+    (stage,) = setting("joint").plan(recipe, data)
+    assert stage.train == data.train * recipe.upsample + first + second
+    assert replace(data, sources=(SourceCorpus(first),)).fingerprint != data.fingerprint
+
+
+def test_source_checkpoint_serves_whatever_history_the_target_learns_with() -> None:
+    paper = Recipe(architecture="label_aware", setting="pretrain_finetune")
+    ours = replace(paper, label_embedding_dropout=0.3, label_history="mixed", label_noise=0.1, constrained=False)
+    assert source_options(ours) == source_options(paper) and ours.hash != paper.hash
+    assert source_options(replace(paper, label_context=False)) != source_options(paper)
+    assert source_recipe(ours).label_embedding_dropout == 0.0
+
+
+def test_recipe_rate_of_a_head_that_never_learns_alone_and_what_no_copy_exchanges_do_not_count() -> None:
+    alone = Recipe(setting="pretrain_finetune", head_first_epochs=0)
+    assert replace(alone, head_first_learning_rate=1e-4).hash == alone.hash
+    assert replace(alone, head_first_epochs=1).hash != replace(alone, head_first_learning_rate=1e-4).hash
+    bare = Recipe(setting="pdaln", pdaln_target_copies=0, pdaln_source_copies=0)
+    assert replace(bare, pdaln_replace="all").hash == bare.hash
+    some = replace(bare, pdaln_source_copies=1)
+    assert replace(some, pdaln_replace="all").hash != some.hash
+
+
+def _plan(recipe: Recipe) -> list[Stage]:
+    """Return a recipe's stages on own sentences, without what cannot be compared."""
+    data = replace(tiny_data(source=True), unlabelled=tuple(item.sentence for item in own_sentences(4, offset=60)))
+    return [replace(stage, objective=None) for stage in setting(recipe.setting).plan(recipe, data)]
+
+
+@pytest.mark.parametrize("id", setting_ids())
+def test_recipe_field_of_a_stage_counts_exactly_where_the_plan_reads_it(id: str) -> None:
+    other: dict[str, object] = {
+        "learning_rate": 1e-5, "head_learning_rate": 1e-2, "batch_size": 2, "max_epochs": 50, "dev_every": 1,
+        "warmup_share": 0.5, "patience": 3, "upsample": 7, "source_learning_rate": 1e-6,
+        "source_head_learning_rate": 1e-6, "source_epochs": 9, "source_batch_size": 3, "source_warmup_share": 0.4,
+        "head_first_epochs": 3, "head_first_learning_rate": 1e-2, "self_training_rounds": 3,
+        "self_training_epochs": 9, "pdaln_rounds": 3, "pdaln_round_epochs": 9, "pdaln_round_rate": 0.1,
+    }  # fmt: skip
+    plain = Recipe(setting=id)
+    for name, value in other.items():
+        changed = replace(plain, **{name: value})
+        assert (_plan(changed) == _plan(plain)) == (changed.hash == plain.hash), (id, name)

@@ -1,0 +1,408 @@
+"""The screens that look after sentences, domains and campaigns, as the people who may open them see them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Iterator
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from crossner_core.domains import builtin_domains, domain_to_toml, load_domain
+from crossner_core.errors import BadInput
+from crossner_core.schema import LabelledSentence, Span, sentence_from_words
+from db import account_rows
+from db.engine import Store
+from db.types import now
+from pages import shell
+from pages.components.marked_text import as_text
+from tests.support import builders
+from tests.support.paths import ROOT
+from workbench.accounts import sign_in as signing
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns, domains, sentences
+from workbench.campaigns.domain_drafts import draft_from_toml, draft_to_toml
+from workbench.data import archive, browsing, datasets, exchange
+from workbench.jobs import queue
+
+CONLL = "Mara\tB-musicalartist\nVell\tI-musicalartist\nhums\tO\n\nNobody\tO\nclaps\tO\n"
+BAD = "Mara\tB-pilot\nVell\tI-pilot\n"
+Open = Callable[[str, str], AppTest]
+
+
+@pytest.fixture
+def screen(store: Store, people: dict[str, Actor], monkeypatch: pytest.MonkeyPatch) -> Iterator[Open]:
+    """Open a page as a person, signed in by a real session in the store."""
+    monkeypatch.setattr(shell, "store", lambda: store)
+
+    def opened(page: str, who: str) -> AppTest:
+        token = f"token-of-{who}"
+        with store.write() as session:
+            account_rows.open_session(
+                session,
+                user_id=people[who].id,
+                token_hash=signing.token_hash(token),
+                expires_at=now() + dt.timedelta(hours=1),
+            )
+        monkeypatch.setattr(shell, "session_token", lambda: token)
+        test = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=60)
+        return healthy(test.run())
+
+    yield opened
+
+
+def healthy(test: AppTest) -> AppTest:
+    assert not test.exception, [one.value for one in test.exception]
+    return test
+
+
+def words(test: AppTest) -> str:
+    """Return what stands on the screen, messages, texts and HTML."""
+    kinds = (test.error, test.warning, test.info, test.success, test.caption, test.text, test.markdown, test.code)
+    parts = [str(one.value) for kind in kinds for one in kind]
+    return "\n".join([*parts, *(one.proto.body for one in test.get("html"))])
+
+
+def press(test: AppTest, label: str) -> AppTest:
+    next(one for one in test.button if one.label.startswith(label)).click()
+    return healthy(test.run())
+
+
+def switch(test: AppTest, key: str, value: str) -> AppTest:
+    test.segmented_control(key=key).set_value(value)
+    return healthy(test.run())
+
+
+def field(test: AppTest, label: str, at: int = 0) -> object:
+    return [one for one in test.text_input if one.label == label][at]
+
+
+def calm_campaign(store: Store, people: dict[str, Actor]) -> int:
+    """A campaign that asks for no suggestions on import."""
+    return builders.make_campaign(store, people, name="Calm", suggestions_on=False)
+
+
+@pytest.mark.parametrize(
+    ("page", "who"),
+    [("data", "ann1"), ("data", "eva"), ("domains", "ann1"), ("campaigns", "res"), ("campaigns", "eva")],
+)
+def test_pages_data_refuse_other_roles(screen: Open, campaign: int, page: str, who: str) -> None:
+    test = screen(page, who)
+    assert "this is for" in words(test)
+    assert not test.button and not test.dataframe
+
+
+@pytest.mark.parametrize("page", ["data", "domains", "campaigns"])
+def test_pages_data_refuse_strangers(screen: Open, page: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    screen(page, "adm")
+    monkeypatch.setattr(shell, "session_token", lambda: "guessed")
+    test = healthy(AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=60).run())
+    assert "signed out" in words(test)
+    assert not test.button and not test.dataframe
+
+
+def test_browse_lists_and_filters_sentences(
+    screen: Open, store: Store, people: dict[str, Actor], campaign: int
+) -> None:
+    test = screen("data", "res")
+    assert len(test.dataframe[0].value) == 6
+    test.text_input(key=f"data:text:{campaign}").set_value("PAPER")
+    assert list(healthy(test.run()).dataframe[0].value["Id"]) == ["music-2"]
+    test.text_input(key=f"data:text:{campaign}").set_value("")
+    test.selectbox(key=f"data:place:{campaign}").set_value("gold")
+    assert "No sentence fits" in words(healthy(test.run()))
+    other = campaigns.create_campaign(store, people["adm"], name="another", domain=load_domain("politics"))
+    sentences.add_sentences(
+        store, people["adm"], other, [LabelledSentence(sentence_from_words(["Alone", "."], id="x"), ())]
+    )
+    test.session_state["campaign"] = other  # the filter stays with its own campaign
+    assert list(healthy(test.run()).dataframe[0].value["Id"]) == ["x"]
+
+
+def test_browse_shows_the_layers_of_a_sentence(
+    screen: Open, store: Store, people: dict[str, Actor], campaign: int
+) -> None:
+    builders.make_gold(store, people, campaign)
+    shown = words(screen("data", "res"))
+    for expected in ("Annotator 1 · Ann1", "Annotator 2 · Ann2", "Gold · Eva", ">Mara Vell<small", "musicalartist"):
+        assert expected in shown
+
+
+def test_browse_shows_user_text_as_text(screen: Open, store: Store, people: dict[str, Actor], campaign: int) -> None:
+    sentence = sentence_from_words(["<img", "src=x", "onerror=alert(1)>", "&amp;"], id="<b>sly</b>")
+    labelled = LabelledSentence(sentence, (Span(0, 2, "band"),))
+    sentences.add_sentences(store, people["res"], campaign, [labelled])
+    test = screen("data", "res")
+    test.text_input(key=f"data:text:{campaign}").set_value("onerror")
+    pieces = "".join(one.proto.body for one in healthy(test.run()).get("html"))
+    assert "&lt;img src=x" in pieces and "&amp;amp;" in pieces
+    assert "<img" not in pieces
+
+
+def test_browse_finds_where_each_sentence_stands(store: Store, people: dict[str, Actor], campaign: int) -> None:
+    tab = builders.Tab(store, people["ann1"], campaign, "annotate")
+    item = tab.items(1)[0]
+    tab.do("submit", item, [(0, 2, "musicalartist")])
+    places = {place: browsing.browse(store, people["res"], campaign, place=place).total for place in browsing.PLACES}
+    assert places == {"annotate": 5, "check": 1, "adjudicate": 0, "gold": 0, "parked": 0}
+    assert browsing.layer_counts(store, people["res"], campaign)["first"] == 1
+
+
+def test_browse_pages_through_long_lists(store: Store, people: dict[str, Actor], campaign: int) -> None:
+    first = browsing.browse(store, people["res"], campaign, limit=4)
+    rest = browsing.browse(store, people["res"], campaign, offset=4, limit=4)
+    assert (first.total, len(first.lines), len(rest.lines)) == (6, 4, 2)
+    assert not {one.id for one in first.lines} & {one.id for one in rest.lines}
+
+
+def test_import_brings_files_in_with_their_gold(screen: Open, store: Store, people: dict[str, Actor]) -> None:
+    calm = calm_campaign(store, people)
+    test = switch(screen("data", "res"), "data:view", "Import")
+    test.file_uploader[0].set_value([("new.conll", CONLL.encode(), "text/plain")])
+    assert healthy(test.run()).dataframe[0].value["Annotated"].tolist() == [2]
+    test.selectbox(key=f"data:into:{calm}").set_value("dev")
+    press(test, "Import into")
+    view = campaigns.get_campaign(store, people["res"], calm)
+    assert (view.splits["dev"], view.gold) == (2, 2)
+    assert "2 sentences are in, 2 of them with gold" in words(test)
+
+
+def test_import_asks_for_the_split_in_each_campaign(
+    screen: Open, store: Store, people: dict[str, Actor], campaign: int
+) -> None:
+    calm = calm_campaign(store, people)
+    test = switch(screen("data", "res"), "data:view", "Import")
+    test.session_state["campaign"] = calm
+    healthy(test.run())
+    test.selectbox(key=f"data:into:{calm}").set_value("test")
+    test.toggle(key=f"data:gold:{calm}").set_value(False)
+    test.file_uploader[0].set_value([("new.conll", CONLL.encode(), "text/plain")])
+    press(healthy(test.run()), "Import into Calm")
+    test.session_state["campaign"] = campaign
+    healthy(test.run())
+    test.file_uploader[0].set_value([("new.conll", CONLL.encode(), "text/plain")])
+    press(healthy(test.run()), "Import into Music")
+    first, second = (campaigns.get_campaign(store, people["res"], id_) for id_ in (calm, campaign))
+    assert (first.splits["test"], first.gold) == (2, 0)
+    assert (second.splits["test"], second.splits["pool"], second.gold) == (0, 8, 2)
+
+
+def test_import_takes_a_type_map(screen: Open, store: Store, people: dict[str, Actor]) -> None:
+    calm = calm_campaign(store, people)
+    test = switch(screen("data", "res"), "data:view", "Import")
+    test.file_uploader[0].set_value([("news.conll", b"Mara\tB-PER\nsang\tO\n", "text/plain")])
+    assert "'PER' is not one of" in words(healthy(test.run()))
+    test.selectbox(key="data:type-map").set_value("conll")
+    assert healthy(test.run()).dataframe[0].value["Types"].tolist() == ["person"]
+    press(test, "Import into")
+    assert campaigns.get_campaign(store, people["res"], calm).sentences == 7
+
+
+def test_import_refuses_all_files_for_one_fault(screen: Open, store: Store, people: dict[str, Actor]) -> None:
+    calm = calm_campaign(store, people)
+    test = switch(screen("data", "res"), "data:view", "Import")
+    files = [("good.conll", CONLL.encode(), "text/plain"), ("bad.conll", BAD.encode(), "text/plain")]
+    test.file_uploader[0].set_value(files)
+    shown = words(healthy(test.run()))
+    assert "bad.conll:1:" in shown and "pilot" in shown and "musicalartist" in shown
+    assert next(one for one in test.button if one.label.startswith("Import into")).disabled
+    with pytest.raises(BadInput, match=r"bad\.conll:1") as refused:
+        exchange.import_files(store, people["res"], calm, [(name, data) for name, data, _ in files])
+    assert refused.value.problems
+    assert campaigns.get_campaign(store, people["res"], calm).sentences == 6
+
+
+def test_import_skips_bad_sentences_on_request(screen: Open, store: Store, people: dict[str, Actor]) -> None:
+    calm = calm_campaign(store, people)
+    test = switch(screen("data", "res"), "data:view", "Import")
+    test.file_uploader[0].set_value([("half.conll", f"{BAD}\n{CONLL}".encode(), "text/plain")])
+    test.toggle(key=f"data:skip:{calm}").set_value(True)
+    press(healthy(test.run()), "Import into")
+    assert campaigns.get_campaign(store, people["res"], calm).sentences == 8
+    assert "half.conll:1:" in words(test)
+
+
+def test_import_without_gold_sends_sentences_to_people(screen: Open, store: Store, people: dict[str, Actor]) -> None:
+    calm = calm_campaign(store, people)
+    test = switch(screen("data", "res"), "data:view", "Import")
+    test.file_uploader[0].set_value([("new.conll", BAD.encode(), "text/plain")])
+    test.toggle(key=f"data:gold:{calm}").set_value(False)
+    press(healthy(test.run()), "Import into")
+    view = campaigns.get_campaign(store, people["res"], calm)
+    assert (view.sentences, view.gold, view.stages[0].open) == (7, 0, 7)
+
+
+def test_import_pre_annotates_at_once(screen: Open, store: Store, people: dict[str, Actor], campaign: int) -> None:
+    test = switch(screen("data", "res"), "data:view", "Import")
+    test.file_uploader[0].set_value([("new.txt", b"Mara Vell moved to Oslo.\nShe sang in Norway.", "text/plain")])
+    press(healthy(test.run()), "Import into")
+    assert "2 sentences are in" in words(test)
+    found = browsing.browse(store, people["res"], campaign, text="Oslo.")
+    layers = browsing.sentence_layers(store, people["res"], campaign, found.lines[0].id)
+    assert layers.preannotated and not layers.work
+
+
+def test_export_says_why_a_download_failed(screen: Open, campaign: int) -> None:
+    test = switch(screen("data", "res"), "data:view", "Export")
+    test.session_state["lazy-download:reasons"] = ["x.conll: *two* files"]
+    assert r"x\.conll\: \*two\* files" in words(healthy(test.run()))
+
+
+def test_drafts_of_domains_come_back_from_toml() -> None:
+    for name in builtin_domains():
+        text = domain_to_toml(load_domain(name))
+        assert draft_to_toml(draft_from_toml(text)) == text
+
+
+def test_export_offers_what_there_is(screen: Open, store: Store, people: dict[str, Actor], campaign: int) -> None:
+    test = switch(screen("data", "res"), "data:view", "Export")
+    assert "(0)" in test.radio(key="data:layer").options[0]
+    assert "no sentence yet" in words(test)
+    builders.make_gold(store, people, campaign)
+    assert "(6)" in healthy(test.run()).radio(key="data:layer").options[0]
+    assert "no sentence yet" not in words(test)
+    assert [one.proto.label for one in test.get("download_button")][1] == "Download the whole campaign (zip)"
+
+
+def test_data_sets_are_made_from_uploads(screen: Open, store: Store, people: dict[str, Actor], campaign: int) -> None:
+    test = switch(screen("data", "res"), "data:view", "Data sets")
+    field(test, "Name").set_value("tiny")  # type: ignore[attr-defined]
+    test.file_uploader[0].set_value(("train.conll", CONLL.encode(), "text/plain"))
+    press(test, "Import the data set")
+    assert datasets.get_dataset(store, people["res"], "tiny").count("train") == 2
+    assert list(test.dataframe[0].value["Data set"]) == ["tiny"]
+    press(test, "Delete this data set")
+    assert datasets.list_datasets(store, people["res"]) == ()
+
+
+def test_domains_show_types_with_their_guidelines(screen: Open) -> None:
+    test = screen("domains", "res")
+    test.selectbox(key="domains:which").set_value("music")
+    shown = words(healthy(test.run()))
+    for one in load_domain("music").types:
+        assert f"<kbd>{one.key}</kbd>{one.name}" in shown
+    assert "a kind of organisation" in shown
+
+
+def test_domains_define_one_from_a_copy(screen: Open, store: Store, people: dict[str, Actor]) -> None:
+    test = switch(screen("domains", "res"), "domains:view", "Define")
+    test.selectbox(key="domains:start").set_value("music")
+    press(test, "Begin")
+    assert field(test, "Name").value == "mymusic"  # type: ignore[attr-defined]
+    press(test, "Save")
+    saved = domains.get_domain(store, "mymusic")
+    assert saved.types == load_domain("music").types
+    assert "mymusic is saved" in words(test)
+
+
+def test_domains_say_what_is_wrong_in_a_definition(screen: Open, store: Store, people: dict[str, Actor]) -> None:
+    test = switch(screen("domains", "res"), "domains:view", "Define")
+    assert "Give the domain a name" in words(test)
+    control = next(one for one in test.segmented_control if one.label == "Edit as")
+    control.set_value("TOML")
+    healthy(test.run())
+    test.text_area[0].set_value('name = "trains"\n[[types]]\nname = "engine"\nparent = "vehicle"\n')
+    assert "unknown parent" in words(healthy(test.run()))
+    assert next(one for one in test.button if one.label == "Save").disabled
+    test.text_area[0].set_value('name = "trains"\n[[types]]\nname = "engine"\n')
+    press(healthy(test.run()), "Save")
+    assert domains.get_domain(store, "trains").type_names == ("engine",)
+
+
+def test_domains_keep_a_draft_across_views(screen: Open) -> None:
+    test = switch(screen("domains", "res"), "domains:view", "Define")
+    field(test, "Name").set_value("trains")  # type: ignore[attr-defined]
+    healthy(test.run())
+    next(one for one in test.segmented_control if one.label == "Edit as").set_value("TOML")
+    assert 'name = "trains"' in healthy(test.run()).text_area[0].value
+    switch(test, "domains:view", "Read")
+    assert 'name = "trains"' in switch(test, "domains:view", "Define").text_area[0].value
+    test.text_area[0].set_value("name = ")
+    next(one for one in test.segmented_control if one.label == "Edit as").set_value("Table")
+    assert "cannot show" in words(healthy(test.run()))
+    assert test.text_area[0].value == "name = "
+
+
+def test_campaigns_make_one_with_its_rules(screen: Open, store: Store, people: dict[str, Actor]) -> None:
+    test = screen("campaigns", "adm")
+    field(test, "Name").set_value("Rails")  # type: ignore[attr-defined]
+    next(one for one in test.selectbox if one.label == "Domain").set_value("politics")
+    test.number_input(key="campaigns:blind_share:new:0").set_value(25)
+    press(test, "Make the campaign")
+    made = campaigns.list_campaigns(store, people["adm"])[0]
+    assert (made.name, made.domain_name, made.blind_share, made.control_share) == ("Rails", "politics", 0.25, 0.1)
+    assert {one.name for one in made.members} == {"ann1", "ann2", "ann3", "eva"}
+
+
+def test_campaigns_next_one_begins_with_the_usual_rules(
+    screen: Open, store: Store, people: dict[str, Actor], campaign: int
+) -> None:
+    test = switch(screen("campaigns", "adm"), "campaigns:view", "New")
+    field(test, "Name").set_value("Rails")  # type: ignore[attr-defined]
+    test.number_input(key="campaigns:blind_share:new:0").set_value(55)
+    field(test, "SPARQL endpoint").set_value("http://localhost:3030/sparql")  # type: ignore[attr-defined]
+    test.checkbox(key="campaigns:suggestions_on:new:0").set_value(False)
+    press(test, "Make the campaign")
+    field(test, "Name").set_value("Roads")  # type: ignore[attr-defined]
+    press(test, "Make the campaign")
+    made = {one.name: one for one in campaigns.list_campaigns(store, people["adm"])}
+    assert (made["Rails"].blind_share, made["Rails"].suggestions_on) == (0.55, False)
+    assert (made["Roads"].blind_share, made["Roads"].endpoint, made["Roads"].suggestions_on) == (0.1, None, True)
+
+
+def test_campaigns_change_rules_members_and_archive(
+    screen: Open, store: Store, people: dict[str, Actor], campaign: int
+) -> None:
+    test = screen("campaigns", "adm")
+    test.text_input(key=f"campaigns:endpoint:{campaign}").set_value("ftp://nowhere")
+    press(test, "Save the rules")
+    assert as_text("http://") in words(test)
+    test.text_input(key=f"campaigns:endpoint:{campaign}").set_value("http://localhost:3030/sparql")
+    press(test, "Save the rules")
+    switch(test, "campaigns:part", "Members")
+    test.multiselect(key=f"campaigns:people:{campaign}").set_value([people["ann1"].id])
+    press(test, "Save the members")
+    switch(test, "campaigns:part", "Pre-annotation")
+    press(test, "Queue pre-annotation again")
+    press(test, "Cancel what is under way")
+    assert "Cancel what is under way" not in [button.label for button in test.button]
+    switch(test, "campaigns:part", "Domain and end")
+    press(test, "Archive")
+    view = campaigns.get_campaign(store, people["adm"], campaign)
+    assert view.endpoint == "http://localhost:3030/sparql" and view.archived
+    assert [one.name for one in view.members] == ["ann1"]
+    assert [job.kind for job in queue.list_jobs(store, people["adm"], campaign)] == ["preannotate"]
+    assert queue.list_jobs(store, people["adm"], campaign)[0].state == "cancelled"
+
+
+def test_campaigns_delete_only_by_name(screen: Open, store: Store, people: dict[str, Actor], campaign: int) -> None:
+    campaigns.update_settings(store, people["adm"], campaign, archived=True)
+    test = switch(screen("campaigns", "adm"), "campaigns:part", "Domain and end")
+    press(test, "Delete the campaign")
+    assert "nothing was deleted" in words(test)
+    field(test, "Type the campaign's name to delete it").set_value("Music")  # type: ignore[attr-defined]
+    press(test, "Delete the campaign")
+    assert campaigns.list_campaigns(store, people["adm"], archived=True) == ()
+
+
+def test_campaigns_import_an_exported_one(screen: Open, store: Store, people: dict[str, Actor], campaign: int) -> None:
+    builders.make_gold(store, people, campaign)
+    data = archive.export_campaign(store, people["adm"], campaign)
+    test = switch(screen("campaigns", "adm"), "campaigns:view", "Import a zip")
+    test.file_uploader[0].set_value(("music.zip", data, "application/zip"))
+    field(test, "Name").set_value("Again")  # type: ignore[attr-defined]
+    press(test, "Import the campaign")
+    made = campaigns.list_campaigns(store, people["adm"])[0]
+    assert (made.name, made.sentences, made.gold) == ("Again", 6, 6)
+
+
+def test_campaigns_take_over_a_changed_domain(screen: Open, store: Store, people: dict[str, Actor]) -> None:
+    text = 'name = "trains"\n[[types]]\nname = "engine"\n'
+    made = campaigns.create_campaign(
+        store, people["adm"], name="Trains", domain=domains.save_domain(store, people["adm"], text)
+    )
+    domains.save_domain(store, people["adm"], f'{text}[[types]]\nname = "station"\n')
+    test = switch(screen("campaigns", "adm"), "campaigns:part", "Domain and end")
+    press(test, "Take over the changed domain")
+    view = campaigns.get_campaign(store, people["adm"], made)
+    assert view.domain.type_names == ("engine", "station")

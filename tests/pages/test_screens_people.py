@@ -1,0 +1,220 @@
+"""The frame, Start, People and My account, as each role sees them."""
+
+from __future__ import annotations
+
+import pytest
+from argon2 import PasswordHasher
+from streamlit.testing.v1 import AppTest
+
+from crossner_core.errors import BadInput, Conflict, NotAllowed
+from db.engine import Store
+from pages import shell
+from pages.main import SECTIONS
+from tests.support import builders
+from tests.support.screens import PAGES, open_screen
+from workbench.accounts import accounts, passwords, sign_in
+from workbench.accounts.actors import Actor
+from workbench.accounts.roles import EVERYONE
+from workbench.campaigns import campaigns
+from workbench.labelling import adjudication
+
+People = dict[str, Actor]
+
+
+@pytest.fixture(autouse=True)
+def quick_hashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(passwords, "HASHER", PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
+
+
+def words(screen: AppTest) -> str:
+    """Return everything the screen says, in one string."""
+    assert not screen.exception, screen.exception
+    kinds = ("title", "subheader", "markdown", "caption", "info", "warning", "error", "success", "code", "text")
+    return "\n".join(str(element.value) for kind in kinds for element in screen.get(kind))
+
+
+def press(screen: AppTest, label: str) -> AppTest:
+    next(button for button in screen.button if button.label == label).click()
+    return screen.run()
+
+
+SCREENS = [screen for section in SECTIONS.values() for screen in section if (PAGES / f"{screen.file}.py").exists()]
+
+
+@pytest.mark.parametrize("screen", [screen.file for screen in SCREENS])
+def test_screen_shows_a_stranger_nothing(monkeypatch: pytest.MonkeyPatch, store: Store, screen: str) -> None:
+    shown = words(open_screen(monkeypatch, store, screen, None))
+    assert shown == "You are signed out. Nothing that was saved is lost."
+
+
+@pytest.mark.parametrize(
+    ("screen", "role"), [(one.file, role) for one in SCREENS for role in EVERYONE if role not in one.roles]
+)
+def test_screen_checks_the_role_itself(monkeypatch: pytest.MonkeyPatch, store: Store, screen: str, role: str) -> None:
+    shown = words(open_screen(monkeypatch, store, screen, builders.make_person(store, "someone", role)))
+    assert "; this is for " in shown and len(shown.splitlines()) == 1
+
+
+@pytest.mark.parametrize("name", ["ann1", "eva", "res"])
+def test_people_is_for_admins(monkeypatch: pytest.MonkeyPatch, store: Store, people: People, name: str) -> None:
+    screen = open_screen(monkeypatch, store, "people", people[name])
+    assert "this is for admin" in words(screen) and not screen.button and not screen.dataframe
+
+
+def test_people_adds_a_person_whose_password_is_shown_once(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: People
+) -> None:
+    screen = open_screen(monkeypatch, store, "people", people["adm"])
+    screen.text_input[0].input("zoe")
+    screen.text_input[1].input("Zoe Ley")
+    press(screen, "Add, with a random password")
+    password = screen.code[0].value
+    assert sign_in.sign_in(store, name="zoe", password=password, address="192.0.2.1").actor.display_name == "Zoe Ley"
+    assert not screen.run().code
+
+
+def test_people_says_what_is_wrong_and_adds_nobody(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: People
+) -> None:
+    screen = open_screen(monkeypatch, store, "people", people["adm"])
+    screen.text_input[0].input("ANN1")
+    assert "already" in words(press(screen, "Add, with a random password"))
+    assert len(accounts.list_people(store, people["adm"])) == len(people)
+
+
+def test_people_keeps_the_last_admin(monkeypatch: pytest.MonkeyPatch, store: Store, people: People) -> None:
+    screen = open_screen(monkeypatch, store, "people", people["adm"])
+    screen.selectbox(key="people:who").select(people["adm"].id).run()
+    assert "last active admin" in words(press(screen, "Close the account"))
+    assert accounts.current(store, people["adm"].id) is not None
+
+
+def test_people_changes_role_password_and_state(monkeypatch: pytest.MonkeyPatch, store: Store, people: People) -> None:
+    ann = people["ann1"].id
+    screen = open_screen(monkeypatch, store, "people", people["adm"])
+    screen.selectbox(key="people:who").select(ann).run()
+    screen.selectbox(key=f"people:role:{ann}").select("expert").run()
+    assert "is expert now" in words(press(screen, "Save the role"))
+    press(screen, "New random password")
+    password = screen.code[0].value
+    assert sign_in.sign_in(store, name="ann1", password=password, address="192.0.2.1").actor.role == "expert"
+    press(screen, "Close the account")
+    assert accounts.current(store, ann) is None
+    press(screen, "Open the account again")
+    assert accounts.current(store, ann) is not None
+
+
+def test_account_changes_the_shown_name(monkeypatch: pytest.MonkeyPatch, store: Store, people: People) -> None:
+    screen = open_screen(monkeypatch, store, "account", people["ann1"])
+    screen.text_input[0].input("Anna")
+    assert "Your shown name is changed" in words(press(screen, "Change the name"))
+    changed = accounts.current(store, people["ann1"].id)
+    assert changed is not None and changed.display_name == "Anna"
+
+
+def test_account_changes_the_password_with_the_present_one(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: People
+) -> None:
+    accounts.set_password(store, people["adm"], people["ann1"].id, "the first password")
+    screen = open_screen(monkeypatch, store, "account", people["ann1"])
+
+    def change(present: str, new: str, again: str) -> str:
+        for field, text in zip(screen.text_input[1:], (present, new, again), strict=True):
+            field.input(text)
+        return words(press(screen, "Change the password"))
+
+    assert "differ" in change("the first password", "the second password", "the second passwort")
+    assert "not right" in change("a wrong password", "the second password", "the second password")
+    assert "is changed" in change("the first password", "the second password", "the second password")
+    sign_in.sign_in(store, name="ann1", password="the second password", address="192.0.2.1")
+
+
+def test_welcome_shows_the_work_of_the_campaign(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
+) -> None:
+    assert "**6 waiting**, 0 in work, 0 done" in words(open_screen(monkeypatch, store, "main", people["ann1"]))
+
+
+def test_welcome_without_a_campaign_says_who_can_help(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: People
+) -> None:
+    assert "An admin adds you to one" in words(open_screen(monkeypatch, store, "main", people["ann1"]))
+
+
+def test_frame_keeps_the_chosen_campaign_in_session_and_address(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
+) -> None:
+    other = builders.make_campaign(store, people, name="More music")
+    screen = open_screen(monkeypatch, store, "main", people["ann1"])
+    assert "Ann1 · annotator" in words(screen)
+    screen.sidebar.selectbox(key="campaign").select(campaign).run()
+    assert screen.query_params["campaign"] in (str(campaign), [str(campaign)])
+    screen.sidebar.selectbox(key="campaign").select(other).run()
+    assert screen.session_state["campaign"] == other
+
+
+def test_frame_takes_the_campaign_from_the_address_but_no_foreign_one(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
+) -> None:
+    builders.make_campaign(store, people, name="More music")
+    for asked, chosen in ((str(campaign), campaign), ("999", campaign + 1), ("x", campaign + 1)):
+        screen = open_screen(monkeypatch, store, "main", people["ann1"], query={"campaign": asked})
+        assert screen.session_state["campaign"] == chosen
+
+
+def test_frame_forgets_what_another_person_left(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
+) -> None:
+    screen = open_screen(monkeypatch, store, "main", people["ann1"])
+    screen.session_state["draft"] = "of ann1"
+    screen.run()
+    assert screen.session_state["draft"] == "of ann1"
+    fresh = open_screen(monkeypatch, store, "main", people["ann2"])
+    assert "Ann2 · annotator" in words(fresh)
+    screen.run()
+    assert "draft" not in screen.session_state and "Ann2 · annotator" in words(screen)
+
+
+def test_shown_errors_shows_ours_and_lets_bugs_through(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    for kind in ("warning", "error", "code"):
+        monkeypatch.setattr(shell.st, kind, lambda text, kind=kind, **_: said.append(f"{kind}: {text}"))
+    for error in (NotAllowed("no"), Conflict("moved"), BadInput("bad file", tuple(f"line {n}" for n in range(60)))):
+        with shell.shown_errors():
+            raise error
+    assert said[:3] == ["warning: no", "error: moved", "error: bad file"]
+    assert said[3].endswith("… and 10 more")
+    with pytest.raises(ZeroDivisionError), shell.shown_errors():
+        _ = 1 / 0
+
+
+def test_page_list_gives_each_role_its_screens() -> None:
+    seen = {
+        role: {screen.file for section in SECTIONS.values() for screen in section if role in screen.roles}
+        for role in EVERYONE
+    }
+    common = {"welcome", "account", "gazetteer"}
+    assert seen["annotator"] == common | {"annotate", "check", "my_work"}
+    overseen = {"campaign", "queue", "corpus", "coverage", "overlap"}
+    overseen |= {"adaptation", "compare", "errors", "studies", "encoders"}
+    assert seen["expert"] == seen["annotator"] | overseen | {"adjudicate", "second_look"}
+    assert seen["researcher"] == common | overseen | {"data", "domains"}
+    assert seen["admin"] == seen["researcher"] | {"people", "campaigns"}
+
+
+def test_adjudicate_shows_every_expert_the_open_questions_and_closes_them(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
+) -> None:
+    for name, stage in (("ann1", "annotate"), ("ann2", "check")):
+        builders.Tab(store, people[name], campaign, stage).submit_all()
+    task = builders.Tab(store, people["eva"], campaign, "adjudicate").items(1)[0]["task"]
+    adjudication.ask(store, people["eva"], task, "A stage name?")
+    other = builders.make_person(store, "max", "expert")
+    campaigns.add_members(store, people["adm"], campaign, [other.id])
+    assert "Asked: A stage name?" in words(
+        open_screen(monkeypatch, store, "adjudicate", people["eva"], campaign=campaign)
+    )
+    screen = open_screen(monkeypatch, store, "adjudicate", other, campaign=campaign)
+    assert "Eva asked: A stage name?" in words(screen)
+    assert "asked:" not in words(press(screen, "Close without more answers"))
+    assert adjudication.open_questions(store, other, campaign) == ()

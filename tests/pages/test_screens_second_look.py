@@ -1,0 +1,207 @@
+"""The page Second look: one doubt at a time, three decisions, progress, and what was decided."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from db.engine import Store
+from tests.support import builders
+from tests.support.screens import made_reports, open_screen
+from tests.workbench.labelling.test_second_look import gold_of, look, said
+from workbench.accounts.actors import Actor
+from workbench.campaigns import sentences
+from workbench.jobs import queue
+from workbench.labelling import label_review
+
+MARA = "Mara Vell was praised in Norway ."
+REPEATED = "The crowd heard Mara Vell in the rain until all the lamps of the town went out ."
+
+
+@pytest.fixture
+def doubted(store: Store, people: dict[str, Actor], campaign: int) -> int:
+    """A campaign with gold that two checks doubt."""
+    builders.make_gold(store, people, campaign)
+    rows = [
+        said(MARA, (0, 2, "band"), (5, 6, "country"), id="in-1"),
+        said("Fans of Mara Vell came with The Tin Gulls .", (2, 4, "musicalartist"), id="<b>in-2</b>"),
+    ]
+    sentences.add_sentences(store, people["res"], campaign, rows)
+    look(store, campaign)
+    return campaign
+
+
+def page(monkeypatch: pytest.MonkeyPatch, store: Store, actor: Actor, campaign: int) -> AppTest:
+    screen = open_screen(monkeypatch, store, "second_look", actor, campaign=campaign)
+    assert not screen.exception, screen.exception
+    return screen
+
+
+def words(screen: AppTest) -> str:
+    assert not screen.exception, screen.exception
+    kinds = ("markdown", "caption", "info", "warning", "error", "success", "text")
+    return "\n".join(str(element.value) for kind in kinds for element in screen.get(kind))
+
+
+def press(screen: AppTest, label: str) -> AppTest:
+    return next(button for button in screen.button if button.label == label).click().run()
+
+
+def test_page_without_gold_says_so(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], campaign: int
+) -> None:
+    assert "no gold yet" in words(page(monkeypatch, store, people["eva"], campaign))
+
+
+def test_page_queues_a_look(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], campaign: int
+) -> None:
+    builders.make_gold(store, people, campaign)
+    screen = press(page(monkeypatch, store, people["eva"], campaign), "Look at 6 gold sentences")
+    job = queue.newest_job(store, people["eva"], "second_look", campaign)
+    assert job is not None and job.state == "queued"
+    assert "No worker is alive" in words(screen)
+    press(screen, "Cancel this look")
+    job = queue.newest_job(store, people["eva"], "second_look", campaign)
+    assert job is not None and job.state == "cancelled" and "Cancel this look" not in [b.label for b in screen.button]
+
+
+def test_page_offers_no_report_before_it_has_looked(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], campaign: int
+) -> None:
+    builders.make_gold(store, people, campaign)
+    made = made_reports(monkeypatch, "pages.parts.work.label_review")
+    page(monkeypatch, store, people["eva"], campaign)
+    assert made == {}
+
+
+def test_page_offers_its_report_once_it_has_looked(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
+) -> None:
+    made = made_reports(monkeypatch, "pages.parts.work.label_review")
+    page(monkeypatch, store, people["eva"], doubted)
+    assert list(made) == [f"second-look-{doubted}"]
+
+
+def test_page_shows_one_doubt_and_changes_gold(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
+) -> None:
+    screen = page(monkeypatch, store, people["eva"], doubted)
+    assert "Mara Vell” is musicalartist 2 ×, band 1 ×" in words(screen)
+    press(screen, "Change")
+    assert [span.type for span in gold_of(store, doubted)[MARA]] == ["musicalartist", "country"]
+    again = page(monkeypatch, store, people["eva"], doubted)
+    assert any("Decided · 1" in one.label for one in again.expander)
+
+
+def test_page_takes_the_last_decision_back(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
+) -> None:
+    before = gold_of(store, doubted)
+    screen = page(monkeypatch, store, people["eva"], doubted)
+    assert not [one for one in screen.button if one.label == "Undo"]
+    press(screen, "Change")
+    assert "Last changed" in words(screen) and gold_of(store, doubted) != before
+    press(screen, "Undo")
+    assert gold_of(store, doubted) == before and "Mara Vell” is musicalartist" in words(screen)
+    assert not [one for one in screen.button if one.label == "Undo"]
+
+
+def test_page_puts_off_without_deciding(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
+) -> None:
+    screen = press(page(monkeypatch, store, people["eva"], doubted), "Later")
+    assert "Mara Vell” is musicalartist" in words(screen)  # it is the only one, so it begins again
+    assert label_review.decided(store, people["eva"], doubted) == ()
+
+
+def test_page_reopens_a_sentence(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
+) -> None:
+    screen = press(page(monkeypatch, store, people["eva"], doubted), "Reopen")
+    assert "under Adjudicate" in words(screen)
+    assert MARA not in gold_of(store, doubted)
+
+
+def test_page_shows_calmly_what_was_decided_elsewhere(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
+) -> None:
+    screen = page(monkeypatch, store, people["eva"], doubted)
+    one = label_review.findings(store, people["eva"], doubted, "inconsistent_surfaces")[0]
+    label_review.decide(store, people["eva"], one.id, "keep")
+    press(screen, "Keep")
+    assert len(label_review.decided(store, people["eva"], doubted)) == 1
+
+
+@pytest.fixture
+def repeated(store: Store, people: dict[str, Actor], campaign: int) -> int:
+    """A campaign with gold of which one sentence of the pool stands in test again."""
+    builders.make_gold(store, people, campaign)
+    for split, text in (("pool", REPEATED), ("test", REPEATED.replace(" .", " !"))):
+        rows = [said(text, (3, 5, "musicalartist"), id=f"{split}-1")]
+        sentences.add_sentences(store, people["res"], campaign, rows, split=split)
+    look(store, campaign)
+    return campaign
+
+
+def left_out(store: Store, people: dict[str, Actor], campaign: int) -> list[str]:
+    done = label_review.decided(store, people["eva"], campaign)
+    return [one.leaving.text for one in done if one.state == "left_out"]
+
+
+def test_page_leaves_out_what_is_repeated_and_takes_it_back(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], repeated: int
+) -> None:
+    screen = page(monkeypatch, store, people["eva"], repeated)
+    said_there = words(screen)
+    assert "the copy in pool stays gold" in said_there and "The copy in test stays as it is." in said_there
+    button = next(one for one in screen.button if one.label == "Leave out")
+    assert button.proto.shortcut == "2" and not [one for one in screen.button if one.label == "Change"]
+    press(screen, "Leave out")
+    assert left_out(store, people, repeated) == [REPEATED]
+    assert "Last left out: The crowd" in words(screen).replace("\\", "") and "Nothing is waiting here." in words(screen)
+    press(screen, "Undo")
+    assert left_out(store, people, repeated) == [] and "the copy in pool stays gold" in words(screen)
+
+
+def test_page_lists_what_is_left_out_and_takes_it_in_again(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], repeated: int
+) -> None:
+    (one,) = label_review.findings(store, people["eva"], repeated, "near_duplicates")
+    label_review.decide(store, people["eva"], one.id, "leave_out")
+    screen = page(monkeypatch, store, people["eva"], repeated)
+    assert any(part.label == "Left out · 1" for part in screen.expander)
+    table = next(one for one in screen.dataframe if "split" in one.value.columns)
+    assert table.value[["who", "split", "sentence"]].to_numpy().tolist() == [["Eva", "pool", REPEATED]]
+    assert next(button for button in screen.button if button.label == "Take in again").disabled
+    screen.session_state[table.key] = {"selection": {"rows": [0], "columns": [], "cells": []}}
+    press(screen.run(), "Take in again")
+    assert left_out(store, people, repeated) == [] and "its doubt is open in its queue" in words(screen)
+    assert label_review.findings(store, people["eva"], repeated, "near_duplicates") == (one,)
+    assert not any(part.label.startswith("Left out") for part in screen.expander)
+
+
+def test_pages_count_what_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], repeated: int
+) -> None:
+    (one,) = label_review.findings(store, people["eva"], repeated, "near_duplicates")
+    label_review.decide(store, people["eva"], one.id, "leave_out")
+    models = open_screen(monkeypatch, store, "adaptation", people["res"], campaign=repeated)
+    models.button_group(key="model-view").set_value("Train").run()
+    assert not models.exception, models.exception
+    assert "Freeze the gold now (7 sentences)" in [button.label for button in models.button]
+    progress = open_screen(monkeypatch, store, "campaign", people["res"], campaign=repeated)
+    assert "1 of them left out of snapshots" in words(progress)
+    assert "8 of 8 sentences are gold" in progress.get("progress")[0].proto.text
+    queue = open_screen(monkeypatch, store, "queue", people["res"], campaign=repeated)
+    assert "6 of the pool are gold to learn from" in words(queue)
+
+
+def test_sentences_say_what_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], repeated: int
+) -> None:
+    (one,) = label_review.findings(store, people["eva"], repeated, "near_duplicates")
+    label_review.decide(store, people["eva"], one.id, "leave_out")
+    query = {"sentence": str(one.sentence_id)}
+    test = open_screen(monkeypatch, store, "data", people["res"], campaign=repeated, query=query)
+    assert "Left out of what models learn from: Eva, 20" in words(test)

@@ -1,0 +1,212 @@
+"""Files into a campaign and out again, and whole campaigns as zip files."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from crossner_core.domains import load_domain
+from crossner_core.errors import BadInput, Conflict, NotAllowed, WorkbenchError
+from db.engine import Store
+from tests.support.training_store import person
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.data import archive, archive_reading, exchange, layers
+
+CONLL = (
+    "# made for this test\r\nThe\tO\r\nTin\tB-band\r\nFoxes\tI-band\r\nplayed\tO\r\nin\tO\r\n"
+    "Oslo\tB-location\r\n.\tO\r\n"
+    "\r\n\r\nMilo\tB-musicalartist\r\nFenn\tI-musicalartist\r\nsang\tO\r\n.\tO\r\n"
+)
+JSONL = (
+    '{"text": "Ада sang “Moon 👩‍🚀”.", "gold": [{"start": 0, "end": 3, "type": "person", "surface": "Ада"}], '
+    '"year": 1999}\n'
+    '{"id": "b", "text": "The Lanterns e\u0301coute in Porto", '
+    '"links": [{"start": 0, "end": 12, "target": "Lanterns (band)"}], "gold": [], "nested": {"a": [1, null]}}\n'
+)
+PLAIN = "First line here.\n\n  Second, indented: naïve café 🎸  \nThird"
+
+
+@pytest.fixture
+def admin(store: Store) -> Actor:
+    return person(store, "admin", "adm")
+
+
+def music(store: Store, admin: Actor, name: str = "Music") -> int:
+    return campaigns.create_campaign(store, admin, name=name, domain=load_domain("music"), suggestions_on=False)
+
+
+def bring(
+    store: Store, actor: Actor, campaign_id: int, text: str, name: str, **options: object
+) -> exchange.ImportOutcome:
+    return exchange.import_files(store, actor, campaign_id, [(name, text.encode())], **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("text", "name", "format"), [(CONLL, "a.conll", "conll"), (JSONL, "b.jsonl", "jsonl")])
+def test_exchange_round_trip_gives_back_every_character(
+    store: Store, admin: Actor, text: str, name: str, format: str
+) -> None:
+    campaign_id = music(store, admin)
+    done = bring(store, admin, campaign_id, text, name)
+    assert (done.added, done.gold, done.problems) == (2, 2, ())
+    assert exchange.export_layer(store, admin, campaign_id, "gold", format=format) == text.encode()
+    assert exchange.export_layer(store, admin, campaign_id, "sentences", format=format) == text.encode()
+
+
+def test_exchange_round_trip_of_plain_text(store: Store, admin: Actor) -> None:
+    campaign_id = music(store, admin)
+    done = bring(store, admin, campaign_id, PLAIN, "c.txt")
+    assert (done.added, done.gold, done.format) == (3, 0, "plain")
+    assert exchange.export_layer(store, admin, campaign_id, "sentences", format="plain") == PLAIN.encode()
+
+
+def test_exchange_two_files_go_out_in_the_plain_layout(store: Store, admin: Actor) -> None:
+    campaign_id = music(store, admin)
+    bring(store, admin, campaign_id, CONLL, "a.conll")
+    bring(store, admin, campaign_id, "Oslo\tB-city\n".replace("city", "location"), "b.conll", split="test")
+    out = exchange.export_layer(store, admin, campaign_id, "gold", format="conll").decode()
+    assert out.endswith("Oslo\tB-location\n") and "\r" not in out
+    only = exchange.export_layer(store, admin, campaign_id, "gold", format="conll", split="test").decode()
+    assert only == "Oslo\tB-location\n"
+
+
+def test_exchange_bad_file_leaves_nothing_behind(store: Store, admin: Actor) -> None:
+    campaign_id = music(store, admin)
+    bad = CONLL.replace("B-location", "B-city")
+    with pytest.raises(BadInput, match=r"a\.conll:7: .*city") as caught:
+        bring(store, admin, campaign_id, bad, "a.conll")
+    assert "musicalartist" in str(caught.value)
+    assert campaigns.get_campaign(store, admin, campaign_id).sentences == 0
+    done = bring(store, admin, campaign_id, bad, "a.conll", skip_bad=True)
+    assert done.added == 1 and done.problems[0].startswith("a.conll:7:")
+
+
+def test_exchange_without_gold_puts_sentences_into_the_queue(store: Store, admin: Actor) -> None:
+    campaign_id = music(store, admin)
+    done = bring(store, admin, campaign_id, CONLL, "a.conll", with_gold=False)
+    assert (done.added, done.gold) == (2, 0)
+    assert campaigns.get_campaign(store, admin, campaign_id).stages[0].open == 2
+    again = bring(store, admin, campaign_id, CONLL, "again.conll")
+    assert (again.added, again.duplicates) == (0, 2)
+
+
+def test_exchange_preview_keeps_nothing(store: Store) -> None:
+    seen = exchange.preview([("a.conll", CONLL.encode())])
+    assert (seen.sentences, seen.annotated, seen.problems) == (2, 2, ())
+    assert seen.types == ("band", "location", "musicalartist")
+
+
+def test_exchange_is_for_researchers_and_admins(store: Store, admin: Actor) -> None:
+    campaign_id = music(store, admin)
+    for role in ("annotator", "expert"):
+        actor = person(store, role)
+        with pytest.raises(NotAllowed):
+            bring(store, actor, campaign_id, CONLL, "a.conll")
+        with pytest.raises(NotAllowed):
+            exchange.export_layer(store, actor, campaign_id, "gold")
+        with pytest.raises(NotAllowed):
+            archive.export_campaign(store, actor, campaign_id)
+
+
+def test_exchange_empty_layer_says_so(store: Store, admin: Actor) -> None:
+    with pytest.raises(BadInput, match="nothing to export"):
+        exchange.export_layer(store, admin, music(store, admin), "second")
+
+
+def contents(data: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive_:
+        return {name: archive_.read(name) for name in archive_.namelist()}
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive_:
+        for name, content in files.items():
+            archive_.writestr(name, content)
+    return buffer.getvalue()
+
+
+def filled(store: Store, admin: Actor) -> int:
+    from workbench.data.snapshots import freeze
+
+    campaign_id = music(store, admin)
+    bring(store, admin, campaign_id, CONLL, "a.conll")
+    bring(store, admin, campaign_id, JSONL, "b.jsonl", split="test")
+    bring(store, admin, campaign_id, PLAIN, "c.txt")
+    freeze(store, admin, campaign_id)
+    return campaign_id
+
+
+def test_exchange_campaign_round_trip_keeps_everything(store: Store, admin: Actor) -> None:
+    first = filled(store, admin)
+    data = archive.export_campaign(store, admin, first)
+    second = archive.import_campaign(store, admin, data, name="Copy")
+    one, two = contents(data), contents(archive.export_campaign(store, admin, second))
+    for name in sorted(set(one) - {"manifest.json", "campaign.json", "snapshots.json"}):
+        assert one[name] == two[name], name
+    settings = [json.loads(files["campaign.json"]) for files in (one, two)]
+    assert {**settings[0], "name": "", "created_at": ""} == {**settings[1], "name": "", "created_at": ""}
+    for which in layers.LAYERS:
+        assert layers.layer(store, admin, first, which) == layers.layer(store, admin, second, which)
+    for format in ("conll", "jsonl"):
+        outs = [exchange.export_layer(store, admin, one, "gold", format=format) for one in (first, second)]
+        assert outs[0] == outs[1]
+
+
+def test_exchange_campaign_of_strangers_brings_closed_accounts(store: Store, admin: Actor, tmp_path: Path) -> None:
+    data = archive.export_campaign(store, admin, filled(store, admin))
+    files = contents(data)
+    renamed = {name: content.replace(b'"adm"', b'"mallory"') for name, content in files.items()}
+    archive.import_campaign(store, admin, zipped(renamed), name="Theirs")
+    from workbench.accounts.accounts import list_people
+
+    stranger = next(one for one in list_people(store, admin) if one.name == "mallory")
+    assert not stranger.active and stranger.role == "annotator"
+
+
+def test_exchange_campaign_name_must_be_free(store: Store, admin: Actor) -> None:
+    data = archive.export_campaign(store, admin, filled(store, admin))
+    with pytest.raises(Conflict, match="another name"):
+        archive.import_campaign(store, admin, data)
+
+
+def change(files: dict[str, bytes], name: str, old: bytes, new: bytes) -> bytes:
+    assert old in files[name]
+    return zipped({**files, name: files[name].replace(old, new, 1)})
+
+
+def test_exchange_campaign_damaged_or_hostile_zip_is_refused(
+    store: Store, admin: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = contents(archive.export_campaign(store, admin, filled(store, admin)))
+    cases = [
+        b"no zip at all",
+        zipped({**files, "../evil.txt": b"x"}),
+        zipped({**files, "/etc/passwd": b"x"}),
+        zipped({name: content for name, content in files.items() if name != "people.json"}),
+        zipped(files)[:-200],
+        change(files, "manifest.json", b'"version": 1', b'"version": 99'),
+        change(files, "sentences.jsonl", b'"surface": "Oslo"', b'"surface": "Bonn"'),
+        change(files, "sentences.jsonl", b'"type": "band"', b'"type": "gang"'),
+        change(files, "sentences.jsonl", b'"stage": "adjudicate"', b'"stage": "dinner"'),
+        change(files, "sentences.jsonl", b'"revision": 1', b'"revision": -1'),
+        change(files, "sentences.jsonl", b'"position": ', b'"position": "x", "was": '),
+        change(files, "sentences.jsonl", b'"done_at": "', b'"done_at": "yesterday'),
+        change(files, "sentences.jsonl", b"{", b"["),
+        change(files, "sentences.jsonl", b'"user": "adm"', b'"user": "nobody"'),
+        change(files, "campaign.json", b'"blind_share": 0.1', b'"blind_share": 7'),
+        change(files, "domain.toml", b"[[types]]", b"[[tpyes]]"),
+        change(files, next(name for name in files if name.startswith("snapshots/")), b"Oslo", b"Bonn"),
+    ]
+    before = len(campaigns.list_campaigns(store, admin))
+    for number, data in enumerate(cases):
+        with pytest.raises(WorkbenchError):
+            archive.import_campaign(store, admin, data, name=f"Bad {number}")
+    monkeypatch.setattr(archive_reading, "MAX_FILE_BYTES", 100)
+    with pytest.raises(BadInput, match="unpacks to too much"):
+        archive.import_campaign(store, admin, zipped(files), name="Bomb")
+    assert len(campaigns.list_campaigns(store, admin)) == before
