@@ -79,7 +79,7 @@ def test_campaign_goes_on_without_a_gazetteer_and_says_so(
 
 def test_import_says_what_is_wrong_with_the_gazetteer(store: Store, people: People) -> None:
     campaign = builders.make_campaign(store, people, gazetteer="gone")
-    done = exchange.import_into_campaign(store, people["res"], campaign, b"One more.", filename="a.txt")
+    done = exchange.import_files(store, people["res"], campaign, [("a.txt", b"One more.")])
     assert done.added == 1 and "There is no gazetteer 'gone'" in done.note
 
 

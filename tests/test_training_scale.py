@@ -20,7 +20,8 @@ from crossner_core.adaptation.pretraining import read_result
 from crossner_core.encoders import Encoder, load_encoder
 from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.corpora import read_corpus
-from crossner_core.formats import Record, write
+from crossner_core.formats import write
+from crossner_core.formats.base import Record
 from crossner_core.models.registry import architecture_ids
 from crossner_core.training.__main__ import main, read_data
 from crossner_core.training.checkpoint import read_json

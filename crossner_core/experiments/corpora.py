@@ -18,10 +18,9 @@ from typing import Any
 from crossner_core.domains import builtin_domains, load_domain
 from crossner_core.errors import BadInput
 from crossner_core.experiments.few_shot import nested_subsets
-from crossner_core.formats import Record, format_ids, get_format, open_file
-from crossner_core.formats.base import own_layout
-from crossner_core.formats.columns import DOCSTART
-from crossner_core.schema import LabelledSentence, Sentence
+from crossner_core.formats import open_file
+from crossner_core.formats.base import Record, format_ids, get_format
+from crossner_core.schema import LabelledSentence
 from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.type_maps import TypeMap, load_type_map
 
@@ -185,17 +184,19 @@ def _records(path: Path, id: str, entry: _Entry, options: Mapping[str, Any]) -> 
     given = {**options, "id_prefix": f"{id}-{path.stem}", **({"lenient": True} if entry.lenient else {})}
     parsed = open_file(path, "conll" if entry.lenient else None, name=str(path), **given)
     keyed: list[_Keyed] = []
-    document = 0
     for record in parsed.sentences:
         if record.spans is None:
             raise BadInput(
                 f"{path}: sentence {record.sentence.id} has no annotation; a corpus needs it throughout: a column of "
                 "tags such as O, B-song and I-song beside the words, tabs or blanks between, or gold in JSON lines."
             )
-        document += DOCSTART in own_layout(record.sentence, "conll").get("before", "")
-        words = "\x1f".join(record.sentence.words)
-        keyed.append((record, f"{path.name} {document}" if entry.by_document else words))
+        keyed.append((record, _document(record, path) if entry.by_document else "\x1f".join(record.sentence.words)))
     return keyed
+
+
+def _document(record: Record, path: Path) -> str:
+    """Return the file's name with the number of the article in it, 0 before the first -DOCSTART-."""
+    return path.name + ((record.sentence.document or "").removeprefix(str(path)) or " 0")
 
 
 def _carve_missing(records: dict[str, list[_Keyed]], entry: _Entry, notes: list[str]) -> None:
@@ -231,8 +232,7 @@ def _first_by_hash(keyed: Sequence[_Keyed], count: int, split: str) -> set[str]:
 def _labelled(record: Record) -> LabelledSentence:
     """Leave the file's layout behind, which only an exporter needs."""
     assert record.spans is not None
-    sentence = record.sentence
-    return LabelledSentence(Sentence(sentence.id, sentence.text, sentence.tokens, sentence.links), record.spans)
+    return LabelledSentence(record.sentence.bare(), record.spans)
 
 
 def _duplicates(parts: Mapping[str, Sequence[LabelledSentence]]) -> dict[str, int]:

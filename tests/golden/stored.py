@@ -18,6 +18,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from crossner_core.schema import Sentence
 from crossner_core.simulation.config import Simulation
 from crossner_core.training.events import RunResult
 from db.engine import Store
@@ -31,6 +32,7 @@ from workbench.labelling import adjudication, label_review
 from workbench.runs import adaptation, encoders, rounds, simulations, studies
 from workbench.settings import Settings, open_store
 
+_LATER = {(Sentence, name) for name in ("document", "offset", "layout")}  # fields the golden version had not
 OLD_STORE, OLD_ARCHIVE = kept.FOLDER / "old_store.sql.gz", kept.FOLDER / "old_archive.zip"
 CAMPAIGN = (
     "id", "name", "domain_name", "domain_toml", "blind_share", "control_share", "lease_minutes", "seed", "endpoint",
@@ -197,9 +199,10 @@ def contents(data: bytes) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a view as plain values: a dataclass as the list of its fields' values."""
+    """Return a view as plain values: a dataclass as the list of its fields' values, without `_LATER` ones not set."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return [_plain(getattr(value, spec.name)) for spec in dataclasses.fields(value)]
+        parts = {(type(value), spec.name): getattr(value, spec.name) for spec in dataclasses.fields(value)}
+        return [_plain(part) for name, part in parts.items() if name not in _LATER or part is not None]
     if isinstance(value, Mapping):
         return {str(key): _plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from crossner_core.errors import BadInput, UnknownType
-from crossner_core.schema import LabelledSentence, Sentence, check_spans
+from crossner_core.schema import LabelledSentence, Sentence, check_spans, meta_to_keep
 from db import campaign_rows
 from db.engine import Session, Store
 from db.tables import SPLITS, Campaign
@@ -140,7 +140,7 @@ def _sentence_values(campaign: Campaign, sentence: Sentence, split: str, positio
         "content_hash": sentence.content_hash,
         "text": sentence.text,
         "tokens": [[token.start, token.end] for token in sentence.tokens],
-        "meta": dict(sentence.meta),
+        "meta": meta_to_keep(sentence),
         "split": split,
         "position": position,
         "control": control,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from crossner_core.errors import BadInput, NotFound
 from crossner_core.schema import LabelledSentence
@@ -136,7 +136,7 @@ def _gold(session: Session, campaign_id: int) -> list[tuple[str, LabelledSentenc
     gold = []
     for one in layers.gold_to_learn_from(session, campaign_id):
         # Metadata decides nothing about a training; it stays with the campaign.
-        gold.append((one.split, LabelledSentence(replace(one.labelled.sentence, meta={}), one.labelled.spans)))
+        gold.append((one.split, LabelledSentence(one.labelled.sentence.bare(), one.labelled.spans)))
     if not any(split == "pool" for split, _ in gold):
         left_out = second_look_rows.left_out_gold(session, [campaign_id]).get(campaign_id, 0)
         there = f"the {len(gold)} gold sentences are dev and test, which are not trained on" if gold else "no gold yet"

@@ -11,7 +11,8 @@ from importlib.resources import files
 
 from crossner_core.domains import load_domain
 from crossner_core.errors import NotFound
-from crossner_core.formats import Record, read_bytes
+from crossner_core.formats import read_bytes
+from crossner_core.formats.base import Record
 from crossner_core.schema import Sentence
 from crossner_core.training.recipe import Recipe
 from db.engine import Store
@@ -124,4 +125,4 @@ def _make_campaign(
 
 def _without_answers(record: Record) -> Sentence:
     """The sentence as a file without any annotation would give it."""
-    return replace(record.sentence, meta={"source": "demo"})
+    return replace(record.sentence.bare(), meta={"source": "demo"})

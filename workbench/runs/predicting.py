@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.errors import CheckpointError, NotFound
-from crossner_core.formats import Record, read_bytes, write
+from crossner_core.formats import read_bytes, write
+from crossner_core.formats.base import Record
 from db import run_rows
 from db.engine import Store
 from db.training_tables import Run
@@ -65,6 +66,6 @@ def tag_file(
 
     parsed = read_bytes(data, name=name, format=format, **(options or {}))
     sentences = [record.sentence for record in parsed.sentences]
-    found = load_tagger(checkpoint).predict_spans(sentences)
-    records = [Record(sentence, spans) for sentence, spans in zip(sentences, found, strict=True)]
+    predicted = load_tagger(checkpoint).predict_spans(sentences)
+    records = [Record(sentence, spans) for sentence, spans in zip(sentences, predicted, strict=True)]
     return write(records, to).encode("utf-8")
