@@ -121,7 +121,7 @@ def test_pdaln_round_that_is_no_better_on_dev_keeps_what_came_in(tmp_path: Path)
 
 def test_pdaln_log_of_a_run_goes_forward_through_all_phases(tmp_path: Path) -> None:
     events = run_all(small(pdaln_use_contrastive=False), tmp_path)
-    log = RunLog(None, None, 1, [("base", 2), ("round 1", 1), ("round 2", 1)])  # type: ignore[arg-type]
+    log = RunLog(None, 1, [("base", 2), ("round 1", 1), ("round 2", 1)])  # type: ignore[arg-type]
     shares = [log.progress(event) for event in events]
     assert shares == sorted(shares) and shares[0] == 0.0 and 0.6 < shares[-1] <= 1.0
     assert {event.phase for event in events} == {"base", "round 1", "round 2"}
