@@ -11,7 +11,6 @@ from typing import Any
 from unittest import mock
 
 import typer.main
-from crossner_core.wikipedia.sentences import SentenceRules
 
 from crossner_core.acquisition.base import acquisition, acquisition_ids
 from crossner_core.adaptation.__main__ import main as pretrain_command
@@ -25,7 +24,7 @@ from crossner_core.simulation.config import SimulationOptions
 from crossner_core.training.__main__ import main as train_command
 from crossner_core.training.recipe import Recipe
 from crossner_core.wikipedia.entity_tagging import TaggingConfig
-from crossner_core.wikipedia.shards import BuildConfig
+from crossner_core.wikipedia.shards import BuildConfig, SentenceRules
 from pages.main import page_list
 from workbench.accounts.accounts import ROLES
 from workbench.cli import app
