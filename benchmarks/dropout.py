@@ -19,8 +19,7 @@ from torch import nn
 
 from crossner_core.encoders import load_encoder
 from crossner_core.models.dropout import Dropout, speed_up_dropout
-from crossner_core.training.machine import prepare
-from crossner_core.training.precision import use_bf16
+from crossner_core.training.machine import prepare, use_bf16
 
 # Sentences and subwords of a batch: a labelled one, one of bare text, one of long sentences, one of pre-training.
 SHAPES = ((8, 40), (16, 48), (16, 112), (32, 128))

@@ -15,8 +15,9 @@ from crossner_core.schema import Link, Sentence, sentence_from_words
 from db.engine import Store, upsert
 from db.migrate import migrate
 from db.tables import Annotation, AppliedEvent, SentenceRow, SpanRow, SuggestionRow
-from workbench.accounts import accounts
+from workbench.accounts import accounts, passwords
 from workbench.campaigns import campaigns
+from workbench.campaigns import sentences as campaign_sentences
 
 _SYLLABLES = "ka lo mi ren ta su vel or an di pe ru go sha ni ber to la mon e"
 _FILLERS = "the of and a in with for to on by from after their his her was that which at as"
@@ -43,11 +44,11 @@ def make_scene(home: Path, *, annotators: int, sentences: int, seed: int) -> Sce
 
 
 def _fill(store: Store, annotators: int, sentences: int, rng: random.Random) -> Scene:
-    password = accounts.random_password()
+    password = passwords.random_password()
     admin = accounts.create_user(store, None, name="admin", display_name="Admin", password=password, role="admin")
     people: list[dict[str, Any]] = []
     for number in range(1, annotators + 1):
-        name, password = f"annotator{number}", accounts.random_password()
+        name, password = f"annotator{number}", passwords.random_password()
         actor = accounts.create_user(
             store, admin, name=name, display_name=f"Annotator {number}", password=password, role="annotator"
         )
@@ -57,7 +58,7 @@ def _fill(store: Store, annotators: int, sentences: int, rng: random.Random) -> 
         store, admin, name="Latency", domain=domain, control_share=0.0, member_ids=[int(one["id"]) for one in people]
     )
     made = [make_sentence(number, domain.type_names, rng) for number in range(sentences)]
-    campaigns.add_sentences(store, admin, campaign, [sentence for sentence, _ in made])
+    campaign_sentences.add_sentences(store, admin, campaign, [sentence for sentence, _ in made])
     _add_suggestions(store, campaign, {sentence.id: found for sentence, found in made})
     return Scene(campaign, tuple(people))
 

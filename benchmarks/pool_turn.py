@@ -22,8 +22,6 @@ import numpy as np
 
 from crossner_core.acquisition.selecting import RECOMMENDED, WITHOUT_GAZETTEER, strategy
 from crossner_core.acquisition.turn import Scorer, Turn
-from crossner_core.adaptation.self_training.names import ask
-from crossner_core.adaptation.self_training.plan import with_students
 from crossner_core.domains import load_domain
 from crossner_core.encoders import load_encoder
 from crossner_core.experiments.corpora import read_corpus
@@ -35,6 +33,8 @@ from crossner_core.training.loop import train
 from crossner_core.training.machine import PeakMemory, prepare
 from crossner_core.training.predictor import load_tagger
 from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.self_training.plan import with_students
+from crossner_core.training.settings.self_training.proposals import proposed_spans
 
 # Seconds from new gold to a queue in its new order, on 2 cores with a pool of 10,000.
 BAR, POOL = 180.0, 10_000
@@ -114,7 +114,7 @@ def names_in(gazetteer: Path | None, data: TrainingData) -> dict[str, tuple[Span
     if gazetteer is None:
         raise SystemExit("The strategy's models hear a gazetteer; name a built one with --gazetteer.")
     machine = Preannotator([CompiledGazetteer.open(gazetteer)], load_domain("music"))
-    return ask(machine.suggest, (*(item.sentence for item in data.train), *data.unlabelled))
+    return proposed_spans(machine.suggest, (*(item.sentence for item in data.train), *data.unlabelled))
 
 
 def said(what: str, began: float) -> float:

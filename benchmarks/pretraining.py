@@ -22,16 +22,15 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from crossner_core.adaptation.blocks import WordIds, prepare_blocks
 from crossner_core.adaptation.dapt import DaptTask, Part
-from crossner_core.adaptation.prepared import Arrays
-from crossner_core.adaptation.pretraining_run import WHOLE_PHASE, PretrainRun
+from crossner_core.adaptation.prepared import Arrays, WordIds, prepare_blocks
+from crossner_core.adaptation.pretraining_task import WHOLE_PHASE
 from crossner_core.adaptation.texts import Texts, text_files
 from crossner_core.encoders import Encoder, load_encoder
 from crossner_core.options.dapt import DaptOptions
-from crossner_core.training.machine import PeakMemory
+from crossner_core.training.engine import TaskRun
+from crossner_core.training.machine import PeakMemory, RunRandom, pick_device, use_bf16
 from crossner_core.training.machine import prepare as prepare_machine
-from crossner_core.training.precision import RunRandom, pick_device, use_bf16
 
 ALIKE = 0.02  # losses in bf16 may part by this share
 
@@ -68,7 +67,7 @@ def plain_loss(task: DaptTask, part: Part) -> torch.Tensor:
     return functional.cross_entropy(scores.float(), wanted, ignore_index=-100)
 
 
-def measure(run: PretrainRun, task: DaptTask, steps: int) -> tuple[dict[str, list[float]], list[float]]:
+def measure(run: TaskRun[DaptTask], task: DaptTask, steps: int) -> tuple[dict[str, list[float]], list[float]]:
     """Take the steps in turns, ours and plain; return seconds of each and how far the losses part."""
     ways: dict[str, Callable[[Part], torch.Tensor]] = {
         "ours": task.loss,
@@ -77,7 +76,7 @@ def measure(run: PretrainRun, task: DaptTask, steps: int) -> tuple[dict[str, lis
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     parted = []
     for number in range(steps + 1):
-        work = task.work(WHOLE_PHASE, 0, number % task.epoch_steps, 1)
+        work = task.batch(WHOLE_PHASE, 0, number % task.epoch_steps, 1)
         (part,) = work.parts
         task.model.eval()
         with torch.inference_mode():
@@ -88,7 +87,7 @@ def measure(run: PretrainRun, task: DaptTask, steps: int) -> tuple[dict[str, lis
             peak, began = PeakMemory(part.ids.device) if not number else None, time.perf_counter()
             with run.random.active():
                 loss(part).backward()
-            torch.nn.utils.clip_grad_norm_(task.model.parameters(), run.options.clip_norm)
+            torch.nn.utils.clip_grad_norm_(task.model.parameters(), run.plan.clip_norm)
             run.optimizer.step()
             run.optimizer.zero_grad(set_to_none=True)
             if part.ids.is_cuda:
@@ -117,7 +116,7 @@ def main() -> int:
         device = pick_device(options.device)
         task.model.to(device)
         task.model.use_bf16 = use_bf16(options.precision, device)
-        seconds, parted = measure(PretrainRun(task, options, RunRandom(0, device)), task, given.steps)
+        seconds, parted = measure(TaskRun(task, RunRandom(0, device)), task, given.steps)
     number_format = "bf16" if task.model.use_bf16 else "fp32"
     print(
         f"{given.encoder}, {number_format}, {options.batch_size} blocks of {task.blocks.size} subwords a step, "

@@ -25,7 +25,7 @@ from crossner_core.domains import load_domain
 from crossner_core.experiments.report import put_section
 from crossner_core.formats import open_file
 from crossner_core.schema import LabelledSentence
-from crossner_core.training.data import TrainingData
+from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.recipe import Recipe
 
 SEEDS = (555, 666, 777)
@@ -100,8 +100,7 @@ def read_data(root: Path, domain: str, setting: str) -> TrainingData:
         parents=known.parents if with_source else {},
         dev=_read(root / domain / "dev.txt"),
         test=_read(root / domain / "test.txt"),
-        source_train=_read(root / SOURCE / "train.txt") if with_source else (),
-        source_dev=_read(root / SOURCE / "dev.txt") if with_source else (),
+        sources=(SourceCorpus(*(_read(root / SOURCE / f"{part}.txt") for part in ("train", "dev"))),) * with_source,
     )
 
 

@@ -35,13 +35,12 @@ from crossner_core.models.heads import head_tags
 from crossner_core.models.tagger import Tagger, TaggerConfig
 from crossner_core.schema import LabelledSentence
 from crossner_core.tags import tags_from_spans
-from crossner_core.training.batches import collate, encode
+from crossner_core.training.batches import collate, encode, tag_indices
 from crossner_core.training.checkpoint import read_json
 from crossner_core.training.events import RunResult
 from crossner_core.training.loop import train
 from crossner_core.training.optim import make_optimizer, set_rate
 from crossner_core.training.recipe import Recipe
-from crossner_core.training.stage import tag_indices
 
 SPEED_BAR, SECONDS_BAR = 3.0, 60.0
 # One seed against one other: three deviations of the difference of two runs (0.6 over seeds on music).

@@ -104,10 +104,15 @@ def what_helps(error: Exception) -> str:
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
     """Write a JSON file in one piece."""
+    write_text(path, json.dumps(values, indent=1, sort_keys=True))
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file in one piece; raise StorageError where the disk refuses."""
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(json.dumps(values, indent=1, sort_keys=True), encoding="utf-8")
+        beside.write_text(text, encoding="utf-8")
         sync(beside)
         beside.replace(path)
     except OSError as error:

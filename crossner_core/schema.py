@@ -9,6 +9,8 @@ from typing import Any
 
 from crossner_core.errors import InvalidSpan
 
+LAYOUT_KEY = "_layout"  # in stored metadata: document and layout; no file's metadata may be called so
+
 
 @dataclass(frozen=True, slots=True, order=True)
 class Token:
@@ -71,14 +73,42 @@ class Mention:
 
 
 @dataclass(frozen=True, slots=True)
+class FileLayout:
+    """How a file (or the files of a document) was laid out, by its name; `layout` is what its format's layout gives."""
+
+    name: str
+    layout: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceLayout:
+    """How a sentence was written where it came from, so that `format` can write it so again; all values fit JSON.
+
+    `notes` are what the format needs for this sentence beside the layout of the whole file, which `file` is where it
+    is kept.
+    """
+
+    format: str
+    notes: Mapping[str, Any] = field(default_factory=dict)
+    file: FileLayout | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Sentence:
-    """The annotation unit: text, its tokens, link spans, and whatever else came with it."""
+    """The annotation unit: text, its tokens, link spans, and whatever else came with it.
+
+    `document` names the document it is of and `offset` is where its text begins in the document's (code points); None
+    where there is none, or where the document has no running text. `meta` are others' values, kept as they came.
+    """
 
     id: str
     text: str
     tokens: tuple[Token, ...]
     links: tuple[Link, ...] = ()
     meta: Mapping[str, Any] = field(default_factory=dict)
+    document: str | None = None
+    offset: int | None = None
+    layout: SentenceLayout | None = None
 
     def __post_init__(self) -> None:
         end = 0
@@ -108,6 +138,10 @@ class Sentence:
     def char_range(self, start: int, end: int) -> tuple[int, int]:
         """Character offsets of tokens `[start, end)`."""
         return self.tokens[start].start, self.tokens[end - 1].end
+
+    def bare(self) -> Sentence:
+        """Return the sentence with its text, tokens and links alone."""
+        return Sentence(self.id, self.text, self.tokens, self.links)
 
     @property
     def content_hash(self) -> str:
@@ -144,11 +178,49 @@ def check_spans(sentence: Sentence, spans: Iterable[Span]) -> tuple[Span, ...]:
 
 
 def sentence_from_words(
-    words: Sequence[str], *, id: str, links: Iterable[Link] = (), meta: Mapping[str, Any] | None = None
+    words: Sequence[str],
+    *,
+    id: str,
+    links: Iterable[Link] = (),
+    meta: Mapping[str, Any] | None = None,
+    document: str | None = None,
+    layout: SentenceLayout | None = None,
 ) -> Sentence:
     """Build a sentence whose text is its words joined by single spaces."""
-    tokens, at = [], 0
+    tokens, start = [], 0
     for word in words:
-        tokens.append(Token(at, at + len(word)))
-        at += len(word) + 1
-    return Sentence(id=id, text=" ".join(words), tokens=tuple(tokens), links=tuple(links), meta=dict(meta or {}))
+        tokens.append(Token(start, start + len(word)))
+        start += len(word) + 1
+    text = " ".join(words)
+    return Sentence(id, text, tuple(tokens), tuple(links), dict(meta or {}), document=document, layout=layout)
+
+
+def meta_to_keep(sentence: Sentence) -> dict[str, Any]:
+    """Give the metadata to store, with document, offset and layout under `LAYOUT_KEY`; it fits JSON."""
+    kept: dict[str, Any] = {}
+    layout, name = sentence.layout, None
+    if layout is not None and layout.notes:
+        kept[layout.format] = dict(layout.notes)
+    if layout is not None and layout.file is not None:
+        name = layout.file.name
+        kept["file"] = {"name": name, "layout": dict(layout.file.layout)}
+    if sentence.document != name or sentence.offset is not None:
+        kept["document"] = {"name": sentence.document, "offset": sentence.offset}
+    return {**sentence.meta, **({LAYOUT_KEY: kept} if kept else {})}
+
+
+def fields_from_kept(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Read what `meta_to_keep` gave: the values of a sentence's `meta`, `document`, `offset` and `layout`."""
+    if LAYOUT_KEY not in meta:
+        return {"meta": meta}
+    kept = dict(meta[LAYOUT_KEY])
+    file = FileLayout(**kept.pop("file")) if "file" in kept else None
+    # Rows from before documents were kept have only the file.
+    document = kept.pop("document", {"name": file and file.name, "offset": None})
+    format = next(iter(kept), file.layout["format"] if file else None)
+    return {
+        "meta": {key: value for key, value in meta.items() if key != LAYOUT_KEY},
+        "document": document["name"],
+        "offset": document["offset"],
+        "layout": SentenceLayout(format, kept.get(format, {}), file) if format else None,
+    }

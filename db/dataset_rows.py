@@ -62,7 +62,7 @@ def recipes_of_source(session: Session, name: str) -> list[dict[str, Any]]:
 
     A turn's lacks the fields that are as by default.
     """
-    runs = sa.select(Run.recipe).where(Run.recipe["source"].as_string() == name)
+    runs = sa.select(Run.recipe).where(Run.recipe["source"].as_string().contains(name, autoescape=True))
     played = sa.select(SimulationRow.settings).join(Job, Job.id == SimulationRow.job_id)
     played = played.where(Job.state.in_(("queued", "running")))
     return [

@@ -7,7 +7,7 @@ import streamlit as st
 from pages import shell
 from pages.components.marked_text import as_text
 from workbench.accounts import accounts
-from workbench.accounts.accounts import ROLE_TASKS
+from workbench.accounts.roles import ROLE_TASKS
 
 actor = shell.signed_in()
 shell.header(

@@ -8,6 +8,7 @@ from pages import shell
 from pages.components.lazy_download import download_problem
 from pages.components.under_way import worker_line
 from pages.parts.model import learning, run_list, scores, trust
+from workbench.accounts.roles import OVERSEERS
 
 VIEWS = {
     "Curve": learning.curve_view,
@@ -18,7 +19,7 @@ VIEWS = {
     "Runs": run_list.runs_view,
 }
 
-actor = shell.signed_in("researcher", "admin", "expert")
+actor = shell.signed_in(*OVERSEERS)
 campaign = shell.page(
     actor,
     "Adaptation",

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pages import shell
 from pages.parts.work.editing import labelling_screen
+from workbench.accounts.roles import LABELLERS
 
-actor = shell.signed_in("annotator", "expert")
+actor = shell.signed_in(*LABELLERS)
 campaign = shell.page(
     actor,
     "Annotate",

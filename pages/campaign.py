@@ -6,9 +6,10 @@ import streamlit as st
 
 from pages import shell
 from pages.parts.campaign import questions
+from workbench.accounts.roles import OVERSEERS
 from workbench.reports.overview import overview
 
-actor = shell.signed_in("expert", "researcher", "admin")
+actor = shell.signed_in(*OVERSEERS)
 campaign = shell.page(
     actor,
     "Overview",

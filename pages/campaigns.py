@@ -7,7 +7,7 @@ import streamlit as st
 from pages import shell
 from pages.parts.campaign import forms
 from workbench.campaigns import campaigns
-from workbench.views import CampaignView
+from workbench.campaigns.campaigns import CampaignView
 
 _HELP = """
 A **campaign** is a set of sentences of one domain, with the people who work on them and the rules they work by.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pages import shell
 from pages.components.lazy_download import download_problem
 from pages.parts.model import comparison
+from workbench.accounts.roles import OVERSEERS
 
 _HELP = """
 Both runs are scored on the sentences that **both** answered, against the gold of the newer one. So rounds of a campaign
@@ -23,7 +24,7 @@ apart. For that, look at the band of the curve under *Adaptation*. Choose betwee
 The same by command: `workbench compare RUN RUN`.
 """
 
-actor = shell.signed_in("researcher", "admin", "expert")
+actor = shell.signed_in(*OVERSEERS)
 campaign = shell.page(actor, "Compare", "Which of these two models is better, and is it more than chance?", help=_HELP)
 if campaign:
     with shell.shown_errors():

@@ -7,7 +7,7 @@ import streamlit as st
 from pages import shell
 from pages.components.marked_text import as_text
 from pages.parts.corpus import look, sample
-from workbench.accounts.access import KEEPERS
+from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.data import corpora
 
 _HELP = """
@@ -23,7 +23,7 @@ the campaign has already, and those that share most of their word triples with o
 before. Links come along, suggestions too where the corpus was pre-annotated for the campaign's entity types.
 """
 
-actor = shell.signed_in("expert", "researcher", "admin")
+actor = shell.signed_in(*OVERSEERS)
 shell.header("Corpus", "What is in this corpus, and what of it should people annotate?", help=_HELP)
 with shell.shown_errors():
     found = corpora.list_corpora(shell.store(), actor)

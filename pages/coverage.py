@@ -7,6 +7,7 @@ import streamlit as st
 from pages import shell
 from pages.components.marked_text import as_text
 from pages.parts.corpus import coverage_tables
+from workbench.accounts.roles import OVERSEERS
 from workbench.data import datasets
 from workbench.reports import coverage
 from workbench.suggestions import gazetteers
@@ -22,7 +23,7 @@ towards them. *Looked for afresh* asks a gazetteer and the bundled sample again 
 set*, whose gold nobody made from suggestions.
 """
 
-actor = shell.signed_in("expert", "researcher", "admin")
+actor = shell.signed_in(*OVERSEERS)
 shell.header("Coverage", "What of the gold does pre-annotation find, and is it right?", help=_HELP)
 with shell.shown_errors():
     campaign = shell.current_campaign(actor)

@@ -6,6 +6,7 @@ import streamlit as st
 
 from pages import shell
 from pages.parts.campaign import browse, data_sets, exchange
+from workbench.accounts.roles import KEEPERS
 
 _SETS = "Data sets"
 _VIEWS = {
@@ -29,7 +30,7 @@ Annotation in a file becomes gold at once; switch that off to have it done anew.
 **Data sets** stand beside campaigns: source corpora to transfer from, and reference sets to train and score on.
 """
 
-actor = shell.signed_in("researcher", "admin")
+actor = shell.signed_in(*KEEPERS)
 shell.header("Sentences", "What is in the campaign, how more comes in, and how the layers get out.", help=_HELP)
 campaign = shell.current_campaign(actor)
 chosen = st.segmented_control(

@@ -7,6 +7,7 @@ import streamlit as st
 from crossner_core.domains.loader import KEYS
 from pages import shell
 from pages.parts.campaign import domain_define, domain_read
+from workbench.accounts.roles import KEEPERS
 from workbench.campaigns import domains
 
 _HELP = f"""
@@ -22,7 +23,7 @@ Names are small letters a–z and digits. Keys are one of `{KEYS[0]}`–`{KEYS[2
 is chosen for you. The table and the TOML text hold the same; comments live in the text alone.
 """
 
-actor = shell.signed_in("researcher", "admin")
+actor = shell.signed_in(*KEEPERS)
 shell.header("Domains", "Which entity types there are to mark, and how to tell them apart.", help=_HELP)
 view = st.segmented_control(
     "View", ["Read", "Define"], default="Read", required=True, key="domains:view", label_visibility="collapsed"

@@ -6,7 +6,7 @@ import streamlit as st
 
 from pages import shell
 from pages.parts.model import encoder_list, pretraining_form
-from workbench.accounts.access import KEEPERS
+from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.runs import encoders
 
 _HELP = """
@@ -27,7 +27,7 @@ same recipe, seed and sentences that start from the one it was made from.
 turns and suggestions go before it. The same by command: `workbench encoder dapt`, `workbench encoder entity-tagging`.
 """
 
-actor = shell.signed_in("expert", "researcher", "admin")
+actor = shell.signed_in(*OVERSEERS)
 shell.header(
     "Encoders",
     "Which encoder should a recipe start from, and what did its pre-training buy?",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pages import shell
 from pages.components.lazy_download import download_problem
 from pages.parts.model import error_browser
+from workbench.accounts.roles import OVERSEERS
 
 _HELP = """
 Each error is a gold span, a predicted one, or a pair of them that should be equal:
@@ -23,7 +24,7 @@ suggestions on the sentences that have gold since. Where people accepted suggest
 Dev comes first: who learns from the errors on test what to change no longer has a test.
 """
 
-actor = shell.signed_in("researcher", "admin", "expert")
+actor = shell.signed_in(*OVERSEERS)
 campaign = shell.page(actor, "Errors", "What does a model, or a source of suggestions, get wrong?", help=_HELP)
 if campaign:
     with shell.shown_errors():

@@ -7,7 +7,7 @@ import streamlit as st
 from pages import shell
 from pages.components.marked_text import as_text
 from pages.parts.corpus import lookup
-from workbench.accounts.access import OVERSEERS
+from workbench.accounts.roles import EVERYONE, OVERSEERS
 from workbench.campaigns import domains
 from workbench.suggestions import gazetteers
 
@@ -27,7 +27,7 @@ page's own to the one that the domain reads as an entity type.
 class that it maps.
 """
 
-actor = shell.signed_in("annotator", "expert", "researcher", "admin")
+actor = shell.signed_in(*EVERYONE)
 shell.header("Gazetteer", "Why was this span suggested, and what else might the name stand for?", help=_HELP)
 with shell.shown_errors():
     found = gazetteers.list_gazetteers(shell.store(), actor)

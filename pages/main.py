@@ -8,12 +8,9 @@ from pathlib import Path
 import streamlit as st
 
 from pages import shell
-from workbench.accounts.accounts import ROLES
+from workbench.accounts.roles import EVERYONE, KEEPERS, LABELLERS, OVERSEERS
 
 _HERE = Path(__file__).parent
-_LABELLERS = ("annotator", "expert")
-_OVERSEERS = ("expert", "researcher", "admin")
-_KEEPERS = ("researcher", "admin")
 _NAME = (
     '<svg xmlns="http://www.w3.org/2000/svg" width="180" height="24" role="img" aria-label="CrossNER workbench">'
     "<style>text{fill:#1d2530;font:600 16px 'Source Sans 3','Source Sans Pro',system-ui,sans-serif}"
@@ -33,35 +30,35 @@ class Screen:
 
 
 SECTIONS: dict[str, tuple[Screen, ...]] = {
-    "": (Screen("welcome", "Start", ROLES),),
+    "": (Screen("welcome", "Start", EVERYONE),),
     "Work": (
-        Screen("annotate", "Annotate", _LABELLERS),
-        Screen("check", "Check", _LABELLERS),
+        Screen("annotate", "Annotate", LABELLERS),
+        Screen("check", "Check", LABELLERS),
         Screen("adjudicate", "Adjudicate", ("expert",)),
         Screen("second_look", "Second look", ("expert",)),
-        Screen("my_work", "My work", _LABELLERS),
+        Screen("my_work", "My work", LABELLERS),
     ),
     "Campaign": (
-        Screen("campaign", "Overview", _OVERSEERS),
-        Screen("queue", "Queue", _OVERSEERS),
-        Screen("data", "Sentences", _KEEPERS),
-        Screen("domains", "Domains", _KEEPERS),
+        Screen("campaign", "Overview", OVERSEERS),
+        Screen("queue", "Queue", OVERSEERS),
+        Screen("data", "Sentences", KEEPERS),
+        Screen("domains", "Domains", KEEPERS),
     ),
     "Corpus": (
-        Screen("corpus", "Corpus", _OVERSEERS),
-        Screen("gazetteer", "Gazetteer", ROLES),
-        Screen("coverage", "Coverage", _OVERSEERS),
-        Screen("overlap", "Overlap", _OVERSEERS),
+        Screen("corpus", "Corpus", OVERSEERS),
+        Screen("gazetteer", "Gazetteer", EVERYONE),
+        Screen("coverage", "Coverage", OVERSEERS),
+        Screen("overlap", "Overlap", OVERSEERS),
     ),
     "Model": (
-        Screen("adaptation", "Adaptation", _OVERSEERS),
-        Screen("compare", "Compare", _OVERSEERS),
-        Screen("errors", "Errors", _OVERSEERS),
-        Screen("studies", "Studies", _OVERSEERS),
-        Screen("encoders", "Encoders", _OVERSEERS),
+        Screen("adaptation", "Adaptation", OVERSEERS),
+        Screen("compare", "Compare", OVERSEERS),
+        Screen("errors", "Errors", OVERSEERS),
+        Screen("studies", "Studies", OVERSEERS),
+        Screen("encoders", "Encoders", OVERSEERS),
     ),
     "Admin": (Screen("people", "People", ("admin",)), Screen("campaigns", "Campaigns", ("admin",))),
-    "You": (Screen("account", "My account", ROLES),),
+    "You": (Screen("account", "My account", EVERYONE),),
 }
 
 

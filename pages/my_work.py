@@ -9,6 +9,7 @@ from pages import shell
 from pages.components.chosen_row import chosen_row
 from pages.parts.work import conferring
 from workbench.accounts.actors import Actor
+from workbench.accounts.roles import LABELLERS
 from workbench.labelling.steps import reopen
 from workbench.reports.my_work import MyWork, WorkRow, my_work
 
@@ -77,7 +78,7 @@ def _one(row: WorkRow) -> None:
         st.text(f"· {_KIND_WORDS[unit.kind]}: {mine} → {gold}")
 
 
-actor = shell.signed_in("annotator", "expert")
+actor = shell.signed_in(*LABELLERS)
 campaign = shell.page(
     actor,
     "My work",

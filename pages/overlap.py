@@ -13,6 +13,7 @@ from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text
 from pages.components.saved_figure import saved_figure
 from workbench.accounts.actors import Actor
+from workbench.accounts.roles import OVERSEERS
 from workbench.reports import overlaps
 from workbench.reports.overlaps import TextSource
 
@@ -25,7 +26,7 @@ Of a large source the first {overlaps.MOST:,} sentences are read.
 """
 _FIRST = 8
 
-actor = shell.signed_in("expert", "researcher", "admin")
+actor = shell.signed_in(*OVERSEERS)
 shell.header("Overlap", "How alike are the corpora, data sets and campaigns in their words?", help=_HELP)
 
 

@@ -6,8 +6,10 @@ import streamlit as st
 
 from pages import shell
 from pages.components.marked_text import as_text
-from workbench.accounts import accounts
-from workbench.accounts.accounts import ROLE_TASKS, ROLES, Actor, Person
+from workbench.accounts import accounts, passwords
+from workbench.accounts.accounts import Person
+from workbench.accounts.actors import Actor
+from workbench.accounts.roles import EVERYONE, ROLE_TASKS
 
 _SHOWN_ONCE = "people:shown_once"
 _HELP = "\n".join(
@@ -54,10 +56,10 @@ def _add(actor: Actor) -> None:
         first, second, third = st.columns(3)
         name = first.text_input("Account name", placeholder="a–z, 0–9, . _ -", max_chars=40)
         display_name = second.text_input("Shown name", max_chars=80)
-        role = third.selectbox("Role", ROLES)
+        role = third.selectbox("Role", EVERYONE)
         if st.form_submit_button("Add, with a random password", type="primary"):
             with shell.shown_errors():
-                password = accounts.random_password()
+                password = passwords.random_password()
                 accounts.create_user(
                     shell.store(), actor, name=name, display_name=display_name, password=password, role=role
                 )
@@ -74,7 +76,7 @@ def _change(actor: Actor, people: tuple[Person, ...]) -> None:
         key="people:who",
     )
     person = named[chosen]
-    role = st.selectbox("Role", ROLES, index=ROLES.index(person.role), key=f"people:role:{person.id}")
+    role = st.selectbox("Role", EVERYONE, index=EVERYONE.index(person.role), key=f"people:role:{person.id}")
     with st.container(horizontal=True):
         save = st.button("Save the role", disabled=role == person.role)
         reset = st.button("New random password")
@@ -94,7 +96,7 @@ def _apply(actor: Actor, person: Person, *, role: str | None, reset: bool, out: 
         accounts.set_role(store, actor, person.id, role)
         return f"{person.display_name} is {role} now."
     if reset:
-        password = accounts.random_password()
+        password = passwords.random_password()
         accounts.set_password(store, actor, person.id, password)
         st.session_state[_SHOWN_ONCE] = (person.name, password)
         return f"{person.display_name} has a new password and is signed out."

@@ -7,6 +7,7 @@ import streamlit as st
 from pages import shell
 from pages.parts.campaign import queue
 from pages.parts.model import savings
+from workbench.accounts.roles import OVERSEERS
 
 _HELP = """
 A **turn** is one round of the loop: when enough gold is new, the gold is frozen and a model trained on it; the model
@@ -35,7 +36,7 @@ VIEWS = {
     "Saved": savings.saved_view,
 }
 
-actor = shell.signed_in("expert", "researcher", "admin")
+actor = shell.signed_in(*OVERSEERS)
 campaign = shell.page(actor, "Queue", "Which sentence comes next, and who decides?", help=_HELP)
 if campaign:
     with shell.shown_errors():

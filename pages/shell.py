@@ -11,12 +11,12 @@ from crossner_core.errors import BadInput, NotAllowed, StorageError, WorkbenchEr
 from db.engine import Store
 from pages.components.marked_text import as_text
 from pages.components.sign_out import sign_out_button
-from workbench.accounts import accounts
-from workbench.accounts.accounts import Actor
+from workbench.accounts import sign_in
+from workbench.accounts.actors import Actor, require
 from workbench.campaigns import campaigns
+from workbench.campaigns.campaigns import CampaignView
 from workbench.http.cookies import form_token, session_cookie
 from workbench.settings import get_settings, open_store
-from workbench.views import CampaignView
 
 _MOST_PROBLEMS = 50
 _CAMPAIGN = "campaign"
@@ -37,13 +37,13 @@ def session_token() -> str:
 def signed_in(*roles: str) -> Actor:
     """Return who is signed in, looked up afresh; end the run with words when nobody is or the role does not fit."""
     try:
-        actor = accounts.actor_for_token(store(), session_token())
+        actor = sign_in.actor_for_token(store(), session_token())
         if actor is None:
             st.warning("You are signed out. Nothing that was saved is lost.")
             st.html('<a href="/auth/login" target="_self">Sign in again</a>')
             st.stop()
         if roles:
-            accounts.require(actor, *roles)
+            require(actor, *roles)
     except NotAllowed as error:
         st.info(as_text(str(error)))
         st.stop()

@@ -8,7 +8,7 @@ from pages import shell
 from pages.components.marked_text import as_text
 from pages.components.under_way import worker_line
 from pages.parts.model import study_form, study_results
-from workbench.accounts.access import KEEPERS
+from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.runs import studies
 
 _HELP = """
@@ -24,7 +24,7 @@ with train, dev and test files. Turns, runs, suggestions and second looks go bef
 stood; a second `workbench worker` does both at once. The same by command: `workbench study run STUDY`.
 """
 
-actor = shell.signed_in("expert", "researcher", "admin")
+actor = shell.signed_in(*OVERSEERS)
 shell.header("Studies", "What do the papers' tables look like with our encoder and data?", help=_HELP)
 with shell.shown_errors():
     found = studies.list_studies(shell.store(), actor)

@@ -6,7 +6,7 @@ import streamlit as st
 
 from pages import shell
 from pages.components.marked_text import as_text
-from workbench.views import CampaignView
+from workbench.campaigns.campaigns import CampaignView
 
 _LINES = {
     "annotator": (

@@ -12,7 +12,7 @@ from crossner_core.schema import Link, Sentence, sentence_from_words
 from db import account_rows
 from db.engine import Store
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns
+from workbench.campaigns import campaigns, sentences
 from workbench.labelling import handout, outbox
 
 SENTENCES = (
@@ -65,7 +65,7 @@ def make_campaign(store: Store, people: Mapping[str, Actor], *, name: str = "Mus
         store, people["adm"], name=name, domain=load_domain("music"),
         member_ids=[actor.id for actor in people.values()], **chosen,
     )  # fmt: skip
-    campaigns.add_sentences(store, people["res"], campaign_id, make_sentences())
+    sentences.add_sentences(store, people["res"], campaign_id, make_sentences())
     return campaign_id
 
 

@@ -9,8 +9,8 @@ from argon2 import PasswordHasher
 
 from crossner_core.errors import Conflict, InvalidAccount, NotAllowed, NotFound, SignInRefused
 from db.engine import Store
-from workbench.accounts import accounts, passwords
-from workbench.accounts.accounts import Actor
+from workbench.accounts import accounts, passwords, sign_in
+from workbench.accounts.actors import Actor
 
 PASSWORD = "correct horse battery"
 
@@ -34,8 +34,8 @@ def annotator(store: Store, admin: Actor) -> Actor:
     return add(store, admin, "ann", "annotator")
 
 
-def signs_in(store: Store, name: str, password: str = PASSWORD) -> accounts.SignedIn:
-    return accounts.sign_in(store, name=name, password=password, address="192.0.2.1")
+def signs_in(store: Store, name: str, password: str = PASSWORD) -> sign_in.SignedIn:
+    return sign_in.sign_in(store, name=name, password=password, address="192.0.2.1")
 
 
 def test_create_user_needs_no_actor_for_the_first_admin_only(store: Store) -> None:
@@ -83,7 +83,7 @@ def test_create_user_refuses_unknown_roles_and_names_the_known(store: Store, adm
 
 
 def test_random_password_is_accepted_and_never_the_same() -> None:
-    made = {accounts.random_password() for _ in range(50)}
+    made = {passwords.random_password() for _ in range(50)}
     assert len(made) == 50
     for password in made:
         passwords.check_strength(password)
@@ -120,7 +120,7 @@ def test_list_people_shows_browsers_to_admins_alone(store: Store, admin: Actor, 
 def test_set_role_counts_at_once(store: Store, admin: Actor, annotator: Actor) -> None:
     token = signs_in(store, "ann").token
     accounts.set_role(store, admin, annotator.id, "expert")
-    holder = accounts.actor_for_token(store, token)
+    holder = sign_in.actor_for_token(store, token)
     assert holder is not None and holder.role == "expert"
 
 
@@ -137,21 +137,21 @@ def test_last_admin_can_be_neither_demoted_nor_closed(store: Store, admin: Actor
 def test_closed_account_is_out_at_once_and_can_come_back(store: Store, admin: Actor, annotator: Actor) -> None:
     token = signs_in(store, "ann").token
     accounts.set_active(store, admin, annotator.id, False)
-    assert accounts.actor_for_token(store, token) is None
+    assert sign_in.actor_for_token(store, token) is None
     assert accounts.current(store, annotator.id) is None
     with pytest.raises(SignInRefused):
         signs_in(store, "ann")
     with pytest.raises(NotAllowed, match="no longer active"):
         accounts.set_display_name(store, annotator, annotator.id, "Me")
     accounts.set_active(store, admin, annotator.id, True)
-    assert accounts.actor_for_token(store, token) is None
+    assert sign_in.actor_for_token(store, token) is None
     assert signs_in(store, "ann").actor == annotator
 
 
 def test_set_password_signs_out_and_changes_it(store: Store, admin: Actor, annotator: Actor) -> None:
     token = signs_in(store, "ann").token
     accounts.set_password(store, admin, annotator.id, "another long one")
-    assert accounts.actor_for_token(store, token) is None
+    assert sign_in.actor_for_token(store, token) is None
     with pytest.raises(SignInRefused):
         signs_in(store, "ann")
     assert signs_in(store, "ann", "another long one").actor == annotator
@@ -162,8 +162,8 @@ def test_change_password_needs_the_present_one_and_keeps_this_browser(store: Sto
     with pytest.raises(NotAllowed, match="present password"):
         accounts.change_password(store, annotator, present="wrong one, surely", new="another long one", token=here)
     accounts.change_password(store, annotator, present=PASSWORD, new="another long one", token=here)
-    assert accounts.actor_for_token(store, here) == annotator
-    assert accounts.actor_for_token(store, elsewhere) is None
+    assert sign_in.actor_for_token(store, here) == annotator
+    assert sign_in.actor_for_token(store, elsewhere) is None
     assert signs_in(store, "ann", "another long one").actor == annotator
 
 
@@ -172,11 +172,11 @@ def test_sign_out_everywhere_is_for_oneself_or_an_admin(store: Store, admin: Act
     with pytest.raises(NotAllowed):
         accounts.sign_out_everywhere(store, annotator, admin.id)
     accounts.sign_out_everywhere(store, annotator, annotator.id, keep_token=kept)
-    assert accounts.actor_for_token(store, kept) == annotator
-    assert accounts.actor_for_token(store, other) is None
+    assert sign_in.actor_for_token(store, kept) == annotator
+    assert sign_in.actor_for_token(store, other) is None
     accounts.sign_out_everywhere(store, admin, annotator.id)
-    assert accounts.actor_for_token(store, kept) is None
-    assert accounts.actor_for_token(store, boss) == admin
+    assert sign_in.actor_for_token(store, kept) is None
+    assert sign_in.actor_for_token(store, boss) == admin
 
 
 def test_set_display_name_is_for_oneself_or_an_admin(store: Store, admin: Actor, annotator: Actor) -> None:

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from crossner_core.adaptation.self_training.plan import with_students
 from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, InvalidConfig, NotAllowed, NotFound
 from crossner_core.schema import LabelledSentence, Span, sentence_from_words
 from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.self_training.plan import with_students
 from db import layer_rows, run_rows, snapshot_rows, suggestion_rows
 from db.engine import Store
 from tests.training_builders import own_sentences
 from tests.training_store import own_dataset, person, recipe_here, work
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns
-from workbench.data import frozen
+from workbench.campaigns import campaigns, sentences
+from workbench.data import frozen, snapshots
 from workbench.reports import curves
 from workbench.runs import adaptation, training_data
 
@@ -37,34 +37,34 @@ def in_music(items: tuple[LabelledSentence, ...]) -> list[LabelledSentence]:
 
 def campaign_with_gold(store: Store, admin: Actor, *, dev: bool = True, test: bool = True, name: str = "Music") -> int:
     campaign_id = campaigns.create_campaign(store, admin, name=name, domain=load_domain("music"), suggestions_on=False)
-    campaigns.add_sentences(store, admin, campaign_id, in_music(own_sentences(20)))
+    sentences.add_sentences(store, admin, campaign_id, in_music(own_sentences(20)))
     if dev:
-        campaigns.add_sentences(store, admin, campaign_id, in_music(own_sentences(8, offset=20)), split="dev")
+        sentences.add_sentences(store, admin, campaign_id, in_music(own_sentences(8, offset=20)), split="dev")
     if test:
-        campaigns.add_sentences(store, admin, campaign_id, in_music(own_sentences(8, offset=28)), split="test")
+        sentences.add_sentences(store, admin, campaign_id, in_music(own_sentences(8, offset=28)), split="test")
     return campaign_id
 
 
 def test_adaptation_same_gold_gives_the_same_snapshot(store: Store) -> None:
     admin = person(store, "admin")
     campaign_id = campaign_with_gold(store, admin)
-    first = adaptation.freeze(store, admin, campaign_id)
-    again = adaptation.freeze(store, admin, campaign_id)
+    first = snapshots.freeze(store, admin, campaign_id)
+    again = snapshots.freeze(store, admin, campaign_id)
     assert first.is_new and not again.is_new and first.hash == again.hash and first.id == again.id
     assert dict(first.counts) | {"entities": 0} == {"pool": 20, "dev": 8, "test": 8, "entities": 0}
     more = in_music(own_sentences(3, offset=36))
-    campaigns.add_sentences(store, admin, campaign_id, more)
-    newer = adaptation.freeze(store, admin, campaign_id)
+    sentences.add_sentences(store, admin, campaign_id, more)
+    newer = snapshots.freeze(store, admin, campaign_id)
     assert newer.hash != first.hash and newer.counts["pool"] == 23
-    assert [view.hash for view in adaptation.list_snapshots(store, admin, campaign_id)] == [newer.hash, first.hash]
-    assert adaptation.find_snapshot(store, admin, campaign_id, first.hash[:8]).id == first.id
+    assert [view.hash for view in snapshots.list_snapshots(store, admin, campaign_id)] == [newer.hash, first.hash]
+    assert snapshots.find_snapshot(store, admin, campaign_id, first.hash[:8]).id == first.id
     with pytest.raises(NotFound, match=newer.name):
-        adaptation.find_snapshot(store, admin, campaign_id, "zzz")
+        snapshots.find_snapshot(store, admin, campaign_id, "zzz")
 
 
 def test_adaptation_snapshot_holds_what_was_gold(store: Store) -> None:
     admin = person(store, "admin")
-    view = adaptation.freeze(store, admin, campaign_with_gold(store, admin))
+    view = snapshots.freeze(store, admin, campaign_with_gold(store, admin))
     with store.read() as session:
         row = snapshot_rows.get(session, view.id, content=True)
         assert row is not None
@@ -79,16 +79,16 @@ def test_adaptation_no_gold_is_refused(store: Store) -> None:
     admin = person(store, "admin")
     campaign_id = campaigns.create_campaign(store, admin, name="Empty", domain=load_domain("music"))
     with pytest.raises(BadInput, match="no gold yet"):
-        adaptation.freeze(store, admin, campaign_id)
-    campaigns.add_sentences(store, admin, campaign_id, in_music(own_sentences(2)), split="test")
+        snapshots.freeze(store, admin, campaign_id)
+    sentences.add_sentences(store, admin, campaign_id, in_music(own_sentences(2)), split="test")
     with pytest.raises(BadInput, match="not trained on"):
-        adaptation.freeze(store, admin, campaign_id)
+        snapshots.freeze(store, admin, campaign_id)
 
 
 def test_adaptation_without_dev_and_test_says_so(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign_with_gold(store, admin, dev=False, test=False)
-    view = adaptation.freeze(store, admin, campaign_id)
+    view = snapshots.freeze(store, admin, campaign_id)
     assert len(view.notes) == 2
     run_id = adaptation.start_run(store, admin, snapshot_id=view.id, recipe=recipe_here(tmp_path, max_epochs=2))
     assert work(store, tmp_path / "home") == 1
@@ -101,7 +101,7 @@ def test_adaptation_without_dev_and_test_says_so(store: Store, tmp_path: Path) -
 def test_cell_that_hears_a_gazetteer_is_another_once_more_was_suggested(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign_with_gold(store, admin)
-    snapshot = adaptation.freeze(store, admin, campaign_id)
+    snapshot = snapshots.freeze(store, admin, campaign_id)
     plain = with_students(recipe_here(tmp_path, max_epochs=1, self_training_epochs=1))
     hears = replace(plain, self_training_gazetteer=True)
 
@@ -116,14 +116,14 @@ def test_cell_that_hears_a_gazetteer_is_another_once_more_was_suggested(store: S
         suggestion_rows.mark_preannotated(session, [row.id for row in layer_rows.sentences(session, campaign_id)])
     assert [start(plain), start(hears), start(hears)] == [(0, 1), (1, 0), (0, 1)]
     work(store, tmp_path / "home")
-    (series,) = [one for one in adaptation.curve(store, admin, campaign_id) if one.recipe["self_training_gazetteer"]]
+    (series,) = [one for one in curves.curve(store, admin, campaign_id) if one.recipe["self_training_gazetteer"]]
     assert [(point.size, point.n) for point in series.points] == [(10, 1)]  # the newest counts
 
 
 def test_adaptation_few_shot_reuses_cells_and_draws_a_curve(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign_with_gold(store, admin)
-    view = adaptation.freeze(store, admin, campaign_id)
+    view = snapshots.freeze(store, admin, campaign_id)
     recipe = recipe_here(tmp_path, max_epochs=6)
     started = adaptation.start_few_shot(
         store, admin, snapshot_id=view.id, recipe=recipe, sizes=(5, 10, 85, 100), seeds=(1, 2)
@@ -135,7 +135,7 @@ def test_adaptation_few_shot_reuses_cells_and_draws_a_curve(store: Store, tmp_pa
     assert (again.started, again.reused, again.note) == (2, 4, "")
     assert {key: again.runs[key] for key in [(5, 1), (10, 2)]} == {key: started.runs[key] for key in [(5, 1), (10, 2)]}
 
-    (series,) = adaptation.curve(store, admin, campaign_id)
+    (series,) = curves.curve(store, admin, campaign_id)
     assert [(point.size, point.n) for point in series.points] == [(5, 2), (10, 2), (20, 2)]
     assert series.pending == 2
     for point in series.points:
@@ -202,25 +202,25 @@ def test_adaptation_roles(store: Store, tmp_path: Path) -> None:
     admin, expert, annotator = (person(store, role) for role in ("admin", "expert", "annotator"))
     campaign_id = campaign_with_gold(store, admin)
     campaigns.set_members(store, admin, campaign_id, [expert.id, annotator.id])
-    snapshot = adaptation.freeze(store, admin, campaign_id)
+    snapshot = snapshots.freeze(store, admin, campaign_id)
     for actor in (expert, annotator):
         with pytest.raises(NotAllowed):
-            adaptation.freeze(store, actor, campaign_id)
+            snapshots.freeze(store, actor, campaign_id)
         with pytest.raises(NotAllowed):
             adaptation.start_run(store, actor, snapshot_id=snapshot.id, recipe=recipe_here(tmp_path))
-    assert adaptation.list_snapshots(store, expert, campaign_id)
+    assert snapshots.list_snapshots(store, expert, campaign_id)
     assert adaptation.list_runs(store, expert, campaign_id) == ()
     with pytest.raises(NotAllowed):
         adaptation.list_runs(store, annotator, campaign_id)
     with pytest.raises(NotAllowed):
-        adaptation.curve(store, annotator, campaign_id)
+        curves.curve(store, annotator, campaign_id)
 
 
 def test_adaptation_tells_a_transfer_run_which_type_is_a_kind_of_which(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign_with_gold(store, admin)
     own_dataset(store, admin, name="news")
-    snapshot = adaptation.freeze(store, admin, campaign_id)
+    snapshot = snapshots.freeze(store, admin, campaign_id)
     found = {}
     for setting in ("direct", "pretrain_finetune"):
         recipe = recipe_here(tmp_path, setting=setting, source="news")

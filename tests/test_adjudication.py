@@ -19,10 +19,10 @@ from db.types import now
 from tests.builders import Tab, first_choices, make_gold, make_person, make_sentences
 from workbench.accounts import accounts
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns
+from workbench.campaigns import campaigns, sentences
 from workbench.data import layers
-from workbench.labelling import adjudication, handout
-from workbench.labelling.adjudication import units
+from workbench.labelling import adjudication, handout, steps
+from workbench.labelling.units import units
 from workbench.labelling.work import Flag
 
 People = dict[str, Actor]
@@ -283,8 +283,8 @@ def test_gold_can_be_reopened_and_is_no_gold_meanwhile(store: Store, people: Peo
         task = session.scalars(sa.select(Task.id).where(Task.stage == "adjudicate")).first()
     assert task is not None
     with pytest.raises(NotAllowed):
-        adjudication.reopen(store, people["ann1"], task)
-    adjudication.reopen(store, people["eva"], task)
+        steps.reopen(store, people["ann1"], task)
+    steps.reopen(store, people["eva"], task)
     assert len(layers.layer(store, people["res"], campaign, "gold")) == 5
     tab = Tab(store, people["eva"], campaign, "adjudicate")
     (item,) = tab.items()
@@ -300,10 +300,10 @@ def test_imported_gold_can_be_reopened_by_an_expert(store: Store, people: People
     )
     sentence = make_sentences()[0]
     labelled = LabelledSentence(sentence, (Span(4, 7, "band"),))
-    assert campaigns.add_sentences(store, people["res"], campaign, [labelled], split="dev").gold == 1
+    assert sentences.add_sentences(store, people["res"], campaign, [labelled], split="dev").gold == 1
     with store.read() as session:
         task = session.scalars(sa.select(Task.id)).one()
-    adjudication.reopen(store, people["eva"], task)
+    steps.reopen(store, people["eva"], task)
     tab = Tab(store, people["eva"], campaign, "adjudicate")
     (item,) = tab.items()
     assert [unit["kind"] for unit in item["units"]] == ["agree"]

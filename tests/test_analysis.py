@@ -30,8 +30,9 @@ from crossner_core.experiments.analysis.vocabulary import (
 )
 from crossner_core.experiments.corpora import Corpus, read_corpus
 from crossner_core.experiments.results import StudyResult
+from crossner_core.experiments.running import run_study
 from crossner_core.experiments.studies.per_category import _published, rows
-from crossner_core.experiments.study import StudyConfig, run_study, study
+from crossner_core.experiments.study import StudyConfig, study
 from crossner_core.formats import write
 from crossner_core.schema import LabelledSentence
 from tests.training_builders import labelled, own_sentences, save_encoder, tiny_encoder, tiny_recipe

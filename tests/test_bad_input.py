@@ -72,7 +72,7 @@ def test_bad_input_is_refused_as_a_whole(store: Store, people: People, campaign:
     name, data, line, reason, _ = BROKEN[case]
     before = _rows(store)
     with pytest.raises(BadInput) as caught:
-        exchange.import_into_campaign(store, people["res"], campaign, data, filename=name)
+        exchange.import_files(store, people["res"], campaign, [(name, data)])
     told = "\n".join((str(caught.value), *caught.value.problems))
     assert f"{name}:{line}" in told and reason.lower() in told.lower(), told
     assert len(told) < 5_000
@@ -83,7 +83,7 @@ def test_bad_input_is_refused_as_a_whole(store: Store, people: People, campaign:
 def test_bad_input_is_reported_line_by_line(store: Store, people: People, campaign: int, case: str) -> None:
     name, data, line, reason, good = BROKEN[case]
     before = _rows(store)["sentence"]
-    done = exchange.import_into_campaign(store, people["res"], campaign, data, filename=name, skip_bad=True)
+    done = exchange.import_files(store, people["res"], campaign, [(name, data)], skip_bad=True)
     assert any(f"{name}:{line}" in one and reason.lower() in one.lower() for one in done.problems), done.problems
     assert done.added + done.duplicates == good
     assert _rows(store)["sentence"] == before + done.added
@@ -97,7 +97,7 @@ def test_bad_input_empty_file(
 ) -> None:
     before = _rows(store)
     with pytest.raises(BadInput, match=name):
-        exchange.import_into_campaign(store, people["res"], campaign, EMPTY[case], filename=name, skip_bad=skip_bad)
+        exchange.import_files(store, people["res"], campaign, [(name, EMPTY[case])], skip_bad=skip_bad)
     assert _rows(store) == before
 
 

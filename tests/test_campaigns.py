@@ -13,14 +13,15 @@ import sqlalchemy as sa
 from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, InvalidSpan, NotAllowed, NotFound, UnknownType
 from crossner_core.schema import LabelledSentence, Sentence, Span, sentence_from_words
+from crossner_core.training import recipe
 from db.engine import Store
 from db.tables import SentenceRow, Task
 from tests.builders import Tab, make_person, make_sentences
 from tests.test_adaptation import campaign_with_gold
 from tests.training_store import person
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns
-from workbench.data import layers
+from workbench.campaigns import campaigns, sentences
+from workbench.data import layers, snapshots
 from workbench.labelling import adjudication, handout, outbox, steps
 from workbench.reports import my_work, overview
 from workbench.runs import adaptation
@@ -37,7 +38,7 @@ def test_campaign_shows_settings_members_and_counts(store: Store, people: People
     view = campaigns.get_campaign(store, people["ann1"], campaign)
     assert (view.name, view.sentences, view.gold, view.splits["pool"]) == ("Music", 6, 0, 6)
     assert [member.name for member in view.members] == sorted(people)
-    assert campaigns.domain_of(view) == load_domain("music")
+    assert view.domain == load_domain("music")
     assert [(stage.stage, stage.open, stage.waiting) for stage in view.stages] == [
         ("annotate", 6, 0), ("check", 0, 6), ("adjudicate", 0, 6),
     ]  # fmt: skip
@@ -73,7 +74,7 @@ def test_archived_campaign_is_hidden_and_can_be_deleted(store: Store, people: Pe
     assert campaigns.list_campaigns(store, people["adm"]) == ()
     assert len(campaigns.list_campaigns(store, people["adm"], archived=True)) == 1
     with pytest.raises(NotAllowed, match="archived"):
-        campaigns.add_sentences(store, people["res"], campaign, _many(1))
+        sentences.add_sentences(store, people["res"], campaign, _many(1))
     campaigns.delete_campaign(store, people["adm"], campaign)
     with store.read() as session:
         assert session.scalars(sa.select(SentenceRow)).all() == []
@@ -82,8 +83,8 @@ def test_archived_campaign_is_hidden_and_can_be_deleted(store: Store, people: Pe
 def test_deleted_campaign_takes_its_files_with_it(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign_with_gold(store, admin)
-    snapshot = adaptation.freeze(store, admin, campaign_id)
-    run_id = adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=adaptation.Recipe())
+    snapshot = snapshots.freeze(store, admin, campaign_id)
+    run_id = adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=recipe.Recipe())
     gone = tmp_path / "signals" / f"campaign-{campaign_id}", tmp_path / "checkpoints" / f"run-{run_id}" / "tagger"
     kept = tmp_path / "signals" / "campaign-99", tmp_path / "checkpoints" / "run-99"
     for folder in (*gone, *kept):
@@ -98,7 +99,7 @@ def test_deleted_campaign_takes_its_files_with_it(store: Store, tmp_path: Path) 
 
 def test_import_leaves_duplicates_out(store: Store, people: People, campaign: int) -> None:
     again = [*make_sentences(), *_many(2), *_many(3)]
-    report = campaigns.add_sentences(store, people["res"], campaign, again, split="test")
+    report = sentences.add_sentences(store, people["res"], campaign, again, split="test")
     assert (report.added, report.duplicates, report.gold) == (3, 8, 0)
     assert campaigns.get_campaign(store, people["res"], campaign).splits == {"pool": 6, "dev": 0, "test": 3}
 
@@ -115,13 +116,13 @@ def test_import_is_whole_or_nothing(
     store: Store, people: People, campaign: int, bad: LabelledSentence | Sentence, error: type[Exception]
 ) -> None:
     with pytest.raises(error, match=r"Sentence (empty|8)"):
-        campaigns.add_sentences(store, people["res"], campaign, [*_many(3), bad])
+        sentences.add_sentences(store, people["res"], campaign, [*_many(3), bad])
     assert campaigns.get_campaign(store, people["res"], campaign).sentences == 6
 
 
 def test_import_with_gold_needs_no_annotator(store: Store, people: People, campaign: int) -> None:
     gold = LabelledSentence(_many(1)[0], (Span(0, 1, "song"),))
-    assert campaigns.add_sentences(store, people["res"], campaign, [gold], split="dev").gold == 1
+    assert sentences.add_sentences(store, people["res"], campaign, [gold], split="dev").gold == 1
     ((labelled, split),) = layers.layer(store, people["res"], campaign, "gold")
     assert (labelled, split) == (gold, "dev")
     assert campaigns.get_campaign(store, people["res"], campaign).stages[0].open == 6
@@ -137,7 +138,7 @@ def test_draws_follow_seed_and_share(store: Store, people: People) -> None:
     flags = []
     for name, seed in (("a", 1), ("b", 1), ("c", 2)):
         made = campaigns.create_campaign(store, people["adm"], name=name, domain=load_domain("music"), seed=seed)
-        campaigns.add_sentences(store, people["res"], made, _many(400))
+        sentences.add_sentences(store, people["res"], made, _many(400))
         with store.read() as session:
             query = sa.select(SentenceRow.control, SentenceRow.blind).where(SentenceRow.campaign_id == made)
             flags.append([tuple(row) for row in session.execute(query.order_by(SentenceRow.position))])
@@ -171,7 +172,7 @@ def test_task_knows_its_campaign_without_being_told(store: Store, people: People
         assert (task.campaign_id, task.position) == (campaign, row.position)
 
 
-MODULES = (campaigns, handout, outbox, adjudication, my_work, overview, preannotating, layers, steps)
+MODULES = (campaigns, sentences, handout, outbox, adjudication, my_work, overview, preannotating, layers, steps)
 ALLOWED = {
     "create_campaign": {"admin"}, "list_campaigns": {"annotator", "expert", "researcher", "admin"},
     "get_campaign": {"annotator", "expert", "researcher", "admin"}, "update_settings": {"admin"},

@@ -18,7 +18,8 @@ from tests.training_builders import own_sentences
 from tests.training_store import own_dataset, person, recipe_here, work
 from workbench import cli
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns
+from workbench.campaigns import sentences
+from workbench.data import snapshots
 from workbench.reports import comparing
 from workbench.runs import adaptation
 
@@ -122,8 +123,8 @@ def test_compare_takes_what_two_snapshots_have_in_common_and_the_newer_gold(stor
     for round_number in range(2):
         if round_number:
             more = in_music(own_sentences(4, offset=60))
-            campaigns.add_sentences(store, admin, campaign_id, more, split="test")
-        snapshot = adaptation.freeze(store, admin, campaign_id)
+            sentences.add_sentences(store, admin, campaign_id, more, split="test")
+        snapshot = snapshots.freeze(store, admin, campaign_id)
         recipe = recipe_here(tmp_path, max_epochs=2 + round_number)
         runs.append(adaptation.start_run(store, admin, campaign_id=campaign_id, snapshot_id=snapshot.id, recipe=recipe))
     other = own_dataset(store, admin, name="elsewhere")

@@ -19,13 +19,13 @@ from pathlib import Path
 import pytest
 
 from crossner_core.errors import BadInput, Conflict, InvalidConfig
+from crossner_core.parallel import WorkerDied
 from crossner_core.schema import Link, Sentence
 from crossner_core.tokenize import tokenize
-from crossner_core.wikipedia.build import Progress, build_corpus, is_multistream
+from crossner_core.wikipedia.build import Progress, build_corpus, is_multistream, make_shards
 from crossner_core.wikipedia.corpus import Corpus
 from crossner_core.wikipedia.dump import Page, SiteInfo, TruncatedDump, open_dump
 from crossner_core.wikipedia.markup import CharLink, Extract, Paragraph
-from crossner_core.wikipedia.pool import WorkerDied, run_pool
 from crossner_core.wikipedia.shards import (
     BuildConfig,
     SentenceRules,
@@ -138,11 +138,10 @@ def test_build_survives_a_killed_worker_byte_for_byte(
     assert tree(tmp_path / "new") == tree(undisturbed[kind])
 
 
-def test_pool_gives_up_on_a_shard_that_kills_every_worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pool_gives_up_on_a_shard_that_kills_every_worker(tmp_path: Path) -> None:
     settings = ShardSettings(SMALL, _site(), dataclasses.replace(CAPITALS, opener="tests.dump_builders:die"))
-    monkeypatch.setattr("crossner_core.wikipedia.pool.TRIES", 2)
     with pytest.raises(WorkerDied, match=r"died 2 times while these shards were made: \[0\]"):
-        list(run_pool([ShardTask(0, str(tmp_path), settings, "", block=b"")], 1))
+        list(make_shards([ShardTask(0, str(tmp_path), settings, "", block=b"")], 2, None))
 
 
 _KILLED_PARENT = """

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 import typer
 
-from crossner_core.adaptation.dapt_sources import from_level
-from crossner_core.adaptation.texts import level_texts
+from crossner_core.adaptation.texts import from_level, level_texts
 from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, InvalidConfig, NotFound
 from crossner_core.gazetteer.building import build_from_facts

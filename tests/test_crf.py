@@ -17,12 +17,11 @@ from crossner_core.models.crf import Crf
 from crossner_core.models.heads import copy_pairs, head_tags
 from crossner_core.models.viterbi import viterbi
 from crossner_core.tags import tag_problems
-from crossner_core.training.batches import collate, encode
-from crossner_core.training.data import TrainingData
+from crossner_core.training.batches import collate, encode, tag_indices
+from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.loop import train
 from crossner_core.training.optim import make_optimizer
 from crossner_core.training.predictor import build_model, load_tagger
-from crossner_core.training.stage import tag_indices
 from tests.training_builders import TYPES, labelled, own_sentences, tiny_data, tiny_encoder, tiny_recipe
 
 LENGTHS, TAGS = (4, 1, 3), 5
@@ -194,7 +193,7 @@ def test_crf_joint_training_never_predicts_types_of_the_source_alone(tmp_path: P
     data = tiny_data(source=True)
     misc = tuple(labelled([f"thing{n}"], [(0, 1, "misc")]) for n in range(20))
     recipe = tiny_recipe(architecture="crf", setting="joint")
-    data = replace(data, source_train=data.source_train + misc)
+    data = replace(data, sources=(SourceCorpus(data.source_train + misc),))
     for _event in train(recipe, data, checkpoint_dir=tmp_path, encoder=tiny_encoder()):
         pass
     tagger = load_tagger(tmp_path)

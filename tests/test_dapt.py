@@ -18,19 +18,16 @@ from transformers import BertForMaskedLM
 
 from crossner_core.adaptation import pretraining_job
 from crossner_core.adaptation.__main__ import main
-from crossner_core.adaptation.blocks import CHUNK, Blocks, WordIds, is_held_out, prepare_blocks
 from crossner_core.adaptation.dapt import DaptTask, run_dapt
-from crossner_core.adaptation.dapt_sources import from_files
 from crossner_core.adaptation.language_model import MaskedLanguageModel, fits, trained_head
-from crossner_core.adaptation.prepared import Arrays
+from crossner_core.adaptation.prepared import Arrays, Blocks, WordIds, prepare_blocks
 from crossner_core.adaptation.pretraining import PretrainEvent, PretrainResult, read_result
-from crossner_core.adaptation.pretraining_run import PretrainRun
-from crossner_core.adaptation.shares import share_of
-from crossner_core.adaptation.texts import level_texts, text_files
+from crossner_core.adaptation.texts import CHUNK, from_files, is_held_out, level_texts, share_of, text_files
 from crossner_core.encoders import load_encoder
 from crossner_core.errors import BadInput, CheckpointMismatch, InvalidConfig, NotFound, StorageError
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
+from crossner_core.training.engine import TaskRun
 from crossner_core.training.loop import train
 from tests.corpus_builders import make_corpus
 from tests.training_builders import own_sentences, save_encoder, tiny_data, tiny_encoder, tiny_recipe
@@ -102,7 +99,7 @@ def test_blocks_mask_no_special_subword_and_the_unknown_word_is_one(tmp_path: Pa
     list(prepare_blocks(tmp_path, documents, HELD_OUT, words, share=0.1, seed=0, meta={}))
     given = options(mask_share=0.9, block_size=16)
     task = DaptTask(given, tiny_encoder(), Arrays(tmp_path / "train"), Arrays(tmp_path / "held_out"))
-    for part in task.work(1, 0, 0, 1).parts:
+    for part in task.batch(1, 0, 0, 1).parts:
         assert set(part.wanted.tolist()) == {sang}
 
 
@@ -336,7 +333,7 @@ def test_dapt_goes_on_after_a_loss_that_is_no_number_with_a_lower_rate(
 ) -> None:
     broken_loss.setattr(pretraining_job, "SECONDS_BETWEEN_SAVES", -1.0)
     broken_loss.setattr(pretraining_job, "SAVING_SHARE", 1e9)
-    broken_loss.setattr(PretrainRun, "is_sound", lambda self: sound)
+    broken_loss.setattr(TaskRun, "is_sound", lambda self: sound)
     run_all(tmp_path, options())
     broken_loss.undo()
     with pytest.raises(CheckpointMismatch, match=r"another options.*--fresh"):

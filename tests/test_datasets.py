@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from db.engine import Store
 from tests.training_store import own_dataset, person, recipe_here
 from workbench.campaigns import campaigns
 from workbench.data import datasets
-from workbench.runs import rounds
+from workbench.runs import rounds, training_data
 from workbench.runs.adaptation import start_run
 
 TRAIN = b"Oslo\tB-location\n\nMilo\tB-person\nFenn\tI-person\n\n"
@@ -108,6 +109,22 @@ def test_datasets_that_are_a_source_of_runs_or_rules_stay(store: Store, tmp_path
     for name in ("rules", "unread"):
         datasets.delete_dataset(store, admin, name)
     assert [one.name for one in datasets.list_datasets(store, admin)] == ["own", "source"]
+
+
+def test_datasets_that_are_one_of_several_sources_are_read_and_stay(store: Store, tmp_path: Path) -> None:
+    admin = person(store, "admin")
+    target = own_dataset(store, admin)
+    for name, count in (("news", 5), ("press", 7)):
+        own_dataset(store, admin, name=name, train=count)
+    recipe = recipe_here(tmp_path, setting="joint", source="news, press")
+    run_id = start_run(store, admin, dataset_id=target.id, recipe=recipe)
+    with store.read() as session:
+        sources = training_data.for_run(session, run_id)[1].sources
+    assert [len(source.train) for source in sources] == [5, 7]
+    with pytest.raises(Conflict, match=r"1 runs, rules .* have the data set 'press' as their source"):
+        datasets.delete_dataset(store, admin, "press")
+    with pytest.raises(NotFound, match="needs a data set 'radio' with a train split"):
+        start_run(store, admin, dataset_id=target.id, recipe=replace(recipe, source="news, radio"))
 
 
 def test_datasets_of_the_release_are_read(store: Store, shared: Path) -> None:

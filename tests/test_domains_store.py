@@ -52,7 +52,7 @@ def test_domains_store_change_leaves_campaigns_as_they_began(store: Store) -> No
     domains.save_domain(store, admin, TOML.replace('"spice"', '"herb"'))
     assert domains.get_domain(store, "cooking").type_names == ("dish", "herb")
     view = campaigns.get_campaign(store, admin, campaign_id)
-    assert campaigns.domain_of(view).type_names == ("dish", "spice")
+    assert view.domain.type_names == ("dish", "spice")
 
 
 def test_domains_store_in_use_stays(store: Store) -> None:

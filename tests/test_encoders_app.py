@@ -35,10 +35,10 @@ QUICK = {
 }
 # Saves after every step, and takes its time over one, so that a test can catch it half-way.
 SLOW_STEPS = (
-    "import time, crossner_core.adaptation.pretraining_job as made, crossner_core.adaptation.pretraining_run as run\n"
+    "import time, crossner_core.adaptation.pretraining_job as made, crossner_core.training.engine as engine\n"
     "made.SECONDS_BETWEEN_SAVES, made.SAVING_SHARE = 0.0, 1e9\n"
-    "step = run.PretrainRun.learn\n"
-    "run.PretrainRun.learn = lambda self, *given: (time.sleep(0.1), step(self, *given))[1]\n"
+    "learn = engine.TaskRun.learn\n"
+    "engine.TaskRun.learn = lambda self, *given: (time.sleep(0.1), learn(self, *given))[1]\n"
 )
 DAPT = {**QUICK, "block_size": 32, "held_out_share": 0.2}
 
@@ -406,6 +406,8 @@ def test_encoders_level_needs_a_preannotated_corpus_and_a_domain(store: Store, a
 def test_encoders_are_made_by_keepers_and_read_by_overseers(store: Store, home: Path) -> None:
     expert, annotator = person(store, "expert"), person(store, "annotator")
     assert len(encoders.list_encoders(store, expert)) == 1
+    text = own_text(home)
+    assert encoders.start_dapt(store, person(store, "researcher"), name="own", options=options(home), text=text) == 1
     for call in (
         lambda: encoders.list_encoders(store, annotator),
         lambda: encoders.list_pretrainings(store, annotator),

@@ -12,9 +12,8 @@ import pytest
 
 from crossner_core.adaptation.__main__ import main
 from crossner_core.adaptation.entity_tagging import EntityTaggingTask, run_entity_tagging
-from crossner_core.adaptation.prepared import Arrays
+from crossner_core.adaptation.prepared import CHUNK, Arrays, Buckets, TaggedWindows, prepare_windows
 from crossner_core.adaptation.pretraining import PretrainEvent, PretrainResult, read_result
-from crossner_core.adaptation.windows import CHUNK, Buckets, TaggedWindows, prepare_windows
 from crossner_core.encoders import load_encoder
 from crossner_core.errors import BadInput, CheckpointMismatch, UnknownType
 from crossner_core.formats import write
@@ -143,7 +142,7 @@ def test_entity_tagging_accumulated_steps_are_the_same(tmp_path: Path) -> None:
         arrays = Arrays(tmp_path / "train"), Arrays(tmp_path / "held_out")
         task = EntityTaggingTask(given, TYPES, tiny_encoder(dropout=0.0), *arrays)
         task.model.head.weight.data.fill_(0.1)
-        losses.append(sum(task.loss(part).item() for part in task.work(1, 0, 0, given.accumulate).parts))
+        losses.append(sum(task.loss(part).item() for part in task.batch(1, 0, 0, given.accumulate).parts))
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
 
 

@@ -16,6 +16,7 @@ from tests.test_adaptation import campaign_with_gold
 from tests.training_store import person, recipe_here, work
 from workbench.accounts.actors import SYSTEM, Actor
 from workbench.campaigns import campaigns
+from workbench.data import snapshots
 from workbench.reports import errors_browsing
 from workbench.reports.coverage import campaign_coverage
 from workbench.reports.errors_browsing import SUGGESTED, Speaker
@@ -30,7 +31,7 @@ def trained(store: Store, tmp_path: Path) -> Trained:
     """A campaign with gold and a run on it that still makes mistakes."""
     admin = person(store, "admin")
     campaign_id = campaign_with_gold(store, admin)
-    snapshot = adaptation.freeze(store, admin, campaign_id)
+    snapshot = snapshots.freeze(store, admin, campaign_id)
     recipe = recipe_here(tmp_path, max_epochs=2)
     run_id = adaptation.start_run(store, admin, campaign_id=campaign_id, snapshot_id=snapshot.id, recipe=recipe)
     work(store, tmp_path)

@@ -43,7 +43,7 @@ def music(store: Store, admin: Actor, name: str = "Music") -> int:
 def bring(
     store: Store, actor: Actor, campaign_id: int, text: str, name: str, **options: object
 ) -> exchange.ImportOutcome:
-    return exchange.import_into_campaign(store, actor, campaign_id, text.encode(), filename=name, **options)  # type: ignore[arg-type]
+    return exchange.import_files(store, actor, campaign_id, [(name, text.encode())], **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("text", "name", "format"), [(CONLL, "a.conll", "conll"), (JSONL, "b.jsonl", "jsonl")])
@@ -53,7 +53,7 @@ def test_exchange_round_trip_gives_back_every_character(
     campaign_id = music(store, admin)
     done = bring(store, admin, campaign_id, text, name)
     assert (done.added, done.gold, done.problems) == (2, 2, ())
-    assert exchange.export_gold(store, admin, campaign_id, format=format) == text.encode()
+    assert exchange.export_layer(store, admin, campaign_id, "gold", format=format) == text.encode()
     assert exchange.export_layer(store, admin, campaign_id, "sentences", format=format) == text.encode()
 
 
@@ -68,9 +68,9 @@ def test_exchange_two_files_go_out_in_the_plain_layout(store: Store, admin: Acto
     campaign_id = music(store, admin)
     bring(store, admin, campaign_id, CONLL, "a.conll")
     bring(store, admin, campaign_id, "Oslo\tB-city\n".replace("city", "location"), "b.conll", split="test")
-    out = exchange.export_gold(store, admin, campaign_id, format="conll").decode()
+    out = exchange.export_layer(store, admin, campaign_id, "gold", format="conll").decode()
     assert out.endswith("Oslo\tB-location\n") and "\r" not in out
-    only = exchange.export_gold(store, admin, campaign_id, format="conll", split="test").decode()
+    only = exchange.export_layer(store, admin, campaign_id, "gold", format="conll", split="test").decode()
     assert only == "Oslo\tB-location\n"
 
 
@@ -95,7 +95,7 @@ def test_exchange_without_gold_puts_sentences_into_the_queue(store: Store, admin
 
 
 def test_exchange_preview_keeps_nothing(store: Store) -> None:
-    seen = exchange.preview(CONLL.encode(), filename="a.conll")
+    seen = exchange.preview([("a.conll", CONLL.encode())])
     assert (seen.sentences, seen.annotated, seen.problems) == (2, 2, ())
     assert seen.types == ("band", "location", "musicalartist")
 
@@ -107,7 +107,7 @@ def test_exchange_is_for_researchers_and_admins(store: Store, admin: Actor) -> N
         with pytest.raises(NotAllowed):
             bring(store, actor, campaign_id, CONLL, "a.conll")
         with pytest.raises(NotAllowed):
-            exchange.export_gold(store, actor, campaign_id)
+            exchange.export_layer(store, actor, campaign_id, "gold")
         with pytest.raises(NotAllowed):
             archive.export_campaign(store, actor, campaign_id)
 
@@ -131,7 +131,7 @@ def zipped(files: dict[str, bytes]) -> bytes:
 
 
 def filled(store: Store, admin: Actor) -> int:
-    from workbench.runs.adaptation import freeze
+    from workbench.data.snapshots import freeze
 
     campaign_id = music(store, admin)
     bring(store, admin, campaign_id, CONLL, "a.conll")
@@ -153,7 +153,7 @@ def test_exchange_campaign_round_trip_keeps_everything(store: Store, admin: Acto
     for which in layers.LAYERS:
         assert layers.layer(store, admin, first, which) == layers.layer(store, admin, second, which)
     for format in ("conll", "jsonl"):
-        outs = [exchange.export_gold(store, admin, one, format=format) for one in (first, second)]
+        outs = [exchange.export_layer(store, admin, one, "gold", format=format) for one in (first, second)]
         assert outs[0] == outs[1]
 
 

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossner_core.errors import BadInput, InvalidConfig
-from crossner_core.formats import Record, format_ids, get_format, layout_from_dict, open_file, read_bytes, write
-from crossner_core.schema import LabelledSentence, Link, Sentence, Span
+from crossner_core.formats import open_file, read_bytes, write
+from crossner_core.formats.base import Record, format_ids, get_format, layout_from_dict
+from crossner_core.schema import LabelledSentence, Link, Sentence, SentenceLayout, Span
 from crossner_core.tokenize import tokenize
 
 TEXTS = ["Mira Kostova left The Tin Gulls .", "Nobody came .", "שלום 👩🏽‍🚀 cafe\u0301 !"]
@@ -195,7 +196,7 @@ def test_formats_missing_file_is_bad_input(tmp_path: Path) -> None:
 
 def test_formats_links_and_meta_of_the_store_go_to_json_only() -> None:
     text = "See Tromsø\nnow"
-    sentence = Sentence("s", text, tokenize(text), (Link(1, 2, "Tromsø"),), {"page": 7, "_layout": {"conll": {}}})
+    sentence = Sentence("s", text, tokenize(text), (Link(1, 2, "Tromsø"),), {"page": 7}, layout=SentenceLayout("conll"))
     line = json.loads(write([sentence], "jsonl"))
     assert line == {"id": "s", "text": text, "links": [{"start": 4, "end": 10, "target": "Tromsø"}], "page": 7}
     assert write([sentence], "plain") == "See Tromsø now\n"

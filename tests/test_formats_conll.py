@@ -5,7 +5,8 @@ import dataclasses
 import pytest
 
 from crossner_core.errors import BadInput, InvalidConfig
-from crossner_core.formats import Parsed, Record, read_bytes, write
+from crossner_core.formats import read_bytes, write
+from crossner_core.formats.base import Parsed, Record
 from crossner_core.formats.conll import ConllLayout
 from crossner_core.schema import Sentence, Span, sentence_from_words
 
@@ -52,7 +53,8 @@ def test_conll_finds_the_columns(text: str, token: int, tag: int | None, index: 
     assert (found.token_column, found.tag_column, found.index_column) == (token, tag, index)
     assert (parsed.sentences[0].spans is None) == (tag is None)
     assert back(parsed) == text
-    assert "_layout" not in parsed.sentences[0].sentence.meta or found.width > 2 or tag is None
+    own = parsed.sentences[0].sentence.layout
+    assert (own and not own.notes) or found.width > 2 or tag is None
 
 
 @pytest.mark.parametrize(

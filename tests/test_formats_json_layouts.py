@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from crossner_core.errors import BadInput
-from crossner_core.formats import Parsed, Record, read_bytes, write
-from crossner_core.schema import LabelledSentence, Span
+from crossner_core.formats import read_bytes, write
+from crossner_core.formats.base import Parsed, Record
+from crossner_core.schema import LabelledSentence, Span, fields_from_kept
 
 WORDS = ["Mara", "Vell", "left", "The", "Tin", "Gulls"]
 TEXT = "Mara Vell left The Tin Gulls"
@@ -58,7 +59,7 @@ def test_json_layouts_are_read_and_given_back(name: str) -> None:
     parsed = read(values, values | {"id": "other"})
     for record in parsed.sentences:
         assert (list(record.sentence.words), record.sentence.text, record.spans) == (WORDS, TEXT, SPANS)
-    kept = {key: value for key, value in parsed.sentences[0].sentence.meta.items() if key != "_layout"}
+    kept = dict(parsed.sentences[0].sentence.meta)
     assert kept == ({"source": "own"} if "source" in values else {})
     assert write(parsed.sentences, "jsonl", parsed.layout).encode() == lines(values, values | {"id": "other"})
 
@@ -128,9 +129,8 @@ def test_json_layouts_a_line_that_was_read_otherwise_before_can_be_written() -> 
     line = '{"text": "a b",  "label": [[0, 2, "x"]]}\n'  # its spacing is no layout's, so it was kept as it came
     layout = read({"text": "a b"}).layout
     sentence = read({"text": "a b"}).sentences[0].sentence
-    kept = replace(
-        sentence, meta={"label": [[0, 2, "x"]], "_layout": {"jsonl": {"raw": line.strip(), "keys": ["text", "label"]}}}
-    )
+    meta = {"label": [[0, 2, "x"]], "_layout": {"jsonl": {"raw": line.strip(), "keys": ["text", "label"]}}}
+    kept = replace(sentence, **fields_from_kept(meta))
     assert json.loads(write([Record(kept, None)], "jsonl", layout)) == {"text": "a b", "label": [[0, 2, "x"]]}
 
 

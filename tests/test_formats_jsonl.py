@@ -5,7 +5,8 @@ import json
 import pytest
 
 from crossner_core.errors import BadInput
-from crossner_core.formats import Parsed, Record, read_bytes, write
+from crossner_core.formats import read_bytes, write
+from crossner_core.formats.base import Parsed, Record
 from crossner_core.schema import Link, Sentence, Span, Token
 from crossner_core.tokenize import tokenize
 

@@ -5,7 +5,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossner_core.errors import BadInput, InvalidConfig
-from crossner_core.formats import Parsed, read_bytes, write
+from crossner_core.formats import read_bytes, write
+from crossner_core.formats.base import Parsed
 
 
 def read(text: str, **options: object) -> Parsed:

@@ -16,7 +16,7 @@ from db.engine import Store
 from tests import builders
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
-from workbench.data import browsing, datasets, exchange
+from workbench.data import archive, browsing, datasets, exchange
 from workbench.reports import coverage
 from workbench.suggestions import gazetteers, preannotating
 
@@ -79,7 +79,7 @@ def test_campaign_goes_on_without_a_gazetteer_and_says_so(
 
 def test_import_says_what_is_wrong_with_the_gazetteer(store: Store, people: People) -> None:
     campaign = builders.make_campaign(store, people, gazetteer="gone")
-    done = exchange.import_into_campaign(store, people["res"], campaign, b"One more.", filename="a.txt")
+    done = exchange.import_files(store, people["res"], campaign, [("a.txt", b"One more.")])
     assert done.added == 1 and "There is no gazetteer 'gone'" in done.note
 
 
@@ -94,8 +94,8 @@ def test_campaign_setting_gazetteer_is_checked_and_changed(store: Store, people:
 
 def test_archive_keeps_the_gazetteer_and_an_older_one_still_comes_in(store: Store, people: People) -> None:
     campaign = builders.make_campaign(store, people, gazetteer="tiny")
-    data = exchange.export_campaign(store, people["adm"], campaign)
-    again = exchange.import_campaign(store, people["adm"], data, name="Again")
+    data = archive.export_campaign(store, people["adm"], campaign)
+    again = archive.import_campaign(store, people["adm"], data, name="Again")
     assert campaigns.get_campaign(store, people["adm"], again).gazetteer == "tiny"
     older = io.BytesIO()
     with zipfile.ZipFile(io.BytesIO(data)) as source, zipfile.ZipFile(older, "w") as target:
@@ -104,7 +104,7 @@ def test_archive_keeps_the_gazetteer_and_an_older_one_still_comes_in(store: Stor
             if name == "campaign.json":
                 content = json.dumps({k: v for k, v in json.loads(content).items() if k != "gazetteer"}).encode()
             target.writestr(name, content)
-    before = exchange.import_campaign(store, people["adm"], older.getvalue(), name="Before")
+    before = archive.import_campaign(store, people["adm"], older.getvalue(), name="Before")
     assert campaigns.get_campaign(store, people["adm"], before).gazetteer is None
 
 

@@ -14,7 +14,7 @@ from pages.components.saved_figure import as_csv
 from tests.builders import Tab
 from tests.live import App, app, browser_of, chromium, wait
 from workbench.accounts import accounts
-from workbench.campaigns import campaigns
+from workbench.campaigns import campaigns, sentences
 from workbench.labelling import adjudication
 
 __all__ = ["app", "chromium"]
@@ -55,7 +55,7 @@ def hostile(app: App) -> int:
     ]
     # The fifth: what annotator 1 sees first, once three are submitted and one is skipped.
     rows.insert(4, sentence_from_words(["long", LONG, "\u202edrow", "<script>pwned=2</script>"], id="long"))
-    campaigns.add_sentences(store, people["res"], campaign, rows)
+    sentences.add_sentences(store, people["res"], campaign, rows)
     _go_on(app, campaign)
     return campaign
 

@@ -13,8 +13,8 @@ from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotAllowed, 
 from db import job_rows
 from db.engine import Store
 from tests.training_store import beat, person, when_asked, work
-from workbench.accounts.access import OVERSEERS
 from workbench.accounts.actors import Actor
+from workbench.accounts.roles import OVERSEERS
 from workbench.campaigns import campaigns
 from workbench.jobs import kind, lease, queue
 from workbench.jobs.context import JobContext

@@ -17,10 +17,9 @@ from crossner_core.models.heads import head_tags
 from crossner_core.models.label_aware import LabelAware
 from crossner_core.models.viterbi import iob2_transitions
 from crossner_core.tags import tag_problems
-from crossner_core.training.batches import collate, encode
+from crossner_core.training.batches import collate, encode, tag_indices
 from crossner_core.training.predictor import build_model
 from crossner_core.training.recipe import Recipe, effective
-from crossner_core.training.stage import tag_indices
 from tests.training_builders import TYPES, own_sentences, tiny_encoder, tiny_recipe
 
 TAGS = len(head_tags(TYPES))

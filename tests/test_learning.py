@@ -14,6 +14,7 @@ from db.engine import Store
 from tests.builders import make_campaign, make_gold, make_people
 from tests.test_adaptation import campaign_with_gold
 from tests.training_store import own_dataset, person, recipe_here, work
+from workbench.data import snapshots
 from workbench.reports import curves, learning
 from workbench.runs import adaptation
 
@@ -21,7 +22,7 @@ from workbench.runs import adaptation
 def test_rounds_count_what_each_runs_own_sentences_cost(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign_with_gold(store, admin)
-    snapshot = adaptation.freeze(store, admin, campaign_id)
+    snapshot = snapshots.freeze(store, admin, campaign_id)
     recipe = recipe_here(tmp_path, max_epochs=2)
     target = {"campaign_id": campaign_id, "snapshot_id": snapshot.id}
     adaptation.start_few_shot(store, admin, **target, recipe=recipe, sizes=(5, 20), seeds=(1, 2))
@@ -67,7 +68,7 @@ def test_rounds_know_the_seconds_of_gold_that_people_made(store: Store, tmp_path
     people = make_people(store)
     campaign_id = make_campaign(store, people)
     make_gold(store, people, campaign_id)  # a second a sentence at each of three stages
-    snapshot = adaptation.freeze(store, people["res"], campaign_id)
+    snapshot = snapshots.freeze(store, people["res"], campaign_id)
     from db import layer_rows
 
     with store.read() as session:

@@ -17,7 +17,7 @@ from tests.test_exchange import change, contents
 from tests.test_second_look import gold_of, look, said
 from tests.training_store import recipe_here
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns
+from workbench.campaigns import campaigns, sentences
 from workbench.data import archive, browsing, layers, snapshots
 from workbench.jobs.kinds import second_look as second_look_kind
 from workbench.jobs.kinds import turn as turn_kind
@@ -37,7 +37,7 @@ def repeated(store: Store, people: dict[str, Actor], campaign: int) -> int:
     """A campaign of six gold sentences of the pool, and one more that stands in test again; test came first."""
     builders.make_gold(store, people, campaign)
     for split, text in (("test", TEST), ("pool", POOL)):
-        campaigns.add_sentences(store, people["res"], campaign, [said(text, MARA, id=f"{split}-1")], split=split)
+        sentences.add_sentences(store, people["res"], campaign, [said(text, MARA, id=f"{split}-1")], split=split)
     look(store, campaign, "near_duplicates")
     return campaign
 
@@ -48,7 +48,7 @@ def leak(store: Store, people: dict[str, Actor], campaign: int) -> FindingView:
 
 def frozen(store: Store, people: dict[str, Actor], campaign: int) -> dict[str, set[str]]:
     """Freeze the gold; return the texts of the snapshot by split."""
-    made = adaptation.freeze(store, people["res"], campaign)
+    made = snapshots.freeze(store, people["res"], campaign)
     with store.read() as session:
         _, parts = snapshots.content_of(session, made.id)
     assert {split: len(items) for split, items in parts.items()} == {s: made.counts[s] for s in parts}
@@ -130,7 +130,7 @@ def test_stranger_leaves_nothing_out(store: Store, people: dict[str, Actor], rep
 def test_only_what_is_repeated_across_splits_is_left_out(store: Store, people: dict[str, Actor], campaign: int) -> None:
     rows = [said(f"{name} was praised .", (0, 2, kind), id=kind) for name, kind in (("Mara Vell", "band"),)]
     rows += [said(f"We like Mara Vell {n} .", (2, 4, "musicalartist"), id=n) for n in ("a", "b")]
-    campaigns.add_sentences(store, people["res"], campaign, rows)
+    sentences.add_sentences(store, people["res"], campaign, rows)
     look(store, campaign)
     one = label_review.findings(store, people["eva"], campaign, "inconsistent_surfaces")[0]
     with pytest.raises(BadInput, match="repeated across splits"):
@@ -141,7 +141,7 @@ def test_only_what_is_repeated_across_splits_is_left_out(store: Store, people: d
 def test_leaving_out_settles_the_other_leaks_of_that_sentence_alone(
     store: Store, people: dict[str, Actor], repeated: int
 ) -> None:
-    campaigns.add_sentences(store, people["res"], repeated, [said(DEV, MARA, id="dev-1")], split="dev")
+    sentences.add_sentences(store, people["res"], repeated, [said(DEV, MARA, id="dev-1")], split="dev")
     look(store, repeated, "near_duplicates")
     open_ = {one.leaves + one.split + one.other_split: one for one in label_review.findings(
         store, people["eva"], repeated, "near_duplicates"
@@ -225,7 +225,7 @@ def test_nothing_learns_from_the_text_that_is_left_out(
     store: Store, people: dict[str, Actor], repeated: int, tmp_path: Path
 ) -> None:
     more = [said(f"Sentence {n} of the pool , about nothing much .", id=f"more-{n}") for n in range(20)]
-    campaigns.add_sentences(store, people["res"], repeated, [one.sentence for one in more])
+    sentences.add_sentences(store, people["res"], repeated, [one.sentence for one in more])
 
     def pretrained_on() -> str:
         with store.read() as session:
@@ -239,7 +239,7 @@ def test_nothing_learns_from_the_text_that_is_left_out(
             return {one.text for one in training_data._unlabelled(session, run, parts["pool"][:3], parts)}
 
     def start() -> int:
-        snapshot = adaptation.freeze(store, people["res"], repeated)
+        snapshot = snapshots.freeze(store, people["res"], repeated)
         recipe = recipe_here(tmp_path)
         return adaptation.start_run(store, people["res"], campaign_id=repeated, snapshot_id=snapshot.id, recipe=recipe)
 
@@ -273,11 +273,11 @@ def test_snapshot_of_nothing_but_what_is_left_out_is_refused(
     store: Store, people: dict[str, Actor], campaign: int
 ) -> None:
     for split, text in (("test", TEST), ("pool", POOL)):
-        campaigns.add_sentences(store, people["res"], campaign, [said(text, MARA, id=f"{split}-1")], split=split)
+        sentences.add_sentences(store, people["res"], campaign, [said(text, MARA, id=f"{split}-1")], split=split)
     look(store, campaign, "near_duplicates")
     label_review.decide(store, people["eva"], leak(store, people, campaign).id, "leave_out")
     with pytest.raises(BadInput, match="1 gold sentences are left out, 1 are dev and test"):
-        adaptation.freeze(store, people["res"], campaign)
+        snapshots.freeze(store, people["res"], campaign)
 
 
 def test_archive_carries_what_is_left_out(store: Store, people: dict[str, Actor], repeated: int) -> None:

@@ -12,10 +12,9 @@ from crossner_core.models.heads import head_tags
 from crossner_core.models.registry import architecture, architecture_ids, config_from, register
 from crossner_core.models.viterbi import iob2_transitions, viterbi
 from crossner_core.tags import tag_problems
-from crossner_core.training.batches import collate, encode
+from crossner_core.training.batches import collate, encode, tag_indices
 from crossner_core.training.optim import rate_factor
 from crossner_core.training.predictor import build_model
-from crossner_core.training.stage import tag_indices
 from tests.training_builders import TYPES, own_sentences, tiny_encoder, tiny_recipe
 
 ITEMS = own_sentences(5)

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from crossner_core.models.registry import architecture_ids
-from crossner_core.training.data import TrainingData
+from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.events import RunResult
 from crossner_core.training.loop import train
 from crossner_core.training.predictor import load_tagger
@@ -107,7 +107,7 @@ def test_architecture_takes_types_of_the_source_alone_and_of_the_target_alone(
     bare = tuple(
         replace(item, spans=tuple(span for span in item.spans if span.type != "band")) for item in data.source_train
     )
-    data = replace(data, source_train=bare + misc)
+    data = replace(data, sources=(SourceCorpus(bare + misc),))
     result = run({"setting": setting, "max_epochs": 1, "head_first_epochs": 1, **changes}, data, tmp_path)
     assert result.test is not None and tuple(result.test.per_type) == TYPES
     found = load_tagger(tmp_path).predict_spans([item.sentence for item in (*misc, *data.test)])

@@ -14,7 +14,7 @@ from db.tables import User
 from tests.builders import Tab, make_gold
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
-from workbench.labelling import outbox
+from workbench.labelling import steps
 from workbench.reports import my_work
 
 People = dict[str, Actor]
@@ -52,7 +52,7 @@ def test_mywork_reopened_sentence_comes_back_with_its_work(store: Store, people:
     tab = Tab(store, people["ann1"], campaign, "annotate")
     item = tab.items(1)[0]
     tab.do("submit", item, [(4, 7, "band")])
-    outbox.reopen(store, people["ann1"], item["task"])
+    steps.reopen(store, people["ann1"], item["task"])
     assert my_work.my_work(store, people["ann1"], campaign).rows == ()
     again = next(one for one in tab.items() if one["task"] == item["task"])
     assert again["revision"] == 2 and again["work"]["spans"][0]["surface"] == "The Tin Gulls"
@@ -92,10 +92,10 @@ def _offered(store: Store, actor: Actor, campaign: int) -> dict[int, bool]:
     offered = {row.task_id: row.can_reopen for row in my_work.my_work(store, actor, campaign).rows}
     for task, promised in offered.items():
         if promised:
-            outbox.reopen(store, actor, task)
+            steps.reopen(store, actor, task)
         else:
             with pytest.raises(WorkbenchError):
-                outbox.reopen(store, actor, task)
+                steps.reopen(store, actor, task)
     return offered
 
 

@@ -17,7 +17,7 @@ from db.types import now
 from tests.builders import Tab
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
-from workbench.labelling import outbox
+from workbench.labelling import outbox, steps
 
 People = dict[str, Actor]
 SPANS = [(0, 2, "musicalartist"), (4, 7, "band")]
@@ -164,7 +164,7 @@ def test_outbox_reopens_submitted_work_until_the_check_begins(store: Store, peop
     (rejection,) = tab.do("reopen", item, SPANS, base=3).rejections
     assert rejection["reason"] == "lease" and "begun" in rejection["message"]
     with pytest.raises(Conflict, match="begun"):
-        outbox.reopen(store, tab.actor, item["task"])
+        steps.reopen(store, tab.actor, item["task"])
     assert _stored(store, item["task"], tab.actor)[:3] == (3, "submitted", [(0, 2, "person")])
 
 

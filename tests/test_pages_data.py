@@ -20,9 +20,9 @@ from pages.components.marked_text import as_text
 from tests import builders
 from workbench.accounts import sign_in as signing
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns, domains
+from workbench.campaigns import campaigns, domains, sentences
 from workbench.campaigns.domain_drafts import draft_from_toml, draft_to_toml
-from workbench.data import browsing, datasets, exchange
+from workbench.data import archive, browsing, datasets, exchange
 from workbench.jobs import queue
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -113,7 +113,7 @@ def test_browse_lists_and_filters_sentences(
     test.selectbox(key=f"data:place:{campaign}").set_value("gold")
     assert "No sentence fits" in words(healthy(test.run()))
     other = campaigns.create_campaign(store, people["adm"], name="another", domain=load_domain("politics"))
-    campaigns.add_sentences(
+    sentences.add_sentences(
         store, people["adm"], other, [LabelledSentence(sentence_from_words(["Alone", "."], id="x"), ())]
     )
     test.session_state["campaign"] = other  # the filter stays with its own campaign
@@ -132,7 +132,7 @@ def test_browse_shows_the_layers_of_a_sentence(
 def test_browse_shows_user_text_as_text(screen: Open, store: Store, people: dict[str, Actor], campaign: int) -> None:
     sentence = sentence_from_words(["<img", "src=x", "onerror=alert(1)>", "&amp;"], id="<b>sly</b>")
     labelled = LabelledSentence(sentence, (Span(0, 2, "band"),))
-    campaigns.add_sentences(store, people["res"], campaign, [labelled])
+    sentences.add_sentences(store, people["res"], campaign, [labelled])
     test = screen("data", "res")
     test.text_input(key=f"data:text:{campaign}").set_value("onerror")
     pieces = "".join(one.proto.body for one in healthy(test.run()).get("html"))
@@ -328,7 +328,7 @@ def test_campaigns_make_one_with_its_rules(screen: Open, store: Store, people: d
     test = screen("campaigns", "adm")
     field(test, "Name").set_value("Rails")  # type: ignore[attr-defined]
     next(one for one in test.selectbox if one.label == "Domain").set_value("politics")
-    test.number_input(key="campaigns:blind:new:0").set_value(25)
+    test.number_input(key="campaigns:blind_share:new:0").set_value(25)
     press(test, "Make the campaign")
     made = campaigns.list_campaigns(store, people["adm"])[0]
     assert (made.name, made.domain_name, made.blind_share, made.control_share) == ("Rails", "politics", 0.25, 0.1)
@@ -340,9 +340,9 @@ def test_campaigns_next_one_begins_with_the_usual_rules(
 ) -> None:
     test = switch(screen("campaigns", "adm"), "campaigns:view", "New")
     field(test, "Name").set_value("Rails")  # type: ignore[attr-defined]
-    test.number_input(key="campaigns:blind:new:0").set_value(55)
+    test.number_input(key="campaigns:blind_share:new:0").set_value(55)
     field(test, "SPARQL endpoint").set_value("http://localhost:3030/sparql")  # type: ignore[attr-defined]
-    test.checkbox(key="campaigns:on:new:0").set_value(False)
+    test.checkbox(key="campaigns:suggestions_on:new:0").set_value(False)
     press(test, "Make the campaign")
     field(test, "Name").set_value("Roads")  # type: ignore[attr-defined]
     press(test, "Make the campaign")
@@ -388,7 +388,7 @@ def test_campaigns_delete_only_by_name(screen: Open, store: Store, people: dict[
 
 def test_campaigns_import_an_exported_one(screen: Open, store: Store, people: dict[str, Actor], campaign: int) -> None:
     builders.make_gold(store, people, campaign)
-    data = exchange.export_campaign(store, people["adm"], campaign)
+    data = archive.export_campaign(store, people["adm"], campaign)
     test = switch(screen("campaigns", "adm"), "campaigns:view", "Import a zip")
     test.file_uploader[0].set_value(("music.zip", data, "application/zip"))
     field(test, "Name").set_value("Again")  # type: ignore[attr-defined]
@@ -406,4 +406,4 @@ def test_campaigns_take_over_a_changed_domain(screen: Open, store: Store, people
     test = switch(screen("campaigns", "adm"), "campaigns:part", "Domain and end")
     press(test, "Take over the changed domain")
     view = campaigns.get_campaign(store, people["adm"], made)
-    assert campaigns.domain_of(view).type_names == ("engine", "station")
+    assert view.domain.type_names == ("engine", "station")

@@ -10,20 +10,20 @@ import pytest
 import torch
 from torch import Tensor
 
-from crossner_core.adaptation.pdaln import vat
-from crossner_core.adaptation.pdaln.contrastive import Projection, contrastive_loss
-from crossner_core.adaptation.pdaln.mmd import squared_mmd
-from crossner_core.adaptation.pdaln.objective import PdalnObjective, sentence_vectors, word_mmd
-from crossner_core.adaptation.pdaln.plan import source_sample
-from crossner_core.adaptation.transfer import needs_source, needs_unlabelled, setting
 from crossner_core.errors import InvalidConfig
 from crossner_core.models.base import Batch
 from crossner_core.training.batches import collate
-from crossner_core.training.data import TrainingData
-from crossner_core.training.precision import RunRandom
+from crossner_core.training.data import SourceCorpus, TrainingData
+from crossner_core.training.engine import TaskRun
+from crossner_core.training.machine import RunRandom
 from crossner_core.training.predictor import Predictor, build_model
 from crossner_core.training.recipe import Recipe, effective
-from crossner_core.training.stage import StageRun
+from crossner_core.training.settings.pdaln import terms
+from crossner_core.training.settings.pdaln.objective import PdalnObjective, sentence_vectors, word_mmd
+from crossner_core.training.settings.pdaln.plan import source_sample
+from crossner_core.training.settings.pdaln.terms import Projection, contrastive_loss, squared_mmd
+from crossner_core.training.settings.registry import needs_source, needs_unlabelled, setting
+from crossner_core.training.tagging import Part, TaggerTask
 from tests.training_builders import TYPES, labelled, own_sentences, tiny_data, tiny_encoder, tiny_recipe
 
 OFF = {
@@ -44,7 +44,7 @@ def plan_of(data: TrainingData | None = None, **changes: Any) -> tuple[Any, ...]
     return setting(recipe.setting).plan(recipe, data or data_with_text())
 
 
-def stage_run(number: int = 0, data: TrainingData | None = None, **changes: Any) -> StageRun:
+def stage_run(number: int = 0, data: TrainingData | None = None, **changes: Any) -> TaskRun[TaggerTask]:
     """Return a stage that is ready to go, without dropout; its model is the same for all changes."""
     recipe = tiny_recipe(**{"setting": "pdaln", "dropout": 0.0, "batch_size": 6, **changes})
     stage = setting(recipe.setting).plan(recipe, data or data_with_text())[number]
@@ -55,34 +55,33 @@ def stage_run(number: int = 0, data: TrainingData | None = None, **changes: Any)
         # A first head of zeros would make all tags equally likely, and a term's gradient might hide.
         torch.nn.init.normal_(next(part for part in model.modules() if isinstance(part, torch.nn.Linear)).weight)
     predictor = Predictor(model, encoder.tokenizer, stage.types[: stage.scored], max_length=64, meta={})
-    return StageRun(replace(stage, dev=()), recipe, predictor, random, 0)
+    return TaskRun(TaggerTask(replace(stage, dev=()), recipe, predictor, random), random)
 
 
-def loss_of(run: StageRun, step: int = 3) -> Tensor:
-    run.progress.step = step
+def loss_of(run: TaskRun[TaggerTask], step: int = 3) -> Tensor:
     with run.random.active():
-        return run._loss(list(range(6)))
+        return run.task.loss(Part(range(6), 1.0, step))
 
 
-def parts_of(run: StageRun, step: int = 3) -> tuple[Batch, Batch | None, Batch | None, list[Batch]]:
+def parts_of(run: TaskRun[TaggerTask], step: int = 3) -> tuple[Batch, Batch | None, Batch | None, list[Batch]]:
     """Return the step's batches as the objective draws them: its own, target, bare, distorted copies."""
-    objective = run.objective
+    objective = run.task.objective
     assert isinstance(objective, PdalnObjective)
-    rng = np.random.default_rng([run.recipe.seed, 3, objective.material.round, step])
-    own = objective._encoded(run.model, collate([run.windows[at] for at in range(6)], 0, run.tags))
+    rng = np.random.default_rng([run.task.recipe.seed, 3, objective.material.round, step])
+    own = objective.encoded(run.model, collate([run.task.windows[at] for at in range(6)], 0, run.task.tags))
     target, bare = objective.companions.draw(rng, 6)
-    items = [objective.companions.items([run.windows[at].sentence for at in range(6)])]
+    items = [objective.companions.items([run.task.windows[at].sentence for at in range(6)])]
     items += [target.items] if target else []
-    copies = [objective._encoded(run.model, objective.companions.distort(part, rng)) for part in items]
+    copies = [objective.encoded(run.model, objective.companions.distort(part, rng)) for part in items]
     return (
         own,
-        objective._encoded(run.model, target.batch) if target else None,
-        objective._encoded(run.model, bare) if bare else None,
+        objective.encoded(run.model, target.batch) if target else None,
+        objective.encoded(run.model, bare) if bare else None,
         copies,
     )
 
 
-def tag_loss(run: StageRun, batches: list[Batch]) -> Tensor:
+def tag_loss(run: TaskRun[TaggerTask], batches: list[Batch]) -> Tensor:
     sizes = [int((batch.tags >= 0).sum()) for batch in batches]
     return sum(run.model.loss(b) * n for b, n in zip(batches, sizes, strict=True)) / sum(sizes)  # type: ignore[return-value]
 
@@ -115,7 +114,7 @@ def test_pdaln_plan_without_augmentation_goes_over_the_source_again() -> None:
 
 def test_pdaln_plan_without_shared_types_has_no_adaptive_data_and_never_decodes_source_types() -> None:
     there = (labelled(["Hops", "won"], [(0, 1, "horse")]), labelled(["It", "rained"], []))
-    base, first, _ = plan_of(replace(data_with_text(), source_train=there))
+    base, first, _ = plan_of(replace(data_with_text(), sources=(SourceCorpus(there),)))
     assert first.train == base.train == there
     assert base.types == (*TYPES, "horse") and base.scored == len(TYPES)
 
@@ -127,7 +126,7 @@ def test_pdaln_unsupervised_plan_uses_no_target_labels() -> None:
     wrong = tuple(replace(item, spans=()) for item in data.train)
     torn = [stage_run(0, one, setting="pdaln_unsupervised") for one in (data, replace(data, train=wrong))]
     assert torch.equal(loss_of(torn[0]), loss_of(torn[1]))
-    material = torn[0].objective.material  # type: ignore[union-attr]
+    material = torn[0].task.objective.material  # type: ignore[union-attr]
     assert material.target == () and len(material.unlabelled) == 20
     more = plan_of(data, setting="pdaln_unsupervised", pdaln_distil_on="augmented+unlabelled")
     assert [stage.phase for stage in more] == ["base", "round 1", "round 2"] and more[1].train == more[0].train
@@ -299,7 +298,7 @@ def test_pdaln_distillation_is_soft_cross_entropy_over_tokens(architecture: str,
 
 def test_pdaln_base_stage_has_no_teacher_and_rounds_have_one_by_variant() -> None:
     def teacher(number: int, **changes: Any) -> Any:
-        return stage_run(number, **changes).objective.teacher  # type: ignore[union-attr]
+        return stage_run(number, **changes).task.objective.teacher  # type: ignore[union-attr]
 
     assert teacher(0) is None and teacher(1) is not None and teacher(1, pdaln_student="vat") is None
     assert teacher(1, pdaln_use_distillation=False) is None
@@ -308,9 +307,9 @@ def test_pdaln_base_stage_has_no_teacher_and_rounds_have_one_by_variant() -> Non
 def test_pdaln_teacher_stays_or_follows_by_its_variant() -> None:
     for student, moves in (("progressive", 0.0), ("mean_teacher", 0.25)):
         run = stage_run(1, pdaln_student=student, pdaln_mean_decay=0.75)
-        teacher = run.objective.teacher  # type: ignore[union-attr]
+        teacher = run.task.objective.teacher  # type: ignore[union-attr]
         before = {name: value.clone() for name, value in teacher.named_parameters()}
-        run._step(list(range(6)))
+        run.step()
         student_now = dict(run.model.named_parameters())
         for name, value in teacher.named_parameters():
             assert not value.requires_grad and not value.grad
@@ -322,7 +321,7 @@ def test_pdaln_vat_finds_noise_that_hurts_more_than_chance() -> None:
     run = stage_run(1, pdaln_student="vat")
     own = parts_of(run)[0]
     rng = np.random.default_rng(1)
-    worst = vat.adversarial_loss(run.model, [own], 1.0, rng)
+    worst = terms.adversarial_loss(run.model, [own], 1.0, rng)
     worst.backward()
     table = run.model.encoder.get_input_embeddings().weight
     assert table.grad is not None and not run.model.encoder.get_input_embeddings()._forward_hooks
@@ -331,9 +330,9 @@ def test_pdaln_vat_finds_noise_that_hurts_more_than_chance() -> None:
     chance = []
     for seed in range(10):
         noise = torch.randn(*own.input_ids.shape, 32, generator=torch.Generator().manual_seed(seed))
-        with vat._noise(run.model, vat._unit(noise, own) * length), torch.no_grad():
+        with terms.embedding_noise(run.model, terms.unit_noise(noise, own) * length), torch.no_grad():
             moved = run.model.tag_log_probabilities(replace(own, hidden=None))
-        chance.append(float(vat._kl(clean, moved, own.mask) / own.mask.sum()))
+        chance.append(float(terms.kl_divergence(clean, moved, own.mask) / own.mask.sum()))
     assert worst.item() > 1.5 * max(chance) > 0
 
 
@@ -345,6 +344,6 @@ def test_pdaln_step_draws_from_seed_and_step_alone() -> None:
 
 def test_pdaln_one_sentence_of_one_word_gives_a_number() -> None:
     one = (labelled(["Oslo"], [(0, 1, "location")]),)
-    data = TrainingData(train=one, types=TYPES, source_train=one)
+    data = TrainingData(train=one, types=TYPES, sources=(SourceCorpus(one),))
     run = stage_run(1, data, batch_size=1)
-    assert torch.isfinite(run._loss([0]))
+    assert torch.isfinite(run.task.loss(Part([0], 1.0, 0)))

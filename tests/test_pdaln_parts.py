@@ -9,11 +9,17 @@ import pytest
 import torch
 from torch import Tensor
 
-from crossner_core.adaptation.pdaln.anchors import exchange, replaced, surfaces
-from crossner_core.adaptation.pdaln.contrastive import contrastive_loss
-from crossner_core.adaptation.pdaln.distortion import distorted, with_synonyms, without_stretch
-from crossner_core.adaptation.pdaln.mmd import FIXED, MEDIANS, squared_mmd
-from crossner_core.adaptation.pdaln.synonyms import (
+from crossner_core.errors import InvalidConfig
+from crossner_core.schema import Span, check_spans
+from crossner_core.training.settings.pdaln.material import (
+    distorted,
+    exchange,
+    replaced,
+    surfaces,
+    with_synonyms,
+    without_stretch,
+)
+from crossner_core.training.settings.pdaln.synonyms import (
     MOST,
     candidates,
     from_neighbours,
@@ -24,8 +30,7 @@ from crossner_core.adaptation.pdaln.synonyms import (
     whole_words,
     wordnet,
 )
-from crossner_core.errors import InvalidConfig
-from crossner_core.schema import Span, check_spans
+from crossner_core.training.settings.pdaln.terms import FIXED, MEDIANS, contrastive_loss, squared_mmd
 from tests.training_builders import labelled, own_sentences, tiny_encoder
 
 SONG = labelled(["Ada", "Brook", "sang", "in", "New", "Haven", "."], [(0, 2, "person"), (4, 6, "location")], "a")

@@ -12,7 +12,7 @@ import torch
 from crossner_core.domains import load_domain
 from crossner_core.schema import LabelledSentence
 from crossner_core.training.checkpoint import read_folder
-from crossner_core.training.data import TrainingData
+from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.events import RunResult, TrainEvent
 from crossner_core.training.loop import train
 from crossner_core.training.predictor import load_tagger
@@ -21,6 +21,8 @@ from db.engine import Store
 from tests.training_builders import TYPES, own_sentences, tiny_encoder, tiny_recipe
 from tests.training_store import own_dataset, person, recipe_here
 from workbench.campaigns import campaigns
+from workbench.campaigns import sentences as campaign_sentences
+from workbench.data import snapshots
 from workbench.jobs.kinds.run import RunLog
 from workbench.runs import adaptation, training_data
 
@@ -40,7 +42,7 @@ def small_data() -> TrainingData:
         types=TYPES,
         dev=own_sentences(4, offset=30),
         test=own_sentences(4, offset=40),
-        source_train=own_sentences(12, offset=100),
+        sources=(SourceCorpus(own_sentences(12, offset=100)),),
         unlabelled=tuple(item.sentence for item in own_sentences(8, offset=60)),
     )
 
@@ -96,7 +98,7 @@ def test_pdaln_same_seed_same_numbers(tmp_path: Path) -> None:
 @pytest.mark.parametrize("setting", ["pdaln", "pdaln_unsupervised"])
 def test_pdaln_overfits_and_keeps_a_plain_tagger(tmp_path: Path, setting: str) -> None:
     sentences = own_sentences(20)
-    data = TrainingData(train=sentences, types=TYPES, dev=sentences, test=sentences, source_train=sentences)
+    data = TrainingData(train=sentences, types=TYPES, dev=sentences, test=sentences, sources=(SourceCorpus(sentences),))
     recipe = small(setting=setting, architecture="crf", max_epochs=10, batch_size=8, pdaln_rounds=1)
     result = result_of(run_all(recipe, tmp_path, data))
     assert result.test is not None and result.test.f1 == 1.0
@@ -131,12 +133,12 @@ def test_pdaln_run_of_a_campaign_reads_its_pool_outside_the_snapshot(store: Stor
     own_dataset(store, admin, name="press")
     campaign_id = campaigns.create_campaign(store, admin, name="M", domain=load_domain("music"), suggestions_on=False)
     gold = [LabelledSentence(item.sentence, ()) for item in own_sentences(6)]
-    campaigns.add_sentences(store, admin, campaign_id, gold)
-    campaigns.add_sentences(store, admin, campaign_id, [item.sentence for item in own_sentences(6, offset=12)])
+    campaign_sentences.add_sentences(store, admin, campaign_id, gold)
+    campaign_sentences.add_sentences(store, admin, campaign_id, [item.sentence for item in own_sentences(6, offset=12)])
     for split, offset in (("dev", 23), ("test", 33)):
         bare = [item.sentence for item in own_sentences(3, offset=offset)]
-        campaigns.add_sentences(store, admin, campaign_id, bare, split=split)
-    frozen = adaptation.freeze(store, admin, campaign_id).id
+        campaign_sentences.add_sentences(store, admin, campaign_id, bare, split=split)
+    frozen = snapshots.freeze(store, admin, campaign_id).id
     whole = adaptation.start_run(store, admin, snapshot_id=frozen, recipe=recipe)
     part = adaptation.start_run(store, admin, snapshot_id=frozen, recipe=recipe, size=2)
     direct = adaptation.start_run(store, admin, snapshot_id=frozen, recipe=replace(recipe, setting="direct"))

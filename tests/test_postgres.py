@@ -36,9 +36,10 @@ from tests.test_leaving_out import POOL as REPEATED
 from tests.test_second_look import look, said
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
+from workbench.campaigns import sentences as campaign_sentences
 from workbench.data import snapshots
 from workbench.jobs import lease
-from workbench.labelling import adjudication, handout, label_review
+from workbench.labelling import handout, label_review, steps
 from workbench.runs import rounds, training_data
 
 URL = os.environ.get("CROSSNER_POSTGRES", "")
@@ -239,7 +240,7 @@ def test_two_tabs_that_save_at_once_do_not_wait_for_each_other_for_ever(
 
     def second() -> Any:
         if kind == "reopen":
-            return adjudication.reopen(store, people["ann1"], c["task"])
+            return steps.reopen(store, people["ann1"], c["task"])
         return two.do(kind, b, [(2, 4, "album")]).rejections
 
     rejections, answer = beside.run(
@@ -341,7 +342,7 @@ def test_what_is_left_out_is_in_no_snapshot_until_it_is_taken_in_again(
 ) -> None:
     make_gold(store, people, campaign)
     for split, text in (("pool", REPEATED), ("test", REPEATED.replace(" .", " !"))):
-        campaigns.add_sentences(store, people["res"], campaign, [said(text, MARA, id=split)], split=split)
+        campaign_sentences.add_sentences(store, people["res"], campaign, [said(text, MARA, id=split)], split=split)
     look(store, campaign, "near_duplicates")
     (one,) = label_review.findings(store, people["eva"], campaign, "near_duplicates")
     label_review.decide(store, people["eva"], one.id, "leave_out")

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from crossner_core.adaptation.transfer import setting_ids
 from crossner_core.models.registry import architecture, architecture_ids, architecture_title
 from crossner_core.options.base import matters, option
 from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.registry import setting_ids
 from workbench import cli
 from workbench.runs.recipe_names import other_than_default, recipe_name, setting_name, setting_title, without_effect
 

@@ -18,7 +18,7 @@ from tests.test_second_look import look, said
 from tests.training_builders import save_encoder
 from tests.training_store import work
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns
+from workbench.campaigns import sentences
 from workbench.labelling import label_review
 from workbench.runs import encoders, rounds
 
@@ -65,7 +65,7 @@ def test_reports_of_the_overview_hold_each_view(
 def test_reports_of_the_queue_hold_what_comes_next_and_the_turns(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int, home: Path
 ) -> None:
-    campaigns.add_sentences(store, people["res"], campaign, [said(HOSTILE, id="hostile").sentence])
+    sentences.add_sentences(store, people["res"], campaign, [said(HOSTILE, id="hostile").sentence])
     rounds.change_turns(store, people["res"], campaign, strategy="longest")
     rounds.order_now(store, people["res"], campaign)
     work(store, home)
@@ -124,7 +124,7 @@ def test_report_of_a_second_look_holds_doubts_and_decisions(
 ) -> None:
     builders.make_gold(store, people, campaign)
     words = "Mara Vell was praised in <Norway> ."
-    campaigns.add_sentences(store, people["res"], campaign, [said(words, (0, 2, "band"), (5, 6, "country"), id="in-1")])
+    sentences.add_sentences(store, people["res"], campaign, [said(words, (0, 2, "band"), (5, 6, "country"), id="in-1")])
     look(store, campaign)
     found = label_review.queues(store, people["eva"], campaign)
     queue = next(one for one in found if one.open)

@@ -14,7 +14,7 @@ from db.engine import Store
 from tests import builders
 from tests.app_corpora import KNOWN, TEXTS, make_corpus
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns
+from workbench.campaigns import campaigns, sentences
 from workbench.cli import main
 from workbench.data import browsing, sampling
 from workbench.data.sampling import SamplingPlan
@@ -122,7 +122,7 @@ def test_sampling_leaves_out_what_the_campaign_has_or_nearly_has(store: Store, p
     make_corpus(home)
     campaign = empty_campaign(store, people)
     words = TEXTS[3][2].replace("Oslo.", "Bergen .").split()
-    campaigns.add_sentences(store, people["res"], campaign, [sentence_from_words(words, id="own")])
+    sentences.add_sentences(store, people["res"], campaign, [sentence_from_words(words, id="own")])
     plan = SamplingPlan(title="mara vell", threshold=0.7)
     report = sampling.sample_into_campaign(store, people["res"], campaign, "tiny", plan)
     assert report.added == 1 and report.repeated["nearly the same"] == 1

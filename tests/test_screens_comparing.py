@@ -21,6 +21,7 @@ from tests.test_adaptation import campaign_with_gold
 from tests.test_errors_browsing import suggested
 from tests.training_store import person, recipe_here, work
 from workbench.accounts.actors import Actor
+from workbench.data import snapshots
 from workbench.reports import comparing, errors_browsing
 from workbench.reports.errors_browsing import Speaker
 from workbench.runs import adaptation
@@ -43,7 +44,7 @@ def trained(store: Store, tmp_path: Path) -> Trained:
     """A campaign with gold and two runs of which the second has learnt longer."""
     admin = person(store, "admin")
     campaign_id = campaign_with_gold(store, admin)
-    snapshot = adaptation.freeze(store, admin, campaign_id)
+    snapshot = snapshots.freeze(store, admin, campaign_id)
     runs = [
         adaptation.start_run(
             store, admin, campaign_id=campaign_id, snapshot_id=snapshot.id,
@@ -158,7 +159,7 @@ def test_reports_of_the_screens_hold_what_they_show(store: Store, trained: Train
     assert made.count("gold, then the answer") == len({line.item.sentence.id for line in found.lines})
     assert made.count("· missed</small>") == found.counts["missed"]
     report = HtmlReport("Compare")
-    comparison._by_type(comparing.compare(store, admin, weak, good), comparison.domain_of(campaign), report)
+    comparison._by_type(comparing.compare(store, admin, weak, good), campaign.domain, report)
     text = report.data().decode()
     assert text.count("Plotly.newPlot(") >= 1 and "95 % intervals" in text
 

@@ -25,7 +25,8 @@ from tests.test_turns import small
 from tests.training_builders import own_sentences
 from tests.training_store import own_dataset, person, recipe_here, work
 from workbench.accounts.actors import SYSTEM, Actor
-from workbench.campaigns import campaigns
+from workbench.campaigns import campaigns, sentences
+from workbench.data import snapshots
 from workbench.labelling import adjudication, handout
 from workbench.runs import adaptation, rounds
 from workbench.suggestions import preannotating
@@ -55,7 +56,7 @@ def trained(store: Store, tmp_path: Path) -> tuple[Actor, int]:
     """A campaign with gold and a curve of two sizes and two seeds, trained with a tiny encoder."""
     admin = person(store, "admin")
     campaign_id = campaign_with_gold(store, admin)
-    snapshot = adaptation.freeze(store, admin, campaign_id)
+    snapshot = snapshots.freeze(store, admin, campaign_id)
     adaptation.start_few_shot(
         store,
         admin,
@@ -103,8 +104,8 @@ def test_adaptation_screen_shows_turns_as_one_curve_and_says_who_chose(
     recipe = small(tmp_path)
     rounds.change_turns(store, admin, campaign_id, strategy="2*longest + k_centre", retrain_every=5, recipe=recipe)
     work(store, tmp_path / "home")
-    campaigns.add_sentences(store, admin, campaign_id, in_music(own_sentences(5, offset=90)))
-    campaigns.add_sentences(store, admin, campaign_id, in_music(own_sentences(1, offset=99)), split="test")
+    sentences.add_sentences(store, admin, campaign_id, in_music(own_sentences(5, offset=90)))
+    sentences.add_sentences(store, admin, campaign_id, in_music(own_sentences(1, offset=99)), split="test")
     work(store, tmp_path / "home")
     test = open_screen(monkeypatch, store, "adaptation", admin, campaign=campaign_id)
     assert not test.exception
@@ -209,7 +210,7 @@ def test_adaptation_screen_keeps_the_chosen_run_when_another_is_queued(
     other = campaign_with_gold(store, admin, name="Other")
 
     def start(where: int) -> int:
-        snapshot = adaptation.freeze(store, admin, where)
+        snapshot = snapshots.freeze(store, admin, where)
         recipe = recipe_here(tmp_path, max_epochs=5)
         return adaptation.start_run(store, admin, campaign_id=where, snapshot_id=snapshot.id, recipe=recipe)
 
@@ -260,9 +261,9 @@ def test_adaptation_screen_asks_sizes_and_recipe_of_each_campaign(
 ) -> None:
     admin = person(store, "admin")
     one, other = (campaign_with_gold(store, admin, name=name) for name in ("One", "Other"))
-    campaigns.add_sentences(store, admin, other, in_music(own_sentences(8, offset=36)))
+    sentences.add_sentences(store, admin, other, in_music(own_sentences(8, offset=36)))
     for campaign_id in (one, other):
-        adaptation.freeze(store, admin, campaign_id)
+        snapshots.freeze(store, admin, campaign_id)
     test = _show(open_screen(monkeypatch, store, "adaptation", admin, campaign=one), "model-view", "Train")
 
     def turn_to(campaign_id: int) -> None:
@@ -279,7 +280,7 @@ def test_adaptation_screen_asks_sizes_and_recipe_of_each_campaign(
     assert _field(test, "Max epochs").value == Recipe().max_epochs
     turn_to(one)
     assert _field(test, "Max epochs").value == 3  # what was typed is kept for its own campaign
-    campaigns.add_sentences(store, admin, one, in_music(own_sentences(3, offset=36)))
+    sentences.add_sentences(store, admin, one, in_music(own_sentences(3, offset=36)))
     _field(test, "Sizes").set_value("5, 12").run()
     next(button for button in test.button if button.label.startswith("Freeze the gold now")).click().run()
     assert _field(test, "Sizes").value == "10, 23"  # the newer snapshot's
@@ -294,7 +295,7 @@ def test_adaptation_screen_chooses_methods_in_each_campaign(
         store,
         admin,
         campaign_id=other,
-        snapshot_id=adaptation.freeze(store, admin, other).id,
+        snapshot_id=snapshots.freeze(store, admin, other).id,
         recipe=recipe_here(tmp_path, max_epochs=1, architecture="crf"),
     )
     assert work(store, tmp_path) == 1

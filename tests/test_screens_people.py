@@ -12,8 +12,9 @@ from pages import shell
 from pages.main import SECTIONS
 from tests import builders
 from tests.screens import PAGES, open_screen
-from workbench.accounts import accounts, passwords
+from workbench.accounts import accounts, passwords, sign_in
 from workbench.accounts.actors import Actor
+from workbench.accounts.roles import EVERYONE
 from workbench.campaigns import campaigns
 from workbench.labelling import adjudication
 
@@ -47,7 +48,7 @@ def test_screen_shows_a_stranger_nothing(monkeypatch: pytest.MonkeyPatch, store:
 
 
 @pytest.mark.parametrize(
-    ("screen", "role"), [(one.file, role) for one in SCREENS for role in accounts.ROLES if role not in one.roles]
+    ("screen", "role"), [(one.file, role) for one in SCREENS for role in EVERYONE if role not in one.roles]
 )
 def test_screen_checks_the_role_itself(monkeypatch: pytest.MonkeyPatch, store: Store, screen: str, role: str) -> None:
     shown = words(open_screen(monkeypatch, store, screen, builders.make_person(store, "someone", role)))
@@ -68,7 +69,7 @@ def test_people_adds_a_person_whose_password_is_shown_once(
     screen.text_input[1].input("Zoe Ley")
     press(screen, "Add, with a random password")
     password = screen.code[0].value
-    assert accounts.sign_in(store, name="zoe", password=password, address="192.0.2.1").actor.display_name == "Zoe Ley"
+    assert sign_in.sign_in(store, name="zoe", password=password, address="192.0.2.1").actor.display_name == "Zoe Ley"
     assert not screen.run().code
 
 
@@ -96,7 +97,7 @@ def test_people_changes_role_password_and_state(monkeypatch: pytest.MonkeyPatch,
     assert "is expert now" in words(press(screen, "Save the role"))
     press(screen, "New random password")
     password = screen.code[0].value
-    assert accounts.sign_in(store, name="ann1", password=password, address="192.0.2.1").actor.role == "expert"
+    assert sign_in.sign_in(store, name="ann1", password=password, address="192.0.2.1").actor.role == "expert"
     press(screen, "Close the account")
     assert accounts.current(store, ann) is None
     press(screen, "Open the account again")
@@ -125,7 +126,7 @@ def test_account_changes_the_password_with_the_present_one(
     assert "differ" in change("the first password", "the second password", "the second passwort")
     assert "not right" in change("a wrong password", "the second password", "the second password")
     assert "is changed" in change("the first password", "the second password", "the second password")
-    accounts.sign_in(store, name="ann1", password="the second password", address="192.0.2.1")
+    sign_in.sign_in(store, name="ann1", password="the second password", address="192.0.2.1")
 
 
 def test_welcome_shows_the_work_of_the_campaign(
@@ -190,7 +191,7 @@ def test_shown_errors_shows_ours_and_lets_bugs_through(monkeypatch: pytest.Monke
 def test_page_list_gives_each_role_its_screens() -> None:
     seen = {
         role: {screen.file for section in SECTIONS.values() for screen in section if role in screen.roles}
-        for role in accounts.ROLES
+        for role in EVERYONE
     }
     common = {"welcome", "account", "gazetteer"}
     assert seen["annotator"] == common | {"annotate", "check", "my_work"}

@@ -10,7 +10,7 @@ from tests import builders
 from tests.screens import made_reports, open_screen
 from tests.test_second_look import gold_of, look, said
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns
+from workbench.campaigns import sentences
 from workbench.jobs import queue
 from workbench.labelling import label_review
 
@@ -26,7 +26,7 @@ def doubted(store: Store, people: dict[str, Actor], campaign: int) -> int:
         said(MARA, (0, 2, "band"), (5, 6, "country"), id="in-1"),
         said("Fans of Mara Vell came with The Tin Gulls .", (2, 4, "musicalartist"), id="<b>in-2</b>"),
     ]
-    campaigns.add_sentences(store, people["res"], campaign, rows)
+    sentences.add_sentences(store, people["res"], campaign, rows)
     look(store, campaign)
     return campaign
 
@@ -139,7 +139,7 @@ def repeated(store: Store, people: dict[str, Actor], campaign: int) -> int:
     builders.make_gold(store, people, campaign)
     for split, text in (("pool", REPEATED), ("test", REPEATED.replace(" .", " !"))):
         rows = [said(text, (3, 5, "musicalartist"), id=f"{split}-1")]
-        campaigns.add_sentences(store, people["res"], campaign, rows, split=split)
+        sentences.add_sentences(store, people["res"], campaign, rows, split=split)
     look(store, campaign)
     return campaign
 

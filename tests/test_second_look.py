@@ -15,12 +15,11 @@ from db.engine import Store
 from tests import builders
 from tests.test_exchange import change, contents, zipped
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns
-from workbench.data import archive, layers
+from workbench.campaigns import campaigns, sentences
+from workbench.data import archive, layers, snapshots
 from workbench.jobs import lease, queue
 from workbench.jobs.kinds import second_look as second_look_kind
 from workbench.labelling import label_review
-from workbench.runs import adaptation
 
 WORDS = "Mara Vell left The Tin Gulls for Low Tide last spring ."
 
@@ -37,7 +36,7 @@ def golden(store: Store, people: dict[str, Actor], campaign: int) -> int:
         said("Mara Vell was praised in Norway .", (0, 2, "band"), (5, 6, "country"), id="in-1"),
         said("Fans of Mara Vell came to Oslo .", (2, 4, "musicalartist"), id="in-2"),
     ]
-    campaigns.add_sentences(store, people["res"], campaign, rows)
+    sentences.add_sentences(store, people["res"], campaign, rows)
     return campaign
 
 
@@ -96,7 +95,7 @@ def test_change_makes_new_gold_and_keeps_the_version_before(
     store: Store, people: dict[str, Actor], golden: int
 ) -> None:
     look(store, golden)
-    snapshot = adaptation.freeze(store, people["res"], golden)
+    snapshot = snapshots.freeze(store, people["res"], golden)
     one = one_of(store, people["eva"], golden)
     label_review.decide(store, people["eva"], one.id, "change")
     text = "Mara Vell was praised in Norway ."
@@ -108,7 +107,7 @@ def test_change_makes_new_gold_and_keeps_the_version_before(
         assert [span.type for span in works["superseded"].spans] == ["band", "country"]
         assert {span.type: span.origin for span in works["submitted"].spans}["musicalartist"] == "other"
         assert annotation_rows.versions(session, works["submitted"].id)
-    again = adaptation.freeze(store, people["res"], golden)
+    again = snapshots.freeze(store, people["res"], golden)
     assert again.is_new and again.hash != snapshot.hash
 
 
@@ -117,7 +116,7 @@ def test_change_of_adjudicated_gold_decides_its_units_anew(
 ) -> None:
     builders.make_gold(store, people, campaign)
     rows = [said(f"We like Norway {word} .", (2, 3, "location"), id=word) for word in ("a", "b", "c")]
-    campaigns.add_sentences(store, people["res"], campaign, rows)
+    sentences.add_sentences(store, people["res"], campaign, rows)
     look(store, campaign)
     one = one_of(store, people["eva"], campaign)
     assert one.sentence.text.startswith("The album")
@@ -155,7 +154,7 @@ def test_decided_comes_back_once_its_gold_has_changed(store: Store, people: dict
     look(store, golden)
     label_review.decide(store, people["eva"], one_of(store, people["eva"], golden).id, "change")
     rows = [said(f"{word} and Mara Vell", (2, 4, "band"), id=word) for word in ("a", "b", "c", "d")]
-    campaigns.add_sentences(store, people["res"], golden, rows)
+    sentences.add_sentences(store, people["res"], golden, rows)
     look(store, golden)
     found = label_review.findings(store, people["eva"], golden, "inconsistent_surfaces")
     assert any(one.sentence.text.startswith("Mara Vell was") for one in found)
@@ -231,7 +230,7 @@ def decided_twice(store: Store, people: dict[str, Actor], golden: int) -> int:
     """The campaign with two decisions, one of them about a pair of sentences."""
     text = "A great crowd sang with Mara Vell in the rain until all the lamps of Oslo went out"
     rows = [said(f"{text} .", (5, 7, "musicalartist"), id="in-3"), said(f"{text} !", (5, 7, "band"), id="in-4")]
-    campaigns.add_sentences(store, people["res"], golden, rows)
+    sentences.add_sentences(store, people["res"], golden, rows)
     look(store, golden)
     label_review.decide(store, people["eva"], one_of(store, people["eva"], golden, "near_duplicates").id, "keep")
     label_review.decide(store, people["eva"], one_of(store, people["eva"], golden).id, "change")
@@ -350,14 +349,14 @@ def test_import_of_a_duplicate_with_other_gold_is_a_finding(
     store: Store, people: dict[str, Actor], campaign: int
 ) -> None:
     first, second = (0, 2, "musicalartist"), (3, 6, "band")
-    campaigns.add_sentences(store, people["res"], campaign, [said(WORDS, first)])
-    report = campaigns.add_sentences(store, people["res"], campaign, [said(WORDS, first, second)], split="test")
+    sentences.add_sentences(store, people["res"], campaign, [said(WORDS, first)])
+    report = sentences.add_sentences(store, people["res"], campaign, [said(WORDS, first, second)], split="test")
     assert (report.added, report.duplicates, report.doubts) == (0, 1, 1)
     one = one_of(store, people["eva"], campaign, "imported")
     assert (one.there, one.proposed) == ((), (Span(*second),)) and "as test" in one.why
     label_review.decide(store, people["eva"], one.id, "change")
     assert gold_of(store, campaign)[WORDS] == (Span(*first), Span(*second))
-    same = campaigns.add_sentences(store, people["res"], campaign, [said(WORDS, first, second)])
+    same = sentences.add_sentences(store, people["res"], campaign, [said(WORDS, first, second)])
     assert same.doubts == 0
 
 
@@ -365,8 +364,8 @@ def test_import_twice_of_the_same_conflict_is_one_finding(
     store: Store, people: dict[str, Actor], campaign: int
 ) -> None:
     rows = [said(WORDS), said(WORDS, (0, 2, "person")), said(WORDS, (0, 2, "person"))]
-    assert campaigns.add_sentences(store, people["res"], campaign, rows[:2]).doubts == 1
-    assert campaigns.add_sentences(store, people["res"], campaign, rows[2:]).doubts == 0
+    assert sentences.add_sentences(store, people["res"], campaign, rows[:2]).doubts == 1
+    assert sentences.add_sentences(store, people["res"], campaign, rows[2:]).doubts == 0
 
 
 def test_files_command_finds_conflicts_across_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,7 +10,7 @@ import pytest
 from tests import builders
 from tests.live import App, app, browser_of, chromium, wait
 from tests.test_second_look import look, said
-from workbench.campaigns import campaigns
+from workbench.campaigns import sentences
 from workbench.labelling import label_review
 
 __all__ = ["app", "chromium"]
@@ -29,7 +29,7 @@ def doubted(app: App) -> int:
         for name in NAMES
         for where, kind in (("there", "band"), ("in Oslo", "musicalartist"), ("at home", "musicalartist"))
     ]
-    campaigns.add_sentences(app.store, app.people["res"], campaign, rows)
+    sentences.add_sentences(app.store, app.people["res"], campaign, rows)
     look(app.store, campaign, "inconsistent_surfaces")
     return campaign
 

@@ -13,7 +13,7 @@ from tests.test_second_look import said
 from tests.training_builders import save_encoder
 from tests.training_store import work
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns
+from workbench.campaigns import sentences
 from workbench.jobs import queue
 from workbench.labelling import label_review
 
@@ -29,7 +29,7 @@ def options(tmp_path: Path, **changes: object) -> SecondLookOptions:
 def golden(store: Store, people: dict[str, Actor], campaign: int) -> int:
     builders.make_gold(store, people, campaign)
     rows = [said("Mara Vell was praised in Norway .", (0, 2, "band"), (5, 6, "country"), id="in-1")]
-    campaigns.add_sentences(store, people["res"], campaign, rows)
+    sentences.add_sentences(store, people["res"], campaign, rows)
     return campaign
 
 

@@ -26,6 +26,7 @@ from db.migrate import migrate
 from pages.main import SECTIONS
 from tests.serving import CHROMIUM, ROOT, browser_page, browser_sign_in, post_sign_in, serve
 from workbench.accounts import accounts
+from workbench.accounts.sign_in import sign_out
 
 PASSWORD = "correct horse battery"
 PAGES = sorted(path.relative_to(ROOT / "pages").with_suffix("").as_posix() for path in (ROOT / "pages").rglob("*.py"))
@@ -225,7 +226,7 @@ def test_open_websocket_ends_with_its_session(served: Served, how: str) -> None:
         _run(websocket)
         token = client.cookies["crossner_session"]
         if how == "sign out":
-            accounts.sign_out(served.store, token)
+            sign_out(served.store, token)
         else:
             admin = accounts.operator(served.store)
             person = next(one for one in accounts.list_people(served.store, admin) if one.name == "ann")

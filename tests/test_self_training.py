@@ -8,14 +8,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crossner_core.adaptation.self_training.names import NamesSay
-from crossner_core.adaptation.self_training.plan import with_students
-from crossner_core.adaptation.transfer import needs_source, needs_unlabelled, setting
 from crossner_core.schema import LabelledSentence, Span
 from crossner_core.training.data import TrainingData
 from crossner_core.training.events import RunResult
 from crossner_core.training.loop import train
-from crossner_core.training.source_cache import source_options
+from crossner_core.training.recipe import source_options
+from crossner_core.training.settings.registry import needs_source, needs_unlabelled, setting
+from crossner_core.training.settings.self_training.plan import with_students
+from crossner_core.training.settings.self_training.proposals import ProposalModel
 from tests.training_builders import own_sentences, tiny_data, tiny_encoder, tiny_recipe
 
 
@@ -103,16 +103,16 @@ def told(bare: int = 12, *, right: bool = True) -> TrainingData:
 TAGS = ("O", "B-song", "I-song", "B-band", "I-band")
 
 
-def likelihood(said: tuple[Span, ...], gold: tuple[Span, ...], times: int = 20) -> NamesSay:
+def likelihood(said: tuple[Span, ...], gold: tuple[Span, ...], times: int = 20) -> ProposalModel:
     items = [replace(own_sentences(1)[0].sentence, id=str(at)) for at in range(times)]
     proposed = {one.content_hash: said for one in items}
-    return NamesSay.learnt((LabelledSentence(one, gold) for one in items), proposed, TAGS)
+    return ProposalModel.fit((LabelledSentence(one, gold) for one in items), proposed, TAGS)
 
 
 def test_what_names_say_is_a_likelihood_of_each_proposal_and_rises_with_what_gold_bears_out() -> None:
     song = Span(0, 2, "song")
     right, wrong = likelihood((song,), (song,)), likelihood((song,), ())
-    nothing = NamesSay.learnt([], {}, TAGS)
+    nothing = ProposalModel.fit([], {}, TAGS)
     for one in (right, wrong, nothing):
         assert one.likelihood.shape == (5, 5) and (one.likelihood > 0).all()
         np.testing.assert_allclose(one.likelihood.sum(0), 1.0)
@@ -127,9 +127,9 @@ def test_what_names_say_is_a_likelihood_of_each_proposal_and_rises_with_what_gol
 def test_names_are_not_heard_where_no_gold_says_how_far_to_believe_them(tmp_path: Path) -> None:
     sentence = own_sentences(1)[0].sentence
     proposed = {sentence.content_hash: (Span(0, 2, "song"),)}
-    assert NamesSay.learnt([], proposed, TAGS).about(sentence) is None
+    assert ProposalModel.fit([], proposed, TAGS).likelihoods(sentence) is None
     gold = own_sentences(1, offset=9)  # nobody asked there
-    assert NamesSay.learnt(gold, proposed, TAGS).about(sentence) is None
+    assert ProposalModel.fit(gold, proposed, TAGS).likelihoods(sentence) is None
     labelled = {item.sentence.content_hash for item in told().train}
     unasked = replace(told(), proposed={name: said for name, said in told().proposed.items() if name not in labelled})
     found = result(tmp_path / "a", unasked, self_training_gazetteer=True)
@@ -143,11 +143,11 @@ def test_names_of_a_sentence_are_read_tag_by_tag_and_types_the_model_lacks_are_l
         likelihood((Span(0, 2, "song"),), (Span(0, 2, "song"),)),
         proposed={sentence.content_hash: (Span(0, 2, "song"), Span(2, 3, "planet"))},
     )
-    found = say.about(sentence)
+    found = say.likelihoods(sentence)
     assert found is not None and found.shape == (len(sentence.tokens), 5)
     for token, tag in enumerate(("B-song", "I-song", "O")):
         np.testing.assert_array_equal(found[token], say.likelihood[TAGS.index(tag)])
-    assert say.about(own_sentences(1, offset=9)[0].sentence) is None
+    assert say.likelihoods(own_sentences(1, offset=9)[0].sentence) is None
 
 
 def test_students_learn_from_names_that_gold_bears_out(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ def test_what_is_proposed_is_part_of_what_a_run_learnt_from() -> None:
     assert told().fingerprint != data().fingerprint and told().fingerprint != told(right=False).fingerprint
     elsewhere = replace(data(), proposed={"of no sentence here": (Span(0, 1, "song"),)})
     assert elsewhere.fingerprint == data().fingerprint
-    assert with_students(tiny_recipe(), gazetteer=True).hears_gazetteer
+    assert with_students(tiny_recipe(), gazetteer=True).uses_gazetteer
     plain = with_students(tiny_recipe())
-    assert not plain.hears_gazetteer and plain.hash == replace(plain, self_training_gazetteer=False).hash
-    assert not tiny_recipe(self_training_gazetteer=True).hears_gazetteer  # no students, nobody to hear it
+    assert not plain.uses_gazetteer and plain.hash == replace(plain, self_training_gazetteer=False).hash
+    assert not tiny_recipe(self_training_gazetteer=True).uses_gazetteer  # no students, nobody to use it

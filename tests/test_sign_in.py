@@ -22,7 +22,7 @@ from db.engine import Store
 from db.tables import LoginAttempt, LoginSession, User
 from db.types import now
 from tests.serving import form_token, post_sign_in
-from workbench.accounts import accounts, passwords
+from workbench.accounts import accounts, passwords, sign_in
 from workbench.http.gate import Gate
 from workbench.http.headers import local_path
 from workbench.http.routes import Accounts
@@ -49,8 +49,8 @@ def peopled(store: Store) -> Store:
     return store
 
 
-def enter(store: Store, name: str = "ann", password: str = PASSWORD, address: str = HOME) -> accounts.SignedIn:
-    return accounts.sign_in(store, name=name, password=password, address=address)
+def enter(store: Store, name: str = "ann", password: str = PASSWORD, address: str = HOME) -> sign_in.SignedIn:
+    return sign_in.sign_in(store, name=name, password=password, address=address)
 
 
 def fail(store: Store, name: str = "ann", address: str = HOME, times: int = 1) -> None:
@@ -61,7 +61,7 @@ def fail(store: Store, name: str = "ann", address: str = HOME, times: int = 1) -
 
 def test_sign_in_gives_a_token_that_the_store_does_not_know(peopled: Store) -> None:
     signed_in = enter(peopled)
-    assert accounts.actor_for_token(peopled, signed_in.token) == signed_in.actor
+    assert sign_in.actor_for_token(peopled, signed_in.token) == signed_in.actor
     with peopled.read() as session:
         kept = session.scalars(sa.select(LoginSession)).one()
     assert signed_in.token not in (kept.token_hash, str(kept.id)) and len(kept.token_hash) == 64
@@ -81,24 +81,24 @@ def test_sign_in_says_the_same_for_unknown_name_wrong_password_and_closed_accoun
 @pytest.mark.parametrize("token", ["", "x", "é", "a" * 43, "\udcff"])
 def test_actor_for_token_knows_no_made_up_token(peopled: Store, token: str) -> None:
     enter(peopled)
-    assert accounts.actor_for_token(peopled, token) is None
+    assert sign_in.actor_for_token(peopled, token) is None
 
 
 def test_session_ends_by_time_and_by_sign_out(peopled: Store) -> None:
     first, second = enter(peopled), enter(peopled)
-    accounts.sign_out(peopled, first.token)
-    accounts.sign_out(peopled, "never was")
-    assert accounts.actor_for_token(peopled, first.token) is None
-    assert accounts.actor_for_token(peopled, second.token) is not None
+    sign_in.sign_out(peopled, first.token)
+    sign_in.sign_out(peopled, "never was")
+    assert sign_in.actor_for_token(peopled, first.token) is None
+    assert sign_in.actor_for_token(peopled, second.token) is not None
     with peopled.write() as session:
         session.execute(sa.update(LoginSession).values(expires_at=now() - dt.timedelta(seconds=1)))
-    assert accounts.actor_for_token(peopled, second.token) is None
+    assert sign_in.actor_for_token(peopled, second.token) is None
 
 
 def test_sign_in_revokes_the_browsers_former_session(peopled: Store) -> None:
     former = enter(peopled).token
-    new = accounts.sign_in(peopled, name="ann", password=PASSWORD, address=HOME, old_token=former).token
-    assert accounts.actor_for_token(peopled, former) is None and accounts.actor_for_token(peopled, new) is not None
+    new = sign_in.sign_in(peopled, name="ann", password=PASSWORD, address=HOME, old_token=former).token
+    assert sign_in.actor_for_token(peopled, former) is None and sign_in.actor_for_token(peopled, new) is not None
 
 
 def test_sign_in_renews_an_outdated_hash(peopled: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +15,10 @@ from crossner_core.acquisition.turn import Scorer, Turn
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.experiments.__main__ import main
+from crossner_core.experiments.records import SIMULATIONS, Records
+from crossner_core.experiments.results import read_study
 from crossner_core.experiments.studies.strategies import StrategiesConfig, simulations
-from crossner_core.experiments.study import read_study, study
+from crossner_core.experiments.study import study
 from crossner_core.experiments.tables import Measured
 from crossner_core.schema import Sentence, Span, Suggestion
 from crossner_core.simulation.annotators import AnnotatorOptions, annotate
@@ -165,7 +166,7 @@ def test_campaign_whose_teachers_hear_a_gazetteer_is_told_what_it_proposes_in_th
     spans = {item.sentence.content_hash: item.spans for item in (*data().train, *data().dev)}
     asked = lambda some: [[suggest(span) for span in spans[one.content_hash]] for one in some]  # noqa: E731
     chosen = simulation(self_training=True, gazetteer_teaches=True, at=(6,), strategy="longest")
-    assert chosen.models_recipe.hears_gazetteer and chosen.asks_gazetteer
+    assert chosen.models_recipe.uses_gazetteer and chosen.asks_gazetteer
     assert chosen.options.label == "longest, self-training and gazetteer"
     alone = simulation(self_training=True, at=(6,), strategy="longest")
     assert len({one.key("d", "e", "g") for one in (chosen, alone)}) == 2
@@ -292,8 +293,9 @@ def test_simulation_key_changes_with_what_decides_the_numbers() -> None:
 
 
 def test_simulation_keeps_the_keys_of_results_from_before_later_options() -> None:
-    folder = Path(__file__).parents[1] / "docs" / "studies" / "simulations"
-    told = json.loads((folder / "0154022927a37620711a2fc1.json").read_text())
+    out = Path(__file__).parents[1] / "docs" / "studies"
+    told = Records(out, SIMULATIONS, dict, dict).get("0154022927a37620711a2fc1")
+    assert told is not None
     assert "random_share" not in told["options"]
     one = Simulation.from_dict(told)
     assert one.options.random_share == 0 and one.key("d", "e") == "8362bbafbaf675c9320fb5c8"  # what it was before

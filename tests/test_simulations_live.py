@@ -34,13 +34,14 @@ from tests.training_builders import own_sentences
 from tests.training_store import ended, meanwhile, person, settings_for, work
 from workbench import cli
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns
+from workbench.campaigns import campaigns, sentences
+from workbench.data import snapshots
 from workbench.jobs import kind, queue
 from workbench.jobs.context import JobContext
 from workbench.jobs.kind import job_kind
 from workbench.jobs.worker import Worker
 from workbench.reports import annotator_costs
-from workbench.runs import adaptation, rounds, simulations
+from workbench.runs import rounds, simulations
 from workbench.settings import Settings, open_store
 from workbench.time_words import time_words
 
@@ -53,7 +54,7 @@ def campaign(store: Store, admin: Actor, folder: Path, *, pool: int = 30, test: 
     for split, count, offset in parts:
         items: list[LabelledSentence] = in_music(own_sentences(count, offset=offset))
         if items:
-            campaigns.add_sentences(store, admin, found, items, split=split)
+            sentences.add_sentences(store, admin, found, items, split=split)
     rounds.change_turns(store, admin, found, strategy="token_entropy", recipe=small(folder))
     return found
 
@@ -78,7 +79,7 @@ def test_strategies_are_played_on_a_campaigns_gold(store: Store, tmp_path: Path)
         (name, seed) for name in ("random", "token_entropy + bert_km, 20% by chance") for seed in (1, 2)
     }
     assert sorted({one.sentences for one in found.points}) == [6, 12, 18, 24]
-    assert found.snapshot == adaptation.list_snapshots(store, admin, campaign_id)[0].name
+    assert found.snapshot == snapshots.list_snapshots(store, admin, campaign_id)[0].name
     assert found.recipe["max_epochs"] == 2 and not list((tmp_path / "home" / "checkpoints").glob("simulation-*"))
 
 
@@ -193,7 +194,7 @@ def test_played_campaigns_give_way_to_a_turn_that_is_due_and_lose_nothing(
     before = len(ended(store))
     simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
     new = in_music(own_sentences(10, offset=300))
-    meanwhile(monkeypatch, "simulation", lambda: campaigns.add_sentences(store, admin, campaign_id, new))
+    meanwhile(monkeypatch, "simulation", lambda: sentences.add_sentences(store, admin, campaign_id, new))
     assert work(store, home) == 5
     assert ended(store)[before:] == [
         ("run", "done", 1), ("turn", "done", 1), ("score_pool", "done", 1), ("simulation", "done", 1),

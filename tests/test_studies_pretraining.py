@@ -19,11 +19,12 @@ from crossner_core.errors import BadInput, InvalidConfig, NotFound
 from crossner_core.experiments import __main__ as command
 from crossner_core.experiments import pretrained
 from crossner_core.experiments.dapt_encoders import Way
-from crossner_core.experiments.running import NothingMeasured
+from crossner_core.experiments.results import StudyResult
+from crossner_core.experiments.running import NothingMeasured, run_study
 from crossner_core.experiments.studies.corpus_size import CorpusSizeConfig
 from crossner_core.experiments.studies.ner_bert import NerBertConfig
 from crossner_core.experiments.studies.transfer import TransferConfig
-from crossner_core.experiments.study import StudyEvent, StudyResult, run_study, study
+from crossner_core.experiments.study import StudyEvent, study
 from crossner_core.formats import write
 from crossner_core.schema import LabelledSentence
 from tests.corpus_builders import make_corpus

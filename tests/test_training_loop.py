@@ -21,7 +21,7 @@ from crossner_core.errors import (
 )
 from crossner_core.training import loop
 from crossner_core.training.checkpoint import read_folder
-from crossner_core.training.data import TrainingData
+from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.events import RunResult, TrainEvent
 from crossner_core.training.loop import TAGGER, WarmStart, train
 from crossner_core.training.predictor import load_tagger
@@ -219,24 +219,25 @@ def test_training_not_finite_without_dev_keeps_the_weights_before_the_bad_step(
 
 
 def test_training_not_finite_weights_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from crossner_core.training.stage import StageRun
 
-    right = StageRun._step
+    from crossner_core.training.engine import TaskRun
 
-    def spoils(self: StageRun, indices: Any) -> float:
-        loss = right(self, indices)
+    right = TaskRun.learn
+
+    def spoils(self: TaskRun[Any], step: int, seed: int) -> float:
+        loss = right(self, step, seed)
         with torch.no_grad():
             next(self.model.parameters()).fill_(float("nan"))
         return loss
 
-    monkeypatch.setattr(StageRun, "_step", spoils)
+    monkeypatch.setattr(TaskRun, "learn", spoils)
     result = result_of(run_all(tiny_recipe(max_epochs=9), replace(tiny_data(), dev=()), tmp_path))
     assert result.outcome == "not_finite" and "nothing was kept" in result.notes[-1]
     assert result.checkpoint is None and not (tmp_path / "tagger").exists()
 
 
 def test_training_source_checkpoint_of_another_version_is_trained_again(tmp_path: Path) -> None:
-    data = replace(tiny_data(), source_train=tiny_data().train, source_dev=tiny_data().dev)
+    data = replace(tiny_data(), sources=(SourceCorpus(tiny_data().train, tiny_data().dev),))
     recipe = tiny_recipe(setting="pretrain_finetune", source_epochs=1, max_epochs=1)
     cache = tmp_path / "source"
     run_all(recipe, data, tmp_path / "a", source_cache=cache)
@@ -255,7 +256,7 @@ def test_training_not_finite_before_the_last_stage_keeps_what_that_stage_came_to
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _break_loss_after(7, monkeypatch)
-    data = replace(tiny_data(), source_train=tiny_data().train, source_dev=tiny_data().dev)
+    data = replace(tiny_data(), sources=(SourceCorpus(tiny_data().train, tiny_data().dev),))
     recipe = tiny_recipe(setting="pretrain_finetune", source_epochs=9)
     result = result_of(run_all(recipe, data, tmp_path))
     assert result.outcome == "not_finite" and not (tmp_path / "tagger").exists()
@@ -348,7 +349,7 @@ def test_training_source_rows_move_by_type_name(tmp_path: Path) -> None:
 def test_training_joint_never_predicts_types_of_the_source_alone(tmp_path: Path) -> None:
     data = tiny_data(source=True)
     misc = tuple(labelled([f"thing{n}"], [(0, 1, "misc")]) for n in range(30))
-    data = replace(data, source_train=data.source_train + misc)
+    data = replace(data, sources=(SourceCorpus(data.source_train + misc),))
     result = result_of(run_all(tiny_recipe(setting="joint", upsample=2), data, tmp_path))
     tagger = load_tagger(tmp_path)
     assert "B-misc" in tagger.model.tags and tagger.types == TYPES

@@ -6,11 +6,12 @@ from dataclasses import fields, replace
 
 import pytest
 
-from crossner_core.adaptation.transfer import Stage, needs_source, setting, setting_ids
 from crossner_core.errors import InvalidConfig
-from crossner_core.training.recipe import Recipe
-from crossner_core.training.source_cache import source_options, source_recipe
-from tests.training_builders import own_sentences, tiny_data
+from crossner_core.training.data import SourceCorpus
+from crossner_core.training.recipe import Recipe, source_options, source_recipe
+from crossner_core.training.settings.registry import needs_source, setting, setting_ids
+from crossner_core.training.stage import Stage
+from tests.training_builders import own_sentences, tiny_data, tiny_recipe
 
 
 def test_recipe_round_trip_and_hash() -> None:
@@ -75,6 +76,27 @@ def test_setting_registry_names_the_known_ones() -> None:
     assert [needs_source(id) for id in setting_ids()] == [False, True, True, True, True, False, True]
     with pytest.raises(InvalidConfig, match="direct, pretrain_finetune, joint"):
         setting("sideways")
+
+
+def test_setting_order_does_not_depend_on_what_is_imported_first() -> None:
+    code = (
+        "import crossner_core.training.settings.self_training.plan\n"
+        "from crossner_core.training.settings.registry import setting_ids\n"
+        "print(*setting_ids())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert tuple(done.stdout.split()) == setting_ids()
+
+
+def test_recipe_of_several_sources_learns_from_all_of_them() -> None:
+    recipe = tiny_recipe(setting="joint", source="conll2003, wnut17")
+    assert recipe.sources == ("conll2003", "wnut17") and tiny_recipe().sources == ("conll2003",)
+    first, second = own_sentences(4, offset=100), own_sentences(3, offset=200)
+    data = replace(tiny_data(), sources=(SourceCorpus(first), SourceCorpus(second, own_sentences(2, offset=300))))
+    assert data.source_train == first + second and len(data.source_dev) == 2
+    (stage,) = setting("joint").plan(recipe, data)
+    assert stage.train == data.train * recipe.upsample + first + second
+    assert replace(data, sources=(SourceCorpus(first),)).fingerprint != data.fingerprint
 
 
 def test_source_checkpoint_serves_whatever_history_the_target_learns_with() -> None:

@@ -20,9 +20,10 @@ from crossner_core.adaptation.pretraining import read_result
 from crossner_core.encoders import Encoder, load_encoder
 from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.corpora import read_corpus
-from crossner_core.formats import Record, write
+from crossner_core.formats import write
+from crossner_core.formats.base import Record
 from crossner_core.models.registry import architecture_ids
-from crossner_core.training.__main__ import _data, _parser, main
+from crossner_core.training.__main__ import main, read_data
 from crossner_core.training.checkpoint import read_json
 from crossner_core.training.events import RunResult
 from crossner_core.training.loop import train
@@ -287,19 +288,19 @@ def test_scale_command_tells_students_what_a_gazetteer_proposes(
 
 
 def test_scale_command_takes_the_first_sentences_where_asked(tmp_path: Path) -> None:
-    words = [*command(tmp_path, "out"), "--size", "4"]
+    command(tmp_path, "out")
     corpus = read_corpus("songs", tmp_path)
-    drawn, first = (_data(_parser().parse_args([*words, *more]))[0] for more in ([], ["--order", "file"]))
+    drawn, first = (read_data(tmp_path / "songs", size=4, order=order)[0] for order in ("random", "file"))
     assert first.train == corpus.train[:4] != drawn.train == corpus.data(size=4).train
     assert first.unlabelled == tuple(item.sentence for item in corpus.train[4:])
 
 
 def test_scale_command_says_what_was_carved_out_of_train(tmp_path: Path) -> None:
-    words = command(tmp_path, "out")
-    assert _data(_parser().parse_args(words))[1] == ()
+    command(tmp_path, "out")
+    assert read_data(tmp_path / "songs")[1] == ()
     (dev,) = (tmp_path / "songs").glob("dev.*")
     dev.unlink()
-    (note,) = _data(_parser().parse_args(words))[1]
+    (note,) = read_data(tmp_path / "songs")[1]
     assert note.startswith("songs: dev: ") and "carved out of train" in note
 
 
@@ -314,6 +315,7 @@ def test_scale_command_refuses_the_target_as_its_own_source(tmp_path: Path, caps
     [
         (["--recipe", '{"colour": 1}'], "Unknown recipe field colour"),
         (["--recipe", "{"], "is no JSON"),
+        (["--order", "sideways"], "'--order'.*'random', 'file'"),
         (["--recipe", "nowhere.toml"], r"nowhere\.toml cannot be read"),
         (["--domain", "ai"], "has entity type band; the domain knows"),
         (["--domain", "nothing"], "No built-in domain 'nothing'"),

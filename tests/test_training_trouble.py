@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sa
@@ -19,9 +20,9 @@ import torch
 from crossner_core.errors import CheckpointError, CheckpointMismatch, Conflict, StorageError
 from crossner_core.folders import write_json
 from crossner_core.training.checkpoint import FORMAT_VERSION, read_folder, read_json
+from crossner_core.training.engine import TaskRun
 from crossner_core.training.loop import train
 from crossner_core.training.predictor import load_tagger
-from crossner_core.training.stage import StageRun
 from db import job_rows, run_rows
 from db.engine import Store
 from db.tables import Annotation, SpanRow
@@ -32,6 +33,7 @@ from tests.test_worker import QUICK_TO_NOTICE, SLOW, finish, steps_done, wait_fo
 from tests.training_builders import small_files, tiny_data, tiny_encoder, tiny_recipe
 from tests.training_store import own_dataset, person, recipe_here, settings_for, start_worker, work
 from workbench.accounts.actors import Actor
+from workbench.data import snapshots
 from workbench.jobs import context, lease, queue
 from workbench.runs import adaptation, training_data
 
@@ -56,21 +58,21 @@ def every_step_saves(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _start(store: Store, admin: Actor, folder: Path) -> int:
     """Start a run on a campaign's gold."""
-    snapshot = adaptation.freeze(store, admin, campaign_with_gold(store, admin))
+    snapshot = snapshots.freeze(store, admin, campaign_with_gold(store, admin))
     recipe = recipe_here(folder, max_epochs=4)
     return adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=recipe)
 
 
 def _at_step(monkeypatch: pytest.MonkeyPatch, number: int, happens: Callable[[], object]) -> None:
     """Let something happen at a training step of this process."""
-    step, done = StageRun._step, iter(range(10_000))
+    learn, done = TaskRun.learn, iter(range(10_000))
 
-    def watched(self: StageRun, indices: list[int]) -> float:
+    def watched(self: TaskRun[Any], step: int, seed: int) -> float:
         if next(done) == number:
             happens()
-        return step(self, indices)
+        return learn(self, step, seed)
 
-    monkeypatch.setattr(StageRun, "_step", watched)
+    monkeypatch.setattr(TaskRun, "learn", watched)
 
 
 @pytest.mark.usefixtures("every_step_saves")

@@ -13,7 +13,8 @@ from db.engine import Store
 from tests.test_turns import bare, campaign, newest, places
 from tests.training_store import beat, person, recipe_here, when_asked, work
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns
+from workbench.campaigns import campaigns, sentences
+from workbench.data import snapshots
 from workbench.jobs import queue
 from workbench.jobs.context import JobContext
 from workbench.labelling import handout
@@ -24,7 +25,7 @@ from workbench.runs.rounds import TurnView
 def with_model(store: Store, admin: Actor, folder: Path) -> tuple[int, int, Path]:
     """Return a campaign with a pool of 12 and a finished run of its own, and the folder of its checkpoint."""
     campaign_id = campaign(store, admin)
-    snapshot = adaptation.freeze(store, admin, campaign_id)
+    snapshot = snapshots.freeze(store, admin, campaign_id)
     run_id = adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=recipe_here(folder, max_epochs=2))
     work(store, folder / "home")
     rounds.change_turns(store, admin, campaign_id, strategy="token_entropy", random_share=0.0)
@@ -104,7 +105,7 @@ def test_turn_that_scores_one_new_sentence_speaks_of_that_one(store: Store, tmp_
     campaign_id, _, _ = with_model(store, admin, tmp_path)
     rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
-    campaigns.add_sentences(store, admin, campaign_id, [item.sentence for item in bare(1, 200)])
+    sentences.add_sentences(store, admin, campaign_id, [item.sentence for item in bare(1, 200)])
     turn_id, said = rounds.order_now(store, admin, campaign_id), []
 
     def look(context: JobContext) -> None:

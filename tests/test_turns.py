@@ -15,6 +15,7 @@ from crossner_core.acquisition.selecting import Selection
 from crossner_core.errors import Conflict, InvalidConfig, NotAllowed, NotFound
 from crossner_core.schema import LabelledSentence
 from crossner_core.suggest.gazetteer import GAZETTEER
+from crossner_core.training.recipe import Recipe
 from db import job_rows, layer_rows, suggestion_rows, turn_rows
 from db.engine import Session, Store
 from db.tables import Campaign, SentenceRow, Task
@@ -24,12 +25,13 @@ from tests.test_adaptation import campaign_with_gold, in_music
 from tests.training_builders import own_sentences
 from tests.training_store import beat, person, recipe_here, when_asked, work
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns
+from workbench.campaigns import campaigns, sentences
+from workbench.data import snapshots
 from workbench.jobs import queue
 from workbench.jobs.context import JobContext
 from workbench.jobs.kinds import turn
 from workbench.labelling import handout
-from workbench.reports import learning
+from workbench.reports import curves, learning
 from workbench.runs import adaptation, rounds
 from workbench.runs.rounds import TurnView
 
@@ -45,13 +47,13 @@ def campaign(store: Store, admin: Actor, *, pool: int = 12, gold: bool = True) -
         from crossner_core.domains import load_domain
 
         campaign_id = campaigns.create_campaign(store, admin, name="New", domain=load_domain("music"))
-    campaigns.add_sentences(store, admin, campaign_id, [item.sentence for item in bare(pool)])
+    sentences.add_sentences(store, admin, campaign_id, [item.sentence for item in bare(pool)])
     return campaign_id
 
 
 def small(folder: Path) -> dict[str, object]:
     """Return the fields in which a quick recipe differs from the default one."""
-    made, usual = recipe_here(folder, max_epochs=2).to_dict(), adaptation.Recipe().to_dict()
+    made, usual = recipe_here(folder, max_epochs=2).to_dict(), Recipe().to_dict()
     return {name: value for name, value in made.items() if usual[name] != value}
 
 
@@ -190,9 +192,9 @@ def test_turns_go_by_themselves_from_gold_to_run_to_queue_to_suggestions(store: 
     kinds = [job.kind for job in queue.list_jobs(store, admin, campaign_id)]
     assert kinds == ["score_pool", "turn", "run"]
     assert work(store, tmp_path / "home") == 0  # nothing is due before ten more
-    campaigns.add_sentences(store, admin, campaign_id, bare(9, 200))
+    sentences.add_sentences(store, admin, campaign_id, bare(9, 200))
     assert work(store, tmp_path / "home") == 0
-    campaigns.add_sentences(store, admin, campaign_id, bare(1, 300))
+    sentences.add_sentences(store, admin, campaign_id, bare(1, 300))
     assert rounds.tick(store) == 1 and rounds.tick(store) == 0
     assert len(rounds.list_turns(store, admin, campaign_id)) == 2
     assert work(store, tmp_path / "home") == 3
@@ -239,7 +241,7 @@ def test_runs_whose_teachers_hear_a_gazetteer_are_told_what_was_suggested_in_the
         gold = [row.id for row in layer_rows.sentences(session, campaign_id, preannotated=False)]
         suggestion_rows.mark_preannotated(session, [id for id in gold if id not in {row.id for row in rows}])
     again = adaptation.start_run(
-        store, admin, campaign_id=campaign_id, snapshot_id=adaptation.list_snapshots(store, admin, campaign_id)[0].id,
+        store, admin, campaign_id=campaign_id, snapshot_id=snapshots.list_snapshots(store, admin, campaign_id)[0].id,
         recipe=found.run.recipe,
     )  # fmt: skip
     work(store, tmp_path / "home")
@@ -248,7 +250,7 @@ def test_runs_whose_teachers_hear_a_gazetteer_are_told_what_was_suggested_in_the
     with store.write() as session:
         suggestion_rows.mark_preannotated(session, [row.id for row in rows])
     again = adaptation.start_run(
-        store, admin, campaign_id=campaign_id, snapshot_id=adaptation.list_snapshots(store, admin, campaign_id)[0].id,
+        store, admin, campaign_id=campaign_id, snapshot_id=snapshots.list_snapshots(store, admin, campaign_id)[0].id,
         recipe={**found.run.recipe, "seed": 666},
     )  # fmt: skip
     work(store, tmp_path / "home")
@@ -264,15 +266,15 @@ def test_turns_are_one_curve_whatever_their_snapshots(store: Store, tmp_path: Pa
     for number in range(3):
         if number:
             more = own_sentences(6, offset=80 + 10 * number)
-            campaigns.add_sentences(store, admin, campaign_id, in_music(more))
+            sentences.add_sentences(store, admin, campaign_id, in_music(more))
         if number == 2:
-            campaigns.add_sentences(store, admin, campaign_id, in_music(own_sentences(2, offset=120)), split="test")
+            sentences.add_sentences(store, admin, campaign_id, in_music(own_sentences(2, offset=120)), split="test")
             rounds.change_turns(store, admin, campaign_id, strategy="k_centre", retrain_every=6, recipe=recipe)
         work(store, tmp_path / "home")
-    snapshot_id = adaptation.list_snapshots(store, admin, campaign_id)[0].id
+    snapshot_id = snapshots.list_snapshots(store, admin, campaign_id)[0].id
     adaptation.start_run(store, admin, campaign_id=campaign_id, snapshot_id=snapshot_id, recipe={**recipe, "seed": 9})
     work(store, tmp_path / "home")
-    drawn, by_turns = sorted(adaptation.curve(store, admin, campaign_id), key=lambda one: one.title.endswith("turns"))
+    drawn, by_turns = sorted(curves.curve(store, admin, campaign_id), key=lambda one: one.title.endswith("turns"))
     assert by_turns.title.endswith("· turns") and by_turns.snapshot is None
     assert [point.size for point in by_turns.points] == [20, 26, 32]
     assert by_turns.strategies == ("longest", "k_centre") and by_turns.measured_on == (8, 8, 10)
@@ -364,12 +366,12 @@ def test_asking_for_an_order_does_not_put_off_the_next_run(store: Store, tmp_pat
     campaign_id = campaign(store, admin)
     rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
     work(store, tmp_path / "home")
-    campaigns.add_sentences(store, admin, campaign_id, bare(9, 200))
+    sentences.add_sentences(store, admin, campaign_id, bare(9, 200))
     assert rounds.queue_state(store, admin, campaign_id).missing == 1
     rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
     assert rounds.queue_state(store, admin, campaign_id).missing == 1
-    campaigns.add_sentences(store, admin, campaign_id, bare(1, 300))
+    sentences.add_sentences(store, admin, campaign_id, bare(1, 300))
     assert rounds.tick(store) == 1 and newest(store, admin, campaign_id).run_state == "queued"
 
 
@@ -491,7 +493,7 @@ def test_turn_that_two_workers_cannot_begin_fails_once(
 def test_turn_whose_checkpoint_is_gone_orders_without_a_model(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    snapshot = adaptation.freeze(store, admin, campaign_id)
+    snapshot = snapshots.freeze(store, admin, campaign_id)
     recipe = recipe_here(tmp_path, max_epochs=2)
     run_id = adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=recipe)
     work(store, tmp_path / "home")

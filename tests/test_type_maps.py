@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from crossner_core.errors import BadInput, InvalidConfig
-from crossner_core.formats import Parsed, layout_from_dict, read_bytes, write
+from crossner_core.formats import read_bytes, write
+from crossner_core.formats.base import Parsed, layout_from_dict
 from crossner_core.schema import Span
 from crossner_core.type_maps import TypeMap, load_type_map, parse_type_map, type_map_ids
 from workbench import cli

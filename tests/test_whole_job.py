@@ -15,7 +15,8 @@ import pytest
 import sqlalchemy as sa
 
 from crossner_core.domains import load_domain
-from crossner_core.formats import Record, open_file, write
+from crossner_core.formats import open_file, write
+from crossner_core.formats.base import Record
 from crossner_core.schema import LabelledSentence, Span
 from db.engine import Store
 from db.migrate import migrate
@@ -96,18 +97,12 @@ def job(tmp_path: Path, shared: Path) -> _Campaign:
     )
     campaigns.set_members(store, people["ada"], campaign_id, [actor.id for actor in people.values()])
     train = [r for r in open_file(music / "train.txt").labelled if 1 < len(r.spans) < 6][:SENTENCES]
-    exchange.import_into_campaign(
-        store,
-        people["ada"],
-        campaign_id,
-        write([Record(one.sentence) for one in train], "plain").encode(),
-        filename="pool.txt",
-        format="plain",
-    )
+    pool = write([Record(one.sentence) for one in train], "plain").encode()
+    exchange.import_files(store, people["ada"], campaign_id, [("pool.txt", pool)], format="plain")
     for split in ("dev", "test"):
         some = open_file(music / f"{split}.txt").labelled[:12]
         data = write(list(some), "conll").encode()
-        exchange.import_into_campaign(store, people["ada"], campaign_id, data, filename=f"{split}.conll", split=split)
+        exchange.import_files(store, people["ada"], campaign_id, [(f"{split}.conll", data)], split=split)
     gold = {text: _gold_here(store, one) for one in train if (text := one.sentence.text)}
     return _Campaign(store, people, gold)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from crossner_core.training.engine import TaskRun
 from crossner_core.training.predictor import load_tagger
 from db import job_rows, run_rows
 from db.engine import Store
@@ -21,10 +22,10 @@ from workbench.runs.adaptation import get_run, start_run
 
 # Saves after every step, and takes its time over one, so that a test can catch it half-way.
 SLOW = (
-    "import time, crossner_core.training.loop as loop, crossner_core.training.stage as stage\n"
+    "import time, crossner_core.training.loop as loop, crossner_core.training.engine as engine\n"
     "loop.SECONDS_BETWEEN_SAVES = 0.0\n"
-    "step = stage.StageRun._step\n"
-    "stage.StageRun._step = lambda self, indices: (time.sleep(0.05), step(self, indices))[1]\n"
+    "learn = engine.TaskRun.learn\n"
+    "engine.TaskRun.learn = lambda self, *given: (time.sleep(0.05), learn(self, *given))[1]\n"
 )
 QUICK_TO_NOTICE = "from workbench.jobs import lease\nlease.STALE_SECONDS = 1.0\nlease.GONE_SECONDS = 0.5\n"
 
@@ -162,12 +163,11 @@ def test_worker_says_why_a_run_failed(store: Store, tmp_path: Path) -> None:
 def test_worker_not_finite_loss_fails_with_advice(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from crossner_core.training.stage import StageRun
 
     actor = person(store, "researcher")
     data = own_dataset(store, actor)
     run_id = start_run(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path))
-    monkeypatch.setattr(StageRun, "_step", lambda self, indices: float("nan"))
+    monkeypatch.setattr(TaskRun, "learn", lambda self, step, seed: float("nan"))
     assert work(store, tmp_path / "home") == 1
     run = get_run(store, actor, run_id).run
     assert run.state == "failed" and "learning rate" in (run.error or "")
@@ -177,14 +177,15 @@ def test_worker_not_finite_loss_fails_with_advice(
 def test_worker_not_finite_loss_says_where_the_kept_weights_lie(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from crossner_core.training.stage import StageRun
 
     actor = person(store, "researcher")
     data = own_dataset(store, actor)
     run_id = start_run(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path, max_epochs=3))
-    right = StageRun._step
+    right = TaskRun.learn
     monkeypatch.setattr(
-        StageRun, "_step", lambda self, indices: right(self, indices) if self.progress.epoch < 2 else float("nan")
+        TaskRun,
+        "learn",
+        lambda self, step, seed: right(self, step, seed) if step < 2 * self.task.epoch_steps else float("nan"),
     )
     assert work(store, tmp_path / "home") == 1
     error = get_run(store, actor, run_id).run.error or ""

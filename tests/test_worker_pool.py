@@ -19,7 +19,8 @@ from tests.training_builders import own_sentences
 from tests.training_store import person, recipe_here, work
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
-from workbench.data import layers
+from workbench.campaigns import sentences as campaign_sentences
+from workbench.data import layers, snapshots
 from workbench.jobs import queue
 from workbench.jobs.kinds import score_pool
 from workbench.labelling import handout
@@ -35,8 +36,8 @@ def trained(store: Store, admin: Actor, home: Path, folder: Path) -> tuple[int, 
     """Return a campaign with gold and an unlabelled pool, and a finished run on that gold."""
     campaign_id = campaign_with_gold(store, admin)
     campaigns.update_settings(store, admin, campaign_id, suggestions_on=True)
-    campaigns.add_sentences(store, admin, campaign_id, [item.sentence for item in pool(6)])
-    snapshot = adaptation.freeze(store, admin, campaign_id)
+    campaign_sentences.add_sentences(store, admin, campaign_id, [item.sentence for item in pool(6)])
+    snapshot = snapshots.freeze(store, admin, campaign_id)
     recipe = recipe_here(folder, max_epochs=15, patience=15)
     run_id = adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=recipe)
     assert work(store, home) == 2  # the training, and what the new model suggests
@@ -82,7 +83,7 @@ def test_worker_preannotates_new_sentences(store: Store, tmp_path: Path) -> None
     admin = person(store, "admin")
     campaign_id = campaigns.create_campaign(store, admin, name="New", domain=load_domain("music"), control_share=0.0)
     sentence = sentence_from_words(["Nobody", "knows", "these", "words"], id="n")
-    campaigns.add_sentences(store, admin, campaign_id, [sentence])
+    campaign_sentences.add_sentences(store, admin, campaign_id, [sentence])
     queue.start_job(store, admin, "preannotate", campaign_id)
     assert work(store, tmp_path / "home") == 1
     done = queue.list_jobs(store, admin, campaign_id)[0]

@@ -13,7 +13,7 @@ from transformers import BertConfig, BertModel, BertTokenizer
 
 from crossner_core.encoders import Encoder, encoder_fingerprint
 from crossner_core.schema import LabelledSentence, Span, sentence_from_words
-from crossner_core.training.data import TrainingData
+from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.recipe import Recipe
 
 BANDS = ["Quiet Harbour", "The Tin Foxes", "Marble", "North of Noon", "Lanterns"]
@@ -111,13 +111,13 @@ def tiny_recipe(**changes: object) -> Recipe:
 
 def tiny_data(count: int = 12, *, source: bool = False, dev: bool = True) -> TrainingData:
     """Return training, dev and test sentences, with source sentences when asked for."""
-    there = own_sentences(16, offset=100) if source else ()
+    sources = (SourceCorpus(own_sentences(16, offset=100)),) if source else ()
     return TrainingData(
         train=own_sentences(count),
         types=TYPES,
         dev=own_sentences(6, offset=30) if dev else (),
         test=own_sentences(6, offset=40),
-        source_train=there,
+        sources=sources,
     )
 
 

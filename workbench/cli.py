@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
-import typer.exceptions
 
+from crossner_core.command_line import Outcomes, new_app, run_app
 from workbench.commands import (
     campaigns,
     common,
     corpus,
+    corpus_levels,
     data,
     domains,
     encoders,
@@ -26,17 +26,17 @@ from workbench.commands import (
     turns,
 )
 
-app = typer.Typer(
+_OUTCOMES = Outcomes(prefix="workbench: ", interrupted="workbench: interrupted.")
+
+app = new_app(
     name="workbench",
     help="Annotate, check, adjudicate and retrain named-entity recognition in a new domain.",
     no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode=None,
 )
 for _part in (server, data, training):
     _part.add_to(app)
 app.add_typer(campaigns.app, name="campaign")
+corpus_levels.add_to(corpus.corpora)
 app.add_typer(corpus.corpora, name="corpus")
 app.add_typer(domains.app, name="domain")
 app.add_typer(encoders.app, name="encoder")
@@ -70,27 +70,8 @@ def options(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; return 0, 2 for what the user can mend (one clear line on stderr), 130 when interrupted."""
-    from crossner_core.errors import WorkbenchError
-
     try:
-        code = app(args=arguments, prog_name="workbench", standalone_mode=False)
-        return code if isinstance(code, int) else 0
-    except typer.exceptions.TyperException as error:
-        # Without a command the message is the help itself.
-        is_help = type(error).__name__ == "NoArgsIsHelpError"
-        said = error.format_message()
-        print(said if is_help else f"workbench: {said} (see --help)", file=sys.stderr)
-        return 2
-    except WorkbenchError as error:
-        print(f"workbench: {error}", file=sys.stderr)
-        return 2
-    except (typer.Abort, KeyboardInterrupt):
-        print("workbench: interrupted.", file=sys.stderr)
-        return 130
-    except BrokenPipeError:
-        # The reader of our output went away (a pipe into head); that is no error of ours.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return run_app(app, arguments, prog="workbench", outcomes=_OUTCOMES)
     except ValueError as error:
         if type(error).__name__ != "ValidationError":
             raise

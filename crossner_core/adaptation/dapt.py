@@ -1,7 +1,7 @@
 """Domain-adaptive pre-training: masked-LM training of an encoder on domain text.
 
 Source: Liu et al. 2021 (CrossNER), "Domain-Adaptive Pre-training". The first measure comes after the new head has
-learnt alone, for a perplexity through an untrained head says nothing of the encoder; an encoder that brings its head
+learnt alone, for a perplexity through an untrained head is not about the encoder; an encoder that brings its head
 is measured at once.
 """
 
@@ -18,17 +18,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from crossner_core.adaptation.blocks import Blocks, WordIds, corpus_head, prepare_blocks
-from crossner_core.adaptation.language_model import MaskedLanguageModel, fits, trained_head
-from crossner_core.adaptation.masking import hide, span_masks, token_masks
-from crossner_core.adaptation.prepared import Arrays
+from crossner_core.adaptation.language_model import (
+    MaskedLanguageModel,
+    fits,
+    hide,
+    span_masks,
+    token_masks,
+    trained_head,
+)
+from crossner_core.adaptation.prepared import Arrays, Blocks, WordIds, corpus_head, prepare_blocks
 from crossner_core.adaptation.pretraining import Events, ShouldStop, not_stopped
 from crossner_core.adaptation.pretraining_job import PretrainJob
-from crossner_core.adaptation.pretraining_run import Work
+from crossner_core.adaptation.pretraining_task import PretrainTask
 from crossner_core.adaptation.texts import Texts
 from crossner_core.encoders import Encoder, load_encoder
 from crossner_core.errors import EncoderUnavailable, InvalidConfig
 from crossner_core.options.dapt import DaptOptions
+from crossner_core.training.engine import Work
 
 KIND = "dapt"
 _ORDER, _MASKS, _HELD_OUT = 0, 1, 2  # what a generator draws
@@ -52,7 +58,7 @@ def run_dapt(
     `texts()` gives the corpus as words, a document or sentence at a time; it is read once, in a stream, into `work`,
     and its first documents once more on a resume. Without `held_out`, a share of it is held out. `out` becomes an
     encoder folder that `load_encoder` and a recipe take. `provenance` goes into the result as it is; what it calls
-    `corpus` decides, with options and encoder, whether a run goes on. `encoder` spares loading it and is not changed.
+    `corpus` decides, with options and encoder, whether a run is resumed. `encoder` spares loading it, unchanged.
     Raises BadInput, EncoderUnavailable, CheckpointError, StorageError, InvalidConfig.
     """
     job = PretrainJob(KIND, options, out, work, provenance or {})
@@ -86,18 +92,19 @@ class Part:
     ids: Tensor  # (B, L) as the encoder sees them
     attention: Tensor | None  # (B, L), None where nothing is padded
     places: Tensor  # (M,) index into B × L
-    wanted: Tensor  # (M,) the subwords asked for
+    wanted: Tensor  # (M,) the subwords to predict
     total: int
 
 
-class DaptTask:
+class DaptTask(PretrainTask):
     """Masked language modelling over prepared text."""
 
     kind = KIND
+    options: DaptOptions
+    model: MaskedLanguageModel
 
     def __init__(self, options: DaptOptions, encoder: Encoder, train: Arrays, held_out: Arrays) -> None:
-        self.options, self.tokenizer, self.keep_best = options, encoder.tokenizer, options.keep_best
-        self.model = MaskedLanguageModel(encoder)
+        super().__init__(options, MaskedLanguageModel(encoder), encoder.tokenizer, keep_best=options.keep_best)
         known = trained_head(encoder.name, encoder.folder)
         self.head_is_new = known is None or not fits(self.model.head, known)
         if known is not None and not self.head_is_new:
@@ -115,17 +122,17 @@ class DaptTask:
     def epoch_steps(self) -> int:
         return -(-len(self.blocks) // self.options.batch_size)
 
-    def indices(self, phase: int, epoch: int, batch: int) -> np.ndarray:
+    def indices(self, phase: int, epoch: int, number: int) -> np.ndarray:
         """Return the blocks of a batch; a pass has each block once."""
         if self._order is None or self._order[0] != (phase, epoch):
             rng = np.random.default_rng([self.options.seed, _ORDER, phase, epoch])
             self._order = (phase, epoch), rng.permutation(len(self.blocks))
         size = self.options.batch_size
-        return self._order[1][batch * size : (batch + 1) * size]
+        return self._order[1][number * size : (number + 1) * size]
 
-    def work(self, phase: int, epoch: int, batch: int, parts: int) -> Work:
-        ids, lengths = self.blocks.rows(self.indices(phase, epoch, batch))
-        rng = np.random.default_rng([self.options.seed, _MASKS, phase, epoch, batch])
+    def batch(self, phase: int, epoch: int, number: int, parts: int) -> Work:
+        ids, lengths = self.blocks.rows(self.indices(phase, epoch, number))
+        rng = np.random.default_rng([self.options.seed, _MASKS, phase, epoch, number])
         return Work(self._parts(ids, lengths, rng, min(parts, len(ids))), int(lengths.sum()))
 
     def loss(self, part: Part) -> Tensor:
@@ -139,18 +146,18 @@ class DaptTask:
         """
         count = min(len(self.held_out), self.options.held_out_blocks)
         rng = np.random.default_rng([_HELD_OUT])
-        loss, asked = 0.0, 0
+        loss, masked = 0.0, 0
         for start in range(0, count, _MASKED_TOGETHER):
             ids, lengths = self.held_out.rows(range(start, min(start + _MASKED_TOGETHER, count)))
             parts = self._parts(ids, lengths, rng, -(-len(ids) * self.options.accumulate // self.options.batch_size))
-            asked += parts[0].total
+            masked += parts[0].total
             loss += sum(float(self.model.loss_sum(p.ids, p.attention, p.places, p.wanted)) for p in parts)
-        if not asked:
+        if not masked:
             raise InvalidConfig(
                 f"Of {len(self.held_out.ids):,} held-out subwords none is masked with a mask_share of "
                 f"{self.options.mask_share:g}, so there is nothing to measure: hold out more text, or mask more."
             )
-        return math.exp(min(loss / asked, 700.0))  # beyond that a float is infinite
+        return math.exp(min(loss / masked, 700.0))  # beyond that a float is infinite
 
     def about(self) -> dict[str, Any]:
         return {

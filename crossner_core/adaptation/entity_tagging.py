@@ -14,13 +14,11 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from crossner_core.adaptation.blocks import corpus_head
-from crossner_core.adaptation.prepared import Arrays
+from crossner_core.adaptation.prepared import Arrays, Buckets, TaggedWindows, corpus_head, prepare_windows
 from crossner_core.adaptation.pretraining import Events, ShouldStop, not_stopped
 from crossner_core.adaptation.pretraining_job import PretrainJob
-from crossner_core.adaptation.pretraining_run import Work
+from crossner_core.adaptation.pretraining_task import PretrainTask
 from crossner_core.adaptation.texts import Sentences
-from crossner_core.adaptation.windows import Buckets, TaggedWindows, prepare_windows
 from crossner_core.encoders import Encoder, load_encoder
 from crossner_core.errors import BadInput
 from crossner_core.evaluation.scores import score_tags
@@ -29,7 +27,7 @@ from crossner_core.models.heads import head_tags
 from crossner_core.models.tagger import Tagger, TaggerConfig
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
 from crossner_core.schema import LabelledSentence
-from crossner_core.training.batches import collate
+from crossner_core.training.engine import Work
 from crossner_core.training.predictor import Predictor
 
 KIND = "entity_tagging"
@@ -89,17 +87,18 @@ def run_entity_tagging(
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Some windows of a step; `share` is its part of the step's scored tokens."""
+    """Some windows of a step; `weight` is their fraction of the step's scored tokens."""
 
     batch: Batch
-    share: float
+    weight: float
 
 
-class EntityTaggingTask:
+class EntityTaggingTask(PretrainTask):
     """Token tagging over prepared sentences with the plain tagger."""
 
     kind = KIND
-    head_is_new = True
+    options: TaggingPretrainOptions
+    model: Tagger
 
     def __init__(
         self,
@@ -109,10 +108,10 @@ class EntityTaggingTask:
         train: Arrays,
         held_out: Arrays,
     ) -> None:
-        self.options, self.tokenizer, self.keep_best = options, encoder.tokenizer, options.keep_best
-        self.types = tuple(types)
         # With hundreds of types a search over pairs of tags is dearer than the encoder, and scores allow a stray I-.
-        self.model = Tagger(encoder, head_tags(types), TaggerConfig(dropout=options.dropout, constrained=False))
+        model = Tagger(encoder, head_tags(types), TaggerConfig(dropout=options.dropout, constrained=False))
+        super().__init__(options, model, encoder.tokenizer, keep_best=options.keep_best)
+        self.types = tuple(types)
         self.train, self.held_out = TaggedWindows(train), TaggedWindows(held_out)
         self.buckets = Buckets(self.train.lengths, options.batch_size)
         self.predictor = Predictor(
@@ -123,19 +122,19 @@ class EntityTaggingTask:
     def epoch_steps(self) -> int:
         return len(self.buckets)
 
-    def work(self, phase: int, epoch: int, batch: int, parts: int) -> Work:
-        chosen = self.buckets.batch((self.options.seed, phase, epoch), batch)
+    def batch(self, phase: int, epoch: int, number: int, parts: int) -> Work:
+        chosen = self.buckets.batch((self.options.seed, phase, epoch), number)
         made_of = []
         for rows in np.array_split(chosen, min(parts, len(chosen))):
             windows, tags = self.train.read(rows.tolist())
-            made = collate(windows, self.tokenizer.pad_token_id, tags).to(self.model.head.weight.device)
+            made = self.predictor.batcher.collate(windows, tags).to(self.model.head.weight.device)
             made_of.append((made, int((made.tags != IGNORED).sum())))
         total = sum(scored for _, scored in made_of)
         subwords = int(self.train.lengths[chosen].sum())
         return Work([Part(made, scored / total) for made, scored in made_of], subwords)
 
     def loss(self, part: Part) -> Tensor:
-        return self.model.loss(part.batch) * part.share
+        return self.model.loss(part.batch) * part.weight
 
     def measure(self) -> float:
         """Return the micro F1 as conlleval counts it; a sentence of several windows counts as so many sentences."""

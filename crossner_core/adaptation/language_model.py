@@ -1,4 +1,4 @@
-"""A masked language model: the encoder, and a head that is computed at the masked positions alone."""
+"""A masked language model: the encoder, a head that is computed at the masked positions alone, and the masks."""
 
 from __future__ import annotations
 
@@ -46,6 +46,12 @@ _KNOWN_HEADS = (
     },
 )
 _OUR_HEAD = {name: f"{HEAD}/{name}" for name in _KNOWN_HEADS[0]}
+
+
+Mask = npt.NDArray[np.bool_]
+Ids = npt.NDArray[np.int64]
+
+HIDDEN, REPLACED = 0.8, 0.1  # the rest is shown as it is
 
 
 class LanguageModelHead(nn.Module):
@@ -135,3 +141,47 @@ def _weight_files(name: str, folder: Path | None) -> Iterator[Path]:
 
     if isinstance(found := try_to_load_from_cache(name, WEIGHTS), str):
         yield Path(found)
+
+
+def token_masks(allowed: Mask, share: float, rng: np.random.Generator) -> Mask:
+    """Choose each allowed position with probability `share`, (B, L)."""
+    return (rng.random(allowed.shape) < share) & allowed
+
+
+def span_masks(masked: Mask, allowed: Mask | None = None) -> Mask:
+    """Move lone masks next to the following one, all rows at once, (B, L) → (B, L); the count of each row stays.
+
+    Of two masked positions that are neither neighbours nor moved yet, the first goes to the position before the
+    second; what stands together already is left alone. Source: CrossNER, "Span-level Pre-training", and its released
+    code. A position that is not `allowed` (special, padding) takes no mask: the first one then stays where it is.
+    """
+    counts = masked.sum(1)
+    rows, steps = np.arange(len(masked)), int(counts.max(initial=0))
+    # (B, steps) the masked positions of each row in order; what lies past a row's count is not looked at
+    places = np.argsort(~masked, axis=1, kind="stable")[:, :steps]
+    spans = masked.copy()
+    waiting = np.full(len(masked), -1)  # (B,) a lone mask that may still move; -1: none
+    for at in range(steps):
+        here, real = places[:, at], at < counts
+        before = places[:, at - 1] if at else np.full(len(masked), -2)
+        none, follows = waiting < 0, here - before == 1
+        adjacent = ~none & (waiting == here - 1)
+        moves = real & ~none & ~adjacent
+        if allowed is not None:
+            blocked = moves & ~allowed[rows, np.maximum(here - 1, 0)]
+            moves &= ~blocked
+        else:
+            blocked = np.zeros_like(moves)
+        spans[rows[moves], waiting[moves]] = False
+        spans[rows[moves], here[moves] - 1] = True
+        starts = real & ((none & ~follows) | blocked)
+        waiting = np.where(starts, here, np.where(real, -1, waiting))
+    return spans
+
+
+def hide(ids: Ids, masked: Mask, mask_id: int, ordinary: Ids, rng: np.random.Generator) -> Ids:
+    """Return the ids as the encoder sees them, (B, L); `ordinary` are the ids that a random subword may be."""
+    drawn = rng.random(ids.shape)
+    shown = np.where(masked & (drawn < HIDDEN), mask_id, ids)
+    random = ordinary[rng.integers(0, len(ordinary), ids.shape)]
+    return np.where(masked & (drawn >= HIDDEN) & (drawn < HIDDEN + REPLACED), random, shown)

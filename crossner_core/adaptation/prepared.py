@@ -1,28 +1,45 @@
 """A corpus as numbers on disk: written once in a stream, then read by memory map in any order.
 
 One file an array, `<name>.bin`, and `meta.json`. Whatever the corpus's size, memory holds what is being read, and a
-resumed run reads no text again.
+resumed run reads no text again. Of texts there are blocks of one length, in which documents follow each other, parted
+by [SEP], without padding; of labelled sentences, windows of subwords with tags, in batches of similar length.
 """
 
 from __future__ import annotations
 
 import contextlib
 import hashlib
+import itertools
+import json
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from crossner_core.errors import CheckpointError, StorageError
+from crossner_core.adaptation.texts import CHUNK, is_held_out
+from crossner_core.errors import BadInput, CheckpointError, StorageError, UnknownType
 from crossner_core.folders import beside_of, put_in_place, recover_folder, what_helps, write_json
+from crossner_core.models.heads import head_tags
+from crossner_core.schema import LabelledSentence
+from crossner_core.tags import tags_from_spans
+from crossner_core.training.batches import CHUNK as BUCKET
+from crossner_core.training.batches import Window, encode, shuffled_batches
 from crossner_core.training.checkpoint import META, read_json
 
 FORMAT = 1
+TRAIN, HELD_OUT = "train", "held_out"
+KNOWN_WORDS = 200_000  # words whose subwords are remembered, at most
+HEAD = 100  # documents by which a corpus is known again
+UNSCORED = -1  # the tag of a subword that is not the first of a scored token
+BUFFER = 1024  # batches are made of so many buckets' windows at once, which bounds what an epoch's order costs
+
 Array = npt.NDArray[Any]
+Ids = npt.NDArray[np.int64]
+T = TypeVar("T")
 
 
 class ArrayWriter:
@@ -73,7 +90,7 @@ class ArrayWriter:
             raise self._refused(error) from error
 
     def _clear(self) -> None:
-        """Close what is still open and remove what was not put in place; `finish` says what closing could not write."""
+        """Close what is still open and remove what was not put in place; `finish` raises where closing fails."""
         for file in self._files.values():
             with contextlib.suppress(OSError):  # buffered bytes that a full disk refuses: they are thrown away here
                 file.close()
@@ -114,3 +131,222 @@ class Arrays:
 def number_type(highest: int) -> str:
     """Name the smallest unsigned type that holds numbers up to `highest`."""
     return "<u2" if highest < 2**16 else "<u4"
+
+
+def corpus_head(documents: Iterable[Sequence[str]]) -> str:
+    """SHA-256 of the first documents: enough to notice that a run is resumed with another corpus."""
+    first = [list(words) for words in itertools.islice(documents, HEAD)]
+    return hashlib.sha256(json.dumps(first).encode()).hexdigest()
+
+
+class WordIds:
+    """The subwords of words, each word's looked up once: many times faster than tokenising running text."""
+
+    def __init__(self, tokenizer: Any, unknown_word: str = "") -> None:
+        self.tokenizer = tokenizer
+        self.special = frozenset(tokenizer.all_special_ids)
+        self.unknown_word = unknown_word
+        self._known: dict[str, list[int]] = {}
+
+    def documents(self, documents: Sequence[Sequence[str]]) -> list[list[int]]:
+        """Return each document's subwords, without special ones but the unknown.
+
+        A word that is written like a special subword (`[SEP]`) becomes the unknown one.
+        """
+        if len(self._known) > KNOWN_WORDS:
+            self._known.clear()
+        new = sorted({word for words in documents for word in words} - self._known.keys())
+        if new:
+            rows = [[word] for word in new]
+            encoded = self.tokenizer(rows, is_split_into_words=True, add_special_tokens=False, verbose=False)
+            for word, ids in zip(new, encoded["input_ids"], strict=True):
+                hidden = word == self.unknown_word or not self.special.isdisjoint(ids)
+                self._known[word] = [self.tokenizer.unk_token_id] if hidden else ids
+        known = self._known
+        return [[number for word in words for number in known[word]] for words in documents]
+
+
+def prepare_blocks(
+    folder: Path,
+    texts: Iterable[Sequence[str]],
+    held_out: Iterable[Sequence[str]] | None,
+    words: WordIds,
+    *,
+    share: float,
+    seed: int,
+    meta: dict[str, Any],
+) -> Iterator[int]:
+    """Write `train` and `held_out` below a folder; yield the subwords so far after each chunk of documents.
+
+    Without held-out text of its own, a share of the documents is held out. `meta` is kept with the training text, which
+    is put in place last. Raises BadInput where either is without text, StorageError where the disk is full.
+    """
+    dtypes = {"ids": number_type(len(words.tokenizer))}
+    with ArrayWriter(folder / HELD_OUT, dtypes) as aside, ArrayWriter(folder / TRAIN, dtypes) as train:
+        for chunk in _chunks(texts):
+            ids = words.documents(chunk)
+            out = np.zeros(len(chunk), bool)
+            if held_out is None:
+                out = is_held_out([" ".join(document) for document in chunk], share, seed)
+            _add_documents(aside, list(itertools.compress(ids, out)), words.tokenizer.sep_token_id)
+            _add_documents(train, list(itertools.compress(ids, ~out)), words.tokenizer.sep_token_id)
+            yield train.lengths["ids"]
+        for chunk in _chunks(held_out or ()):
+            _add_documents(aside, words.documents(chunk), words.tokenizer.sep_token_id)
+        if not train.lengths["ids"]:
+            raise BadInput("There is no text to train on: give a corpus with some, or a larger share of it.")
+        if not aside.lengths["ids"]:
+            raise BadInput("There is no held-out text to measure on: give some, or raise held_out_share.")
+        aside.finish({})
+        train.finish(meta)
+
+
+class Blocks:
+    """A prepared text as blocks of `size` subwords: [CLS], a stretch of the text, [SEP]."""
+
+    def __init__(self, arrays: Arrays, tokenizer: Any, size: int) -> None:
+        self.ids, self.size = arrays["ids"], size
+        self.first, self.last, self.pad = tokenizer.cls_token_id, tokenizer.sep_token_id, tokenizer.pad_token_id
+        self.room = size - 2
+
+    def __len__(self) -> int:
+        return -(-len(self.ids) // self.room)
+
+    def rows(self, indices: Sequence[int] | npt.NDArray[np.int64]) -> tuple[Ids, npt.NDArray[np.int64]]:
+        """Return blocks and their lengths, (B, L) and (B,); only the text's last block can be padded."""
+        rows = np.full((len(indices), self.size), self.pad, np.int64)
+        lengths = np.zeros(len(indices), np.int64)
+        for row, at in enumerate(indices):
+            text = self.ids[at * self.room : (at + 1) * self.room]
+            rows[row, 0], rows[row, 1 : len(text) + 1], rows[row, len(text) + 1] = self.first, text, self.last
+            lengths[row] = len(text) + 2
+        width = int(lengths.max())
+        return rows[:, :width], lengths
+
+
+def prepare_windows(
+    folder: Path,
+    sentences: Iterable[LabelledSentence],
+    held_out: Iterable[LabelledSentence] | None,
+    tokenizer: Any,
+    types: Sequence[str],
+    max_length: int,
+    *,
+    share: float,
+    seed: int,
+    meta: dict[str, Any],
+) -> Iterator[int]:
+    """Write `train` and `held_out` below a folder; yield the subwords so far after each chunk of sentences.
+
+    Without held-out sentences of their own, a share is held out, copies of a sentence together. `meta` is kept with the
+    training sentences, which are put in place last. Raises BadInput where either is empty, UnknownType, StorageError.
+    """
+    index = {tag: at for at, tag in enumerate(head_tags(types))}
+    dtypes = {"ids": number_type(len(tokenizer)), "tags": "<i4", "lengths": "<u4"}
+    with ArrayWriter(folder / HELD_OUT, dtypes) as aside, ArrayWriter(folder / TRAIN, dtypes) as train:
+        for chunk in _chunks(sentences):
+            out = np.zeros(len(chunk), bool)
+            if held_out is None:
+                out = is_held_out([item.sentence.text for item in chunk], share, seed)
+            _add_sentences(aside, list(itertools.compress(chunk, out)), tokenizer, index, max_length)
+            _add_sentences(train, list(itertools.compress(chunk, ~out)), tokenizer, index, max_length)
+            yield train.lengths["ids"]
+        for chunk in _chunks(held_out or ()):
+            _add_sentences(aside, chunk, tokenizer, index, max_length)
+        if not train.lengths["lengths"]:
+            raise BadInput("The corpus holds no labelled sentence; give one with some.")
+        if not aside.lengths["lengths"]:
+            raise BadInput("There is no held-out sentence to measure on: give some, or raise held_out_share.")
+        aside.finish({})
+        train.finish(meta)
+
+
+class TaggedWindows:
+    """Prepared sentences, a window at a time."""
+
+    def __init__(self, arrays: Arrays) -> None:
+        self.ids, self.tags, self.lengths = arrays["ids"], arrays["tags"], arrays["lengths"]
+        self._ends = np.cumsum(self.lengths, dtype=np.int64)
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def read(self, indices: Iterable[int]) -> tuple[list[Window], list[list[int]]]:
+        """Return windows, each as a sentence of its own numbered from 0, and the indices of their tokens' tags."""
+        windows, tags = [], []
+        for number, at in enumerate(indices):
+            end = int(self._ends[at])
+            start = end - int(self.lengths[at])
+            known = self.tags[start:end]
+            places = np.flatnonzero(known != UNSCORED)
+            tags.append(known[places].tolist())
+            windows.append(Window(number, 0, len(places), tuple(self.ids[start:end].tolist()), tuple(places.tolist())))
+        return windows, tags
+
+
+class Buckets:
+    """Batches of similar length in an order that follows from a seed; a pass costs 8 bytes a window of memory."""
+
+    def __init__(self, lengths: npt.NDArray[np.uint32], batch_size: int) -> None:
+        self.lengths, self.batch_size = lengths, batch_size
+        self._order: tuple[tuple[int, ...], npt.NDArray[np.int64]] | None = None
+        self._part: tuple[tuple[int, ...], list[npt.NDArray[np.int64]]] | None = None
+
+    def __len__(self) -> int:
+        return -(-len(self.lengths) // self.batch_size)
+
+    def batch(self, key: tuple[int, ...], number: int) -> npt.NDArray[np.int64]:
+        """Return the windows of one batch of the pass that `key` names."""
+        per_part = BUCKET * BUFFER
+        part = number // per_part
+        if self._part is None or self._part[0] != (*key, part):
+            if self._order is None or self._order[0] != key:
+                self._order = key, np.random.default_rng(key).permutation(len(self.lengths))
+            size = per_part * self.batch_size
+            mine = self._order[1][part * size : (part + 1) * size]
+            rng = np.random.default_rng((*key, part))
+            batches = shuffled_batches(self.lengths[mine].tolist(), self.batch_size, rng)
+            self._part = (*key, part), [mine[batch] for batch in batches]
+        return self._part[1][number % per_part]
+
+
+def _add_documents(writer: ArrayWriter, documents: Sequence[Sequence[int]], separator: int) -> None:
+    filled = [ids for ids in documents if ids]
+    if not filled:
+        return
+    joined = [number for ids in filled for number in (separator, *ids)]
+    writer.add(ids=np.asarray(joined[0 if writer.lengths["ids"] else 1 :]))
+
+
+def _add_sentences(
+    writer: ArrayWriter, items: Sequence[LabelledSentence], tokenizer: Any, index: dict[str, int], max_length: int
+) -> None:
+    windows = encode([item.sentence for item in items], tokenizer, max_length)
+    if not windows:
+        return
+    known = [_tags(item, index) for item in items]
+    tags = np.full(sum(len(window.input_ids) for window in windows), UNSCORED, np.int64)
+    at = 0
+    for window in windows:
+        tags[at + np.asarray(window.positions)] = known[window.sentence][window.start : window.end]
+        at += len(window.input_ids)
+    ids = np.fromiter(itertools.chain.from_iterable(window.input_ids for window in windows), np.int64, len(tags))
+    writer.add(ids=ids, tags=tags, lengths=np.asarray([len(window.input_ids) for window in windows]))
+
+
+def _tags(item: LabelledSentence, index: dict[str, int]) -> list[int]:
+    try:
+        return [index[tag] for tag in tags_from_spans(item.spans, len(item.sentence.tokens))]
+    except KeyError:
+        types = {tag[2:] for tag in index if tag != "O"}
+        unknown = sorted({span.type for span in item.spans} - types)
+        raise UnknownType(
+            f"Sentence {item.sentence.id} has entity type {', '.join(unknown)}; the corpus is said to have "
+            f"{len(types)} types, not this one."
+        ) from None
+
+
+def _chunks(items: Iterable[T]) -> Iterator[list[T]]:
+    stream = iter(items)
+    while chunk := list(itertools.islice(stream, CHUNK)):
+        yield chunk

@@ -1,4 +1,4 @@
-"""What a pre-training tells while it goes on, and what it ends with; needs no torch."""
+"""What a pre-training reports while it runs, and what it ends with; needs no torch."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class Measured:
 class PretrainResult:
     """What a pre-training ended with; `encoder` is its folder, `before` and `after` were measured on held-out text.
 
-    `before` is measured once the new head has learnt alone (`head_first_steps`), so that it speaks of the encoder. The
+    `before` is measured once the new head has learnt alone (`head_first_steps`), so that it is about the encoder. The
     head goes on learning after that; `refit` is measured as `before` was, through a fresh head on the encoder as it is
-    now, so that the difference of the two is the encoder's alone. None where no head was new, or it was not asked for.
+    now, so that the difference of the two is the encoder's alone. None where no head was new, or it was not wanted.
     `tokens` counts the subwords that were trained on, all passes added up; `seconds` are of computing, resumes added
     up; `peak_memory_mb` is the process's (or the GPU's). Perplexity is over masked subwords, F1 lies in [0, 1].
     """
@@ -59,15 +59,15 @@ class PretrainResult:
         return now > self.before if MEASURES[self.kind][1] else now < self.before
 
     def in_words(self) -> str:
-        """Say what a pre-training bought: held-out perplexity, or F1 in percent, before and after."""
+        """Return what a pre-training bought in words: held-out perplexity, or F1 in percent, before and after."""
         f1 = self.measure == "f1"
         before, after, *refit = (
             f"{100 * value if f1 else value:,.2f}"
             for value in (self.before, self.after, self.refit)
             if value is not None
         )
-        said = f"held-out {'F1' if f1 else self.measure} {before} → {after}"
-        return f"{said} ({refit[0]} through a fresh head)" if refit else said
+        words = f"held-out {'F1' if f1 else self.measure} {before} → {after}"
+        return f"{words} ({refit[0]} through a fresh head)" if refit else words
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that `from_dict` reads back."""
@@ -101,7 +101,7 @@ class PretrainEvent:
 
 
 def read_result(folder: str | Path) -> PretrainResult:
-    """Read what a pre-trained encoder's folder says of itself; raise NotFound or BadInput."""
+    """Read the result in a pre-trained encoder's folder; raise NotFound or BadInput."""
     path = Path(folder) / RESULT
     try:
         values = json.loads(path.read_text(encoding="utf-8"))

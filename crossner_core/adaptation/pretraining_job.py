@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crossner_core.adaptation.blocks import HELD_OUT, TRAIN
-from crossner_core.adaptation.prepared import Arrays
+from crossner_core.adaptation.prepared import HELD_OUT, TRAIN, Arrays
 from crossner_core.adaptation.pretraining import (
     MEASURES,
     RESULT,
@@ -20,16 +21,15 @@ from crossner_core.adaptation.pretraining import (
     ShouldStop,
     read_result,
 )
-from crossner_core.adaptation.pretraining_help import MakeTask, begin_run, share_run
-from crossner_core.adaptation.pretraining_run import PretrainRun
+from crossner_core.adaptation.pretraining_task import HEAD_PHASE, MakeTask, PretrainTask, begin_pretraining
 from crossner_core.encoders import Encoder, encoder_fingerprint, quiet
 from crossner_core.errors import BadInput, CheckpointError, CheckpointMismatch, InvalidConfig
 from crossner_core.folders import check_writable, recover_folder, write_json
 from crossner_core.options.pretraining import PretrainOptions
 from crossner_core.training.checkpoint import META, prefixed, read_folder, read_json, write_folder
+from crossner_core.training.engine import Report, TaskRun, share
 from crossner_core.training.loop import STATE, STEPS_BETWEEN_EVENTS
-from crossner_core.training.machine import PeakMemory
-from crossner_core.training.precision import pick_device
+from crossner_core.training.machine import PeakMemory, pick_device
 from crossner_core.training.processes import present
 
 PREPARED = "prepared"
@@ -37,7 +37,7 @@ PREPARED = "prepared"
 SECONDS_BETWEEN_SAVES = 120.0
 SAVING_SHARE = 0.05
 
-# Options that a run whose loss was no number may go on with changed: how big its steps are, and in which numbers.
+# Options that may be changed when a run whose loss was no number is resumed: how big its steps are, in which numbers.
 STEERING = ("learning_rate", "head_learning_rate", "head_first_learning_rate", "clip_norm", "precision")
 
 
@@ -61,7 +61,7 @@ class PretrainJob:
             raise BadInput(f"{self.out} is there already and is no encoder that was pre-trained here; give another.")
 
     def identify(self, encoder: Encoder, **corpus: Any) -> None:
-        """Say what this job is made of: a job with any other part is another job."""
+        """Set what this job is made of: a job with any other part is another job."""
         self.identity = {
             "kind": self.kind,
             "options": self.options.hash,
@@ -77,7 +77,7 @@ class PretrainJob:
     def finished(self) -> PretrainEvent | None:
         """Return the last event of a job that ended here before; raise CheckpointMismatch if it was another one.
 
-        One that was begun since, to replace it, goes on.
+        One that was begun since, to replace it, is resumed.
         """
         if not (self.out / RESULT).exists():
             return None
@@ -90,7 +90,7 @@ class PretrainJob:
         return PretrainEvent(result.steps, result.epochs, 0.0, result.after, message, 0.0, result, "done")
 
     def prepare(self, write: Callable[[Path, dict[str, Any]], Iterator[int]], should_stop: ShouldStop) -> Events:
-        """Turn the corpus into numbers unless an earlier run did; the last event is "stopped" where it was told to.
+        """Turn the corpus into numbers unless an earlier run did; the last event is "stopped" on a stop.
 
         `write(folder, meta)` writes and yields how many subwords there are so far. Stopped half-way, it begins anew.
         """
@@ -116,80 +116,127 @@ class PretrainJob:
         held_out_hash = Arrays(folder / HELD_OUT).hash
         self.corpus_hash = Arrays(folder / TRAIN).hash
         self._peak = PeakMemory(pick_device(self.options.device))
-        run = begin_run(self.options, make, encoder, folder)
+        run = begin_pretraining(self.options, make, encoder, folder)
         if (self.work / STATE).exists():
-            meta, tensors = read_folder(self.work / STATE)
-            if meta["corpus_hash"] != self.corpus_hash:
-                raise CheckpointMismatch(
-                    f"{self.work / STATE} was made with another corpus; give another folder or start without resuming "
-                    "(--fresh)."
-                )
-            run.restore(meta["progress"], tensors)
-            self.steered = list(meta.get("steered", ()))
-            said = ""
-            if changed := self._steered_from(meta):
-                self.steered.append({"after_step": run.progress.step, "changed": changed})
-                said = "".join(f" {name} is {to} now, {was} before." for name, (was, to) in changed.items())
-            yield run.event(0.0, message=f"Resumed after step {run.progress.step}.{said}")
-        share_run(run, make, encoder, folder)
-        yield from self._drive(run, should_stop)
-        if run.outcome == "done":
+            yield self._resume(run)
+        self._share(run, make, encoder)
+        if (yield from self._drive(run, should_stop)):
             run.restore_best()
-            fresh: PretrainRun | None = None
-            if self.options.refit_head and run.head_steps:
-                self._save(run)  # stopped from here on, it goes on with the fresh head
-                now = replace(encoder, model=run.task.model.encoder)
-                fresh = begin_run(self.options, make, now, folder)
-                share_run(fresh, make, now, folder)
-                yield from self._refit(run, fresh, should_stop)
-                if fresh.progress.before is None:
+            refit = None
+            if self.options.refit_head and run.plan.head_steps:
+                self._save(run)  # stopped from here on, it is resumed with the fresh head
+                refit = yield from self._refit(run, make, encoder, should_stop)
+                if refit is None:
                     return
             hashes = {"corpus_hash": self.corpus_hash, "held_out_hash": held_out_hash}
-            result = self._keep(run, encoder, hashes, refit=fresh.progress.before if fresh else None)
+            result = self._keep(run, encoder, hashes, refit=refit)
             self.forget()
             name = MEASURES[self.kind][0]
-            said = f"Done: held-out {name} {result.before:.4g} before, {result.after:.4g} after"
-            said += f", {result.refit:.4g} through a fresh head." if result.refit is not None else "."
-            yield replace(run.event(0.0, result.after, said), result=result, outcome="done")
+            words = f"Done: held-out {name} {result.before:.4g} before, {result.after:.4g} after"
+            words += f", {result.refit:.4g} through a fresh head." if result.refit is not None else "."
+            yield replace(self._event(run, 0.0, result.after, words), result=result, outcome="done")
 
-    def _drive(self, run: PretrainRun, should_stop: ShouldStop) -> Events:
-        """Forward a run's events; save now and then, when told to stop and when the loss is no number."""
-        for event in run.run():
-            if run.outcome == "not_finite":
+    def _resume(self, run: TaskRun[PretrainTask]) -> PretrainEvent:
+        """Put the saved state into a run; raise CheckpointMismatch where another text was prepared for it."""
+        meta, tensors = read_folder(self.work / STATE)
+        if meta["corpus_hash"] != self.corpus_hash:
+            raise CheckpointMismatch(
+                f"{self.work / STATE} was made with another corpus; give another folder or start without resuming "
+                "(--fresh)."
+            )
+        run.restore(meta, tensors)
+        step = run.task.whole_steps(run.progress.step)
+        self.steered = list(meta.get("steered", ()))
+        words = ""
+        if changed := self._steered_from(meta):
+            self.steered.append({"after_step": step, "changed": changed})
+            words = "".join(f" {name} is {now} now, {then} before." for name, (then, now) in changed.items())
+        return self._event(run, 0.0, message=f"Resumed after step {step}.{words}")
+
+    def _share(self, run: TaskRun[PretrainTask], make: MakeTask, encoder: Encoder) -> None:
+        if run.processes.size > 1:
+            whole = replace(encoder, model=copy.deepcopy(encoder.model).cpu())
+            share(run, partial(begin_pretraining, self.options, make, whole, (self.work / PREPARED).resolve()))
+
+    def _drive(self, run: TaskRun[PretrainTask], should_stop: ShouldStop) -> Generator[PretrainEvent, None, bool]:
+        """Turn a run's reports into events; save now and then, on a stop and when the loss is no number.
+
+        Returns whether the run came to its end.
+        """
+        for report in run.run():
+            event = self._reported(run, report)
+            if run.progress.outcome == "not_finite":
                 yield self._broken(run, event)
-                return
+                return False
             if should_stop():
                 self._save(run)
                 message = "Stopped on request; the state is saved."
                 yield replace(event, message=message, outcome="stopped")
-                return
+                return False
             if time.monotonic() - self._saved_at > self._pause:
                 self._save(run)
-            steps = run.progress.head_step + run.progress.step
-            if event.measured is not None or steps % STEPS_BETWEEN_EVENTS == 0:
+            if event.measured is not None or run.progress.step % STEPS_BETWEEN_EVENTS == 0:
                 yield event
+        return True
 
-    def _refit(self, run: PretrainRun, fresh: PretrainRun, should_stop: ShouldStop) -> Events:
-        """Let a fresh head learn alone on the encoder as it is now, and measure; the encoder is not changed."""
-        for event in fresh.run():
-            if fresh.outcome == "not_finite":
-                yield self._broken(run, event)
-                return
-            if event.measured is not None:
-                yield run.event(0.0, event.measured, f"Through a fresh head: {event.message.partition(': ')[2]}")
-                return
+    def _refit(
+        self, run: TaskRun[PretrainTask], make: MakeTask, encoder: Encoder, should_stop: ShouldStop
+    ) -> Generator[PretrainEvent, None, float | None]:
+        """Let a fresh head learn alone on the encoder as it is now, and measure; the encoder is not changed.
+
+        Returns None where it did not come to the measure.
+        """
+        now = replace(encoder, model=run.task.model.encoder)
+        fresh = begin_pretraining(self.options, make, now, self.work / PREPARED)
+        self._share(fresh, make, now)
+        for report in fresh.run():
+            if fresh.progress.outcome == "not_finite":
+                yield self._broken(run, self._reported(fresh, report))
+                return None
+            if report.value is not None:
+                words = f"Through a fresh head: held-out {self._words(report.value)}."
+                yield self._event(run, 0.0, report.value, words)
+                return report.value
             if should_stop():
-                yield replace(run.event(0.0), message="Stopped on request; the state is saved.", outcome="stopped")
-                return
-            if fresh.progress.head_step % STEPS_BETWEEN_EVENTS == 0:
-                yield run.event(0.0, message=f"A fresh head learns: step {fresh.progress.head_step}.")
+                message = "Stopped on request; the state is saved."
+                yield replace(self._event(run, 0.0), message=message, outcome="stopped")
+                return None
+            if fresh.progress.step % STEPS_BETWEEN_EVENTS == 0:
+                yield self._event(run, 0.0, message=f"A fresh head learns: step {fresh.progress.step}.")
+        return None
 
-    def _save(self, run: PretrainRun, *, broken: bool = False) -> None:
+    def _reported(self, run: TaskRun[PretrainTask], report: Report) -> PretrainEvent:
+        """Return a report as an event."""
+        progress, message = run.progress, ""
+        if progress.outcome == "not_finite":
+            message = _why_not_finite(run, report.loss)
+        elif report.value is not None and not report.closes:
+            message = f"Before: held-out {self._words(report.value)}."
+        elif report.value is not None:
+            step = run.task.whole_steps(progress.step)
+            message = f"Held-out {self._words(report.value)} after step {step}."
+        elif progress.first is None:
+            message = f"The head learns alone: step {progress.step} of {run.plan.head_steps}."
+        return self._event(run, report.loss, report.value, message)
+
+    def _event(
+        self, run: TaskRun[PretrainTask], loss: float, measured: float | None = None, message: str = ""
+    ) -> PretrainEvent:
+        """Return an event of the present step."""
+        task, step, speed = run.task, run.progress.step, run.progress.tokens_per_second
+        whole = task.whole_steps(step)
+        return PretrainEvent(whole, task.epoch(step), loss, measured, message, speed, total=run.plan.steps)
+
+    def _words(self, value: float) -> str:
+        name = MEASURES[self.kind][0]
+        return f"F1 {100 * value:.2f}" if name == "f1" else f"{name} {value:.2f}"
+
+    def _save(self, run: TaskRun[PretrainTask], *, broken: bool = False) -> None:
         began = time.monotonic()
         meta = {
             "identity": self.identity,
             "corpus_hash": self.corpus_hash,
-            "progress": run.plain_progress(),
+            "progress": run.meta()["progress"],
             "options": self.options.to_dict(),
             "steered": self.steered,
             "broken": broken,
@@ -198,8 +245,8 @@ class PretrainJob:
         self._saved_at = time.monotonic()
         self._pause = max(SECONDS_BETWEEN_SAVES, (self._saved_at - began) / SAVING_SHARE)
 
-    def _broken(self, run: PretrainRun, event: PretrainEvent) -> PretrainEvent:
-        """Keep the weights of the step before, if they are any good, else what was saved last; say where."""
+    def _broken(self, run: TaskRun[PretrainTask], event: PretrainEvent) -> PretrainEvent:
+        """Keep the weights of the step before if they are sound, else what was saved last; add where to the message."""
         state = self.work / STATE
         if run.is_sound():
             self._save(run, broken=True)
@@ -209,33 +256,35 @@ class PretrainJob:
         return replace(event, message=event.message + where, outcome="not_finite")
 
     def _keep(
-        self, run: PretrainRun, encoder: Encoder, hashes: Mapping[str, str], *, refit: float | None
+        self, run: TaskRun[PretrainTask], encoder: Encoder, hashes: Mapping[str, str], *, refit: float | None
     ) -> PretrainResult:
         """Write the encoder's folder: config, tokenizer, weights, the head beside them, and the result."""
-        progress, model = run.progress, run.task.model
-        assert progress.before is not None
+        progress, task, model = run.progress, run.task, run.task.model
+        assert progress.first is not None
         if self.options.recompute:
             model.encoder.activation_checkpointing_disable()
+        steps = task.whole_steps(progress.step)
+        best = progress.best if run.best is not None else None
         provenance = {
             **self.provenance,
             "base": {"name": encoder.name, "fingerprint": encoder.fingerprint},
             "fingerprint": encoder_fingerprint(model.encoder, encoder.tokenizer, encoder.max_length),
             "options": self.options.to_dict(),
             "processes": run.processes.size,
-            "head_first_steps": progress.head_step,
-            "kept_step": progress.best_step if run.best is not None else progress.step,
+            "head_first_steps": min(progress.step, run.plan.head_steps),
+            "kept_step": steps if best is None else task.whole_steps(progress.best_step),
             **({"steered": self.steered} if self.steered else {}),
             **hashes,
-            **run.task.about(),
+            **task.about(),
         }
         result = PretrainResult(
             kind=self.kind,
             encoder=str(self.out),
-            before=progress.before,
-            after=run.after,
+            before=progress.first,
+            after=progress.history[-1].value if best is None else best,
             measure=MEASURES[self.kind][0],
-            steps=progress.step,
-            epochs=-(-progress.step // run.epoch_steps),
+            steps=steps,
+            epochs=-(-steps // task.epoch_steps),
             tokens=progress.tokens,
             seconds=progress.seconds,
             refit=refit,
@@ -247,7 +296,7 @@ class PretrainJob:
         def add_files(beside: Path) -> None:
             with quiet():
                 model.encoder.save_pretrained(beside)
-                run.task.tokenizer.save_pretrained(beside)
+                task.tokenizer.save_pretrained(beside)
             write_json(beside / RESULT, result.to_dict())
 
         write_folder(self.out, {"identity": self.identity}, prefixed("head", model.head.state_dict()), add_files)
@@ -255,10 +304,10 @@ class PretrainJob:
 
     def _check_same(self, folder: Path, *, may_steer: bool = False) -> None:
         meta = read_json(folder / META)
-        there = meta.get("identity")
-        if not isinstance(there, dict):
+        identity = meta.get("identity")
+        if not isinstance(identity, dict):
             raise CheckpointError(f"{folder} says nothing of what it was made with; give another folder.")
-        other = sorted(name for name in self.identity if there.get(name) != self.identity[name])
+        other = sorted(name for name in self.identity if identity.get(name) != self.identity[name])
         if other == ["options"] and may_steer and self._steered_from(meta):
             return
         if other:
@@ -268,9 +317,19 @@ class PretrainJob:
             )
 
     def _steered_from(self, meta: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """Return the options, before and now, with which a broken run goes on changed; none if another one differs."""
+        """Return the options, before and now, with which a broken run is resumed; none if another one differs."""
         then, now = meta.get("options"), self.options.to_dict()
         if not meta.get("broken") or not isinstance(then, dict):
             return {}
         changed = {name: [then.get(name), now[name]] for name in now if then.get(name) != now[name]}
         return changed if changed.keys() <= set(STEERING) else {}
+
+
+def _why_not_finite(run: TaskRun[PretrainTask], loss: float) -> str:
+    step = run.progress.step
+    phase, epoch, batch = run.task.position(step)
+    number = f"{step + 1} of the head alone" if phase == HEAD_PHASE else str(run.task.whole_steps(step) + 1)
+    return (
+        f"Stopped: the loss is {loss} at step {number} (epoch {epoch + 1}, batch {batch + 1}). Lower the "
+        "learning rate, clip_norm or use precision fp32."
+    )

@@ -1,22 +1,144 @@
-"""Where the words of a corpus come from: text files, labelled files, levels of a Wikipedia corpus; all in streams."""
+"""What an encoder is pre-trained on: text files, labelled files, levels of a Wikipedia corpus; all in streams."""
 
 from __future__ import annotations
 
 import hashlib
+import itertools
+import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.formats import open_file
+from crossner_core.options.dapt import DaptOptions
 from crossner_core.schema import LabelledSentence, Sentence
+from crossner_core.subsets import check_percent, keys_of, uniform
 
 Texts = Callable[[], Iterator[Sequence[str]]]
 Sentences = Callable[[], Iterator[LabelledSentence]]
 LAST_LINE = ("refuse", "keep", "drop")
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 MAX_LINE = 1_000_000  # bytes; a longer one is no line of text
+CHUNK = 512  # documents read ahead, at most
+
+
+@dataclass(frozen=True, slots=True)
+class DaptSource:
+    """Texts to learn from; `held_out` of its own, or None: a share of the texts. `provenance` is for `run_dapt`."""
+
+    texts: Texts
+    held_out: Texts | None
+    provenance: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class TaggingSource:
+    """Sentences to learn from; `held_out` of its own, or None: a share of them. `provenance` is for the run."""
+
+    sentences: Sentences
+    held_out: Sentences | None
+    types: tuple[str, ...]
+    provenance: Mapping[str, Any]
+
+
+def from_level(
+    folder: Path,
+    domain: str,
+    level: str,
+    *,
+    percent: float = 100.0,
+    seed: int = 0,
+    held_out: Sequence[Path] = (),
+    last_line: str = "refuse",
+    gazetteers: Path | None = None,
+) -> DaptSource:
+    """Read a share of a level of a pre-annotated Wikipedia corpus; raise BadInput, InvalidConfig or InvalidDomain.
+
+    `gazetteers` may hold the one that annotated it: see `level_texts`.
+    """
+    from crossner_core.gazetteer.ontology import BUILTIN
+    from crossner_core.wikipedia.corpus import Corpus
+    from crossner_core.wikipedia.levels import DOMAIN, annotators_tree
+
+    texts = level_texts(folder, domain, level, percent, seed, gazetteers=gazetteers)
+    manifest = describe_files([folder / "manifest.json"])
+    named = {"manifest": manifest, "domain": domain, "level": level, "percent": percent, "seed": seed}
+    if level != DOMAIN:  # that one knows of no classes
+        tree = annotators_tree(Corpus.open(folder), gazetteers)
+        if tree.parents != BUILTIN.parents:
+            classes = json.dumps(sorted((name, list(above)) for name, above in tree.parents.items()))
+            named["classes"] = hashlib.sha256(classes.encode()).hexdigest()
+    return DaptSource(texts, _text_files(held_out, last_line), {"corpus": named, "held_out": describe_files(held_out)})
+
+
+def from_files(
+    paths: Sequence[Path],
+    options: DaptOptions,
+    *,
+    labelled: bool = False,
+    percent: float = 100.0,
+    seed: int = 0,
+    held_out: Sequence[Path] = (),
+    last_line: str = "refuse",
+) -> DaptSource:
+    """Read a share of text files, or of labelled files in any format; raise BadInput or InvalidConfig."""
+    texts = labelled_texts(paths) if labelled else text_files(paths, last_line=last_line)
+    aside = labelled_texts(held_out) if labelled and held_out else _text_files(held_out, last_line)
+    named = describe_files(paths)
+    corpus: Any = named
+    if percent != 100:
+        texts, aside = share_of(texts, aside, percent, options, seed)
+        corpus = {"files": named, "percent": percent, "seed": seed}
+    return DaptSource(texts, aside, {"corpus": corpus, "held_out": describe_files(held_out)})
+
+
+def from_tagged(folder: Path, *, repeat: bool = True, held_out: Sequence[Path] = ()) -> TaggingSource:
+    """Read an entity-tagging corpus, sentences as often as its balancing says; raise NotFound or BadInput."""
+    from crossner_core.wikipedia.tagged_corpus import TaggingManifest, read_tagged  # needs pyarrow, files do not
+
+    types = (one.category for one in TaggingManifest.read(folder).categories if one.after)
+    named = {"manifest": describe_files([folder / "manifest.json"]), "repeat": repeat}
+    return _tagging_source(partial(read_tagged, folder, repeat=repeat), types, named, held_out)
+
+
+def from_labelled(paths: Sequence[Path], *, held_out: Sequence[Path] = ()) -> TaggingSource:
+    """Read labelled files in any format; raise BadInput for one that cannot be read."""
+    sentences = labelled_files(paths)
+    if not (types := types_of(sentences())):
+        raise BadInput(f"{', '.join(map(str, paths))}: no sentence has an entity, so there is no type to learn.")
+    return _tagging_source(sentences, types, describe_files(paths), held_out)
+
+
+def from_place(place: Path) -> TaggingSource:
+    """Read what a path names: an entity-tagging corpus, a folder of labelled files, or one; raise BadInput for none."""
+    if (place / "manifest.json").is_file():
+        return from_tagged(place)
+    return from_labelled(labelled_paths(place))
+
+
+def check_place(place: Path) -> None:
+    """Raise BadInput where `from_place` would find nothing to read, without reading it."""
+    if not (place / "manifest.json").is_file():
+        labelled_paths(place)
+        return
+    from crossner_core.wikipedia.tagged_corpus import TaggingManifest
+
+    TaggingManifest.read(place)
+
+
+def labelled_paths(place: Path) -> list[Path]:
+    """Return a labelled file, or those of a folder; raise BadInput where there is none."""
+    paths = sorted(one for one in place.iterdir() if one.is_file()) if place.is_dir() else [place]
+    if not paths or not paths[0].is_file():
+        raise BadInput(f"{place} is no entity-tagging corpus, and no labelled file or folder of such files either.")
+    return paths
 
 
 def text_files(paths: Sequence[Path], *, last_line: str = "refuse") -> Texts:
@@ -75,8 +197,8 @@ def level_texts(
 ) -> Texts:
     """Give a share of a level of a pre-annotated Wikipedia corpus as words, a sentence a document.
 
-    What entity type a class is, says the gazetteer that annotated the corpus where `gazetteers` (by default the folder
-    of that name beside the corpora's) holds it, else DBpedia's own classes do.
+    Which entity type a class is, is in the gazetteer that annotated the corpus where `gazetteers` (by default the
+    folder of that name beside the corpora's) holds it, else in DBpedia's own classes.
     """
     from crossner_core.domains import load_domain  # a corpus needs pyarrow, text files do not
     from crossner_core.subsets import check_percent
@@ -96,7 +218,7 @@ def level_texts(
 
 
 def describe_files(paths: Sequence[Path]) -> list[dict[str, Any]]:
-    """Return name, size and SHA-256 of files: what an encoder's provenance says of its corpus."""
+    """Return name, size and SHA-256 of files: the provenance of an encoder's corpus."""
     found = []
     for path in paths:
         try:
@@ -106,6 +228,61 @@ def describe_files(paths: Sequence[Path]) -> list[dict[str, Any]]:
         except OSError as error:
             raise BadInput(f"{path} cannot be read: {error.strerror or error}.") from error
     return found
+
+
+def types_of(*parts: Iterable[LabelledSentence]) -> tuple[str, ...]:
+    """Return the entity types that occur, sorted; one pass over the sentences."""
+    return tuple(sorted({span.type for items in parts for item in items for span in item.spans}))
+
+
+def share_of(
+    texts: Texts, held_out: Texts | None, percent: float, options: DaptOptions, seed: int = 0
+) -> tuple[Texts, Texts | None]:
+    """Give about `percent` of a text's documents to learn from, for curves over its size, and what to measure on.
+
+    Each document is drawn by its text: equal ones go the same way, and a smaller share lies within a larger one of
+    the same seed. Without held-out text of its own, `options` say what part of the whole is held out, whatever the
+    share. All of it (100) is left as it is. Raises InvalidConfig for no percentage.
+    """
+    check_percent(percent)
+    if percent == 100:
+        return texts, held_out
+
+    def away(documents: Sequence[str]) -> npt.NDArray[np.bool_]:
+        return is_held_out(documents, options.held_out_share, options.seed)
+
+    def drawn(documents: Sequence[str]) -> npt.NDArray[np.bool_]:
+        return uniform(keys_of(documents, seed=seed)) < percent / 100
+
+    if held_out is None:
+        return _where(texts, lambda documents: drawn(documents) & ~away(documents)), _where(texts, away)
+    return _where(texts, drawn), held_out
+
+
+def is_held_out(documents: Sequence[str], share: float, seed: int) -> npt.NDArray[np.bool_]:
+    """Tell which documents are held out; equal ones go the same way, wherever they stand."""
+    return uniform(keys_of(documents, seed=seed, use="held-out")) < share
+
+
+def _text_files(paths: Sequence[Path], last_line: str) -> Texts | None:
+    return text_files(paths, last_line=last_line) if paths else None
+
+
+def _tagging_source(sentences: Sentences, types: Iterable[str], corpus: Any, held_out: Sequence[Path]) -> TaggingSource:
+    aside = labelled_files(held_out) if held_out else None
+    known = sorted({*types, *(types_of(aside()) if aside else ())})
+    return TaggingSource(sentences, aside, tuple(known), {"corpus": corpus, "held_out": describe_files(held_out)})
+
+
+def _where(texts: Texts, chosen: Callable[[Sequence[str]], npt.NDArray[np.bool_]]) -> Texts:
+    """Give the documents that are chosen, in their order."""
+
+    def read() -> Iterator[Sequence[str]]:
+        stream = texts()
+        while chunk := list(itertools.islice(stream, CHUNK)):
+            yield from itertools.compress(chunk, chosen([" ".join(words) for words in chunk]))
+
+    return read
 
 
 def _check_end(path: Path, last_line: str) -> None:
@@ -157,8 +334,3 @@ def _decode(line: bytes, path: Path, number: int) -> str:
     if "\x00" in text:
         raise BadInput(f"{path}:{number}: a NUL byte; this is not a text file (or UTF-16: save it as UTF-8).")
     return text
-
-
-def types_of(*parts: Iterable[LabelledSentence]) -> tuple[str, ...]:
-    """Return the entity types that occur, sorted; one pass over the sentences."""
-    return tuple(sorted({span.type for items in parts for item in items for span in item.spans}))

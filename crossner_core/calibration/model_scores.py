@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crossner_core.calibration.reliability import Bools, Floats, Reliability, reliability
 from crossner_core.calibration.span_maps import SpanMap, choose
-from crossner_core.schema import LabelledSentence, Span
+from crossner_core.records import Record
+from crossner_core.schema import LabelledSentence, Sentence, Span
 from crossner_core.tags import spans_from_tags, tags_from_spans
-
-if TYPE_CHECKING:
-    from crossner_core.training.predictor import Predictor
 
 NO_DEV = "No dev data: span scores are the model's own, not calibrated."
 
@@ -39,24 +37,32 @@ def join_scores(parts: Sequence[TagScores], tags: int) -> TagScores:
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(Record):
     """What makes a tagger's raw span scores probabilities; kept with its checkpoint."""
 
     temperature: float = 1.0
     spans: SpanMap = field(default_factory=SpanMap)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that `from_dict` reads back."""
-        return {"temperature": self.temperature, "spans": self.spans.to_dict()}
 
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Calibration:
-        """Build what `to_dict` gave."""
-        return cls(float(values["temperature"]), SpanMap.from_dict(values["spans"]))
+class ScoredTagger(Protocol):
+    """A tagger that can be calibrated."""
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags that the indices of its scores mean."""
+        ...
+
+    def tag_scores(self, sentences: Sequence[Sentence]) -> list[TagScores]:
+        """Return each sentence's chosen tags and the scores they were chosen by."""
+        ...
+
+    def calibrate(self, calibration: Calibration) -> None:
+        """Take a calibration over."""
+        ...
 
 
 @dataclass(frozen=True)
-class CalibrationReport:
+class CalibrationReport(Record):
     """How scores were calibrated and what that bought, measured on `measured_on` (test, or dev on held-out folds)."""
 
     calibration: Calibration
@@ -74,18 +80,6 @@ class CalibrationReport:
         bought = f"error of the span scores on {self.measured_on} {self.raw.error:.3f} → {self.calibrated.error:.3f}"
         return " ".join([f"Scores calibrated on {self.dev_spans} dev spans ({done}): {bought}.", self.note]).strip()
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that `from_dict` reads back."""
-        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        values |= {name: values[name].to_dict() for name in ("calibration", "raw", "calibrated")}
-        return values | {"losses": dict(self.losses)}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> CalibrationReport:
-        """Build what `to_dict` gave."""
-        parts = {name: Reliability.from_dict(values[name]) for name in ("raw", "calibrated")}
-        return cls(**{**values, **parts, "calibration": Calibration.from_dict(values["calibration"])})
-
 
 @dataclass(frozen=True)
 class Scored:
@@ -98,7 +92,7 @@ class Scored:
 
 
 def calibrate(
-    predictor: Predictor,
+    tagger: ScoredTagger,
     dev: Sequence[LabelledSentence],
     test: Sequence[LabelledSentence] = (),
     *,
@@ -112,17 +106,17 @@ def calibrate(
     """
     if not any(item.sentence.tokens for item in dev):
         return None
-    scores = dev_scores or predictor.tag_scores([item.sentence for item in dev])
-    temperature = fit_temperature(scores, _gold_tags(predictor, dev))
-    found = scored_spans(predictor, dev, scores, temperature)
+    scores = dev_scores or tagger.tag_scores([item.sentence for item in dev])
+    temperature = fit_temperature(scores, _gold_tags(tagger, dev))
+    found = scored_spans(tagger, dev, scores, temperature)
     choice = choose(found.tempered, found.right, found.sentence)
     calibration = Calibration(temperature, choice.chosen)
     measured_on, there, given = "dev, on held-out folds", found, choice.held_out
     if any(item.sentence.tokens for item in test):
-        scores = test_scores or predictor.tag_scores([item.sentence for item in test])
-        measured_on, there = "test", scored_spans(predictor, test, scores, temperature)
+        scores = test_scores or tagger.tag_scores([item.sentence for item in test])
+        measured_on, there = "test", scored_spans(tagger, test, scores, temperature)
         given = calibration.spans(there.tempered)
-    predictor.calibrate(calibration)
+    tagger.calibrate(calibration)
     return CalibrationReport(
         calibration=calibration,
         measured_on=measured_on,
@@ -156,7 +150,7 @@ def fit_temperature(scores: Sequence[TagScores], gold: Sequence[NDArray[np.int64
 
 
 def scored_spans(
-    predictor: Predictor,
+    tagger: ScoredTagger,
     items: Sequence[LabelledSentence],
     scores: Sequence[TagScores],
     temperature: float,
@@ -166,7 +160,7 @@ def scored_spans(
     for at, (item, said) in enumerate(zip(items, scores, strict=True)):
         shares = [_chosen_share(said.scores / t, said.path) for t in (1.0, temperature)]
         gold: set[Span] = set(item.spans)
-        for span in spans_from_tags(said.tags(predictor.model.tags), strict=False):
+        for span in spans_from_tags(said.tags(tagger.tags), strict=False):
             raw.append(shares[0][span.start : span.end].min())
             tempered.append(shares[1][span.start : span.end].min())
             right.append(span in gold)
@@ -183,8 +177,8 @@ def _chosen_share(scores: Floats, path: NDArray[np.int64]) -> Floats:
     return own
 
 
-def _gold_tags(predictor: Predictor, items: Sequence[LabelledSentence]) -> list[NDArray[np.int64]]:
-    index = {tag: at for at, tag in enumerate(predictor.model.tags)}
+def _gold_tags(tagger: ScoredTagger, items: Sequence[LabelledSentence]) -> list[NDArray[np.int64]]:
+    index = {tag: at for at, tag in enumerate(tagger.tags)}
     return [
         np.asarray([index[tag] for tag in tags_from_spans(item.spans, len(item.sentence.tokens))], dtype=np.int64)
         for item in items

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+
+from crossner_core.records import Record
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -25,7 +26,7 @@ class Bin:
 
 
 @dataclass(frozen=True)
-class Reliability:
+class Reliability(Record):
     """Scores against what they claim: bins of equal mass, and calibration errors by both ways of binning.
 
     `error` and `error_equal_width` are expected calibration errors in [0, 1]; `brier` is the mean squared error.
@@ -37,15 +38,6 @@ class Reliability:
     error_equal_width: float
     brier: float
     log_loss: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that `from_dict` reads back."""
-        return asdict(self) | {"bins": [asdict(one) for one in self.bins]}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Reliability:
-        """Build what `to_dict` gave."""
-        return cls(**{**values, "bins": tuple(Bin(**one) for one in values["bins"])})
 
 
 def reliability(scores: Sequence[float] | Floats, right: Sequence[bool] | Bools, *, bins: int = BINS) -> Reliability:

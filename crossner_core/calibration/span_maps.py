@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from crossner_core.calibration.reliability import Bools, Floats, log_loss
 from crossner_core.errors import CheckpointError
+from crossner_core.records import Record
 
 # Simplest first: of two that are as good on dev, the earlier one is taken.
 METHODS = ("identity", "platt", "beta", "isotonic")
@@ -19,7 +19,7 @@ _LEAST = 1e-5
 
 
 @dataclass(frozen=True, slots=True)
-class SpanMap:
+class SpanMap(Record):
     """A monotone map of [0, 1]: `numbers` are the weights of a logistic map, or the steps of an isotonic one.
 
     identity: the score as it is. platt: a logistic map of the score's log odds (Platt 1999). beta: of log p and
@@ -28,6 +28,12 @@ class SpanMap:
 
     method: str = "identity"
     numbers: tuple[tuple[float, ...], ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.method not in METHODS:
+            raise CheckpointError(
+                f"The scores were calibrated by {self.method!r}; known is {', '.join(METHODS)}. Train it again."
+            )
 
     def __call__(self, scores: Sequence[float] | Floats) -> Floats:
         """Return the probabilities of raw scores."""
@@ -41,19 +47,6 @@ class SpanMap:
         odds = _features(self.method, given) @ np.asarray(weights) + bias
         probabilities: Floats = 1.0 / (1.0 + np.exp(-odds))
         return probabilities
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that `from_dict` reads back."""
-        return {"method": self.method, "numbers": [list(row) for row in self.numbers]}
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> SpanMap:
-        """Build what `to_dict` gave; raise CheckpointError for a map that this version does not know."""
-        if values["method"] not in METHODS:
-            raise CheckpointError(
-                f"The scores were calibrated by {values['method']!r}; known is {', '.join(METHODS)}. Train it again."
-            )
-        return cls(values["method"], tuple(tuple(map(float, row)) for row in values["numbers"]))
 
 
 def fit(method: str, scores: Floats, right: Bools) -> SpanMap:

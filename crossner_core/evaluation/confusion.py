@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from crossner_core.errors import BadInput
+from crossner_core.records import Record
 from crossner_core.schema import Span
 
 
 @dataclass(frozen=True, slots=True)
-class Confusion:
+class Confusion(Record):
     """Counts by type. `matrix[gold][predicted]` pairs spans of equal boundaries, so its diagonal is what is right.
 
     `boundary[gold]`: a gold span that only overlaps predicted ones; `missed[gold]`: overlaps none;
@@ -33,21 +33,6 @@ class Confusion:
         """Return the most frequent (gold, predicted, count) of unequal types, most frequent first."""
         pairs = [(g, p, n) for g, row in self.matrix.items() for p, n in row.items() if g != p and n]
         return sorted(pairs, key=lambda pair: (-pair[2], pair[0], pair[1]))[:limit]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that `from_dict` reads back."""
-        return {
-            "types": list(self.types),
-            "matrix": {gold: dict(row) for gold, row in self.matrix.items()},
-            "boundary": dict(self.boundary),
-            "missed": dict(self.missed),
-            "spurious": dict(self.spurious),
-        }
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Confusion:
-        """Build a confusion from what `to_dict` gave."""
-        return cls(**{**values, "types": tuple(values["types"])})
 
 
 def confusion(

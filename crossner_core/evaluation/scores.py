@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from crossner_core.errors import BadInput
+from crossner_core.records import Record
 from crossner_core.schema import Span
 from crossner_core.tags import spans_from_tags
 
@@ -35,7 +35,7 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Scores:
+class Scores(Record):
     """Micro scores over sentences: `overall` and `per_type` read tags as conlleval does, `strict_iob2` strictly.
 
     Conlleval (seqeval's default mode) lets an I- tag begin an entity; strict IOB2 (seqeval's strict mode) drops it.
@@ -59,21 +59,6 @@ class Scores:
     def f1(self) -> float:
         """Micro F1 in [0, 1], as conlleval computes it."""
         return self.overall.f1
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that `from_dict` reads back."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Scores:
-        """Build scores from what `to_dict` gave."""
-        return cls(
-            overall=Score(**values["overall"]),
-            strict_iob2=Score(**values["strict_iob2"]),
-            per_type={name: Score(**score) for name, score in values["per_type"].items()},
-            sentences=values["sentences"],
-            tokens=values["tokens"],
-        )
 
 
 def score_tags(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], types: Iterable[str] = ()) -> Scores:

@@ -10,12 +10,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from crossner_core.adaptation.transfer import needs_source, needs_unlabelled
-from crossner_core.errors import BadInput, InvalidConfig, StorageError
+from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.evaluation.scores import Scores
 from crossner_core.experiments.corpora import corpus_ids, read_corpus
+from crossner_core.experiments.records import CELLS, Records
 from crossner_core.training.data import TrainingData
 from crossner_core.training.recipe import Recipe, effective
+from crossner_core.training.settings.registry import needs_source, needs_unlabelled
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,12 @@ class Cell:
     @property
     def in_full(self) -> str:
         """The cell with all that its recipe changes: what tells it from others of a study."""
-        one = self.recipe
-        plain = Recipe(encoder=one.encoder, architecture=one.architecture, setting=one.setting, seed=one.seed)
+        recipe = self.recipe
+        plain = Recipe(
+            encoder=recipe.encoder, architecture=recipe.architecture, setting=recipe.setting, seed=recipe.seed
+        )
         usual = effective(plain.to_dict())
-        own = [f"{name} {value}" for name, value in effective(one.to_dict()).items() if usual.get(name) != value]
+        own = [f"{name} {value}" for name, value in effective(recipe.to_dict()).items() if usual.get(name) != value]
         return f"{self} ({', '.join(own)})" if own else str(self)
 
 
@@ -119,40 +122,31 @@ class CellResult:
 
 
 class CellStore:
-    """The results in `OUT/cells`, by key.
+    """The results of cells in a folder of results, by key.
 
-    A file's name is the key at the time of writing. Where a recipe has got a new field since then, the key is counted
-    again from what the file says, so that no finished cell is lost.
+    A record's name is the key at the time of writing. Where a recipe has got a new field since then, the key is counted
+    again from its recipe, so that no finished cell is lost.
     """
 
     def __init__(self, out: Path, *, index: bool = True) -> None:
-        self.folder = Path(out) / "cells"
-        self.found: dict[str, CellResult] = {}
-        for path in sorted(self.folder.glob("*.json")) if index else ():
-            result = self._read(path)
-            if (key := _present_key(result)) is not None:
-                self.found[key] = replace(result, key=path.stem)
+        self.out = Path(out)
+        self.records = Records(self.out, CELLS, CellResult.from_dict, CellResult.to_dict)
+        self.known: dict[str, CellResult] = {}
+        for name in self.records.keys() if index else ():
+            result = self.records.get(name)
+            if result is not None and (key := _present_key(result)) is not None:
+                self.known[key] = replace(result, key=name)
 
     def get(self, key: str) -> CellResult | None:
         """Return a result, if it is there; another process may have written it just now."""
-        if key not in self.found and (self.folder / f"{key}.json").exists():
-            self.found[key] = self._read(self.folder / f"{key}.json")
-        return self.found.get(key)
+        if key not in self.known and (result := self.records.get(key)) is not None:
+            self.known[key] = result
+        return self.known.get(key)
 
     def put(self, result: CellResult) -> None:
         """Keep a result; raise StorageError where the disk refuses."""
-        from crossner_core.folders import write_json
-
-        write_json(self.folder / f"{result.key}.json", result.to_dict())
-        self.found[result.key] = result
-
-    def _read(self, path: Path) -> CellResult:
-        try:
-            return CellResult.from_dict(json.loads(path.read_text(encoding="utf-8")))
-        except OSError as error:
-            raise StorageError(f"Cell {path} cannot be read: {error}.") from error
-        except (ValueError, TypeError, KeyError) as error:
-            raise BadInput(f"Cell {path} is damaged: {error!r}. Delete it; it will be trained again.") from error
+        self.records.put(result.key, result)
+        self.known[result.key] = result
 
 
 def run_folder(out: Path, key: str) -> Path:
@@ -200,12 +194,12 @@ def training_data(cell: Cell, root: Path) -> TrainingData:
 def find_corpora(asked: Iterable[str], usual: Iterable[str], root: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the corpora to use, and those of the usual ones that are not there; asked ones must all be there."""
     chosen = tuple(asked) or tuple(usual)
-    there = tuple(id for id in chosen if (root / id).is_dir())
-    absent = tuple(id for id in chosen if id not in there)
-    if absent and (tuple(asked) or not there):
-        found = ", ".join(corpus_ids(root)) or "none"
-        raise BadInput(f"There is no corpus {', '.join(absent)} in {root.resolve()}; those there are {found}.")
-    return there, absent
+    present = tuple(id for id in chosen if (root / id).is_dir())
+    absent = tuple(id for id in chosen if id not in present)
+    if absent and (tuple(asked) or not present):
+        known = ", ".join(corpus_ids(root)) or "none"
+        raise BadInput(f"There is no corpus {', '.join(absent)} in {root.resolve()}; those there are {known}.")
+    return present, absent
 
 
 def _present_key(result: CellResult) -> str | None:

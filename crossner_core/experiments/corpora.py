@@ -18,11 +18,10 @@ from typing import Any
 from crossner_core.domains import builtin_domains, load_domain
 from crossner_core.errors import BadInput
 from crossner_core.experiments.few_shot import nested_subsets
-from crossner_core.formats import Record, format_ids, get_format, open_file
-from crossner_core.formats.base import own_layout
-from crossner_core.formats.columns import DOCSTART
-from crossner_core.schema import LabelledSentence, Sentence
-from crossner_core.training.data import TrainingData
+from crossner_core.formats import open_file
+from crossner_core.formats.base import Record, format_ids, get_format
+from crossner_core.schema import LabelledSentence
+from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.type_maps import TypeMap, load_type_map
 
 SPLITS = ("train", "dev", "test")
@@ -106,14 +105,13 @@ class Corpus:
         (chosen,) = nested_subsets(count, [count if size is None else size], seed, order=order).indices.values()
         kept = set(chosen)
         return TrainingData(
-            train=tuple(self.train[at] for at in chosen),
+            train=tuple(self.train[index] for index in chosen),
             types=self.types,
             dev=self.dev,
             test=self.test,
-            source_train=source.train if source else (),
-            source_dev=source.dev if source else (),
+            sources=(SourceCorpus(source.train, source.dev),) if source else (),
             parents=self.parents,
-            unlabelled=tuple(item.sentence for at, item in enumerate(self.train) if at not in kept),
+            unlabelled=tuple(item.sentence for index, item in enumerate(self.train) if index not in kept),
         )
 
 
@@ -122,9 +120,9 @@ def corpus_ids(root: str | Path | None = None) -> tuple[str, ...]:
     if root is None:
         return tuple(_KNOWN)
     folder = Path(root)
-    there = {path.name for path in folder.iterdir() if path.is_dir()} if folder.is_dir() else set()
-    others = sorted(id for id in there - set(_KNOWN) if _has_train(folder / id))
-    return (*(id for id in _KNOWN if id in there), *others)
+    present = {path.name for path in folder.iterdir() if path.is_dir()} if folder.is_dir() else set()
+    others = sorted(id for id in present - set(_KNOWN) if _has_train(folder / id))
+    return (*(id for id in _KNOWN if id in present), *others)
 
 
 def read_corpus(id: str, root: str | Path) -> Corpus:
@@ -133,12 +131,12 @@ def read_corpus(id: str, root: str | Path) -> Corpus:
     Raises BadInput for an id that is neither known nor a folder there, and for files with faults (file, line, reason).
     """
     folder = Path(root).resolve() / id
-    there = ", ".join(corpus_ids(root)) or "none"
+    present = ", ".join(corpus_ids(root)) or "none"
     if id not in _KNOWN and (Path(id).name != id or not folder.is_dir()):
-        raise BadInput(f"Unknown corpus {id!r}; known are {', '.join(_KNOWN)}; at {root} there are {there}.")
+        raise BadInput(f"Unknown corpus {id!r}; known are {', '.join(_KNOWN)}; at {root} there are {present}.")
     if not folder.is_dir():
         raise BadInput(
-            f"The corpus {id} is not at {root}, where there are {there}; "
+            f"The corpus {id} is not at {root}, where there are {present}; "
             f"put its train, dev and test files into {folder}."
         )
     files = split_files(folder, id)
@@ -165,12 +163,12 @@ def _read(id: str, folder: Path, stamps: tuple[tuple[str, int, int], ...]) -> Co
         notes.append("the dev file is not used: in the release it is the test file")
     _carve_missing(records, entry, notes)
     parts = {split: tuple(_labelled(record) for record, _ in records[split]) for split in SPLITS}
-    found = tuple(sorted({span.type for items in parts.values() for item in items for span in item.spans}))
-    if not found:
+    occurring = tuple(sorted({span.type for items in parts.values() for item in items for span in item.spans}))
+    if not occurring:
         raise BadInput(f"The corpus {id} at {folder} holds no entity at all.")
     return Corpus(
         id=id,
-        types=domain.type_names if domain else found,
+        types=domain.type_names if domain else occurring,
         parents=domain.parents if domain else {},
         **parts,
         duplicates=_duplicates(parts),
@@ -186,17 +184,19 @@ def _records(path: Path, id: str, entry: _Entry, options: Mapping[str, Any]) -> 
     given = {**options, "id_prefix": f"{id}-{path.stem}", **({"lenient": True} if entry.lenient else {})}
     parsed = open_file(path, "conll" if entry.lenient else None, name=str(path), **given)
     keyed: list[_Keyed] = []
-    document = 0
     for record in parsed.sentences:
         if record.spans is None:
             raise BadInput(
                 f"{path}: sentence {record.sentence.id} has no annotation; a corpus needs it throughout: a column of "
                 "tags such as O, B-song and I-song beside the words, tabs or blanks between, or gold in JSON lines."
             )
-        document += DOCSTART in own_layout(record.sentence, "conll").get("before", "")
-        words = "\x1f".join(record.sentence.words)
-        keyed.append((record, f"{path.name} {document}" if entry.by_document else words))
+        keyed.append((record, _document(record, path) if entry.by_document else "\x1f".join(record.sentence.words)))
     return keyed
+
+
+def _document(record: Record, path: Path) -> str:
+    """Return the file's name with the number of the article in it, 0 before the first -DOCSTART-."""
+    return path.name + ((record.sentence.document or "").removeprefix(str(path)) or " 0")
 
 
 def _carve_missing(records: dict[str, list[_Keyed]], entry: _Entry, notes: list[str]) -> None:
@@ -205,8 +205,8 @@ def _carve_missing(records: dict[str, list[_Keyed]], entry: _Entry, notes: list[
     for split, share in (("test", entry.test), ("dev", entry.dev)):
         if split not in records:
             taken = _first_by_hash(records["train"], round(share * whole), split)
-            records[split] = [one for one in records["train"] if one[1] in taken]
-            records["train"] = [one for one in records["train"] if one[1] not in taken]
+            records[split] = [keyed for keyed in records["train"] if keyed[1] in taken]
+            records["train"] = [keyed for keyed in records["train"] if keyed[1] not in taken]
             unit = "whole documents, " if entry.by_document else ""
             notes.append(f"{split}: {len(records[split])} of {whole} sentences carved out of train ({unit}by hash)")
     for split in SPLITS:
@@ -232,15 +232,14 @@ def _first_by_hash(keyed: Sequence[_Keyed], count: int, split: str) -> set[str]:
 def _labelled(record: Record) -> LabelledSentence:
     """Leave the file's layout behind, which only an exporter needs."""
     assert record.spans is not None
-    sentence = record.sentence
-    return LabelledSentence(Sentence(sentence.id, sentence.text, sentence.tokens, sentence.links), record.spans)
+    return LabelledSentence(record.sentence.bare(), record.spans)
 
 
 def _duplicates(parts: Mapping[str, Sequence[LabelledSentence]]) -> dict[str, int]:
     words = {split: [item.sentence.words for item in items] for split, items in parts.items()}
     pairs = (("train", "dev"), ("train", "test"), ("dev", "test"))
     seen = {split: set(rows) for split, rows in words.items()}
-    return {f"{one}→{other}": sum(row in seen[one] for row in words[other]) for one, other in pairs}
+    return {f"{first}→{later}": sum(row in seen[first] for row in words[later]) for first, later in pairs}
 
 
 def _type_map(folder: Path, entry: _Entry) -> TypeMap | None:
@@ -255,20 +254,20 @@ def split_files(folder: Path, id: str = "") -> dict[str, list[Path]]:
     Raises BadInput where there is no training file, or more than one for a split.
     """
     entry = _KNOWN.get(id, _Entry())
-    there = data_files(folder)
-    found: dict[str, list[Path]] = {}
+    files = data_files(folder)
+    by_split: dict[str, list[Path]] = {}
     for split, stems in _STEMS.items():
-        paths = next((paths for stem in stems if (paths := [one for one in there if one.stem == stem])), [])
+        paths = next((paths for stem in stems if (paths := [path for path in files if path.stem == stem])), [])
         if len(paths) > 1:
             raise BadInput(f"{folder} has {', '.join(path.name for path in paths)}: more than one file for {split}.")
         if paths:
-            found[split] = paths
-    if "train" not in found and entry.parts:
-        found["train"] = [path for path in there if path.match(entry.parts)]
-    if not found.get("train"):
-        named = ", ".join(path.name for path in there) or "no data file"
+            by_split[split] = paths
+    if "train" not in by_split and entry.parts:
+        by_split["train"] = [path for path in files if path.match(entry.parts)]
+    if not by_split.get("train"):
+        named = ", ".join(path.name for path in files) or "no data file"
         raise BadInput(f"{folder} has no file called train or all (it has {named}); name the training file train.txt.")
-    return found
+    return by_split
 
 
 def _has_train(folder: Path) -> bool:
@@ -282,5 +281,5 @@ def data_files(folder: Path) -> list[Path]:
 
 
 def _stamp(path: Path) -> tuple[int, int]:
-    found = path.stat()
-    return found.st_size, found.st_mtime_ns
+    status = path.stat()
+    return status.st_size, status.st_mtime_ns

@@ -1,4 +1,4 @@
-"""What a study is told of encoders that it pre-trains as masked language models (DAPT), each in its way."""
+"""Config of studies that pre-train their encoders as masked language models (DAPT), each in its way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from crossner_core.adaptation.pretraining import Events, ShouldStop
 from crossner_core.adaptation.texts import text_files
 from crossner_core.errors import BadInput, InvalidConfig
-from crossner_core.experiments.pretrained import PretrainingConfig, changes_said, in_corpus, named_by
+from crossner_core.experiments.pretrained import PretrainingConfig, described_changes, in_corpus, named_by
 from crossner_core.options.base import option
 from crossner_core.options.dapt import DaptOptions
 
@@ -33,11 +33,11 @@ class Way:
     @classmethod
     def parse(cls, label: str) -> Way:
         """Read a row's label; raise InvalidConfig for one that is none."""
-        found = _WAY.fullmatch(label)
-        percent = float(found["percent"] or 100) if found else 0.0
-        if found is None or not 0 < percent <= 100:
+        match = _WAY.fullmatch(label)
+        percent = float(match["percent"] or 100) if match else 0.0
+        if match is None or not 0 < percent <= 100:
             raise InvalidConfig(f"dapt_ways holds {label!r}; write {_GRAMMAR}, of more than 0 and at most 100 percent.")
-        return cls(found["masking"], found["level"] or "", percent)
+        return cls(match["masking"], match["level"] or "", percent)
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class DaptConfig(PretrainingConfig):
         return self.dapt_ways or (self.usual_ways if self.dapt_corpus else self.usual_ways_of_text)
 
     def options_of(self, way: Way) -> DaptOptions:
-        """Return what a way's pre-training is told."""
+        """Return the options of a way's pre-training."""
         return DaptOptions.from_dict({**self.begin_with(), **self.dapt, "masking": way.masking})
 
     def level_of(self, way: Way) -> str:
@@ -101,7 +101,7 @@ class DaptConfig(PretrainingConfig):
 
     def folder_name(self, label: str) -> str:
         way = Way.parse(label)
-        text = [str(Path(one).resolve()) for one in ((self.dapt_corpus,) if self.dapt_corpus else self.dapt_text)]
+        text = [str(Path(path).resolve()) for path in ((self.dapt_corpus,) if self.dapt_corpus else self.dapt_text)]
         level = self.level_of(way)
         # Not by the label: studies that mean the same level and share share the encoder.
         what = "-".join(part for part in (way.masking, level, f"{way.percent:g}" if way.percent < 100 else "") if part)
@@ -114,20 +114,20 @@ class DaptConfig(PretrainingConfig):
         from crossner_core.wikipedia.corpus import Corpus
 
         if self.dapt_text:
-            text_files([Path(one) for one in self.dapt_text])
+            text_files([Path(path) for path in self.dapt_text])
         levels = sorted({self.level_of(Way.parse(label)) for label in self.own_labels} - {DOMAIN})
         for corpus in self.corpora if self.dapt_corpus else ():
             load_domain(corpus)
-            there = Corpus.open(Path(in_corpus(self.dapt_corpus, corpus)))
-            if levels and there.manifest.gazetteer is None:
+            wikipedia = Corpus.open(Path(in_corpus(self.dapt_corpus, corpus)))
+            if levels and wikipedia.manifest.gazetteer is None:
                 raise BadInput(
-                    f"The Wikipedia corpus {there.folder} is not pre-annotated, so it has no {', '.join(levels)} "
+                    f"The Wikipedia corpus {wikipedia.folder} is not pre-annotated, so it has no {', '.join(levels)} "
                     "level: build it with --gazetteer, or choose ways of the domain level, such as token-domain."
                 )
 
     def events(self, label: str, corpus: str, out: Path, work: Path, should_stop: ShouldStop) -> Events:
         from crossner_core.adaptation.dapt import run_dapt
-        from crossner_core.adaptation.dapt_sources import from_files, from_level
+        from crossner_core.adaptation.texts import from_files, from_level
 
         way = Way.parse(label)
         options = self.options_of(way)
@@ -139,12 +139,12 @@ class DaptConfig(PretrainingConfig):
                 provenance = {**source.provenance, "corpus": {**source.provenance["corpus"], "domain": ""}}
                 source = replace(source, provenance=provenance)
         else:
-            source = from_files([Path(one) for one in self.dapt_text], options, percent=way.percent)
+            source = from_files([Path(path) for path in self.dapt_text], options, percent=way.percent)
         return run_dapt(
             options, source.texts, source.held_out, out=out, work=work, provenance=source.provenance,
             should_stop=should_stop,
         )  # fmt: skip
 
-    def said(self) -> str:
-        text = Path(self.dapt_corpus).name or ", ".join(Path(one).name for one in self.dapt_text)
-        return f"Pre-trained by this study on {text}{changes_said(self.dapt)}: {', '.join(self.own_labels)}."
+    def description(self) -> str:
+        text = Path(self.dapt_corpus).name or ", ".join(Path(path).name for path in self.dapt_text)
+        return f"Pre-trained by this study on {text}{described_changes(self.dapt)}: {', '.join(self.own_labels)}."

@@ -26,18 +26,20 @@ def bars(title: str, table: Table, *, unit: str = "test F1 (%)", fold: bool = Tr
     The last column is an average; where a table has none, `fold` is off and all columns are drawn.
     Lines show the sample deviation, open diamonds what was published.
     """
-    places = [at for at in range(len(table.columns)) if any(isinstance(row[at], Measured) for row in table.rows)]
+    places = [
+        index for index in range(len(table.columns)) if any(isinstance(row[index], Measured) for row in table.rows)
+    ]
     if fold and len(table.rows) > MOST_GROUPED_ROWS:
         return _lying(title, table, places[-1:], unit)
     data: list[dict[str, Any]] = []
-    names = [table.columns[at] for at in places]
+    names = [table.columns[index] for index in places]
     for number, row in enumerate(table.rows):
-        values, colour = [_measured(row[at]) for at in places], MARKS[number % len(MARKS)]
+        values, colour = [_measured(row[index]) for index in places], MARKS[number % len(MARKS)]
         shared = {"x": names, "offsetgroup": str(number), "name": str(row[0]), "legendgroup": str(number)}
-        means, deviations = [one.mean for one in values], [one.sd or 0.0 for one in values]
+        means, deviations = [measured.mean for measured in values], [measured.sd or 0.0 for measured in values]
         errors = {"type": "data", "array": deviations, "visible": any(deviations)}
         data.append({"type": "bar", **shared, "y": means, "error_y": errors, "marker": {"color": colour}})
-        if any(one.published is not None for one in values):
+        if any(measured.published is not None for measured in values):
             first = not any(trace["type"] == "scatter" for trace in data)  # one entry in the legend stands for all
             look = {
                 "mode": "markers",
@@ -45,7 +47,9 @@ def bars(title: str, table: Table, *, unit: str = "test F1 (%)", fold: bool = Tr
                 "hovertext": f"{row[0]}, published",
             }
             known = {"name": "published", "legendgroup": "published", "showlegend": first}
-            data.append({"type": "scatter", **shared, **known, **look, "y": [one.published for one in values]})
+            data.append(
+                {"type": "scatter", **shared, **known, **look, "y": [measured.published for measured in values]}
+            )
     data.sort(key=lambda trace: trace["type"] != "bar")
     layout = {"barmode": "group", "scattermode": "group", "yaxis": _axis(unit), "xaxis": {"title": {"text": ""}}}
     return {"data": data, "layout": _layout(title) | layout}
@@ -56,9 +60,9 @@ def curves(title: str, axis: str, points: Lines) -> dict[str, Any]:
     data: list[dict[str, Any]] = []
     for number, (name, line) in enumerate(points.items()):
         colour = MARKS[number % len(MARKS)]
-        there = sorted((x, one) for x, one in line if one.mean is not None) if line else []
-        xs, means = [x for x, _ in there], [one.mean or 0.0 for _, one in there]
-        deviations = [one.sd or 0.0 for _, one in there]
+        drawn = sorted((x, measured) for x, measured in line if measured.mean is not None) if line else []
+        xs, means = [x for x, _ in drawn], [measured.mean or 0.0 for _, measured in drawn]
+        deviations = [measured.sd or 0.0 for _, measured in drawn]
         if any(deviations):
             upper = [mean + sd for mean, sd in zip(means, deviations, strict=True)]
             lower = [mean - sd for mean, sd in zip(means, deviations, strict=True)]
@@ -67,7 +71,7 @@ def curves(title: str, axis: str, points: Lines) -> dict[str, Any]:
             data.append({"type": "scatter", **band, **look, "legendgroup": name, "showlegend": False})
         solid = {"mode": "lines+markers", "line": {"color": colour}, "marker": {"color": colour}, "legendgroup": name}
         data.append({"type": "scatter", "x": xs, "y": means, "name": name, **solid})
-        known = [(x, one.published) for x, one in line if one.published is not None]
+        known = [(x, measured.published) for x, measured in line if measured.published is not None]
         if known:
             dashed = {"mode": "lines+markers", "line": {"color": colour, "dash": "dash"}, "legendgroup": name}
             marker = {**_PUBLISHED, "color": colour}
@@ -117,15 +121,21 @@ def to_html(figure: Mapping[str, Any]) -> str:
 
 def _lying(title: str, table: Table, places: Sequence[int], unit: str) -> dict[str, Any]:
     names = [str(row[0]) for row in table.rows]
-    values = [_measured(row[at]) for row in table.rows for at in places]
-    deviations = [one.sd or 0.0 for one in values]
+    values = [_measured(row[index]) for row in table.rows for index in places]
+    deviations = [measured.sd or 0.0 for measured in values]
     errors = {"type": "data", "array": deviations, "visible": any(deviations)}
-    column = "".join(table.columns[at] for at in places)
-    bar = {"type": "bar", "orientation": "h", "y": names, "x": [one.mean for one in values], "error_x": errors}
+    column = "".join(table.columns[index] for index in places)
+    bar = {
+        "type": "bar",
+        "orientation": "h",
+        "y": names,
+        "x": [measured.mean for measured in values],
+        "error_x": errors,
+    }
     data: list[dict[str, Any]] = [{**bar, "name": column, "marker": {"color": MARKS[0]}}]
-    if any(one.published is not None for one in values):
+    if any(measured.published is not None for measured in values):
         marker = {**_PUBLISHED, "color": "#444444"}
-        x = [one.published for one in values]
+        x = [measured.published for measured in values]
         data.append({"type": "scatter", "y": names, "x": x, "mode": "markers", "marker": marker, "name": "published"})
     upright = {"autorange": "reversed", "automargin": True}
     height = 120 + 26 * len(names)

@@ -76,7 +76,7 @@ class PretrainingConfig(StudyConfig):
         """Pre-train an encoder."""
         raise NotImplementedError
 
-    def said(self) -> str:
+    def description(self) -> str:
         """Say on what the study's own encoders are pre-trained, and what is not as usual."""
         raise NotImplementedError
 
@@ -88,7 +88,7 @@ class PretrainingConfig(StudyConfig):
         return {self.bare: ""} | self.given_encoders | {label: self.folder_name(label) for label in self.own_labels}
 
     def begin_with(self) -> dict[str, Any]:
-        """Return what a pre-training takes from the recipe unless it is told otherwise."""
+        """Return what a pre-training takes from the recipe unless its own options change it."""
         recipe = self.recipe_of()
         return {"encoder": recipe.encoder, "device": recipe.device, "precision": recipe.precision}
 
@@ -108,19 +108,19 @@ def named_by(what: str, *parts: Any) -> str:
     return f"{what}-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:8]}"
 
 
-def changes_said(changes: Mapping[str, Any]) -> str:
-    """Say what a pre-training is told that is not as usual."""
+def described_changes(changes: Mapping[str, Any]) -> str:
+    """Describe the options of a pre-training that are not the defaults."""
     return f" with {json.dumps(dict(changes), sort_keys=True)}" if changes else ""
 
 
 def planned(config: PretrainingConfig) -> dict[str, tuple[str, str]]:
     """Return the encoders that a config's study pre-trains: folder's name → label, and corpus of the study."""
-    found: dict[str, tuple[str, str]] = {}
+    encoders: dict[str, tuple[str, str]] = {}
     for label in config.own_labels:
         name = config.folder_name(label)
         for corpus in config.corpora:
-            found.setdefault(in_corpus(name, corpus), (label, corpus))
-    return found
+            encoders.setdefault(in_corpus(name, corpus), (label, corpus))
+    return encoders
 
 
 def pretrain(
@@ -128,7 +128,7 @@ def pretrain(
 ) -> Generator[StudyEvent, None, dict[str, str]]:
     """Pre-train in a folder what does not lie there yet, one encoder after the other; return which lack, and why.
 
-    What is stopped goes on from where it stood; one that fails does not keep the others from being made. `total` are
+    What was stopped is resumed; one that fails does not keep the others from being made. `total` are
     the cells that come after. Raises the config's errors of text that is not there, before anything is begun; where
     nothing is to be made of it, text may lack.
     """
@@ -136,8 +136,8 @@ def pretrain(
     readable = _is_readable(
         config, needed=not all(map(_is_made, map(folder.joinpath, all_of_them))) and not should_stop()
     )
-    for at, (name, (label, corpus)) in enumerate(all_of_them.items(), start=1):
-        out, where = folder / name, f"Encoder {at} of {len(all_of_them)}, {name}: "
+    for number, (name, (label, corpus)) in enumerate(all_of_them.items(), start=1):
+        out, where = folder / name, f"Encoder {number} of {len(all_of_them)}, {name}: "
         if not readable and _is_made(out):
             continue
         lacking[name] = f"the study was stopped before its encoder {name} was pre-trained; it goes on from there"
@@ -151,8 +151,8 @@ def pretrain(
                     )
                 if event.outcome == "done":
                     del lacking[name]
-                said = f"step {event.step} of {event.total or '?'}, loss {event.loss:.4f}" if event.loss else ""
-                yield StudyEvent(where + " ".join(part for part in (said, event.message) if part), 0, total)
+                progress = f"step {event.step} of {event.total or '?'}, loss {event.loss:.4f}" if event.loss else ""
+                yield StudyEvent(where + " ".join(part for part in (progress, event.message) if part), 0, total)
         except Exception as error:  # the other rows must not wait for it, whatever is wrong with it
             why = failure(folder.parent, name, error)
             lacking[name] = f"its encoder {name} could not be pre-trained: {why}"
@@ -163,7 +163,7 @@ def pretrain(
 def _is_made(out: Path) -> bool:
     try:
         read_result(out)
-    except (NotFound, BadInput):  # a damaged one is said when it is its turn
+    except (NotFound, BadInput):  # a damaged one is reported when it is its turn
         return False
     return True
 
@@ -205,8 +205,8 @@ def _pretrain_one(config: PretrainingConfig, label: str, corpus: str, out: Path,
                     raise
                 if should_stop():
                     if _is_made(out):
-                        said = "What it is made of has changed since; the tables are of what it was."
-                        yield PretrainEvent(0, 0, 0.0, message=said, outcome="done")
+                        message = "What it is made of has changed since; the tables are of what it was."
+                        yield PretrainEvent(0, 0, 0.0, message=message, outcome="done")
                     return
                 yield PretrainEvent(0, 0, 0.0, message=f"{_set_aside(out, work)} ({error})")
         if ended:
@@ -216,15 +216,15 @@ def _pretrain_one(config: PretrainingConfig, label: str, corpus: str, out: Path,
 def _set_aside(out: Path, work: Path) -> str:
     """Keep an encoder under another name, and forget what was begun; say so."""
     shutil.rmtree(work, ignore_errors=True)
-    said = f"What {out.name} is made of has changed since it was begun, and it is made anew."
+    message = f"What {out.name} is made of has changed since it was begun, and it is made anew."
     if out.exists():
         aside = out.with_name(f"{out.name}-until-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}")
         try:
             out.rename(aside)
         except OSError as error:
             raise StorageError(f"{out} cannot be renamed: {error}. {what_helps(error)}") from error
-        said += f" The one from before is {aside.name} now."
-    return said
+        message += f" The one from before is {aside.name} now."
+    return message
 
 
 def _gives_up(out: Path, should_stop: ShouldStop) -> bool:

@@ -52,16 +52,16 @@ def study_section(result: StudyResult, command: Sequence[str]) -> str:
     lines += ["", *(f"- {note}" for note in result.notes)]
     if result.missing:
         lines += ["", f"**Incomplete**: {len(result.missing)} cells have no result.", ""]
-        lines += [f"- {one}" for one in result.missing_rows]
+        lines += [f"- {missing}" for missing in result.missing_rows]
     return "\n".join(lines)
 
 
 def how_measured(result: StudyResult) -> str:
     """Return encoders, seeds, recipe and machine in words."""
     encoders = "; ".join(
-        f"{one['label'] + ': ' if one['label'] else ''}{one['name']} ({one['fingerprint'][:12]})"
-        f"{', ' + one['pretrained'] if one.get('pretrained') else ''}"
-        for one in result.encoders
+        f"{encoder['label'] + ': ' if encoder['label'] else ''}{encoder['name']} ({encoder['fingerprint'][:12]})"
+        f"{', ' + encoder['pretrained'] if encoder.get('pretrained') else ''}"
+        for encoder in result.encoders
     )
     changes = {name: value for name, value in result.config["recipe"].items() if name != "encoder"}
     recipe = f"recipe changes `{json.dumps(changes, sort_keys=True)}`" if changes else "the default recipe"

@@ -57,8 +57,8 @@ class StudyResult:
     def missing_rows(self) -> tuple[str, ...]:
         """What is missing, and why; entries that differ by their seed alone in one line."""
         rows: dict[tuple[str, str], list[str]] = {}
-        for one in self.missing:
-            before, seed, after = found.groups() if (found := _SEED.fullmatch(one)) else (one, "", "")
+        for text in self.missing:
+            before, seed, after = match.groups() if (match := _SEED.fullmatch(text)) else (text, "", "")
             rows.setdefault((before, after), []).extend([seed] * bool(seed))
         return tuple(_row(before, seeds, after) for (before, after), seeds in rows.items())
 
@@ -99,8 +99,8 @@ def write_study(out: Path, result: StudyResult) -> Path:
         for name, make in _AS_TEXT.items():
             text = "\n\n".join(make(table) for table in result.tables) + "\n"
             (beside / name).write_text(text, encoding="utf-8")
-        for at, table in enumerate(result.tables):
-            (beside / table_file(at)).write_text(table.to_csv(), encoding="utf-8")
+        for index, table in enumerate(result.tables):
+            (beside / table_file(index)).write_text(table.to_csv(), encoding="utf-8")
         if result.figure is not None:
             write_json(beside / FIGURE, result.figure)
         write_json(beside / STUDY, result.to_dict())
@@ -112,9 +112,9 @@ def write_study(out: Path, result: StudyResult) -> Path:
     return folder
 
 
-def table_file(at: int) -> str:
+def table_file(index: int) -> str:
     """Return the name of a study's table as CSV, counted from 0."""
-    return "table.csv" if at == 0 else f"table-{at + 1}.csv"
+    return "table.csv" if index == 0 else f"table-{index + 1}.csv"
 
 
 def read_study(folder: Path) -> StudyResult:
@@ -137,5 +137,5 @@ def read_study(folder: Path) -> StudyResult:
 def list_studies(out: Path) -> list[StudyResult]:
     """Return the studies of a folder of results, newest first."""
     # Those that begin with a dot are being put in place.
-    found = [read_study(path.parent) for path in sorted((Path(out) / "studies").glob(f"[!.]*/{STUDY}"))]
-    return sorted(found, key=lambda result: result.made_at, reverse=True)
+    results = [read_study(path.parent) for path in sorted((Path(out) / "studies").glob(f"[!.]*/{STUDY}"))]
+    return sorted(results, key=lambda result: result.made_at, reverse=True)

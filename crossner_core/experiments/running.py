@@ -3,137 +3,186 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from crossner_core.adaptation.pretraining import read_result
-from crossner_core.errors import BadInput, NotFound, WorkbenchError
-from crossner_core.experiments.cells import Binder, Cell, CellResult, CellStore, run_folder
+from crossner_core.errors import BadInput, InvalidConfig, NotFound, WorkbenchError
+from crossner_core.experiments.cells import Binder, Cell, CellResult, CellStore, find_corpora, run_folder
 from crossner_core.experiments.executor import run_cells
 from crossner_core.experiments.pretrained import PretrainingConfig, pretrain
-from crossner_core.experiments.results import StudyResult, write_study
-from crossner_core.experiments.study import Inputs, Study, StudyConfig, StudyEvent
-from crossner_core.experiments.training_cells import CellTask
+from crossner_core.experiments.records import pack
+from crossner_core.experiments.results import StudyResult, checked_section, write_study
+from crossner_core.experiments.study import Inputs, Study, StudyConfig, StudyEvent, study
+from crossner_core.experiments.training_cells import CellEvent, CellTask
+from crossner_core.parallel import ShouldStop, never
+
+_NOT_YET, _STOPPED = "not trained yet", "the study was stopped before its first cell was done."
 
 
 class NothingMeasured(WorkbenchError):
     """A study of which no cell has a result; the message gives the first reason."""
 
 
-def run(
-    chosen: Study,
+def run_study(
+    id: str,
     config: StudyConfig,
+    *,
     data: Path,
     out: Path,
-    *,
-    workers: int,
-    ray: str,
-    keep: bool,
-    section: str,
-    notes: Sequence[str],
-    should_stop: Callable[[], bool],
+    workers: int = 1,
+    ray: str = "",
+    keep: bool = False,
+    section: str = "",
+    should_stop: ShouldStop = never,
 ) -> Iterator[StudyEvent]:
-    """Run a study whose corpora are all there; see `run_study`."""
-    keep = keep or chosen.keep
-    told, lacking = config, dict[str, str]()
-    if isinstance(config, PretrainingConfig) and config.own_labels:
-        place, notes = out / "encoders", (*notes, config.said())
-        absent_ones = yield from pretrain(config, place, should_stop, len(set(chosen.cells(config))))
-        lacking = {str(place / name): why for name, why in absent_ones.items()}
-        config = config.made_in(place)
-    binder, store = Binder(data), CellStore(out)
-    whole = chosen.cells(config)
-    planned = {cell: binder.bind(cell) for cell in whole if cell.recipe.encoder not in lacking}
-    homeless = {cell: lacking[cell.recipe.encoder] for cell in whole if cell.recipe.encoder in lacking}
-    by_key = {cell.key: cell for cell in planned.values()}
-    missing = {key: cell for key, cell in by_key.items() if not _there(store, key, keep)}
-    done, total, errors = len(by_key) - len(missing), len(by_key) + len(homeless), dict[str, str]()
-    yield StudyEvent(f"{chosen.title}: {total} cells, of which {done} are there.", done, total)
-    tasks = [CellTask(cell, data, out, keep) for cell in missing.values()]
-    for event in run_cells(tasks, workers=workers, ray=ray, should_stop=should_stop):
-        message = event.message if not event.stopped else "Stopped; what was trained is saved."
-        if event.result is not None:
-            store.found[event.key], done = event.result, done + 1
-            message = f"test F1 {event.result.f1:.2f} in {event.result.wall_seconds:.0f} s"
-        elif event.error:
-            errors[event.key] = message = event.error
-        if message:
-            yield StudyEvent(f"{missing[event.key]}: {message}", done, total, len(errors), event.key)
-    results = {cell: found for cell, there in planned.items() if (found := store.get(there.key)) is not None}
-    if whole and not results:
-        why = next(
-            iter([*homeless.values(), *errors.values()]), "the study was stopped before its first cell was done."
+    """Train what is missing, make tables and figure, keep them in `study_folder`; the last event has the result.
+
+    A cell that lies in `out/cells` is not trained again, whichever study asked for it; one that fails or is stopped
+    leaves the study incomplete, and its tables say so. Under a `section` results are kept beside others of the study.
+    Raises BadInput for a corpus that is not there.
+    """
+    chosen = study(id)
+    if not isinstance(config, chosen.config):
+        raise InvalidConfig(f"Study {id!r} wants a {chosen.config.__name__}, not a {type(config).__name__}.")
+    checked_section(section)
+    run = _StudyRun(chosen, config, Path(data), Path(out), keep or chosen.keep)
+    yield from run.pretrain(should_stop)
+    yield from run.train(workers, ray, should_stop)
+    yield from run.play(workers, ray, should_stop)
+    result = run.result(section)
+    write_study(run.out, result)
+    pack(run.out, begin=False)
+    yield StudyEvent("Tables and figure are written.", run.done, run.total, len(run.missing), result=result)
+
+
+class _StudyRun:
+    """A study under way: its cells, the encoders it pre-trains, and what is missing, with the reason."""
+
+    def __init__(self, chosen: Study, config: StudyConfig, data: Path, out: Path, keep: bool) -> None:
+        corpora, absent = find_corpora(config.corpora, chosen.corpora, data)
+        self.chosen, self.data, self.out, self.keep = chosen, data, out, keep
+        self.given = self.config = replace(config, corpora=corpora)
+        self.notes = [f"Not in the data folder and left out: {', '.join(absent)}."] if absent else []
+        self.lacking = dict[str, str]()  # encoder → why it could not be pre-trained
+        self.results = dict[Cell, CellResult]()
+        self.missing: tuple[str, ...] = ()
+        self.done = self.total = 0
+
+    def pretrain(self, should_stop: ShouldStop) -> Iterator[StudyEvent]:
+        """Pre-train the encoders that the study makes itself; from then on the config names them."""
+        config = self.config
+        if isinstance(config, PretrainingConfig) and config.own_labels:
+            folder = self.out / "encoders"
+            self.notes.append(config.description())
+            lacking = yield from pretrain(config, folder, should_stop, len(set(self.chosen.cells(config))))
+            self.lacking = {str(folder / name): why for name, why in lacking.items()}
+            self.config = config.made_in(folder)
+
+    def train(self, workers: int, ray: str, should_stop: ShouldStop) -> Iterator[StudyEvent]:
+        """Train the cells that have no result; raise NothingMeasured where none has one in the end."""
+        binder, store = Binder(self.data), CellStore(self.out)
+        cells = self.chosen.cells(self.config)
+        bound = {cell: binder.bind(cell) for cell in cells if cell.recipe.encoder not in self.lacking}
+        without_encoder = {cell: why for cell in cells if (why := self.lacking.get(cell.recipe.encoder))}
+        by_key = {cell.key: cell for cell in bound.values()}
+        waiting = {key: cell for key, cell in by_key.items() if not self._has(store, key)}
+        self.done, self.total = len(by_key) - len(waiting), len(by_key) + len(without_encoder)
+        yield StudyEvent(
+            f"{self.chosen.title}: {self.total} cells, of which {self.done} are there.", self.done, self.total
         )
-        raise NothingMeasured(why[:1].upper() + why[1:])
-    absent = tuple(
-        f"{cell.in_full}: {errors.get(key, 'not trained yet')}" for key, cell in by_key.items() if not store.get(key)
-    )
-    absent += tuple(f"{cell.in_full}: {why}" for cell, why in homeless.items())
-    if chosen.play is not None:
-        for one in chosen.play(config, data, out, workers=workers, ray=ray, should_stop=should_stop):
-            done, total, absent = one.done, one.total, one.missing
-            yield StudyEvent(one.message, done, total, len(absent))
-        if not done:
-            raise NothingMeasured(next(iter(absent), "The study was stopped before anything was done."))
-    result = _made(chosen, told, config, Inputs(results, data, out), absent, notes, section)
-    write_study(out, result)
-    yield StudyEvent("Tables and figure are written.", done, total, len(absent), result=result)
+        errors = dict[str, str]()
+        tasks = [CellTask(cell, self.data, self.out, self.keep) for cell in waiting.values()]
+        for event in run_cells(tasks, workers=workers, ray=ray, should_stop=should_stop):
+            if event.result is not None:
+                store.known[event.key] = event.result
+                self.done += 1
+            elif event.error:
+                errors[event.key] = event.error
+            if message := _message(event):
+                yield StudyEvent(f"{waiting[event.key]}: {message}", self.done, self.total, len(errors), event.key)
+        self.results = {cell: result for cell, own in bound.items() if (result := store.get(own.key)) is not None}
+        if cells and not self.results:
+            whys = [
+                *without_encoder.values(),
+                *errors.values(),
+                "the study was stopped before its first cell was done.",
+            ]
+            raise NothingMeasured(whys[0][:1].upper() + whys[0][1:])
+        self.missing = (
+            *(f"{cell.in_full}: {errors.get(key, _NOT_YET)}" for key, cell in by_key.items() if not store.get(key)),
+            *(f"{cell.in_full}: {why}" for cell, why in without_encoder.items()),
+        )
+
+    def _has(self, store: CellStore, key: str) -> bool:
+        kept = not self.keep or (run_folder(store.out, key) / "tagger").is_dir()
+        return kept and store.get(key) is not None
+
+    def play(self, workers: int, ray: str, should_stop: ShouldStop) -> Iterator[StudyEvent]:
+        """Play what the study is made of beside cells; raise NothingMeasured where nothing was played in the end."""
+        if self.chosen.play is None:
+            return
+        for playing in self.chosen.play(
+            self.config, self.data, self.out, workers=workers, ray=ray, should_stop=should_stop
+        ):
+            self.done, self.total, self.missing = playing.done, playing.total, playing.missing
+            yield StudyEvent(playing.message, self.done, self.total, len(self.missing))
+        if not self.done:
+            raise NothingMeasured(next(iter(self.missing), "The study was stopped before anything was done."))
+
+    def result(self, section: str) -> StudyResult:
+        """Make the tables by the config that names the encoders; the result keeps the one that was given."""
+        chosen, config = self.chosen, self.config
+        made = chosen.build(config, Inputs(self.results, self.data, self.out))
+        results = list(self.results.values())
+        return StudyResult(
+            id=chosen.id,
+            title=chosen.title,
+            question=chosen.question,
+            reference=chosen.reference,
+            tables=made.tables,
+            notes=(*self.notes, *made.notes),
+            config=self.given.to_dict(),
+            recipe=self.given.recipe_of().to_dict(),
+            seeds=config.seeds,
+            corpora=config.corpora,
+            encoders=_encoders(config, self.results),
+            machines=tuple(sorted({_machine(result.machine) for result in results})),
+            versions=results[0].versions if results else _versions(),
+            made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            cells=tuple(sorted({result.key for result in results} | set(made.played))),
+            missing=self.missing,
+            section=section,
+            figure=made.figure,
+        )
 
 
-def _there(store: CellStore, key: str, keep: bool) -> bool:
-    found = store.get(key)
-    return found is not None and (not keep or (run_folder(store.folder.parent, key) / "tagger").is_dir())
+def _message(event: CellEvent) -> str:
+    if event.result is not None:
+        return f"test F1 {event.result.f1:.2f} in {event.result.wall_seconds:.0f} s"
+    return "Stopped; what was trained is saved." if event.stopped else event.error or event.message
 
 
-def _made(
-    chosen: Study,
-    told: StudyConfig,
-    config: StudyConfig,
-    inputs: Inputs,
-    missing: tuple[str, ...],
-    notes: Sequence[str],
-    section: str,
-) -> StudyResult:
-    """Make the tables by the config that names the encoders; what is kept is the one that the study was told."""
-    made = chosen.build(config, inputs)
-    results = list(inputs.results.values())
-    return StudyResult(
-        id=chosen.id,
-        title=chosen.title,
-        question=chosen.question,
-        reference=chosen.reference,
-        tables=made.tables,
-        notes=(*notes, *made.notes),
-        config=told.to_dict(),
-        recipe=told.recipe_of().to_dict(),
-        seeds=config.seeds,
-        corpora=config.corpora,
-        encoders=_encoders(config, inputs.results),
-        machines=tuple(sorted({_machine(one.machine) for one in results})),
-        versions=results[0].versions if results else {"python": platform.python_version(), "numpy": version("numpy")},
-        made_at=datetime.now(UTC).isoformat(timespec="seconds"),
-        cells=tuple(sorted({one.key for one in results} | set(made.played))),
-        missing=missing,
-        section=section,
-        figure=made.figure,
-    )
+def _versions() -> dict[str, str]:
+    return {"python": platform.python_version(), "numpy": version("numpy")}
 
 
 def _encoders(config: StudyConfig, results: Mapping[Cell, CellResult]) -> tuple[dict[str, str], ...]:
     """Return each encoder that a cell used: its label, if the config gives one, its name and its fingerprint."""
     labels = config.labelled_encoders
-    found: dict[tuple[str, str], dict[str, str]] = {}
+    encoders: dict[tuple[str, str], dict[str, str]] = {}
     for cell, result in results.items():
         name = cell.recipe.encoder
         label = next((text for text, path in labels.items() if path.replace("{corpus}", cell.corpus) == name), "")
         short = Path(name).name
-        found[short, result.encoder_hash] = {
+        encoders[short, result.encoder_hash] = {
             "label": label, "name": short, "fingerprint": result.encoder_hash, "pretrained": _pretrained(name),
         }  # fmt: skip
-    return tuple(found.values())
+    return tuple(encoders.values())
 
 
 def _pretrained(encoder: str) -> str:

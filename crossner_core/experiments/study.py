@@ -8,18 +8,16 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Protocol
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.experiments.cells import Cell, CellResult, find_corpora
-from crossner_core.experiments.results import StudyResult, checked_section, list_studies, read_study
+from crossner_core.experiments.cells import Cell, CellResult
+from crossner_core.experiments.results import StudyResult
 from crossner_core.experiments.tables import Table
 from crossner_core.options.base import Checked, option
 from crossner_core.training.recipe import Recipe
-
-__all__ = ["StudyResult", "list_studies", "read_study", "register", "run_study", "study", "study_ids"]
 
 SEEDS = (555, 666, 777)
 _FOLDER = Path(__file__).with_name("studies")
@@ -35,7 +33,7 @@ def labelled(field: str, texts: Sequence[str]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class StudyConfig(Checked):
-    """What every study can be told; a study with options of its own adds fields."""
+    """The config of every study; a study with options of its own adds fields."""
 
     corpora: tuple[str, ...] = option((), "Corpora, by id; none means those of the paper that are there.")
     seeds: tuple[int, ...] = option(SEEDS, "Seeds; each cell is trained once for each.")
@@ -188,7 +186,9 @@ def register(made: Study) -> Study:
 
 def study_ids() -> tuple[str, ...]:
     """Return the ids of all studies, sorted; imports none of them."""
-    return tuple(sorted(one.name for one in pkgutil.iter_modules([str(_FOLDER)]) if not one.name.startswith("_")))
+    return tuple(
+        sorted(module.name for module in pkgutil.iter_modules([str(_FOLDER)]) if not module.name.startswith("_"))
+    )
 
 
 def study(id: str) -> Study:
@@ -199,35 +199,3 @@ def study(id: str) -> Study:
     if id not in _REGISTERED:
         raise InvalidConfig(f"crossner_core/experiments/studies/{id}.py registers no study {id!r}.")
     return _REGISTERED[id]
-
-
-def run_study(
-    id: str,
-    config: StudyConfig,
-    *,
-    data: Path,
-    out: Path,
-    workers: int = 1,
-    ray: str = "",
-    keep: bool = False,
-    section: str = "",
-    should_stop: Callable[[], bool] = lambda: False,
-) -> Iterator[StudyEvent]:
-    """Train what is missing, make tables and figure, keep them in `study_folder`; the last event has the result.
-
-    A cell that lies in `out/cells` is not trained again, whichever study asked for it; one that fails or is stopped
-    leaves the study incomplete, and its tables say so. Under a `section` results are kept beside others of the study.
-    Raises BadInput for a corpus that is not there.
-    """
-    from crossner_core.experiments.running import run
-
-    chosen, data, out = study(id), Path(data), Path(out)
-    if not isinstance(config, chosen.config):
-        raise InvalidConfig(f"Study {id!r} wants a {chosen.config.__name__}, not a {type(config).__name__}.")
-    corpora, absent = find_corpora(config.corpora, chosen.corpora, data)
-    notes = (f"Not in the data folder and left out: {', '.join(absent)}.",) if absent else ()
-    whole = replace(config, corpora=corpora)
-    yield from run(
-        chosen, whole, data, out, workers=workers, ray=ray, keep=keep, section=checked_section(section), notes=notes,
-        should_stop=should_stop,
-    )  # fmt: skip

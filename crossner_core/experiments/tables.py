@@ -69,7 +69,7 @@ class Table:
 
     def to_csv(self) -> str:
         """Return CSV with a header; a measured column becomes four: mean, deviation, runs, published."""
-        measured = [any(isinstance(row[at], Measured) for row in self.rows) for at in range(len(self.columns))]
+        measured = [any(isinstance(row[index], Measured) for row in self.rows) for index in range(len(self.columns))]
         header = [
             name
             for column, wide in zip(self.columns, measured, strict=True)
@@ -111,7 +111,7 @@ class Table:
 
     def _numeric(self) -> list[bool]:
         """Say for each column whether it holds figures alone."""
-        return [not any(isinstance(row[at], str) for row in self.rows) for at in range(len(self.columns))]
+        return [not any(isinstance(row[index], str) for row in self.rows) for index in range(len(self.columns))]
 
 
 def summary(values: Sequence[float], *, published: float | None = None, signed: bool = False) -> Measured:

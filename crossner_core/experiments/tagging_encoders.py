@@ -1,4 +1,4 @@
-"""What a study is told of encoders that it pre-trains by entity tagging (NER-BERT), each on a corpus of its own."""
+"""Config of studies that pre-train their encoders by entity tagging (NER-BERT), each on a corpus of its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from crossner_core.adaptation.pretraining import Events, ShouldStop
 from crossner_core.errors import InvalidConfig
-from crossner_core.experiments.pretrained import PretrainingConfig, changes_said, named_by
+from crossner_core.experiments.pretrained import PretrainingConfig, described_changes, named_by
 from crossner_core.experiments.study import labelled
 from crossner_core.options.base import option
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
@@ -47,7 +47,7 @@ class TaggingConfig(PretrainingConfig):
         return tuple(self.places)
 
     def options(self) -> TaggingPretrainOptions:
-        """Return what the pre-training is told."""
+        """Return the options of the pre-training."""
         return TaggingPretrainOptions.from_dict({**self.begin_with(), **self.tagging})
 
     def folder_name(self, label: str) -> str:
@@ -55,14 +55,14 @@ class TaggingConfig(PretrainingConfig):
 
     def check_text(self) -> None:
         """Raise BadInput where a corpus is not there, or is none of entity tagging."""
-        from crossner_core.adaptation.tagging_sources import check_place
+        from crossner_core.adaptation.texts import check_place
 
         for place in self.places.values():
             check_place(Path(place))
 
     def events(self, label: str, corpus: str, out: Path, work: Path, should_stop: ShouldStop) -> Events:
         from crossner_core.adaptation.entity_tagging import run_entity_tagging
-        from crossner_core.adaptation.tagging_sources import from_place
+        from crossner_core.adaptation.texts import from_place
 
         source = from_place(Path(self.places[label]))
         return run_entity_tagging(
@@ -70,6 +70,6 @@ class TaggingConfig(PretrainingConfig):
             provenance=source.provenance, should_stop=should_stop,
         )  # fmt: skip
 
-    def said(self) -> str:
+    def description(self) -> str:
         what = ", ".join(f"{label} on {Path(place).name}" for label, place in self.places.items())
-        return f"Pre-trained by this study by entity tagging{changes_said(self.tagging)}: {what}."
+        return f"Pre-trained by this study by entity tagging{described_changes(self.tagging)}: {what}."

@@ -1,4 +1,4 @@
-"""Train one cell, in whatever process this is; its result is written before anybody hears of it."""
+"""Train one cell, in whatever process this is; its result is written before it is reported."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def cell_events(task: CellTask, should_stop: Callable[[], bool] = lambda: False)
         with locked(run_folder(task.out, f"{key}.lock"), should_stop) as free:
             if not free:
                 yield CellEvent(key, stopped=True)
-            elif (found := _finished(task)) is not None:
-                yield CellEvent(key, result=found)
+            elif (result := _finished(task)) is not None:
+                yield CellEvent(key, result=result)
             else:
                 yield from _train(task, should_stop)
     except Exception as error:  # one cell must not stop the others, whatever is wrong with it
@@ -94,7 +94,7 @@ def _train(task: CellTask, should_stop: Callable[[], bool]) -> Iterator[CellEven
 
     cell, began = task.cell, time.perf_counter()
     device = prepare(task.threads)
-    encoder = _encoder(cell.recipe.encoder, cell.encoder_hash)
+    encoder = planned_encoder(cell.recipe.encoder, cell.encoder_hash)
     result: RunResult | None = None
     for event in _train_events(task, training_data(cell, task.data), encoder, should_stop):
         result = event.result
@@ -123,7 +123,7 @@ def _train(task: CellTask, should_stop: Callable[[], bool]) -> Iterator[CellEven
 def _train_events(
     task: CellTask, data: TrainingData, encoder: Encoder, should_stop: Callable[[], bool]
 ) -> Iterator[TrainEvent]:
-    """Train, going on from where it was interrupted; what cannot be gone on from is trained afresh."""
+    """Train, resuming where it was interrupted; what cannot be resumed is trained afresh."""
     from crossner_core.training.loop import train
 
     recipe, folder, source = task.cell.recipe, run_folder(task.out, task.cell.key), Path(task.out) / "source"
@@ -140,17 +140,17 @@ def _train_events(
 
 
 @lru_cache(maxsize=1)
-def _encoder(name: str, fingerprint: str) -> Encoder:
+def planned_encoder(name: str, fingerprint: str) -> Encoder:
     """Load an encoder once for the cells that follow each other; raise InvalidConfig if it is not the planned one."""
     from crossner_core.encoders import load_encoder
 
-    found = load_encoder(name)
-    if found.fingerprint != fingerprint:
+    encoder = load_encoder(name)
+    if encoder.fingerprint != fingerprint:
         raise InvalidConfig(
-            f"Encoder {name!r} has other weights ({found.fingerprint[:12]}) than when the study was planned "
+            f"Encoder {name!r} has other weights ({encoder.fingerprint[:12]}) than when the study was planned "
             f"({fingerprint[:12]}); run the study again, and leave the encoder as it is meanwhile."
         )
-    return found
+    return encoder
 
 
 def _cell_result(cell: Cell, result: RunResult, wall: float, device: str) -> CellResult:
@@ -188,7 +188,7 @@ def machine(device: str, recipe: Recipe) -> dict[str, Any]:
     """Return what a cell was computed on, and in which number format."""
     import torch
 
-    from crossner_core.training.precision import pick_device, use_bf16
+    from crossner_core.training.machine import pick_device, use_bf16
 
     return {
         "cpu": torch.cpu.get_capabilities().get("cpu_name", "") or platform.processor() or platform.machine(),

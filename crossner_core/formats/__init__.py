@@ -1,42 +1,151 @@
-"""Corpus formats: a file a format, reader and writer side by side; a new module here registers itself."""
+"""Corpus formats: a file a format, reader and writer all modules here are loaded and register their own."""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
 
-from crossner_core.formats.base import (
-    Format,
-    Layout,
-    Parsed,
-    Problem,
-    ReadOptions,
-    Record,
-    format_ids,
-    get_format,
-    layout_from_dict,
-    open_file,
-    read_bytes,
-    write,
-)
+from crossner_core.errors import BadInput, InvalidConfig
+from crossner_core.formats import base, sniff
+from crossner_core.schema import LabelledSentence, Sentence
 
-_HELPERS = {"base", "source", "sniff", "columns", "json_layouts"}
+_SHOWN = 20
 
 for _module in pkgutil.iter_modules(__path__):
-    if _module.name not in _HELPERS:
-        importlib.import_module(f"{__name__}.{_module.name}")
+    importlib.import_module(f"{__name__}.{_module.name}")
 
-__all__ = [
-    "Format",
-    "Layout",
-    "Parsed",
-    "Problem",
-    "ReadOptions",
-    "Record",
-    "format_ids",
-    "get_format",
-    "layout_from_dict",
-    "open_file",
-    "read_bytes",
-    "write",
-]
+
+def open_file(path: str | Path, format: str | None = None, *, name: str | None = None, **options: Any) -> base.Parsed:
+    """Read a file; its format is guessed by suffix and content where it is not given.
+
+    Raises BadInput listing file, line and reason if anything is wrong, unless `skip_bad=True`.
+    """
+    path = Path(path)
+    return read_bytes(file_bytes(path), name=name or path.name, format=format, **options)
+
+
+def file_bytes(path: Path) -> bytes:
+    """Read a file as it is; raise BadInput where it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise BadInput(f"{path} cannot be read: {error.strerror or error}.") from error
+
+
+def read_bytes(data: bytes, *, name: str, format: str | None = None, **options: Any) -> base.Parsed:
+    """Read the bytes of a file called `name` (an upload) that is one document; else as `open_file`."""
+    parsed = read_files([(name, data)], format, **options)
+    if len(parsed) > 1:
+        raise BadInput(f"{name} holds {len(parsed)} documents where one is expected.")
+    return parsed[0]
+
+
+def read_files(files: Sequence[base.NamedFile], format: str | None = None, **options: Any) -> list[base.Parsed]:
+    """Read files, each by itself or together with those that belong to it (`group_files`); else as `open_file`.
+
+    All are read before anything is refused, so that one error lists the problems of all.
+    """
+    parsed: list[base.Parsed] = []
+    errors: list[BadInput] = []
+    for chosen, group in group_files([name for name, _ in files], format):
+        try:
+            parsed += _read_group([files[index] for index in group], chosen, options)
+        except BadInput as error:
+            errors.append(error)
+    if errors:
+        raise _joined(errors)
+    return parsed
+
+
+def group_files(names: Sequence[str], format: str | None = None) -> list[tuple[str | None, list[int]]]:
+    """Put together which of some files are read at once: (format, their indices), None where the content will tell.
+
+    All files of a format of several files are one group, every other file is one by itself.
+    """
+    several = [id for id in ([format] if format else base.format_ids()) if base.get_format(id).by_document]
+    groups: list[tuple[str | None, list[int]]] = []
+    together: dict[str, list[int]] = {}
+    all_names = frozenset(names)
+    for index, name in enumerate(names):
+        owner = next((id for id in several if format or base.get_format(id).owns(name, all_names)), None)
+        if owner in together:
+            together[owner].append(index)
+            continue
+        groups.append((owner or format, [index]))
+        if owner is not None:
+            together[owner] = groups[-1][1]
+    return groups
+
+
+def write(
+    records: Iterable[base.Record | LabelledSentence | Sentence], format: str, layout: base.Layout | None = None
+) -> str:
+    """Write records as text; with the layout they came in, unchanged ones come out as they came.
+
+    Encoding is the caller's (UTF-8, newlines as they are). Raises BadInput if a record cannot be held by that format.
+    """
+    if base.get_format(format).by_document:
+        raise InvalidConfig(f"Format {format} writes several files; one text was asked for.")
+    ((_, data),) = write_files([make_document("", records, format, layout)], format).files
+    return data.decode("utf-8")
+
+
+def make_document(
+    name: str,
+    records: Iterable[base.Record | LabelledSentence | Sentence],
+    format: str,
+    layout: base.Layout | None = None,
+) -> base.Parsed:
+    """Make a document to be written in a format, in the layout it came in or else in that format's plain one."""
+    chosen = base.get_format(format)
+    if layout is not None and type(layout) is not chosen.layout_type:
+        raise InvalidConfig(f"A layout of format {layout.format} does not fit format {chosen.id}.")
+    own = layout if layout is not None else chosen.layout_type()
+    return base.Parsed(name, chosen.id, tuple(map(_as_record, records)), (), own)
+
+
+def write_files(documents: Sequence[base.Parsed], format: str) -> base.Written:
+    """Write documents, which `make_document` made, as files of a format; a format of one text gives a file for each."""
+    losses: Counter[str] = Counter()
+    files = tuple(base.get_format(format).writer(documents, losses))
+    return base.Written(files, losses)
+
+
+def _read_group(files: Sequence[base.NamedFile], format: str | None, options: dict[str, Any]) -> list[base.Parsed]:
+    chosen = base.get_format(format) if format else sniff.guess_format(*files[0])
+    made = chosen.options(**options)
+    parsed = list(chosen.reader(files, made))
+    if errors := [error for document in parsed if (error := _refusal(document, made.skip_bad))]:
+        raise _joined(errors)
+    return parsed
+
+
+def _refusal(parsed: base.Parsed, skip_bad: bool) -> BadInput | None:
+    """Say why a document cannot be used; None where it can."""
+    problems = tuple(map(str, parsed.problems))
+    if problems and not skip_bad:
+        return BadInput(_describe(problems) + (f"\n{parsed.hint}" if parsed.hint else ""), problems)
+    if not parsed.sentences:
+        what = f"every sentence is bad. {_describe(problems)}" if problems else "the file holds no sentence."
+        return BadInput(f"{parsed.name}: {what}", problems)
+    return None
+
+
+def _joined(errors: Sequence[BadInput]) -> BadInput:
+    return BadInput("\n".join(map(str, errors)), tuple(line for error in errors for line in error.problems))
+
+
+def _describe(problems: Sequence[str]) -> str:
+    """List the first problems, a line each, and say how many more there are."""
+    rest = len(problems) - _SHOWN
+    return "\n".join([*problems[:_SHOWN], *([f"… and {rest} more problems."] if rest > 0 else [])])
+
+
+def _as_record(item: base.Record | LabelledSentence | Sentence) -> base.Record:
+    if isinstance(item, base.Record):
+        return item
+    return base.Record(item) if isinstance(item, Sentence) else base.Record(item.sentence, item.spans)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
+from pathlib import PurePosixPath
 from typing import Any, Protocol
 
 from crossner_core.errors import BadInput, InvalidConfig
-from crossner_core.formats.source import Source, clip, decode
+from crossner_core.formats.source import clip
 from crossner_core.schema import LabelledSentence, Sentence, Span
 
-LAYOUT_KEY = "_layout"  # in sentence.meta: {format id: what that format needs to write this sentence as it came}
-SHOWN = 20
+NamedFile = tuple[str, bytes]  # its name, or its path from the folder of the documents, with "/"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,10 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class Layout:
-    """How a file was laid out, so that it can be written as it came; all values fit JSON."""
+    """How a file, or the files of a document, were laid out, so that they can be written as they came.
+
+    All values fit JSON. They are kept with each sentence: what is long belongs into the sentences' notes.
+    """
 
     newline: str = "\n"
     bom: bool = False
@@ -102,13 +105,19 @@ class Layout:
 
 @dataclass(frozen=True)
 class Parsed:
-    """What a file held: its sentences in order, the problems of those left out, and its layout."""
+    """What a file, or the files of one document, hold: its sentences in order and its layout.
+
+    `problems` are of sentences that were left out, `hint` says what may be done about them; `losses` counts by kind
+    what the file has and a record cannot carry (`{"relations": 3}`).
+    """
 
     name: str
     format: str
     sentences: tuple[Record, ...]
     problems: tuple[Problem, ...]
     layout: Layout
+    losses: Mapping[str, int] = field(default_factory=dict)
+    hint: str = ""
 
     @property
     def labelled(self) -> tuple[LabelledSentence, ...]:
@@ -121,21 +130,34 @@ class Parsed:
         return tuple(sorted({span.type for record in self.sentences for span in record.spans or ()}))
 
 
-class Reader(Protocol):
-    """Read decoded text; gather problems in `source`, each under the line it is found on."""
+@dataclass(frozen=True)
+class Written:
+    """Files to write, and by kind how many things of the sentences they do not hold."""
 
-    def __call__(self, source: Source, options: Any) -> tuple[list[Record], Layout]: ...
+    files: tuple[NamedFile, ...]
+    losses: Mapping[str, int]
+
+
+class Reader(Protocol):
+    """Read files into what each document (each file, where a format has one) holds, problems included."""
+
+    def __call__(self, files: Sequence[NamedFile], options: Any) -> Iterable[Parsed]: ...
 
 
 class Writer(Protocol):
-    """Write records in order as one text."""
+    """Write documents as files; count in `losses` what these cannot hold, by kind."""
 
-    def __call__(self, records: Sequence[Record], layout: Any) -> str: ...
+    def __call__(self, documents: Sequence[Parsed], losses: Counter[str]) -> Iterable[NamedFile]: ...
 
 
 @dataclass(frozen=True)
 class Format:
-    """A file format: stable id, title, suffixes it goes by, and its reader and writer."""
+    """A file format: stable id, title, suffixes it goes by, and its reader and writer.
+
+    A format `by_document` reads all its files at once and writes each document as files of its own; `beside` are
+    suffixes of files that belong to one of the same stem, or whole names of files that belong to all
+    (`(".txt", "annotation.conf")`). Formats of one text are made by `text.text_format`.
+    """
 
     id: str
     title: str
@@ -144,6 +166,9 @@ class Format:
     writer: Writer
     options_type: type[ReadOptions] = ReadOptions
     layout_type: type[Layout] = Layout
+    by_document: bool = False
+    beside: tuple[str, ...] = ()
+    example: str = ""
 
     def options(self, **values: Any) -> ReadOptions:
         """Make this format's options; raise InvalidConfig at a name it does not know."""
@@ -151,6 +176,13 @@ class Format:
         if unknown := sorted(set(values) - set(valid)):
             raise InvalidConfig(f"Format {self.id} has no option {', '.join(unknown)}; it has {', '.join(valid)}.")
         return self.options_type(**values)
+
+    def owns(self, name: str, names: Collection[str]) -> bool:
+        """Tell by its name whether a file among others is of this format, or belongs to one that is."""
+        path = PurePosixPath(name)
+        if path.suffix.lower() in self.suffixes or path.name in self.beside:
+            return True
+        return path.suffix in self.beside and any(str(path.with_suffix(suffix)) in names for suffix in self.suffixes)
 
 
 _FORMATS: dict[str, Format] = {}
@@ -167,6 +199,12 @@ def register(new: Format) -> Format:
 def format_ids() -> tuple[str, ...]:
     """The ids of all formats, sorted."""
     return tuple(sorted(_FORMATS))
+
+
+def known_suffixes() -> tuple[str, ...]:
+    """The suffixes of all files that some format reads, sorted."""
+    names = {name for known in _FORMATS.values() for name in (*known.suffixes, *known.beside)}
+    return tuple(sorted({PurePosixPath(f"x{name}").suffix for name in names}))
 
 
 def get_format(id: str) -> Format:
@@ -186,82 +224,15 @@ def layout_from_dict(values: Mapping[str, Any]) -> Layout:
     return layout_type(**own)
 
 
-def open_file(path: str | Path, format: str | None = None, *, name: str | None = None, **options: Any) -> Parsed:
-    """Read a file; its format is guessed by suffix and content where it is not given.
-
-    Raises BadInput listing file, line and reason if anything is wrong, unless `skip_bad=True`.
-    """
-    path = Path(path)
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise BadInput(f"{path} cannot be read: {error.strerror or error}.") from error
-    return read_bytes(data, name=name or path.name, format=format, **options)
-
-
-def read_bytes(data: bytes, *, name: str, format: str | None = None, **options: Any) -> Parsed:
-    """Read the bytes of a file called `name` (an upload); else as `open_file`."""
-    from crossner_core.formats.sniff import guess_format
-
-    source = decode(data, name)
-    chosen = get_format(format) if format else guess_format(source)
-    made = chosen.options(**options)
-    source.check_lines(made.max_line)
-    records, layout = chosen.reader(source, made)
-    problems = tuple(Problem(name, line, reason) for line, reason in sorted(source.problems))
-    if problems and not made.skip_bad:
-        if problems[-1].line == len(source.lines) and not source.text.endswith(("\n", "\r")):
-            source.hint = f"{name} has no line end after line {len(source.lines):,}: if it ends in the middle of "
-            source.hint += "that, as a copy that broke off does, get the file again."
-        text = describe(problems) + (f"\n{source.hint}" if source.hint else "")
-        raise BadInput(text, tuple(map(str, problems)))
-    if not records:
-        what = f"every sentence is bad. {describe(problems)}" if problems else "the file holds no sentence."
-        raise BadInput(f"{name}: {what}", tuple(map(str, problems)))
-    return Parsed(name, chosen.id, tuple(records), problems, layout)
-
-
-def write(records: Iterable[Record | LabelledSentence | Sentence], format: str, layout: Layout | None = None) -> str:
-    """Write records as text; with the layout they came in, unchanged ones come out as they came.
-
-    Encoding is the caller's (UTF-8, newlines as they are). Raises BadInput if a record cannot be said in that format.
-    """
-    chosen = get_format(format)
-    if layout is not None and type(layout) is not chosen.layout_type:
-        raise InvalidConfig(f"A layout of format {layout.format} does not fit format {chosen.id}.")
-    own = layout if layout is not None else chosen.layout_type()
-    return ("\ufeff" if own.bom else "") + chosen.writer([_as_record(one) for one in records], own)
-
-
-def _as_record(one: Record | LabelledSentence | Sentence) -> Record:
-    if isinstance(one, Record):
-        return one
-    return Record(one) if isinstance(one, Sentence) else Record(one.sentence, one.spans)
-
-
-def describe(problems: Sequence[Problem]) -> str:
-    """List the first problems, one a line, and say how many more there are."""
-    lines = [str(problem) for problem in problems[:SHOWN]]
-    if len(problems) > SHOWN:
-        lines.append(f"… and {len(problems) - SHOWN} more problems.")
-    return "\n".join(lines)
-
-
-def own_layout(sentence: Sentence, format: str) -> Mapping[str, Any]:
-    """Give what `format` left in the sentence's meta; empty if it came from elsewhere."""
-    layout: Mapping[str, Any] = sentence.meta.get(LAYOUT_KEY, {}).get(format, {})
-    return layout
-
-
-def meta_with(own: Mapping[str, Any], format: str, meta: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Join meta and a format's own layout of one sentence; nothing is added where there is none."""
-    return {**(meta or {}), **({LAYOUT_KEY: {format: dict(own)}} if own else {})}
+def notes_of(sentence: Sentence, format: str) -> Mapping[str, Any]:
+    """Give what `format` needs to write the sentence as it came; empty if it came from elsewhere."""
+    return sentence.layout.notes if sentence.layout is not None and sentence.layout.format == format else {}
 
 
 def join_pieces(pieces: Iterable[str], records: Sequence[Record], format: str, gap: str, layout: Layout) -> str:
     """Join sentences with what stood between them; `gap` where a sentence does not say."""
     parts: list[str] = []
     for piece, record in zip(pieces, records, strict=True):
-        parts += [own_layout(record.sentence, format).get("before", gap if parts else ""), piece]
+        parts += [notes_of(record.sentence, format).get("before", gap if parts else ""), piece]
     parts.append(layout.newline if layout.tail is None else layout.tail)
     return "".join(parts)

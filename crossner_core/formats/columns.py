@@ -76,7 +76,7 @@ def find_shape(source: Source, token: int | None, tag: int | None) -> Shape:
     tag = _find_tag(rows, width, token) if tag is None else tag
     index, index_from = _find_index(source, separator, width, token, tag)
     if token is None:
-        token = next((at for at in range(width) if at not in (tag, index)), 0)
+        token = next((column for column in range(width) if column not in (tag, index)), 0)
     return Shape(separator, width, token, None if tag == token else tag, index, index_from)
 
 
@@ -84,7 +84,7 @@ def _find_tag(rows: Sequence[Sequence[str]], width: int, token: int | None) -> i
     """Take the last column if half of it is tags, else one that is all tags, else the last if any of it is a tag."""
     if width == 1:
         return None
-    shares = [sum(_TAG.fullmatch(row[at]) is not None for row in rows) / len(rows) for at in range(width)]
+    shares = [sum(_TAG.fullmatch(row[column]) is not None for row in rows) / len(rows) for column in range(width)]
     if token is not None:
         shares[token] = 0.0
     if shares[-1] >= 0.5:
@@ -124,17 +124,17 @@ def _find_index(
 def find_blocks(source: Source, shape: Shape, max_tokens: int) -> tuple[list[Block], str]:
     """Cut the file into sentences, and give what follows the last; bad rows mark their block."""
     blocks: list[Block] = []
-    at = 0  # offset in the text up to which everything belongs to a block or stood before one
+    written = 0  # offset in the text up to which everything belongs to a block or stood before one
     first: int | None = None
     for index, line in enumerate([*source.lines, ""]):
         is_gap = not line.strip() or (line.startswith(DOCSTART) and _is_docstart(line))
         if first is None and not is_gap and not _is_comment(line, shape):
             first = index
         elif first is not None and is_gap:
-            blocks.append(_block(source, shape, first, index, at, max_tokens))
-            at = source.end(index - 1)
+            blocks.append(_block(source, shape, first, index, written, max_tokens))
+            written = source.end(index - 1)
             first = None
-    return blocks, source.text[at:]
+    return blocks, source.text[written:]
 
 
 def _is_docstart(line: str) -> bool:
@@ -146,9 +146,9 @@ def _is_comment(line: str, shape: Shape) -> bool:
     return line.startswith("# ") and len(split_columns(line, shape.separator)) != shape.width
 
 
-def _block(source: Source, shape: Shape, first: int, stop: int, at: int, max_tokens: int) -> Block:
+def _block(source: Source, shape: Shape, first: int, stop: int, written: int, max_tokens: int) -> Block:
     start = source.starts[first]
-    block = Block(first, [], [], [], source.text[at:start], source.text[start : source.end(stop - 1)])
+    block = Block(first, [], [], [], source.text[written:start], source.text[start : source.end(stop - 1)])
     if stop - first > max_tokens:
         block.problem(source, 0, f"a sentence of {stop - first:,} tokens; at most {max_tokens:,} are read.")
         return block

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any
 
 from crossner_core.errors import BadInput, InvalidConfig
-from crossner_core.formats.base import (
-    Format,
-    Layout,
-    ReadOptions,
-    Record,
-    join_pieces,
-    meta_with,
-    own_layout,
-    register,
-)
-from crossner_core.formats.columns import Block, Shape, find_blocks, find_shape, split_columns
+from crossner_core.formats.base import Layout, ReadOptions, Record, join_pieces, notes_of, register
+from crossner_core.formats.columns import DOCSTART, Block, Shape, find_blocks, find_shape, split_columns
 from crossner_core.formats.source import Source
-from crossner_core.schema import Span, sentence_from_words
+from crossner_core.formats.text import text_format
+from crossner_core.schema import SentenceLayout, Span, sentence_from_words
 from crossner_core.tags import SCHEMES, detect_scheme, is_tag, spans_from_tags, tag_problems, tags_from_spans
 
 _FILLER = "_"
@@ -55,7 +47,10 @@ class ConllLayout(Layout):
 
 
 def read(source: Source, options: ConllOptions) -> tuple[list[Record], ConllLayout]:
-    """Read sentences; they are annotated where the file has a tag column."""
+    """Read sentences; they are annotated where the file has a tag column.
+
+    Their document is the file, or the article in it: `NAME 2` after the second -DOCSTART-.
+    """
     shape = find_shape(source, options.token_column, options.tag_column)
     blocks, tail = find_blocks(source, shape, options.max_tokens)
     _report_cut_tag(source, blocks)
@@ -76,11 +71,16 @@ def read(source: Source, options: ConllOptions) -> tuple[list[Record], ConllLayo
     )
     prefix = options.id_prefix or PurePath(source.name).stem
     records: list[Record] = []
+    article = 0
     for number, block in enumerate(blocks, 1):
+        article += DOCSTART in block.before
         if not block.bad:
             spans = _read_spans(source, block, options, layout)
             if not block.bad:
-                records.append(_record(f"{prefix}-{number}", block, spans, layout, is_first=number == 1))
+                document = f"{source.name} {article}" if article else source.name
+                sentence = sentence_from_words(block.words, id=f"{prefix}-{number}", document=document)
+                notes = _notes(Record(sentence, spans), block, layout, is_first=number == 1)
+                records.append(Record(replace(sentence, layout=SentenceLayout("conll", notes)), spans))
     return records, layout
 
 
@@ -106,7 +106,7 @@ def _report_cut_tag(source: Source, blocks: Sequence[Block]) -> None:
     if not last.tags or not is_tag(last.tags[-1]):
         return
     *others, cut = [tag[2:] for block in blocks for tag in block.tags]
-    if cut and cut not in others and (whole := next((one for one in others if one.startswith(cut)), None)):
+    if cut and cut not in others and (whole := next((other for other in others if other.startswith(cut)), None)):
         reason = f"type {cut!r} is nowhere else in the file and may be the beginning of {whole!r}"
         reason += "; if the file is whole, end it with a newline"
         last.problem(source, len(last.tags) - 1, reason)
@@ -156,36 +156,34 @@ def _report_tags(source: Source, block: Block, options: ConllOptions, layout: Co
             block.problem(source, position, reason)
 
 
-def _record(id: str, block: Block, spans: tuple[Span, ...] | None, layout: ConllLayout, *, is_first: bool) -> Record:
-    """Make a record that carries whatever the layout alone would not give back."""
-    own: dict[str, Any] = {}
+def _notes(record: Record, block: Block, layout: ConllLayout, *, is_first: bool) -> dict[str, Any]:
+    """Give whatever the layout alone would not give back of a record."""
+    notes: dict[str, Any] = {}
     if block.before != ("" if is_first else layout.newline * 2):
-        own["before"] = block.before
+        notes["before"] = block.before
     if extra := _extra_columns(block, layout):
-        own["columns"] = extra
-    record = Record(sentence_from_words(block.words, id=id, meta=meta_with(own, "conll")), spans)
-    if _render(record, layout, own) != block.raw:
-        own["raw"] = block.raw
-        record = Record(sentence_from_words(block.words, id=id, meta=meta_with(own, "conll")), spans)
-    return record
+        notes["columns"] = extra
+    if _render(record, layout, notes) != block.raw:
+        notes["raw"] = block.raw
+    return notes
 
 
 def _extra_columns(block: Block, layout: ConllLayout) -> dict[str, list[str]]:
     """Give the columns that are neither token, tag nor index, by their number (a string, as JSON wants it)."""
     ours = {layout.token_column, layout.tag_column, layout.index_column}
-    return {str(at): [row[at] for row in block.rows] for at in range(layout.width) if at not in ours}
+    return {str(column): [row[column] for row in block.rows] for column in range(layout.width) if column not in ours}
 
 
 def _piece(record: Record, layout: ConllLayout) -> str:
-    own = own_layout(record.sentence, "conll")
-    raw = own.get("raw")
-    if raw is not None and _says(raw, record, layout):
+    notes = notes_of(record.sentence, "conll")
+    raw = notes.get("raw")
+    if raw is not None and _still_holds(raw, record, layout):
         return str(raw)
-    return _render(record, layout, own)
+    return _render(record, layout, notes)
 
 
-def _says(raw: str, record: Record, layout: ConllLayout) -> bool:
-    """Tell whether the text a sentence came in still says what the record says."""
+def _still_holds(raw: str, record: Record, layout: ConllLayout) -> bool:
+    """Tell whether the text a sentence came in still is what the record is."""
     rows = [split_columns(line.rstrip("\r"), layout.separator) for line in raw.split(layout.newline[-1])]
     if any(len(row) != layout.width for row in rows):
         return False
@@ -200,22 +198,22 @@ def _says(raw: str, record: Record, layout: ConllLayout) -> bool:
     return layout.our_spans(spans) == tuple(sorted(record.spans))
 
 
-def _render(record: Record, layout: ConllLayout, own: Mapping[str, Any]) -> str:
+def _render(record: Record, layout: ConllLayout, notes: Mapping[str, Any]) -> str:
     """Write one sentence's lines, without the newline after the last."""
     words = record.sentence.words
     _check_words(record, words, layout)
-    extra: Mapping[str, list[str]] = own.get("columns", {})
+    extra: Mapping[str, list[str]] = notes.get("columns", {})
     columns: list[Sequence[str]] = []
-    for at in range(layout.width):
-        if at == layout.token_column:
+    for column in range(layout.width):
+        if column == layout.token_column:
             columns.append(words)
-        elif at == layout.tag_column and record.spans is not None:
+        elif column == layout.tag_column and record.spans is not None:
             outer = [Span(s.start, s.end, layout.outer_type(s.type)) for s in record.spans]
             columns.append(tags_from_spans(outer, len(words), layout.scheme))
-        elif at == layout.index_column:
+        elif column == layout.index_column:
             columns.append([str(layout.index_from + position) for position in range(len(words))])
         else:
-            kept = extra.get(str(at), ())
+            kept = extra.get(str(column), ())
             columns.append(kept if len(kept) == len(words) else [_FILLER] * len(words))
     return layout.newline.join(layout.separator.join(row) for row in zip(*columns, strict=True))
 
@@ -230,13 +228,15 @@ def _check_words(record: Record, words: tuple[str, ...], layout: ConllLayout) ->
 
 
 register(
-    Format(
-        id="conll",
+    text_format(
+        "conll",
         title="CoNLL columns",
         suffixes=(".conll", ".conllu", ".tsv", ".bio", ".iob", ".iob2", ".bioes", ".bmes"),
         reader=read,
         writer=write,
         options_type=ConllOptions,
         layout_type=ConllLayout,
+        leaves_out=("links",),
+        example="Mara\tB-person\nVell\tI-person\nsang\tO",
     )
 )

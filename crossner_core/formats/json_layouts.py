@@ -88,18 +88,18 @@ def _with_words(
     """Find the words in the text, or join them by spaces into one; spans are read in words."""
     text = values.get("text")
     text = text if isinstance(text, str) else " ".join(values[words])
-    offsets, at = list[list[int]](), 0
+    offsets, end = list[list[int]](), 0
     for word in values[words]:
-        if (start := text.find(word, at)) < 0 or not word:
-            raise BadInput(f"{words} holds {clip(word)}, which is not in the text after its character {at}.")
-        at = start + len(word)
-        offsets.append([start, at])
+        if (start := text.find(word, end)) < 0 or not word:
+            raise BadInput(f"{words} holds {clip(word)}, which is not in the text after its character {end}.")
+        end = start + len(word)
+        offsets.append([start, end])
     made = {name: value for name, value in values.items() if name not in {words, annotated, "text"}}
     made |= {"text": text, "tokens": offsets}
     if annotated:
-        found = read(values[annotated], len(offsets))
+        ranges = read(values[annotated], len(offsets))
         made["gold"] = [
-            {"start": offsets[first][0], "end": offsets[end - 1][1], "type": type} for first, end, type in found
+            {"start": offsets[first][0], "end": offsets[last - 1][1], "type": type} for first, last, type in ranges
         ]
     return made
 
@@ -116,14 +116,14 @@ def _tagged(tags: list[Any], count: int, name: str, scheme: str, lenient: bool) 
 
 
 def _ranges(items: list[Any], count: int) -> list[tuple[int, int, str]]:
-    found = []
+    ranges = []
     for item in items:
         if not (isinstance(item, list) and len(item) == 3 and type(item[0]) is type(item[1]) is int and item[2]):
             raise BadInput(f"ner holds {clip(json.dumps(item))}; write [first word, last word, type].")
         if not 0 <= item[0] <= item[1] < count:
             raise BadInput(f"ner holds {clip(json.dumps(item))}, which lies outside the {count} words.")
-        found.append((item[0], item[1] + 1, str(item[2])))
-    return found
+        ranges.append((item[0], item[1] + 1, str(item[2])))
+    return ranges
 
 
 def _with_spans(values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -137,7 +137,7 @@ def _with_spans(values: Mapping[str, Any]) -> Mapping[str, Any]:
     if not _is_accepted(values):
         return values
     name = name or _key(values, _SPANS, lambda value: value == [])
-    if not name or (not values[name] and not _says_none(values, name)):
+    if not name or (not values[name] and not _means_none(values, name)):
         return values
     spans = [_span(item, name) for item in values[name]]
     made = {key: value for key, value in values.items() if key != name}
@@ -152,7 +152,7 @@ def _is_accepted(values: Mapping[str, Any]) -> bool:
     return values.get("answer") not in ("reject", "ignore")
 
 
-def _says_none(values: Mapping[str, Any], name: str) -> bool:
+def _means_none(values: Mapping[str, Any], name: str) -> bool:
     """Say whether an empty list means that there is no entity, rather than that nobody has looked."""
     return values.get("answer") == "accept" or (name not in _OF_UNOPENED and "relations" not in values)
 
@@ -206,9 +206,9 @@ def _span(item: Any, name: str) -> tuple[int, int, str]:
 
 def _cut(text: str, edges: set[int]) -> list[list[int]]:
     """Cut our tokens where a span begins or ends inside one."""
-    found = []
+    cuts = []
     for token in tokenize(text):
         inner = sorted(edge for edge in edges if token.start < edge < token.end)
         bounds = [token.start, *inner, token.end]
-        found += [list(pair) for pair in itertools.pairwise(bounds)]
-    return found
+        cuts += [list(pair) for pair in itertools.pairwise(bounds)]
+    return cuts

@@ -9,25 +9,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any, NoReturn
 
 from crossner_core.errors import BadInput, WorkbenchError
-from crossner_core.formats.base import (
-    LAYOUT_KEY,
-    Format,
-    Layout,
-    ReadOptions,
-    Record,
-    join_pieces,
-    meta_with,
-    own_layout,
-    register,
-)
+from crossner_core.formats.base import Layout, ReadOptions, Record, join_pieces, notes_of, register
 from crossner_core.formats.json_layouts import in_our_keys, tags_of
 from crossner_core.formats.source import Source, clip
-from crossner_core.schema import Link, Sentence, Span, Token, check_spans
+from crossner_core.formats.text import text_format
+from crossner_core.schema import LAYOUT_KEY, Link, Sentence, SentenceLayout, Span, Token, check_spans
 from crossner_core.tags import detect_scheme, is_tag
 from crossner_core.tokenize import tokenize
 
@@ -54,12 +45,12 @@ def read(source: Source, options: ReadOptions) -> tuple[list[Record], JsonlLayou
     layout: JsonlLayout | None = None
     records: list[Record] = []
     seen: dict[str, int] = {}
-    at = number = 0
+    written = number = 0
     for index, line in enumerate(source.lines):
         if not line.strip():
             continue
         number += 1
-        before, at = source.text[at : source.starts[index]], source.end(index)
+        before, written = source.text[written : source.starts[index]], source.end(index)
         if index in source.bad_lines:
             continue
         try:
@@ -68,13 +59,15 @@ def read(source: Source, options: ReadOptions) -> tuple[list[Record], JsonlLayou
             if record.sentence.id in seen:
                 raise BadInput(f"id {clip(record.sentence.id)} is already on line {seen[record.sentence.id]}.")
             layout = layout or _find_layout(line, values, source, options, scheme)
-            own = {"before": before} if before != (source.newline if number > 1 else "") else {}
-            records.append(_with_layout(record, values, line, own, layout))
+            notes = {"before": before} if before != (source.newline if number > 1 else "") else {}
+            notes |= _notes(record, values, line, layout)
+            own = SentenceLayout("jsonl", notes)
+            records.append(replace(record, sentence=replace(record.sentence, document=source.name, layout=own)))
         except WorkbenchError as error:
             source.problem(index, str(error))
         else:
             seen[record.sentence.id] = index + 1
-    tail = source.text[at:]
+    tail = source.text[written:]
     layout = layout or JsonlLayout()
     kept = {"newline": source.newline, "bom": source.bom, "tail": None if tail == source.newline else tail}
     return records, JsonlLayout(**{**vars(layout), **kept})
@@ -117,7 +110,7 @@ def _find_scheme(source: Source) -> str:
         if line.strip():
             try:
                 tags = tags_of(_load(line))
-            except BadInput:  # told of when the line is read
+            except BadInput:  # reported when the line is read
                 continue
             if tags is None and not sequences:
                 return "IOB2"
@@ -138,7 +131,7 @@ def _record(values: Mapping[str, Any], default_id: str, options: ReadOptions, sc
     tokens = _read_tokens(values["tokens"], text) if values.get("tokens") is not None else tokenize(text)
     if not 0 < len(tokens) <= options.max_tokens:
         raise BadInput(f"a sentence of {len(tokens):,} tokens; 1 to {options.max_tokens:,} are read.")
-    bounds = ({token.start: at for at, token in enumerate(tokens)}, {t.end: at + 1 for at, t in enumerate(tokens)})
+    bounds = ({token.start: i for i, token in enumerate(tokens)}, {token.end: i for i, token in enumerate(tokens, 1)})
     links = tuple(
         Link(*_token_range(item, text, bounds, "link"), _string(item, "target", "link"))
         for item in _items(values.get("links") or [], "links")
@@ -222,47 +215,38 @@ def _find_layout(
     )
 
 
-def _with_layout(
-    record: Record, values: Mapping[str, Any], line: str, own: dict[str, Any], layout: JsonlLayout
-) -> Record:
-    """Add to the record what the layout alone would not give back: order of keys, or the whole line."""
-
-    def keep() -> Record:
-        sentence = record.sentence
-        meta = meta_with(own, "jsonl", sentence.meta)
-        return Record(Sentence(sentence.id, sentence.text, sentence.tokens, sentence.links, meta), record.spans)
-
-    if LAYOUT_KEY not in values and _render(record, layout, own) == line:
-        return keep() if own else record
-    own["keys"] = [key for key in values if key != LAYOUT_KEY]
-    if _render(keep(), layout, own) != line:
-        own["raw"] = line
-    return keep()
+def _notes(record: Record, values: Mapping[str, Any], line: str, layout: JsonlLayout) -> dict[str, Any]:
+    """Give what the layout alone would not give back of a record: order of keys, or the whole line."""
+    if LAYOUT_KEY not in values and _render(record, layout, {}) == line:
+        return {}
+    notes: dict[str, Any] = {"keys": [key for key in values if key != LAYOUT_KEY]}
+    if _render(record, layout, notes) != line:
+        notes["raw"] = line
+    return notes
 
 
 def _piece(record: Record, layout: JsonlLayout) -> str:
-    own = own_layout(record.sentence, "jsonl")
-    raw = own.get("raw")
-    if raw is not None and _says(raw, record, layout):
+    notes = notes_of(record.sentence, "jsonl")
+    raw = notes.get("raw")
+    if raw is not None and _still_holds(raw, record, layout):
         return str(raw)
-    return _render(record, layout, own)
+    return _render(record, layout, notes)
 
 
-def _says(raw: str, record: Record, layout: JsonlLayout) -> bool:
-    """Tell whether the line a sentence came in still says what the record says."""
+def _still_holds(raw: str, record: Record, layout: JsonlLayout) -> bool:
+    """Tell whether the line a sentence came in still is what the record is."""
     sentence = record.sentence
     options = ReadOptions(type_map=layout.type_map, max_tokens=10**9, lenient=layout.lenient)
     try:
         kept = _record(_load(raw), sentence.id, options, layout.scheme)
-    except WorkbenchError:  # no harm: an earlier version read the line otherwise, so it does not say this
+    except WorkbenchError:  # no harm: an earlier version read the line otherwise, so it is not the same
         return False
-    was, meta = kept.sentence, {key: value for key, value in sentence.meta.items() if key != LAYOUT_KEY}
-    same = (was.id, was.text, was.tokens, was.links) == (sentence.id, sentence.text, sentence.tokens, sentence.links)
-    return same and dict(was.meta) == meta and kept.spans == record.spans
+    same = kept.sentence.bare() == sentence.bare()
+    return same and dict(kept.sentence.meta) == dict(sentence.meta) and kept.spans == record.spans
 
 
-def _render(record: Record, layout: JsonlLayout, own: Mapping[str, Any]) -> str:
-    sentence, keys = record.sentence, own.get("keys")
+def _render(record: Record, layout: JsonlLayout, notes: Mapping[str, Any]) -> str:
+    sentence, keys = record.sentence, notes.get("keys")
     values: dict[str, Any] = {} if keys and "id" not in keys else {"id": sentence.id}
     values["text"] = sentence.text
     if (keys and "tokens" in keys) or tokenize(sentence.text) != sentence.tokens:
@@ -277,8 +261,7 @@ def _render(record: Record, layout: JsonlLayout, own: Mapping[str, Any]) -> str:
     for key, value in sentence.meta.items():
         if key in _OURS:
             raise BadInput(f"Sentence {sentence.id}: metadata may not be called {key!r}.")
-        if key != LAYOUT_KEY:
-            values[key] = value
+        values[key] = value
     if keys:
         values = {
             key: values[key] for key in [*(k for k in keys if k in values), *(k for k in values if k not in keys)]
@@ -302,12 +285,13 @@ def _dumps(values: Mapping[str, Any], ensure_ascii: bool, item_separator: str, k
 
 
 register(
-    Format(
-        id="jsonl",
+    text_format(
+        "jsonl",
         title="JSON lines",
         suffixes=(".jsonl", ".ndjson", ".json"),
         reader=read,
         writer=write,
         layout_type=JsonlLayout,
+        example='{"text": "Mara Vell sang .", "gold": [{"start": 0, "end": 9, "type": "person"}]}',
     )
 )

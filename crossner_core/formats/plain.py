@@ -7,9 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.formats.base import Format, Layout, ReadOptions, Record, join_pieces, meta_with, register
+from crossner_core.formats.base import Layout, ReadOptions, Record, join_pieces, register
 from crossner_core.formats.source import Source
-from crossner_core.schema import Sentence
+from crossner_core.formats.text import text_format
+from crossner_core.schema import Sentence, SentenceLayout
 from crossner_core.tokenize import split_sentences, tokenize
 
 _SPLITS = ("lines", "paragraphs")
@@ -47,9 +48,9 @@ def read(source: Source, options: PlainOptions) -> tuple[list[Record], PlainLayo
     gap = _gap(options.split, source.newline)
     prefix = options.id_prefix or PurePath(source.name).stem
     records: list[Record] = []
-    at = 0
+    written = 0  # the offset up to which everything belongs to a sentence or stood before one
     for number, (start, end, first, last) in enumerate(ranges, 1):
-        before, at = source.text[at:start], end
+        before, written = source.text[written:start], end
         if any(index in source.bad_lines for index in range(first, last + 1)):
             continue
         text = source.text[start:end]
@@ -57,9 +58,11 @@ def read(source: Source, options: PlainOptions) -> tuple[list[Record], PlainLayo
         if len(tokens) > options.max_tokens:
             source.problem(first, f"a sentence of {len(tokens):,} tokens; at most {options.max_tokens:,} are read.")
             continue
-        own = {} if before == (gap if number > 1 else "") else {"before": before}
-        records.append(Record(Sentence(f"{prefix}-{number}", text, tokens, meta=meta_with(own, "plain"))))
-    tail = source.text[at:]
+        notes = {} if before == (gap if number > 1 else "") else {"before": before}
+        own = SentenceLayout("plain", notes)
+        sentence = Sentence(f"{prefix}-{number}", text, tokens, document=source.name, offset=start, layout=own)
+        records.append(Record(sentence))
+    tail = source.text[written:]
     layout = PlainLayout(source.newline, source.bom, None if tail == source.newline else tail, split=options.split)
     return records, layout
 
@@ -102,22 +105,24 @@ def _sentence_ranges(source: Source) -> list[tuple[int, int, int, int]]:
 
 def _without_bad_lines(text: str, source: Source) -> str:
     """Make each bad line one long word: nothing to chew on, and every offset stays."""
-    parts, at = [], 0
+    parts, done = [], 0
     for index in sorted(source.bad_lines):
         start, end = source.starts[index], source.end(index)
-        parts += [text[at:start], "x" * (end - start)]
-        at = end
-    return "".join([*parts, text[at:]])
+        parts += [text[done:start], "x" * (end - start)]
+        done = end
+    return "".join([*parts, text[done:]])
 
 
 register(
-    Format(
-        id="plain",
+    text_format(
+        "plain",
         title="Plain text",
         suffixes=(".txt", ".text"),
         reader=read,
         writer=write,
         options_type=PlainOptions,
         layout_type=PlainLayout,
+        leaves_out=("entities", "links"),
+        example="Mara Vell sang in Oslo.\nThe album was praised.",
     )
 )

@@ -6,21 +6,26 @@ from itertools import islice
 from pathlib import PurePath
 
 from crossner_core.formats.base import Format, format_ids, get_format
-from crossner_core.formats.source import Source
+from crossner_core.formats.source import Source, decode
 from crossner_core.tags import is_tag
 
 _AMBIGUOUS = {".txt", ""}
 _SAMPLE = 400
+_HEAD = 1_000_000
 
 
-def guess_format(source: Source) -> Format:
-    """Take the format whose suffix the file has; `.txt` and unknown suffixes are told by content."""
-    suffix = PurePath(source.name).suffix.lower()
+def guess_format(name: str, data: bytes) -> Format:
+    """Take the format whose suffix the file has; of `.txt` and unknown suffixes the content decides.
+
+    Raises BadInput for an empty file and one that is not UTF-8 text at all.
+    """
+    suffix = PurePath(name).suffix.lower()
     if suffix not in _AMBIGUOUS:
         for id in format_ids():
             if suffix in get_format(id).suffixes:
                 return get_format(id)
-    return get_format(_by_content(source))
+    head = data[:_HEAD]
+    return get_format(_by_content(decode(head if head.strip() else data, name)))
 
 
 def _by_content(source: Source) -> str:

@@ -40,6 +40,15 @@ class Source:
                 self.problem(index, f"{len(line):,} characters in one line; at most {max_line:,} are read.")
                 self.lines[index] = line[:_HEAD]
 
+    def advice(self) -> str:
+        """Say what may be done about the problems, if there is something to say."""
+        if not self.problems or max(self.problems)[0] != len(self.lines) or self.text.endswith(("\n", "\r")):
+            return self.hint
+        return (
+            f"{self.name} has no line end after line {len(self.lines):,}: if it ends in the middle of that, as a copy "
+            "that broke off does, get the file again."
+        )
+
     def end(self, index: int) -> int:
         """Offset in `text` just past the content of line `index`; its newline is not content."""
         following = self.starts[index + 1] if index + 1 < len(self.starts) else len(self.text)
@@ -69,10 +78,10 @@ def _split(text: str, name: str, bom: bool) -> Source:
     raw = text.split(cut)
     if raw[-1] == "":
         raw.pop()
-    starts, at = [], 0
+    starts, start = [], 0
     for line in raw:
-        starts.append(at)
-        at += len(line) + 1
+        starts.append(start)
+        start += len(line) + 1
     lines = [line.rstrip("\r") for line in raw] if "\r" in text else raw
     return Source(name, text, bom, newline, lines, starts)
 
@@ -86,7 +95,9 @@ def _check_characters(source: Source) -> None:
     if clean:
         return
     for index, line in enumerate(source.lines):
-        column = next((at for at, char in enumerate(line) if "\udc80" <= char <= "\udcff" or char == "\x00"), None)
+        column = next(
+            (position for position, char in enumerate(line) if "\udc80" <= char <= "\udcff" or char == "\x00"), None
+        )
         if column is None:
             continue
         if line[column] == "\x00":

@@ -21,7 +21,7 @@ from crossner_core.second_look.base import Desk
 from crossner_core.second_look.cross_validation import Floats
 from crossner_core.tags import tags_from_spans
 from crossner_core.training.batches import collate, encode, ordered_batches
-from crossner_core.training.precision import pick_device
+from crossner_core.training.machine import pick_device
 
 _LAYERS = 4  # the last ones: the topmost alone has forgotten much of the single word
 _WINDOW = 256

@@ -84,8 +84,8 @@ def annotate(
     kept = changed = added = deleted = 0
     left = list(suggestions)
     for gold in item.spans:
-        near = [one for one in left if one.start < gold.end and gold.start < one.end]
-        left = [one for one in left if one not in near]
+        near = [span for span in left if span.start < gold.end and gold.start < span.end]
+        left = [span for span in left if span not in near]
         if gold in near:
             spans.append(gold)
             kept, deleted = kept + 1, deleted + len(near) - 1
@@ -126,8 +126,8 @@ def _new(gold: Span, tokens: int, types: Sequence[str], options: AnnotatorOption
 
 def _apart(spans: Sequence[Span]) -> tuple[Span, ...]:
     """Return the spans in order; of two that overlap by an error, the first stays."""
-    found: list[Span] = []
+    apart: list[Span] = []
     for span in sorted(spans):
-        if not found or found[-1].end <= span.start:
-            found.append(span)
-    return tuple(found)
+        if not apart or apart[-1].end <= span.start:
+            apart.append(span)
+    return tuple(apart)

@@ -12,7 +12,6 @@ import numpy as np
 from crossner_core.acquisition.queue import with_random_share
 from crossner_core.acquisition.selecting import strategy
 from crossner_core.acquisition.turn import Scorer, Turn
-from crossner_core.adaptation.transfer import needs_unlabelled
 from crossner_core.calibration.proposals import best_of, best_spans, learn, propose
 from crossner_core.calibration.sources import SourceWeights
 from crossner_core.encoders import Encoder
@@ -27,6 +26,7 @@ from crossner_core.training.data import TrainingData
 from crossner_core.training.events import RunResult
 from crossner_core.training.loop import TAGGER, WarmStart, train
 from crossner_core.training.predictor import Predictor, load_tagger
+from crossner_core.training.settings.registry import needs_unlabelled
 
 STATE, ASKED = "state.json", "asked.json"
 # What the seed is joined with to draw dev sentences, to choose, to annotate, and whose a sentence is.
@@ -38,7 +38,7 @@ Suggested = Callable[[Sequence[Sentence]], Sequence[Sequence[Suggestion] | None]
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A round that is through: the newest point, and what was to say; the last one has `done`."""
+    """A round that is through: the newest point and a message; the last one has `done`."""
 
     point: RoundPoint | None
     message: str
@@ -50,7 +50,7 @@ class _Labelled:
     """What has been annotated so far: pool indices in order, what was suggested there, the spans, what it took."""
 
     chosen: list[int]
-    heard: list[tuple[Suggestion, ...]]
+    suggested: list[tuple[Suggestion, ...]]
     spans: list[tuple[Span, ...]]
     seconds: float = 0.0
     kept: int = 0
@@ -58,9 +58,9 @@ class _Labelled:
     added: int = 0
     deleted: int = 0
 
-    def add(self, at: int, heard: tuple[Suggestion, ...], work: Work) -> None:
-        self.chosen.append(at)
-        self.heard.append(heard)
+    def add(self, index: int, suggested: tuple[Suggestion, ...], work: Work) -> None:
+        self.chosen.append(index)
+        self.suggested.append(suggested)
         self.spans.append(work.spans)
         self.seconds += work.seconds
         for name in ("kept", "changed", "added", "deleted"):
@@ -80,8 +80,8 @@ def split_pool(
         raise BadInput(f"There are {len(whole)} sentences; {dev_sentences} of them for dev leaves no pool.")
     dev = set(np.random.default_rng([seed, _DEV]).permutation(len(whole))[:dev_sentences].tolist())
     return (
-        tuple(item for at, item in enumerate(whole) if at not in dev),
-        tuple(item for at, item in enumerate(whole) if at in dev),
+        tuple(item for index, item in enumerate(whole) if index not in dev),
+        tuple(item for index, item in enumerate(whole) if index in dev),
     )
 
 
@@ -99,7 +99,7 @@ def play(
 
     `data` brings train, dev and test, and the source where the recipe reads one. `suggested` asks a gazetteer;
     `source_cache` keeps source checkpoints for other campaigns. What was suggested, annotated and measured is kept in
-    `folder`, and the campaign goes on from there; the folder can go when it is done. Raises BadInput where the pool is
+    `folder`, from which the campaign resumes; the folder can go when it is done. Raises BadInput where the pool is
     smaller than the largest number in `at`.
     """
     yield from _Campaign(simulation, data, encoder, Path(folder), suggested, source_cache).play(should_stop)
@@ -135,16 +135,30 @@ class _Campaign:
         self.keys: list[str] = []
 
     def _ask(self, suggested: Suggested | None) -> list[tuple[Suggestion, ...] | None] | None:
-        """Return what is suggested in the pool; it is asked once, so that a campaign that goes on finds the same."""
+        """Return what is suggested in the pool; it is asked once, so that a resumed campaign has the same."""
         path = self.folder / ASKED
         if path.exists():
             kept = read_json(path)["asked"]
-            return [None if one is None else tuple(Suggestion(**values) for values in one) for one in kept]
+            return [
+                None if suggestions is None else tuple(Suggestion(**values) for values in suggestions)
+                for suggestions in kept
+            ]
         if suggested is None:
             return None
-        found = [None if one is None else tuple(one) for one in suggested([item.sentence for item in self.pool])]
-        write_json(path, {"asked": [None if one is None else [asdict(said) for said in one] for one in found]})
-        return found
+        asked = [
+            None if suggestions is None else tuple(suggestions)
+            for suggestions in suggested([item.sentence for item in self.pool])
+        ]
+        write_json(
+            path,
+            {
+                "asked": [
+                    None if suggestions is None else [asdict(suggestion) for suggestion in suggestions]
+                    for suggestions in asked
+                ]
+            },
+        )
+        return asked
 
     def play(self, should_stop: Callable[[], bool]) -> Iterator[Round]:
         self._resume()
@@ -158,32 +172,32 @@ class _Campaign:
             if len(self.labelled.chosen) < size:
                 self._load(number)
                 yield Round(None, self._annotate_up_to(size, number))
-            found: list[RunResult] = []
+            results: list[RunResult] = []
             for result, message in self._train(number, should_stop):
-                found += [result] if result is not None else []
+                results += [result] if result is not None else []
                 if message:
                     yield Round(None, message)
-            if not found:
+            if not results:
                 yield Round(None, "Stopped; what was annotated is kept.")
                 return
-            self.points.append(self._point(number, found[0]))
+            self.points.append(self._point(number, results[0]))
             self._save()
             last = number + 1 == len(self.options.at)
             yield Round(self.points[-1], f"{size} sentences: test F1 {100 * self.points[-1].f1:.2f}", last)
 
     def _annotate_up_to(self, size: int, number: int) -> str:
-        """Choose and annotate the next sentences; return what there is to say."""
+        """Choose and annotate the next sentences; return a message."""
         rest, weights = self._rest(), self._weights()
         wanted = size - len(self.labelled.chosen)
         order, notes = self._choose(rest, wanted, number, weights)
-        chosen = [rest[at] for at in order]
-        heard = self._suggestions(chosen)
+        chosen = [rest[index] for index in order]
+        suggested = self._suggestions(chosen)
         rng = np.random.default_rng([self.options.seed, _ANNOTATE, number])
-        for at, suggestions in zip(chosen, heard, strict=True):
+        for index, suggestions in zip(chosen, suggested, strict=True):
             shown = self._shown(suggestions, weights)
-            annotator = self.simulation.annotators[self.whose[at]]
-            work = annotate(self.pool[at], shown, self.data.types, annotator, rng)
-            self.labelled.add(at, suggestions, work)
+            annotator = self.simulation.annotators[self.whose[index]]
+            work = annotate(self.pool[index], shown, self.data.types, annotator, rng)
+            self.labelled.add(index, suggestions, work)
         self._save()
         return " ".join([f"Round {number + 1}: {len(chosen)} more sentences.", *notes])
 
@@ -193,47 +207,47 @@ class _Campaign:
         rng = np.random.default_rng([self.options.seed, _CHOOSE, number])
         scorer = Scorer(self.predictor, self.keys[-1] if self.keys else "", tuple(self.keys[:-1]), self.encoder)
         turn = Turn(self.folder / "signals", scorer, self.data.types)
-        asked = None if self.asked is None else [best_spans(self.asked[at] or (), weights) for at in rest]
-        sentences = [self.pool[at].sentence for at in rest]
-        found = turn.order(sentences, wanted, self.strategy, rng, gold=self._gold(), proposed=asked)
-        places = with_random_share(found.order.tolist(), len(rest), self.options.random_share, rng)
-        return [one.index for one in places[:wanted]], found.notes
+        asked = None if self.asked is None else [best_spans(self.asked[index] or (), weights) for index in rest]
+        sentences = [self.pool[index].sentence for index in rest]
+        ordered = turn.order(sentences, wanted, self.strategy, rng, gold=self._gold(), proposed=asked)
+        places = with_random_share(ordered.order.tolist(), len(rest), self.options.random_share, rng)
+        return [place.index for place in places[:wanted]], ordered.notes
 
     def _suggestions(self, chosen: Sequence[int]) -> list[tuple[Suggestion, ...]]:
-        """Return what gazetteer and newest model say of some sentences; nothing where annotators begin from scratch."""
+        """Return the suggestions of gazetteer and newest model; nothing where annotators begin from scratch."""
         if not self.options.suggestions:
             return [()] * len(chosen)
-        found = [(self.asked[at] or ()) if self.asked is not None else () for at in chosen]
+        known = [(self.asked[index] or ()) if self.asked is not None else () for index in chosen]
         if self.predictor is None:
-            return found
-        said = self.predictor.predict([self.pool[at].sentence for at in chosen])
-        return [(*names, *model) for names, model in zip(found, said, strict=True)]
+            return known
+        predicted = self.predictor.predict([self.pool[index].sentence for index in chosen])
+        return [(*names, *model) for names, model in zip(known, predicted, strict=True)]
 
     def _shown(self, suggestions: Sequence[Suggestion], weights: SourceWeights) -> tuple[Span, ...]:
         """Return the proposals that an annotator is shown; what is less sure is a hint, which costs nothing."""
-        found = best_of(propose(suggestions, weights))
-        return tuple(one.span for one in found if one.score >= self.options.suggestions_from)
+        proposals = best_of(propose(suggestions, weights))
+        return tuple(proposal.span for proposal in proposals if proposal.score >= self.options.suggestions_from)
 
     def _weights(self) -> SourceWeights:
-        """Return what the gold so far says of the sources, as in a live campaign."""
-        if not any(self.labelled.heard):
+        """Return the weights of the sources by the gold so far, as in a live campaign."""
+        if not any(self.labelled.suggested):
             return SourceWeights()
-        return learn(zip(self.labelled.heard, map(frozenset, self.labelled.spans), strict=True))
+        return learn(zip(self.labelled.suggested, map(frozenset, self.labelled.spans), strict=True))
 
     def _rest(self) -> list[int]:
         """Return the indices of the pool's sentences that nobody has annotated."""
         chosen = set(self.labelled.chosen)
-        return [at for at in range(len(self.pool)) if at not in chosen]
+        return [index for index in range(len(self.pool)) if index not in chosen]
 
     def _gold(self) -> list[LabelledSentence]:
         pairs = zip(self.labelled.chosen, self.labelled.spans, strict=True)
-        return [LabelledSentence(self.pool[at].sentence, spans) for at, spans in pairs]
+        return [LabelledSentence(self.pool[index].sentence, spans) for index, spans in pairs]
 
     def _train(self, number: int, should_stop: Callable[[], bool]) -> Iterator[tuple[RunResult | None, str]]:
-        """Train a model on what is labelled; yield what it says, its result last."""
+        """Train a model on what is labelled; yield messages, its result last."""
         bare: tuple[Sentence, ...] = ()
         if needs_unlabelled(self.recipe.setting):
-            bare = tuple(self.pool[at].sentence for at in self._rest())
+            bare = tuple(self.pool[index].sentence for index in self._rest())
         data = replace(self.data, train=tuple(self._gold()), dev=self.dev, unlabelled=bare, proposed=self._names())
         folder, warm = self._folder(number), None
         if number and self.options.warm_epochs:
@@ -255,11 +269,15 @@ class _Campaign:
         yield result, ""
 
     def _names(self) -> dict[str, tuple[Span, ...]]:
-        """Return what gazetteer and links propose where they were asked; nothing if teachers do not hear it."""
+        """Return what gazetteer and links propose where they were asked; nothing if teachers do not use it."""
         if not self.options.gazetteer_teaches or self.asked is None:
             return {}
-        found = zip(self.pool, self.asked, strict=True)
-        return {item.sentence.content_hash: best_spans(said) for item, said in found if said is not None}
+        pairs = zip(self.pool, self.asked, strict=True)
+        return {
+            item.sentence.content_hash: best_spans(suggestions)
+            for item, suggestions in pairs
+            if suggestions is not None
+        }
 
     def _point(self, number: int, result: RunResult) -> RoundPoint:
         assert result.test is not None
@@ -280,22 +298,15 @@ class _Campaign:
         return self.folder / f"model-{number}"
 
     def _load(self, number: int) -> None:
-        """Take up the model of the round before, where the campaign goes on from a saved state."""
+        """Take up the model of the round before, where the campaign is resumed from a saved state."""
         if number and self.predictor is None and (self._folder(number - 1) / TAGGER).is_dir():
             self.predictor = load_tagger(self._folder(number - 1), device=self.recipe.device)
 
     def _save(self) -> None:
-        write_json(
-            self.folder / STATE,
-            {
-                "labelled": {
-                    **asdict(self.labelled),
-                    "heard": [[asdict(one) for one in heard] for heard in self.labelled.heard],
-                    "spans": [[[s.start, s.end, s.type] for s in spans] for spans in self.labelled.spans],
-                },
-                "points": [asdict(point) for point in self.points],
-            },
-        )
+        labelled = asdict(self.labelled)
+        labelled["heard"] = labelled.pop("suggested")
+        labelled["spans"] = [[[s.start, s.end, s.type] for s in spans] for spans in self.labelled.spans]
+        write_json(self.folder / STATE, {"labelled": labelled, "points": [asdict(point) for point in self.points]})
 
     def _resume(self) -> None:
         if not (self.folder / STATE).exists():
@@ -304,7 +315,9 @@ class _Campaign:
         labelled = dict(values["labelled"])
         if "heard" not in labelled:  # an earlier version's, which did not keep what annotators were shown
             return
-        labelled["heard"] = [tuple(Suggestion(**one) for one in heard) for heard in labelled["heard"]]
+        labelled["suggested"] = [
+            tuple(Suggestion(**values) for values in suggestions) for suggestions in labelled.pop("heard")
+        ]
         labelled["spans"] = [tuple(Span(*span) for span in spans) for spans in labelled["spans"]]
         self.labelled = _Labelled(**labelled)
         self.points = [RoundPoint(**point) for point in values["points"]]

@@ -1,4 +1,4 @@
-"""What a simulated campaign can be told."""
+"""The options of a simulated campaign."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 from crossner_core.acquisition.selecting import strategy, without_idle_weights
 from crossner_core.acquisition.signals import PROPOSED
-from crossner_core.adaptation.self_training.plan import with_students
 from crossner_core.errors import InvalidConfig
 from crossner_core.options.base import Checked, is_as_before, option
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.training.recipe import Recipe, effective
+from crossner_core.training.settings.self_training.plan import with_students
 
 
 @dataclass(frozen=True)
@@ -53,11 +53,11 @@ class SimulationOptions(Checked):
     @property
     def label(self) -> str:
         """What curves and tables call it."""
-        said = f", {100 * self.random_share:g}% by chance" if self.random_share else ""
-        said += ", self-training" if self.self_training else ""
-        said += " and gazetteer" if self.gazetteer_teaches else ""
-        said += f", warm start of {self.warm_epochs} epochs" if self.warm_epochs else ""
-        return f"{self.strategy}{said}{', suggestions' if self.suggestions else ''}"
+        extras = f", {100 * self.random_share:g}% by chance" if self.random_share else ""
+        extras += ", self-training" if self.self_training else ""
+        extras += " and gazetteer" if self.gazetteer_teaches else ""
+        extras += f", warm start of {self.warm_epochs} epochs" if self.warm_epochs else ""
+        return f"{self.strategy}{extras}{', suggestions' if self.suggestions else ''}"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -90,8 +90,8 @@ class Simulation:
     def models_recipe(self) -> Recipe:
         """The recipe of its models with the campaign's seed: with self-training, the setting that adds students."""
         recipe = replace(self.recipe, seed=self.options.seed)
-        told = self.options.gazetteer_teaches
-        return with_students(recipe, gazetteer=told) if self.options.self_training else recipe
+        with_gazetteer = self.options.gazetteer_teaches
+        return with_students(recipe, gazetteer=with_gazetteer) if self.options.self_training else recipe
 
     @property
     def annotators(self) -> tuple[AnnotatorOptions, ...]:
@@ -102,8 +102,8 @@ class Simulation:
     def asks_gazetteer(self) -> bool:
         """Whether a given gazetteer is asked: for suggestions or teachers, by a strategy, or before any model."""
         chosen = strategy(self.options.strategy)
-        told = self.options.suggestions or self.options.gazetteer_teaches
-        return told or chosen.model or PROPOSED in chosen.needs
+        uses_gazetteer = self.options.suggestions or self.options.gazetteer_teaches
+        return uses_gazetteer or chosen.model or PROPOSED in chosen.needs
 
     def key(self, data_hash: str, encoder_hash: str, gazetteer_hash: str = "") -> str:
         """Return a hash of everything that decides the numbers."""
@@ -111,7 +111,9 @@ class Simulation:
         known = {spec.name: spec for spec in fields(SimulationOptions)}
         options = {name: value for name, value in asdict(self.options).items() if not is_as_before(known[name], value)}
         parts: list[Any] = [self.corpus, options, asdict(self.annotator), recipe, data_hash, encoder_hash]
-        parts += [[asdict(one) for one in self.others]] if self.others else []  # one annotator's key is as before
+        parts += (
+            [[asdict(annotator) for annotator in self.others]] if self.others else []
+        )  # one annotator's key is as before
         parts += [gazetteer_hash] if gazetteer_hash and self.asks_gazetteer else []
         return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
 
@@ -122,13 +124,15 @@ class Simulation:
             "options": asdict(self.options),
             "recipe": self.recipe.to_dict(),
             "annotator": asdict(self.annotator),
-            "others": [asdict(one) for one in self.others],
+            "others": [asdict(annotator) for annotator in self.others],
         }
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Simulation:
         """Build a simulation from what `to_dict` gave."""
-        options = {name: tuple(one) if isinstance(one, list) else one for name, one in values["options"].items()}
+        options = {
+            name: tuple(value) if isinstance(value, list) else value for name, value in values["options"].items()
+        }
         if "strategy" in options:
             options["strategy"] = without_idle_weights(str(options["strategy"]))
         return cls(
@@ -136,7 +140,7 @@ class Simulation:
             _made(SimulationOptions, options),
             Recipe.from_dict(values["recipe"]),
             _made(AnnotatorOptions, values["annotator"]),
-            tuple(_made(AnnotatorOptions, one) for one in values.get("others", ())),
+            tuple(_made(AnnotatorOptions, value) for value in values.get("others", ())),
         )
 
     def __str__(self) -> str:

@@ -50,22 +50,22 @@ def fit_costs(observed: Sequence[Observed]) -> Fitted:
     """
     from sklearn.linear_model import LinearRegression
 
-    timed = [one for one in observed if one.seconds > 0]
-    median = float(np.median([one.seconds for one in timed])) if timed else 0.0
-    used = [one for one in timed if one.seconds <= LEFT_LYING * median]
+    timed = [work for work in observed if work.seconds > 0]
+    median = float(np.median([work.seconds for work in timed])) if timed else 0.0
+    used = [work for work in timed if work.seconds <= LEFT_LYING * median]
     if len(used) < LEAST:
         raise BadInput(
             f"{len(used)} sentences have active time; {LEAST} are needed to tell what a step costs. Annotate more."
         )
-    rows = np.array([[one.tokens, one.kept, one.changed, one.added, one.deleted] for one in used], dtype=float)
-    seconds = np.array([one.seconds for one in used])
+    rows = np.array([[work.tokens, work.kept, work.changed, work.added, work.deleted] for work in used], dtype=float)
+    seconds = np.array([work.seconds for work in used])
     seen = np.flatnonzero(rows.any(axis=0)).tolist()
     model = LinearRegression(fit_intercept=False, positive=True).fit(rows[:, seen], seconds)
     left, spread = seconds - model.predict(rows[:, seen]), float(((seconds - seconds.mean()) ** 2).sum())
-    found = {_STEPS[at]: round(float(price), 3) for at, price in zip(seen, model.coef_, strict=True)}
+    prices = {_STEPS[index]: round(float(price), 3) for index, price in zip(seen, model.coef_, strict=True)}
     return Fitted(
-        replace(AnnotatorOptions(), **found),
+        replace(AnnotatorOptions(), **prices),
         1.0 - float((left**2).sum()) / spread if spread else 0.0,
         len(used),
-        tuple(name for name in _STEPS if name not in found),
+        tuple(name for name in _STEPS if name not in prices),
     )

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 
 from crossner_core.models.base import IGNORED, Batch
-from crossner_core.schema import Sentence
+from crossner_core.schema import LabelledSentence, Sentence
+from crossner_core.tags import tags_from_spans
 
 # Batches are cut from chunks of this many batches, sorted by length: little padding, much chance.
 CHUNK = 16
-# Lengths are blurred by this share before sorting, so that small sets do not meet in the same batches each time.
+# Lengths are blurred by this factor before sorting, so that small sets do not meet in the same batches each time.
 BLUR = 0.3
 SPECIAL = 2  # one before, one after
 
@@ -67,6 +68,28 @@ def collate(windows: Sequence[Window], pad_id: int, tags: Sequence[Sequence[int]
         if tags is not None:
             known[row, : len(window.positions)] = tags[window.sentence][window.start : window.end]
     return Batch(*(torch.from_numpy(array) for array in (input_ids, attention, positions, mask, known)))
+
+
+@dataclass(frozen=True, slots=True)
+class Batcher:
+    """Makes windows and batches for one model: what its tokenizer cuts, in at most `max_length` subwords."""
+
+    tokenizer: Any
+    max_length: int
+
+    def encode(self, sentences: Sequence[Sentence]) -> list[Window]:
+        """Split sentences into windows; see `encode`."""
+        return encode(sentences, self.tokenizer, self.max_length)
+
+    def collate(self, windows: Sequence[Window], tags: Sequence[Sequence[int]] | None = None) -> Batch:
+        """Pad windows to one batch; see `collate`."""
+        return collate(windows, int(self.tokenizer.pad_token_id), tags)
+
+
+def tag_indices(items: Sequence[LabelledSentence], tags: Sequence[str]) -> list[list[int]]:
+    """Return the index of each token's tag, sentence by sentence; `tags` are the model's."""
+    index = {tag: at for at, tag in enumerate(tags)}
+    return [[index[tag] for tag in tags_from_spans(item.spans, len(item.sentence.tokens))] for item in items]
 
 
 def shuffled_batches(lengths: Sequence[int], batch_size: int, rng: np.random.Generator) -> list[list[int]]:

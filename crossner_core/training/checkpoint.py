@@ -1,6 +1,6 @@
 """Saving and reading: safetensors and JSON, never pickle; written beside, then renamed.
 
-A run's folder holds `state/` while it goes on (weights, best weights, optimizer moments, random state) and `tagger/`
+A run's folder holds `state/` until it ends (weights, best weights, optimizer moments, random state) and `tagger/`
 plus `result.json` when it is done.
 """
 

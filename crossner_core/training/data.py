@@ -10,21 +10,29 @@ from crossner_core.errors import BadInput, UnknownType
 from crossner_core.schema import LabelledSentence, Sentence, Span, check_spans
 
 
+@dataclass(frozen=True, slots=True)
+class SourceCorpus:
+    """A corpus of another domain that a run learns from, with types of its own."""
+
+    train: tuple[LabelledSentence, ...]
+    dev: tuple[LabelledSentence, ...] = ()
+
+
 @dataclass(frozen=True)
 class TrainingData:
     """The sentences of a run; `types` in the domain's order; `snapshot` names the frozen gold, if there is one.
 
-    `parents` maps types to their parent types, which a source corpus may know better; `unlabelled` are sentences of
-    the target domain, for the settings that learn from bare text. `proposed` are spans that gazetteer and links
-    propose in sentences of `train` and `unlabelled`, by content hash; teachers of self-training hear them.
+    `sources` are the source corpora, in the recipe's order; settings learn from them as if they were one. `parents`
+    maps types to their parent types, which a source corpus may know better; `unlabelled` are sentences of the target
+    domain, for the settings that learn from bare text. `proposed` are spans that gazetteer and links propose in
+    sentences of `train` and `unlabelled`, by content hash, as evidence beside the soft targets of self-training.
     """
 
     train: tuple[LabelledSentence, ...]
     types: tuple[str, ...]
     dev: tuple[LabelledSentence, ...] = ()
     test: tuple[LabelledSentence, ...] = ()
-    source_train: tuple[LabelledSentence, ...] = ()
-    source_dev: tuple[LabelledSentence, ...] = ()
+    sources: tuple[SourceCorpus, ...] = ()
     snapshot: str = ""
     parents: Mapping[str, str] = field(default_factory=dict)
     unlabelled: tuple[Sentence, ...] = ()
@@ -41,8 +49,18 @@ class TrainingData:
             _check(part, None)
 
     @property
+    def source_train(self) -> tuple[LabelledSentence, ...]:
+        """The training sentences of all source corpora, one after the other."""
+        return tuple(item for source in self.sources for item in source.train)
+
+    @property
+    def source_dev(self) -> tuple[LabelledSentence, ...]:
+        """The dev sentences of all source corpora, one after the other."""
+        return tuple(item for source in self.sources for item in source.dev)
+
+    @property
     def source_types(self) -> tuple[str, ...]:
-        """The entity types found in the source corpus, sorted."""
+        """The entity types found in the source corpora, sorted."""
         both = self.source_train + self.source_dev
         return tuple(sorted({span.type for item in both for span in item.spans}))
 
@@ -52,11 +70,11 @@ class TrainingData:
         parts = (self.train, self.dev, self.test, self.source_train, self.source_dev)
         tree = ",".join(f"{name}<{parent}" for name, parent in sorted(self.parents.items()))
         bare = corpus_hash(LabelledSentence(sentence, ()) for sentence in self.unlabelled) if self.unlabelled else ""
-        asked = [(item.sentence, self.proposed.get(item.sentence.content_hash)) for item in self.train]
-        asked += [(sentence, self.proposed.get(sentence.content_hash)) for sentence in self.unlabelled]
-        known = [LabelledSentence(one, tuple(spans)) for one, spans in asked if spans is not None]
-        said = [f"unlabelled:{bare}" if bare else "", f"proposed:{corpus_hash(known)}" if known else ""]
-        more = [name for name in (tree, *said) if name]
+        sentences = (*(item.sentence for item in self.train), *self.unlabelled)
+        proposals = [(sentence, self.proposed.get(sentence.content_hash)) for sentence in sentences]
+        known = [LabelledSentence(sentence, tuple(spans)) for sentence, spans in proposals if spans is not None]
+        extra = [f"unlabelled:{bare}" if bare else "", f"proposed:{corpus_hash(known)}" if known else ""]
+        more = [name for name in (tree, *extra) if name]
         joined = "|".join([",".join(self.types), *(corpus_hash(part) for part in parts), *more])
         return hashlib.sha256(joined.encode()).hexdigest()
 

@@ -1,4 +1,4 @@
-"""What a run tells while it goes on, and what it ends with."""
+"""What a run reports while it trains, and what it ends with."""
 
 from __future__ import annotations
 

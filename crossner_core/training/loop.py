@@ -7,26 +7,26 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crossner_core.adaptation.transfer import Stage, setting
 from crossner_core.encoders import Encoder, load_encoder
 from crossner_core.errors import CheckpointError, CheckpointMismatch, EncoderUnavailable, InvalidConfig
 from crossner_core.folders import check_writable, recover_folder, write_json
 from crossner_core.models.base import TokenTagger
 from crossner_core.training.checkpoint import read_folder, read_json, write_folder
 from crossner_core.training.data import TrainingData
+from crossner_core.training.engine import Report, TaskRun, share
 from crossner_core.training.events import EpochRecord, RunResult, TrainEvent
-from crossner_core.training.helping import build_stage_model, share_stage
-from crossner_core.training.machine import PeakMemory
-from crossner_core.training.outcome import measure_run
-from crossner_core.training.precision import RunRandom, pick_device
-from crossner_core.training.predictor import Predictor, load_tagger, save_tagger
+from crossner_core.training.machine import PeakMemory, pick_device
+from crossner_core.training.outcome import measure_run, why_not_finite
+from crossner_core.training.predictor import load_tagger, save_tagger
 from crossner_core.training.processes import present
-from crossner_core.training.recipe import Recipe
-from crossner_core.training.source_cache import cached_source
-from crossner_core.training.stage import StageRun
+from crossner_core.training.recipe import Recipe, cached_source
+from crossner_core.training.settings.registry import setting
+from crossner_core.training.stage import Stage
+from crossner_core.training.tagging import TaggerTask, begin_stage
 
 STATE, TAGGER, RESULT = "state", "tagger", "result.json"
 # A tagger of that stage's types: what a stage before the last had come to when its loss was no number.
@@ -39,7 +39,7 @@ STEPS_BETWEEN_EVENTS = 10
 
 @dataclass(frozen=True)
 class WarmStart:
-    """An earlier tagger, in its folder, from whose weights a run goes on for so many epochs."""
+    """An earlier tagger, in its folder, from whose weights a run starts, for so many epochs."""
 
     tagger: Path
     epochs: int
@@ -59,8 +59,8 @@ def train(
 ) -> Iterator[TrainEvent]:
     """Yield events until the run ends; the last one carries the `result`.
 
-    `checkpoint_dir` gets the resumable state, then the tagger and `result.json`. With `resume`, a run goes on from
-    there, and a finished one yields its result at once; without, it starts afresh. `should_stop` is asked after each
+    `checkpoint_dir` gets the resumable state, then the tagger and `result.json`. With `resume`, a run is resumed from
+    there, and a finished one yields its result at once; without, it starts afresh. `should_stop` is called after each
     step: on True the state is saved and the result's outcome is "stopped". `source_cache` keeps source checkpoints
     for other runs. `encoder` spares loading it again and is not changed; `name` signs the tagger's suggestions. With
     `warm_start` the target stage alone is trained, from that tagger's encoder and the rows of its types.
@@ -113,7 +113,7 @@ class _Run:
         self.memory = PeakMemory(self.device)
         self.data_hash, self.encoder_hash = data.fingerprint, ""
         self.recipe_hash = recipe.hash if warm is None else f"{recipe.hash} from another tagger, {warm.epochs} epochs"
-        self.saved_at = time.monotonic()
+        self.saved_at, self.trouble = time.monotonic(), ""
         self.before = _Before(notes=[note for stage in self.stages for note in stage.notes])
         if not data.dev:
             epochs = self.stages[-1].epochs
@@ -156,40 +156,43 @@ class _Run:
             encoder = replace(encoder, model=former.encoder)
         for number in range(first, len(self.stages)):
             stage, last = self.stages[number], number + 1 == len(self.stages)
-            cache = cached_source(self.cache, self.recipe, self.data, encoder) if stage.cached else None
+            cache = cached_source(self.cache, self.recipe, self.data, encoder.fingerprint) if stage.cached else None
             if cache is not None and cache.is_dir():
-                found, message = self._reuse(cache)
+                cached, message = self._reuse(cache)
                 yield TrainEvent(self.before.steps, 0, stage.phase, 0.0, message=message)
-                if found is not None:
-                    former, encoder = found, replace(encoder, model=found.encoder)
+                if cached is not None:
+                    former, encoder = cached, replace(encoder, model=cached.encoder)
                     continue
             if stage.fresh:
                 encoder = self._copied(pretrained)
             run = self._start(stage, encoder, former)
             if number == first and (self.folder / STATE).exists():
                 self._restore(run)
-                yield replace(run.event(0.0), message=f"Resumed at {stage.phase} epoch {run.progress.epoch + 1}.")
-            share_stage(run, encoder)
+                event = self._event(run, Report(0.0))
+                yield replace(event, message=f"Resumed at {stage.phase} epoch {event.epoch}.")
+            if run.processes.size > 1:
+                whole = replace(encoder, model=copy.deepcopy(run.model.encoder).cpu())
+                share(run, partial(begin_stage, self.recipe, stage, whole))
             yield from self._drive(run, number, should_stop)
             run.restore_best()
             if last or run.progress.outcome in ("", "not_finite"):
                 yield self._end(run, last=last)
                 return
             if cache is not None:
-                save_tagger(cache, run.predictor, stage.types)
+                save_tagger(cache, run.task.predictor, stage.types)
             former = run.model
             self._carry(run)
 
     def _earlier(self, warm: WarmStart, encoder: Encoder) -> TokenTagger:
-        """Load the tagger to go on from; raise CheckpointMismatch where its encoder is of another kind."""
-        found = load_tagger(warm.tagger, device=self.recipe.device, precision=self.recipe.precision)
-        there, here = found.meta["encoder_hash"], encoder.fingerprint
-        if there != here:
+        """Load the tagger to start from; raise CheckpointMismatch where its encoder is of another kind."""
+        tagger = load_tagger(warm.tagger, device=self.recipe.device, precision=self.recipe.precision)
+        then, now = tagger.meta["encoder_hash"], encoder.fingerprint
+        if then != now:
             raise CheckpointMismatch(
-                f"The tagger in {warm.tagger} began from another encoder ({there[:12]}, not {here[:12]}); "
+                f"The tagger in {warm.tagger} began from another encoder ({then[:12]}, not {now[:12]}); "
                 "train it with this recipe's encoder, or start without it."
             )
-        return found.model
+        return tagger.model
 
     def _copied(self, encoder: Encoder) -> Encoder:
         """Return the encoder with a body of its own on the run's device."""
@@ -205,64 +208,67 @@ class _Run:
         return int(meta["stage"])
 
     def _reuse(self, cache: Path) -> tuple[TokenTagger | None, str]:
-        """Load a cached source checkpoint; where it is damaged, say so and let it be trained again."""
+        """Load a cached source checkpoint; where it is damaged, the message says so and it is trained again."""
         try:
-            found = load_tagger(cache, device=self.recipe.device, precision=self.recipe.precision)
+            tagger = load_tagger(cache, device=self.recipe.device, precision=self.recipe.precision)
         except CheckpointError as error:
             return None, f"{error} The source stage is trained again."
         self.before.notes.append(f"Source checkpoint {cache.name} was reused.")
-        return found.model, self.before.notes[-1]
+        return tagger.model, self.before.notes[-1]
 
-    def _start(self, stage: Stage, encoder: Encoder, former: TokenTagger | None) -> StageRun:
-        """Make a stage's model: the body as it is, a new head with the rows of types known before."""
-        random = RunRandom(stage.seed, self.device)
-        model = build_stage_model(self.recipe, stage, encoder, random)
-        if former is not None and not stage.fresh:
-            model.copy_shared_tags(former, self.data.parents if self.recipe.inherit else None)
+    def _start(self, stage: Stage, encoder: Encoder, former: TokenTagger | None) -> TaskRun[TaggerTask]:
         meta = self._identity() | {"encoder": encoder.name, "encoder_hash": encoder.fingerprint, "name": self.name}
-        types, length = stage.types[: stage.scored], min(self.recipe.max_length, encoder.max_length)
-        predictor = Predictor(model, encoder.tokenizer, types, max_length=length, meta=meta)
-        is_last = stage is self.stages[-1]
-        return StageRun(stage, self.recipe, predictor, random, self.before.steps, former, is_last=is_last)
+        parents = self.data.parents if self.recipe.inherit else None
+        return begin_stage(self.recipe, stage, encoder, former, parents=parents, meta=meta)
 
-    def _drive(self, run: StageRun, number: int, should_stop: Callable[[], bool]) -> Iterator[TrainEvent]:
-        """Forward a stage's events; save now and then, and when told to stop."""
-        for event in run.run():
-            going_on = not run.progress.outcome
-            stop = going_on and should_stop()
-            if stop or (going_on and time.monotonic() - self.saved_at > SECONDS_BETWEEN_SAVES):
+    def _drive(self, run: TaskRun[TaggerTask], number: int, should_stop: Callable[[], bool]) -> Iterator[TrainEvent]:
+        """Turn a stage's reports into events; save now and then, and on a stop."""
+        last = number + 1 == len(self.stages)
+        for report in run.run():
+            ended = run.progress.outcome
+            if ended == "not_finite":
+                self.trouble = why_not_finite(run, report.loss, self.before.steps, last=last)
+            event = self._event(run, report, self.trouble)
+            stop = not ended and should_stop()
+            if stop or (not ended and time.monotonic() - self.saved_at > SECONDS_BETWEEN_SAVES):
                 self._save(run, number)
             if stop:
                 yield replace(event, message="Stopped on request; the state is saved.")
                 return
-            if run.progress.batch == 0 or event.message or event.step % STEPS_BETWEEN_EVENTS == 0:
+            if report.closes or event.message or event.step % STEPS_BETWEEN_EVENTS == 0:
                 yield event
 
-    def _save(self, run: StageRun, number: int) -> None:
+    def _event(self, run: TaskRun[TaggerTask], report: Report, message: str = "") -> TrainEvent:
+        """Return a report as an event; its epoch is the one that it closes, else the one under way."""
+        step = run.progress.step
+        epoch = step // run.task.epoch_steps + (0 if report.closes else 1)
+        step, speed = self.before.steps + step, run.progress.tokens_per_second
+        return TrainEvent(step, epoch, run.task.stage.phase, report.loss, report.value, report.is_best, message, speed)
+
+    def _save(self, run: TaskRun[TaggerTask], number: int) -> None:
         self.before.peak_memory_mb = max(self.before.peak_memory_mb, self.memory.megabytes())
         meta = self._identity() | {"stage": number, "before": asdict(self.before), **run.meta()}
         write_folder(self.folder / STATE, meta, run.tensors())
         self.saved_at = time.monotonic()
 
-    def _restore(self, run: StageRun) -> None:
+    def _restore(self, run: TaskRun[TaggerTask]) -> None:
         meta, tensors = read_folder(self.folder / STATE)
         history = [EpochRecord(**record) for record in meta["before"]["history"]]
         self.before = _Before(**{**meta["before"], "history": history})
-        run.first_step = self.before.steps
         run.restore(meta, tensors)
 
-    def _carry(self, run: StageRun) -> None:
+    def _carry(self, run: TaskRun[TaggerTask]) -> None:
         self.before.steps += run.progress.step
         self.before.seconds += run.progress.seconds
         self.before.history += run.progress.history
 
-    def _end(self, run: StageRun, *, last: bool) -> TrainEvent:
+    def _end(self, run: TaskRun[TaggerTask], *, last: bool) -> TrainEvent:
         """Measure, save the tagger and the result, and drop the state; a stopped run keeps only its state."""
         self._carry(run)
-        outcome = run.progress.outcome or "stopped"
-        good = outcome != "stopped" and (outcome != "not_finite" or run.keeps_weights)
+        outcome = {"": "stopped", "done": "all_epochs"}.get(run.progress.outcome, run.progress.outcome)
+        good = outcome != "stopped" and (outcome != "not_finite" or run.is_usable)
         usable, tagger = last and good, self.folder / (TAGGER if last else STAGE_TAGGER)
-        result = measure_run(run, self.data, outcome=outcome, usable=usable)
+        result = measure_run(run, self.data, outcome=outcome, usable=usable, trouble=self.trouble)
         peak = max(self.before.peak_memory_mb, self.memory.megabytes())
         result = replace(
             result,
@@ -277,13 +283,20 @@ class _Run:
             checkpoint=str(tagger) if good else None,
         )
         if good:
-            save_tagger(tagger, run.predictor, run.stage.types)
+            save_tagger(tagger, run.task.predictor, run.task.stage.types)
         if usable:
             write_json(self.folder / RESULT, result.to_dict())
             for done_with in (STATE, STAGE_TAGGER):
                 shutil.rmtree(self.folder / done_with, ignore_errors=True)
-        return replace(
-            run.event(0.0), step=self.before.steps, epoch=result.epochs, message=result.notes[-1], result=result
+        phase, speed = run.task.stage.phase, run.progress.tokens_per_second
+        return TrainEvent(
+            self.before.steps,
+            result.epochs,
+            phase,
+            0.0,
+            message=result.notes[-1],
+            tokens_per_second=speed,
+            result=result,
         )
 
     def _identity(self) -> dict[str, object]:
@@ -296,10 +309,10 @@ class _Run:
             "types": list(self.data.types),
         }
 
-    def _check_same(self, there: Mapping[str, Any]) -> None:
+    def _check_same(self, saved: Mapping[str, Any]) -> None:
         """Raise CheckpointMismatch where a state or a result is another run's; older ones do not name their encoder."""
         for what in ("recipe", "data", "encoder"):
-            then, now = str(there.get(f"{what}_hash") or ""), str(getattr(self, f"{what}_hash"))
+            then, now = str(saved.get(f"{what}_hash") or ""), str(getattr(self, f"{what}_hash"))
             if then != now and (what != "encoder" or (then and now)):
                 raise CheckpointMismatch(
                     f"The checkpoint in {self.folder} was made with another {what} ({_short(then)}, not "
@@ -313,7 +326,7 @@ def _short(fingerprint: str) -> str:
 
 
 def _warm_stage(recipe: Recipe, stage: Stage, warm: WarmStart) -> Stage:
-    """Return the target stage as it goes on from an earlier tagger: shorter, and the head needs no start of its own."""
+    """Return the target stage as it starts from an earlier tagger: shorter, and the head need not learn alone."""
     if stage.objective is not None:
         raise InvalidConfig(
             f"Setting {recipe.setting!r} has a teacher of its own and cannot go on from another tagger."

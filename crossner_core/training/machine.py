@@ -1,9 +1,11 @@
-"""The machine a process computes on."""
+"""The machine a process computes on: device, number format, random state, threads, memory."""
 
 from __future__ import annotations
 
 import resource
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -58,3 +60,68 @@ class PeakMemory:
         except (OSError, StopIteration):
             most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # kilobytes, but bytes on macOS
             return most / (2**20 if sys.platform == "darwin" else 2**10)
+
+
+def pick_device(wanted: str) -> torch.device:
+    """Return the device for auto, cpu or cuda; raise InvalidConfig for a GPU that is not there."""
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise InvalidConfig("device is 'cuda', but PyTorch sees no GPU here; choose 'auto' or 'cpu'.")
+    return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
+
+
+def use_bf16(wanted: str, device: torch.device) -> bool:
+    """Return whether the encoder runs in bf16: when wanted, or on auto where the hardware multiplies it natively."""
+    if wanted != "auto":
+        return wanted == "bf16"
+    if device.type == "cuda":
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    return has_native_bf16()
+
+
+def has_native_bf16() -> bool:
+    """Return whether this CPU has bf16 dot products; without them autocast is slower than single precision."""
+    capabilities = torch.cpu.get_capabilities()
+    return bool(capabilities.get("avx512_bf16") or capabilities.get("amx_bf16") or capabilities.get("bf16"))
+
+
+class RunRandom:
+    """A run's own state of PyTorch's generators, which dropout cannot be handed: swapped in for each step."""
+
+    def __init__(self, seed: int, device: torch.device) -> None:
+        self.device = device
+        with torch.random.fork_rng(devices=self._gpus(), device_type="cuda"):
+            torch.manual_seed(seed)
+            self.state = self._read()
+
+    @contextmanager
+    def active(self) -> Iterator[None]:
+        """Draw from this state inside the block; the caller's own is back afterwards."""
+        with torch.random.fork_rng(devices=self._gpus(), device_type="cuda"):
+            torch.set_rng_state(self.state["cpu"])
+            if "cuda" in self.state:
+                torch.cuda.set_rng_state(self.state["cuda"], self.device)
+            yield
+            self.state = self._read()
+
+    def draw_seed(self) -> int:
+        """Draw a seed for `seeded`."""
+        with self.active():
+            return int(torch.randint(2**62, (1,)))
+
+    @contextmanager
+    def seeded(self, seed: int) -> Iterator[None]:
+        """Draw as this seed has it inside the block; neither the run's state nor the caller's moves on."""
+        with torch.random.fork_rng(devices=self._gpus(), device_type="cuda"):
+            torch.manual_seed(seed)
+            yield
+
+    def _read(self) -> dict[str, torch.Tensor]:
+        state = {"cpu": torch.get_rng_state()}
+        if self.device.type == "cuda":
+            state["cuda"] = torch.cuda.get_rng_state(self.device)
+        return state
+
+    def _gpus(self) -> list[int]:
+        if self.device.type != "cuda":
+            return []
+        return [torch.cuda.current_device() if self.device.index is None else self.device.index]

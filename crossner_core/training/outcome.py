@@ -10,11 +10,14 @@ from crossner_core.evaluation.scores import Scores, score_tags
 from crossner_core.schema import LabelledSentence, Span
 from crossner_core.tags import spans_from_tags, tags_from_spans
 from crossner_core.training.data import TrainingData
+from crossner_core.training.engine import TaskRun
 from crossner_core.training.events import RunResult
 from crossner_core.training.predictor import Predictor
-from crossner_core.training.stage import StageRun
+from crossner_core.training.tagging import TaggerTask
 
-_SAID = {
+# Sentences of a bad batch that are named.
+NAMED = 16
+_WORDS = {
     "early_stop": "Stopped early: dev F1 did not rise for {patience} epochs; epoch {best} is kept.",
     "all_epochs": "All {epochs} epochs done.",
     "stopped": "Stopped on request after {epochs} whole epochs; resume to go on.",
@@ -22,37 +25,36 @@ _SAID = {
 }
 
 
-def measure_run(run: StageRun, data: TrainingData, *, outcome: str, usable: bool) -> RunResult:
+def measure_run(
+    run: TaskRun[TaggerTask], data: TrainingData, *, outcome: str, usable: bool, trouble: str = ""
+) -> RunResult:
     """Return the result of a stage with its best weights in place; no scores unless it is usable.
 
     A usable tagger is left with its scores calibrated on dev.
     """
-    progress = run.progress
-    said = _SAID[outcome].format(
-        patience=run.stage.patience,
-        best=progress.best_epoch,
-        epochs=progress.epoch,
-        trouble=run.trouble,
-    )
-    if outcome == "all_epochs" and progress.best_epoch is not None:
-        said += f" Epoch {progress.best_epoch} was best on dev and is kept."
+    progress, predictor = run.progress, run.task.predictor
+    best, epochs = run.task.best_epoch(progress), progress.step // run.task.epoch_steps
+    patience = run.task.stage.patience
+    words = _WORDS[outcome].format(patience=patience, best=best, epochs=epochs, trouble=trouble)
+    if outcome == "all_epochs" and best is not None:
+        words += f" Epoch {best} was best on dev and is kept."
     dev = run.best_scores if usable else None
-    on_dev, on_test = (read(run.predictor, items if usable else ()) for items in (data.dev, data.test))
+    on_dev, on_test = (read(predictor, items if usable else ()) for items in (data.dev, data.test))
     measured = None
     if usable and (data.test or data.dev):
-        measured = measure(run.predictor, data.test or data.dev, on_test or on_dev)
-    dev_too = spans_of(run.predictor, on_dev) if data.test else ()
+        measured = measure(predictor, data.test or data.dev, on_test or on_dev)
+    dev_too = spans_of(predictor, on_dev) if data.test else ()
     calibration = None
     if usable:
-        calibration = calibrate(run.predictor, data.dev, data.test, dev_scores=on_dev, test_scores=on_test)
+        calibration = calibrate(predictor, data.dev, data.test, dev_scores=on_dev, test_scores=on_test)
     scaled = () if not usable else (calibration.sentence if calibration is not None else NO_DEV,)
     return RunResult(
         outcome=outcome,
         recipe_hash="",
         data_hash="",
         snapshot=data.snapshot,
-        best_epoch=progress.best_epoch,
-        epochs=progress.epoch,
+        best_epoch=best,
+        epochs=epochs,
         steps=progress.step,
         seconds=progress.seconds,
         tokens_per_second=progress.tokens_per_second,
@@ -62,27 +64,47 @@ def measure_run(run: StageRun, data: TrainingData, *, outcome: str, usable: bool
         confusion=measured[1] if measured else None,
         predictions=measured[2] if measured else (),
         dev_predictions=dev_too,
-        notes=(*scaled, said),
+        notes=(*scaled, words),
         calibration=calibration,
     )
 
 
 def read(predictor: Predictor, items: Sequence[LabelledSentence]) -> list[TagScores]:
-    """Return what a predictor says of each sentence."""
+    """Return a predictor's tags and scores of each sentence."""
     return predictor.tag_scores([item.sentence for item in items]) if items else []
 
 
-def spans_of(predictor: Predictor, said: Sequence[TagScores]) -> tuple[tuple[Span, ...], ...]:
+def spans_of(predictor: Predictor, scores: Sequence[TagScores]) -> tuple[tuple[Span, ...], ...]:
     """Return the predicted spans of each sentence."""
-    return tuple(spans_from_tags(one.tags(predictor.model.tags), strict=False) for one in said)
+    return tuple(spans_from_tags(sentence.tags(predictor.tags), strict=False) for sentence in scores)
 
 
 def measure(
-    predictor: Predictor, items: tuple[LabelledSentence, ...], said: Sequence[TagScores] = ()
+    predictor: Predictor, items: tuple[LabelledSentence, ...], scored: Sequence[TagScores] = ()
 ) -> tuple[Scores, Confusion, tuple[tuple[Span, ...], ...]]:
-    """Score a predictor on labelled sentences, or what it said of them before; return scores, confusion and spans."""
-    said = said or read(predictor, items)
+    """Score a predictor on labelled sentences, or what it gave for them before; return scores, confusion and spans."""
+    scored = scored or read(predictor, items)
     gold = [tags_from_spans(item.spans, len(item.sentence.tokens)) for item in items]
-    spans = spans_of(predictor, said)
-    scores = score_tags(gold, [one.tags(predictor.model.tags) for one in said], predictor.types)
+    spans = spans_of(predictor, scored)
+    scores = score_tags(gold, [sentence.tags(predictor.tags) for sentence in scored], predictor.types)
     return scores, confusion([item.spans for item in items], spans, predictor.types), spans
+
+
+def why_not_finite(run: TaskRun[TaggerTask], loss: float, first_step: int, *, last: bool) -> str:
+    """Return where a loss was not finite, on which sentences, and what is kept; the stage began at `first_step`."""
+    task, step = run.task, run.progress.step
+    best = task.best_epoch(run.progress)
+    epoch, batch = divmod(step, task.epoch_steps)
+    which = f"epoch {best}" + ("" if last else f" of the {task.stage.phase} stage")
+    kept = "nothing was kept"
+    if run.best is not None:
+        kept = f"the weights of {which} are kept"
+    elif run.is_usable:
+        kept = f"the weights after step {first_step + step} are kept, which dev did not choose"
+    ids = list(dict.fromkeys(task.stage.train[task.windows[at].sentence].sentence.id for at in task.indices(step)))
+    more = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
+    return (
+        f"Stopped: the loss is {loss} at step {first_step + step + 1} (epoch {epoch + 1}, "
+        f"batch {batch + 1}) on sentences {', '.join(ids[:NAMED])}{more}; {kept}. "
+        "Lower the learning rate, lengthen the warm-up, or use precision fp32."
+    )

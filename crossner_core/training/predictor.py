@@ -18,9 +18,9 @@ from crossner_core.models.heads import head_tags
 from crossner_core.models.registry import architecture, config_from
 from crossner_core.schema import Sentence, Span, Suggestion
 from crossner_core.tags import spans_from_tags
-from crossner_core.training.batches import Window, collate, encode, ordered_batches
+from crossner_core.training.batches import Batcher, Window, ordered_batches
 from crossner_core.training.checkpoint import read_folder, write_folder
-from crossner_core.training.precision import pick_device, use_bf16
+from crossner_core.training.machine import pick_device, use_bf16
 from crossner_core.training.recipe import Recipe
 
 PARTS = "objective_parts."
@@ -35,6 +35,7 @@ class Predictor:
     ) -> None:
         self.model, self.tokenizer, self.types = model, tokenizer, tuple(types)
         self.max_length, self.meta = max_length, meta
+        self.batcher = Batcher(tokenizer, max_length)
         self.calibration = Calibration()
         if meta.get("calibration"):  # taggers of older versions, and those without dev, have none
             self.calibrate(Calibration.from_dict(meta["calibration"]))
@@ -43,6 +44,11 @@ class Predictor:
         """Make the scores of suggestions probabilities from now on; the tags stay the same."""
         self.calibration, self.model.temperature = calibration, calibration.temperature
         self.meta = {**self.meta, "calibration": calibration.to_dict()}
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """The tags that the indices of `tag_scores` mean."""
+        return self.model.tags
 
     @property
     def recipe(self) -> Recipe:
@@ -80,7 +86,7 @@ class Predictor:
         self, sentences: Sequence[Sentence], batch_size: int = 32
     ) -> list[tuple[tuple[str, ...], tuple[float, ...]]]:
         """Return each sentence's tags, one a token, and their probabilities, in the order of the sentences."""
-        windows = encode(sentences, self.tokenizer, self.max_length)
+        windows = self.batcher.encode(sentences)
         return self.predict_windows(windows, len(sentences), batch_size)
 
     def predict_windows(
@@ -98,7 +104,7 @@ class Predictor:
 
     def tag_scores(self, sentences: Sequence[Sentence], batch_size: int = 32) -> list[TagScores]:
         """Return each sentence's chosen tags and the scores they were chosen by, before any temperature."""
-        windows = encode(sentences, self.tokenizer, self.max_length)
+        windows = self.batcher.encode(sentences)
         allowed = len(head_tags(self.types))
 
         def answer(batch: Batch) -> list[TagScores]:
@@ -108,11 +114,12 @@ class Predictor:
                 for row, size in enumerate(batch.mask.sum(1).tolist())
             ]
 
-        answers = self._in_order(windows, batch_size, answer, lambda one: int(one.path[-1]))
+        answers = self._in_order(windows, batch_size, answer, lambda scored: int(scored.path[-1]))
         parts: list[list[tuple[int, TagScores]]] = [[] for _ in sentences]
-        for window, one in zip(windows, answers, strict=True):
-            parts[window.sentence].append((window.start, one))
-        return [join_scores([one for _, one in sorted(part, key=lambda own: own[0])], allowed) for part in parts]
+        for window, scored in zip(windows, answers, strict=True):
+            parts[window.sentence].append((window.start, scored))
+        ordered = (sorted(part, key=lambda placed: placed[0]) for part in parts)
+        return [join_scores([scored for _, scored in part], allowed) for part in ordered]
 
     def _in_order(
         self,
@@ -121,29 +128,31 @@ class Predictor:
         answer: Callable[[Batch], list[T]],
         last_tag: Callable[[T], int],
     ) -> list[T]:
-        """Return a model's answer to each window, where a sentence's later windows go on from the tag before them.
+        """Return a model's answer to each window, where a sentence's later windows start from the tag before them.
 
-        The later ones are asked twice: with all others, whose batches and so whose last digits stay what they would
-        be without, and once more when the tag before them is chosen.
+        The later ones are computed twice: with all others, whose batches and so whose last digits stay what they
+        would be without, and once more when the tag before them is chosen.
         """
         runs = _runs(windows)
-        later, goes_on = {at for run in runs for at in run[1:]}, {at for run in runs for at in run[:-1]}
-        found: dict[int, T] = {}
+        later, continued = {at for run in runs for at in run[1:]}, {at for run in runs for at in run[:-1]}
+        answers: dict[int, T] = {}
         with self.evaluating():
             for indices, batch in self.batches(windows, batch_size):
                 if later.issuperset(indices):
                     continue
-                batch.goes_on = _flags(goes_on, indices, batch)
-                found.update(zip(indices, answer(batch), strict=True))
+                batch.goes_on = _flags(continued, indices, batch)
+                answers.update(zip(indices, answer(batch), strict=True))
             for rank in range(1, max((len(run) for run in runs), default=0)):
                 now = {run[rank]: run[rank - 1] for run in runs if len(run) > rank}
                 chosen = list(now)
                 for rows, batch in self.batches([windows[at] for at in chosen], batch_size):
                     indices = [chosen[row] for row in rows]
-                    batch.goes_on = _flags(goes_on, indices, batch)
-                    batch.before = torch.tensor([last_tag(found[now[at]]) for at in indices], device=batch.mask.device)
-                    found.update(zip(indices, answer(batch), strict=True))
-        return [found[at] for at in range(len(windows))]
+                    batch.goes_on = _flags(continued, indices, batch)
+                    batch.before = torch.tensor(
+                        [last_tag(answers[now[at]]) for at in indices], device=batch.mask.device
+                    )
+                    answers.update(zip(indices, answer(batch), strict=True))
+        return [answers[at] for at in range(len(windows))]
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
@@ -160,7 +169,7 @@ class Predictor:
         """Yield batches of windows of like length, with the windows' indices."""
         device = next(self.model.parameters()).device
         for indices in ordered_batches([len(window.input_ids) for window in windows], batch_size):
-            yield indices, collate([windows[at] for at in indices], self.tokenizer.pad_token_id).to(device)
+            yield indices, self.batcher.collate([windows[at] for at in indices]).to(device)
 
     def _join(self, parts: Iterable[tuple[int, Decoded]]) -> tuple[tuple[str, ...], tuple[float, ...]]:
         ordered = [decoded for _, decoded in sorted(parts, key=lambda part: part[0])]
@@ -184,8 +193,8 @@ def _flags(marked: Collection[int], indices: Sequence[int], batch: Batch) -> Ten
 
 def build_model(recipe: Recipe, encoder: Encoder, types: Sequence[str]) -> TokenTagger:
     """Make an untrained model of the recipe's architecture over the tags of the types."""
-    found = architecture(recipe.architecture)
-    return found.build(encoder, head_tags(types), config_from(recipe, found.config))
+    chosen = architecture(recipe.architecture)
+    return chosen.build(encoder, head_tags(types), config_from(recipe, chosen.config))
 
 
 def save_tagger(folder: Path, predictor: Predictor, head_types: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
-"""Many processes for one run: the first one decides, writes and speaks, the others compute their share of each step.
+"""Many processes for one run: rank 0 decides, writes and prints, the others compute their parts of each step.
 
 Started by `torchrun --nproc-per-node 2 -m …` or `accelerate launch --multi_gpu --num_processes 2 -m …` (with or without
-GPUs); both tell a process by RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR which one it is.
+GPUs); both name a process to itself by RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR.
 """
 
 from __future__ import annotations
@@ -19,52 +19,52 @@ from crossner_core.errors import InvalidConfig
 if TYPE_CHECKING:
     import torch
 
-_PLACE = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
-# The helpers wait this long for the first process, which may score or write in the meantime.
+_VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
+# The other ranks wait this long for rank 0, which may score or write in the meantime.
 PATIENCE = timedelta(days=1)
-NUMBERS = 5  # in an order to the helpers
-LEAVE, STEP, SCORE = 0, 1, 2  # what its first number can be
+NUMBERS = 3  # in an order to the other ranks
+LEAVE, STEP, SCORE = 0, 1, 2  # what its first number can be; a step has its number and a seed
 
 
 @dataclass
 class Processes:
-    """This process's place among those that work on one run; rank 0 is the one that decides."""
+    """This process's rank among those that work on one run; rank 0 decides."""
 
     rank: int = 0
     size: int = 1
     broken: bool = False
-    """Set where a step broke off in the middle, so that the helpers wait for numbers that will not come."""
+    """Set where a step broke off in the middle, so that the other ranks wait for numbers that will not come."""
 
-    def tell(self, *numbers: int) -> None:
-        """Give the helpers an order of a few whole numbers."""
+    def broadcast(self, *numbers: int) -> None:
+        """Send the other ranks an order of a few whole numbers."""
         if self.size > 1 and not self.broken:
-            self._spread([*numbers, *[0] * (NUMBERS - len(numbers))])
+            self._broadcast([*numbers, *[0] * (NUMBERS - len(numbers))])
 
-    def hear(self) -> list[int]:
-        """Wait for the next order of numbers."""
-        return self._spread([0] * NUMBERS)
+    def receive(self) -> list[int]:
+        """Wait for the next order of numbers from rank 0."""
+        return self._broadcast([0] * NUMBERS)
 
-    def send(self, order: Any) -> None:
-        """Give the helpers an order that holds more than numbers."""
+    def broadcast_object(self, order: Any) -> None:
+        """Send the other ranks an order that holds more than numbers."""
         if self.size > 1 and not self.broken:
-            self._objects([order])
+            self._broadcast_objects([order])
 
-    def receive(self) -> Any:
-        """Wait for such an order."""
-        return self._objects([None])[0]
+    def receive_object(self) -> Any:
+        """Wait for such an order from rank 0."""
+        return self._broadcast_objects([None])[0]
 
     def gather(self, own: Any) -> list[Any]:
-        """Return what every process brought, by rank, to the first one; to the others an empty list."""
+        """Return what every rank brought, by rank, on rank 0; on the others an empty list."""
         if self.size == 1:
             return [own]
         from torch import distributed
 
-        all_of_them: list[Any] = [None] * self.size if self.rank == 0 else []
-        distributed.gather_object(own, all_of_them or None)
-        return all_of_them
+        everything: list[Any] = [None] * self.size if self.rank == 0 else []
+        distributed.gather_object(own, everything or None)
+        return everything
 
-    def add_up(self, parameters: Iterable[torch.nn.Parameter], loss: float) -> float:
-        """Put the sum over all processes in place of each gradient, and return that of the loss."""
+    def all_reduce(self, parameters: Iterable[torch.nn.Parameter], loss: float) -> float:
+        """Put the sum over all ranks in place of each gradient, and return that of the loss."""
         if self.size == 1:
             return loss
         import torch
@@ -77,13 +77,13 @@ class Processes:
         flat = torch.cat([p.grad.flatten() for p in learning if p.grad is not None])
         whole = torch.cat([flat, flat.new_tensor([loss])])
         distributed.all_reduce(whole)
-        at = 0
+        start = 0
         for parameter in learning:
-            parameter.grad = whole[at : at + parameter.numel()].view_as(parameter)
-            at += parameter.numel()
+            parameter.grad = whole[start : start + parameter.numel()].view_as(parameter)
+            start += parameter.numel()
         return float(whole[-1])
 
-    def _spread(self, numbers: Sequence[int]) -> list[int]:
+    def _broadcast(self, numbers: Sequence[int]) -> list[int]:
         import torch
         from torch import distributed
 
@@ -91,7 +91,7 @@ class Processes:
         distributed.broadcast(tensor, src=0)
         return [int(number) for number in tensor]
 
-    def _objects(self, objects: list[Any]) -> list[Any]:
+    def _broadcast_objects(self, objects: list[Any]) -> list[Any]:
         from torch import distributed
 
         distributed.broadcast_object_list(objects, src=0)
@@ -113,9 +113,9 @@ def present() -> Processes:
 
 
 def run_together(command: Callable[[], int]) -> int:
-    """Run a command in the first process while the others help with what it trains; return its exit code.
+    """Run a command on rank 0 while the others compute with it what it trains; return its exit code.
 
-    Without a launcher this is the command alone. With one, each process ends here, the first with the command's code.
+    Without a launcher this is the command alone. With one, each process ends here, rank 0 with the command's code.
     """
     if "RANK" not in os.environ and {"MASTER_ADDR", "ACCELERATE_USE_CPU"} <= set(os.environ):
         print(
@@ -129,18 +129,17 @@ def run_together(command: Callable[[], int]) -> int:
     here = _join()
     try:
         if here.rank > 0:
-            from crossner_core.training.helping import help_out
-
-            # The launcher tells all of them to stop. The first one saves and then sends the others home.
-            for told in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(told, signal.SIG_IGN)
-            help_out(here)
+            # The launcher signals all of them to stop. Rank 0 saves and then ends the others.
+            for stop in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(stop, signal.SIG_IGN)
+            while (order := here.receive_object()) is not None:
+                order.take_part(here)
             code = 0
         else:
             try:
                 code = command()
             finally:
-                here.send(None)
+                here.broadcast_object(None)
     except BaseException:
         _leave(here)
         raise
@@ -166,7 +165,7 @@ def _join() -> Processes:
     distributed.init_process_group(backend, timeout=PATIENCE)
     _present = Processes(distributed.get_rank(), distributed.get_world_size())
     # What this process starts itself (workers of a grid) is not part of the group.
-    for name in _PLACE:
+    for name in _VARIABLES:
         os.environ.pop(name, None)
     return _present
 

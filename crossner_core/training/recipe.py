@@ -1,14 +1,14 @@
-"""What to train: the recipe, the one source of forms and command-line flags."""
+"""What to train: the recipe, the one source of forms and flags, and the key of the source checkpoint it shares."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
 from typing import Any
 
-from crossner_core.adaptation.transfer import needs_source, setting_ids
 from crossner_core.errors import InvalidConfig
 from crossner_core.models.registry import architecture_ids
 from crossner_core.options.base import Checked, is_as_before, matters, option
@@ -17,6 +17,8 @@ from crossner_core.options.label_aware import LabelAwareOptions
 from crossner_core.options.pdaln import PdalnOptions
 from crossner_core.options.scale import ScaleOptions
 from crossner_core.options.self_training import SelfTrainingOptions
+from crossner_core.training.data import TrainingData, corpus_hash
+from crossner_core.training.settings.registry import needs_source, setting_ids
 
 _SOURCE = {"setting": tuple(id for id in setting_ids() if needs_source(id))}
 _STAGED = {"setting": ("pretrain_finetune", "transfer_self_training")}
@@ -24,6 +26,29 @@ _JOINT = {"setting": ("joint",)}
 _SOURCE_STAGE = {"setting": ("pretrain_finetune", "transfer_self_training", "joint")}
 # Joint training has one stage, at the source's rates.
 _NO_TARGET_STAGE = (_JOINT,)
+# What only the target stage reads, or only where it is computed.
+_TARGET = (
+    "encoder",
+    "setting",
+    "source",
+    "learning_rate",
+    "head_learning_rate",
+    "batch_size",
+    "max_epochs",
+    "patience",
+    "warmup_share",
+    "dev_every",
+    "head_first_epochs",
+    "head_first_learning_rate",
+    "inherit",
+    "upsample",
+    "seed",
+)
+# The target stage's alone: what stands against the gap between gold history and a model's own, which few sentences make
+# wide, and how tags are decoded, which no loss sees.
+_OF_TARGET = ("label_history", "label_own_share", "label_noise", "label_embedding_dropout", "constrained")
+# What begins so is of students, who come after the target stage.
+_STUDENT = "self_training_"
 
 
 @dataclass(frozen=True)
@@ -174,7 +199,12 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
         return hashlib.sha256(json.dumps(effective(self.to_dict()), sort_keys=True).encode()).hexdigest()
 
     @property
-    def hears_gazetteer(self) -> bool:
+    def sources(self) -> tuple[str, ...]:
+        """The names of the source corpora."""
+        return source_names(self.source)
+
+    @property
+    def uses_gazetteer(self) -> bool:
         """Whether a run reads what gazetteer and links propose."""
         return bool(effective(self.to_dict()).get("self_training_gazetteer"))
 
@@ -192,6 +222,11 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
         return cls(**values)
 
 
+def source_names(source: str) -> tuple[str, ...]:
+    """Return the corpora that a recipe's `source` names: one, or several with commas between them."""
+    return tuple(name.strip() for name in source.split(","))
+
+
 def effective(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields that decide a run's numbers: those of other architectures and settings are left out.
 
@@ -205,3 +240,28 @@ def effective(values: Mapping[str, Any]) -> dict[str, Any]:
         for name, value in whole.items()
         if name not in known or (matters(known[name], whole) and not is_as_before(known[name], value))
     }
+
+
+def source_key(recipe: Recipe, data: TrainingData, fingerprint: str) -> str:
+    """Return a hash of the encoder by its fingerprint, source corpus, source hyper-parameters and source seed."""
+    parts = source_options(recipe)
+    parts |= {"encoder": fingerprint}
+    parts |= {"train": corpus_hash(data.source_train), "dev": corpus_hash(data.source_dev)}
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def source_options(recipe: Recipe) -> dict[str, Any]:
+    """Return a recipe's options for the source stage: two that agree in them have one checkpoint."""
+    values = effective(source_recipe(recipe).to_dict())
+    return {name: value for name, value in values.items() if name not in _TARGET and not name.startswith(_STUDENT)}
+
+
+def source_recipe(recipe: Recipe) -> Recipe:
+    """Return the recipe by which a source stage's model is made: what is the target stage's alone is at its default."""
+    defaults: dict[str, Any] = {spec.name: spec.default for spec in fields(Recipe) if spec.name in _OF_TARGET}
+    return replace(recipe, **defaults)
+
+
+def cached_source(folder: Path | None, recipe: Recipe, data: TrainingData, fingerprint: str) -> Path | None:
+    """Return where the source checkpoint is or will be; None without a cache folder."""
+    return Path(folder) / source_key(recipe, data, fingerprint) if folder is not None else None

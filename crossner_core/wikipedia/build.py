@@ -6,14 +6,15 @@ import dataclasses
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NoReturn
 
 from crossner_core.errors import BadInput, Conflict, InvalidConfig
+from crossner_core.parallel import TRIES, Queue, WorkerDied, run_here, run_pool, run_ray
 from crossner_core.wikipedia.annotating import AnnotatorSpec, open_annotator
 from crossner_core.wikipedia.corpus import CorpusWriter, write_beside
 from crossner_core.wikipedia.dump import (
@@ -27,8 +28,15 @@ from crossner_core.wikipedia.dump import (
     unpacked,
 )
 from crossner_core.wikipedia.manifest import FILE_NAME, Counts, Gazetteer, Manifest, Source, read_manifest
-from crossner_core.wikipedia.pool import run_here, run_pool, run_ray
-from crossner_core.wikipedia.shards import BUILD, BuildConfig, ShardReport, ShardSettings, ShardTask, finished_report
+from crossner_core.wikipedia.shards import (
+    BUILD,
+    BuildConfig,
+    ShardReport,
+    ShardSettings,
+    ShardTask,
+    finished_report,
+    shard_events,
+)
 
 _SIGHT = 64 << 20
 _PACKED = 4  # text of a wiki takes about a quarter in bz2
@@ -208,13 +216,30 @@ def _run(
         pages, sentences = pages + report.counts.pages, sentences + report.counts.sentences
         progress(Progress(cutter.bytes_read, source.bytes, len(done), reused, pages, sentences))
 
-    if ray is not None:
-        results = run_ray(unfinished(), ray, workers)
-    else:
-        results = run_pool(unfinished(), workers) if workers > 1 else run_here(unfinished())
-    for report in results:
+    for report in make_shards(unfinished(), workers, ray):
         add_up(report)
-    return sorted(done, key=lambda one: one.shard.number)
+    return sorted(done, key=lambda report: report.shard.number)
+
+
+def make_shards(tasks: Iterable[ShardTask], workers: int, ray: str | None) -> Iterator[ShardReport]:
+    """Make shards side by side; what a worker died at is made again, and raises WorkerDied if that does not help.
+
+    On Ray the dump (a multistream one), gazetteer and corpus folder must lie under the same paths on all machines.
+    """
+    if ray is not None:
+        return run_ray(shard_events, Queue(tasks), ray, workers, shared=False, failed=_raise)
+    if workers > 1:
+        return run_pool(shard_events, Queue(tasks), workers, failed=_raise)
+    return run_here(shard_events, tasks)
+
+
+def _raise(task: ShardTask, error: Exception) -> NoReturn:
+    if isinstance(error, WorkerDied):
+        raise WorkerDied(
+            f"A worker process died {TRIES} times while these shards were made: [{task.number}]. If memory is short, "
+            "take fewer workers or a smaller shard size. What is finished stays: the same command goes on from there."
+        ) from error
+    raise error
 
 
 def _finished(out: Path, source: Source, settings: ShardSettings, allow_truncated: bool) -> Manifest | None:

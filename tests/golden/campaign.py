@@ -18,7 +18,8 @@ from tests.training_builders import own_sentences, save_encoder, tiny_recipe
 from tests.training_store import own_dataset, work
 from workbench.accounts import accounts, passwords, sign_in
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns, domains  # fmt: skip
+from workbench.campaigns import campaigns, domains, sentences
+from workbench.data import snapshots
 from workbench.jobs import queue
 from workbench.labelling import adjudication, label_review
 from workbench.runs import adaptation, encoders, rounds, simulations, studies
@@ -84,7 +85,7 @@ def queue_jobs(store: Store, home: Path) -> None:
         id_of(store, SMALL),
         id_of(store, PLAYED),
     )
-    snapshot = adaptation.freeze(store, res, small)
+    snapshot = snapshots.freeze(store, res, small)
     adaptation.start_run(
         store,
         res,
@@ -118,7 +119,7 @@ def do_jobs(store: Store, home: Path) -> None:
     for check, wanted in decisions.items():
         for decision in wanted:
             label_review.decide(store, eva, label_review.findings(store, eva, small, check)[0].id, decision)
-    adaptation.freeze(store, people_of(store)["res"], small)
+    snapshots.freeze(store, people_of(store)["res"], small)
 
 
 def _domain_of_ours(store: Store, people: People) -> str:
@@ -131,16 +132,16 @@ def _make_small(store: Store, people: People) -> None:
     small = builders.make_campaign(store, people, name=SMALL)
     late = sentence_from_words(["Not", "begun", "yet", ",", "says", "Ada", "Quill", "."], id="late")
     bare = [one.sentence for one in _in_music(own_sentences(2, offset=400))]
-    campaigns.add_sentences(store, people["res"], small, [late, *bare])
+    sentences.add_sentences(store, people["res"], small, [late, *bare])
     for split, count, offset in (("pool", 8, 20), ("dev", 2, 30)):
-        campaigns.add_sentences(
+        sentences.add_sentences(
             store, people["res"], small, _in_music(own_sentences(count, offset=offset)), split=split
         )
     for split, text, spans in WITH_GOLD:
         item = LabelledSentence(
             sentence_from_words(text.split(), id=f"in-{text[:9]}"), tuple(Span(*one) for one in spans)
         )
-        campaigns.add_sentences(store, people["res"], small, [item], split=split)
+        sentences.add_sentences(store, people["res"], small, [item], split=split)
     rejected = [{"start": 6, "end": 8, "type": "album", "source": "link"}]
     first = builders.Tab(store, people["ann1"], small, "annotate")
     _submit(first, rejected=rejected, comment="Is Low Tide an album?", count=6)
@@ -175,10 +176,10 @@ def _make_played(store: Store, people: People) -> None:
         member_ids=[actor.id for actor in people.values()],
     )  # fmt: skip
     for split, count, offset in (("pool", 26, 0), ("dev", 4, 100), ("test", 4, 200)):
-        campaigns.add_sentences(
+        sentences.add_sentences(
             store, people["res"], played, _in_music(own_sentences(count, offset=offset)), split=split
         )
-    campaigns.add_sentences(
+    sentences.add_sentences(
         store, people["res"], played, [one.sentence for one in _in_music(own_sentences(4, offset=300))]
     )
     recipe = tiny_recipe(encoder="mine", max_epochs=1).to_dict()

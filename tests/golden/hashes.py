@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from crossner_core.adaptation.transfer import setting_ids
 from crossner_core.domains import load_domain
 from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.cells import Cell, CellStore, training_data
@@ -20,8 +19,8 @@ from crossner_core.options.entity_tagging import TaggingPretrainOptions
 from crossner_core.schema import Link, sentence_from_words
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.simulation.config import Simulation, SimulationOptions
-from crossner_core.training.recipe import Recipe
-from crossner_core.training.source_cache import source_key
+from crossner_core.training.recipe import Recipe, source_key
+from crossner_core.training.settings.registry import setting_ids
 from crossner_core.wikipedia.annotating import AnnotatorSpec
 from crossner_core.wikipedia.dump import SiteInfo
 from crossner_core.wikipedia.manifest import Counts, Gazetteer, Manifest, Shard, Source
@@ -32,7 +31,7 @@ from tests import builders
 from tests.gazetteer_fakes import compiled
 from tests.study_builders import data_folder
 from tests.training_builders import own_sentences, tiny_data
-from workbench.runs import adaptation
+from workbench.data import snapshots
 
 KEPT_CELLS = Path(__file__).resolve().parents[2] / "docs" / "studies"
 ENCODER: Any = SimpleNamespace(fingerprint="e" * 64)
@@ -123,7 +122,7 @@ def _source_stages() -> dict[str, str]:
     for architecture in architecture_ids():
         for what, changes in _CHANGES.items():
             recipe = Recipe.from_dict({**changes, "architecture": architecture, "setting": "pretrain_finetune"})
-            found[f"{architecture} {what}"] = source_key(recipe, data, ENCODER)
+            found[f"{architecture} {what}"] = source_key(recipe, data, ENCODER.fingerprint)
     return found
 
 
@@ -214,7 +213,7 @@ def _snapshot(path: Path) -> dict[str, str]:
     people = builders.make_people(store)
     campaign_id = builders.make_campaign(store, people)
     builders.make_gold(store, people, campaign_id)
-    found = adaptation.freeze(store, people["res"], campaign_id)
+    found = snapshots.freeze(store, people["res"], campaign_id)
     with store.engine.connect() as connection:
         content = connection.exec_driver_sql("SELECT content FROM snapshot").scalar_one()
     store.close()

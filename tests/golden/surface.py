@@ -26,7 +26,7 @@ from crossner_core.training.recipe import Recipe
 from crossner_core.wikipedia.entity_tagging import TaggingConfig
 from crossner_core.wikipedia.shards import BuildConfig, SentenceRules
 from pages.main import page_list
-from workbench.accounts.accounts import ROLES
+from workbench.accounts.roles import EVERYONE
 from workbench.cli import app
 from workbench.settings import Settings
 
@@ -61,7 +61,7 @@ def made(_folder: Any = None) -> dict[str, Any]:
     return {
         "commands": dict(_commands(typer.main.get_command(app), "workbench")),
         "engine": {name: _help(*how) for name, how in ENGINE.items()},
-        "pages": {role: _addresses(role) for role in ROLES},
+        "pages": {role: _addresses(role) for role in EVERYONE},
         "options": options,
         "settings": settings,
     }

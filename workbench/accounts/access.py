@@ -7,13 +7,7 @@ from db import campaign_rows, people_rows
 from db.engine import Session
 from db.tables import Campaign
 from workbench.accounts.actors import Actor, fresh
-
-WORKERS = ("annotator", "expert")
-"""Roles that label; they see the campaigns they are members of, and no others."""
-OVERSEERS = ("expert", "researcher", "admin")
-KEEPERS = ("researcher", "admin")
-EVERYONE = ("annotator", "expert", "researcher", "admin")
-STAGE_ROLES = {"annotate": WORKERS, "check": WORKERS, "adjudicate": ("expert",)}
+from workbench.accounts.roles import LABELLERS
 
 
 def enter(session: Session, actor: Actor, campaign_id: int, *roles: str) -> tuple[Actor, Campaign]:
@@ -23,7 +17,7 @@ def enter(session: Session, actor: Actor, campaign_id: int, *roles: str) -> tupl
     """
     now = fresh(session, actor, *roles)
     campaign = campaign_rows.find(session, campaign_id)
-    hidden = now.role in WORKERS and not people_rows.is_member(session, campaign_id=campaign_id, user_id=now.id)
+    hidden = now.role in LABELLERS and not people_rows.is_member(session, campaign_id=campaign_id, user_id=now.id)
     if campaign is None or hidden:
         raise NotFound(f"There is no campaign {campaign_id} for {now.display_name}; an admin adds members.")
     return now, campaign
@@ -38,13 +32,6 @@ def enter_alone(session: Session, actor: Actor, campaign_id: int, *roles: str) -
     current, campaign = enter(session, actor, campaign_id, *roles)
     people_rows.hold_member(session, campaign_id=campaign.id, user_id=current.id)
     return current, campaign
-
-
-def stage_roles(stage: str) -> tuple[str, ...]:
-    """Return who may work at a stage; raise NotFound for a stage that does not exist."""
-    if stage not in STAGE_ROLES:
-        raise NotFound(f"There is no stage {stage!r}; stages are {', '.join(STAGE_ROLES)}.")
-    return STAGE_ROLES[stage]
 
 
 def refuse_archived(campaign: Campaign) -> None:

@@ -10,43 +10,12 @@ from dataclasses import dataclass
 from crossner_core.errors import Conflict, InvalidAccount, NotAllowed, NotFound
 from db import account_rows, people_rows
 from db.engine import Session, Store
-from db.tables import ROLES, User
+from db.tables import User
 from workbench.accounts import passwords
-from workbench.accounts.actors import SYSTEM, Actor, fresh, require
-from workbench.accounts.passwords import random_password
-from workbench.accounts.sign_in import SignedIn, actor_for_token, sign_in, sign_out, token_hash
+from workbench.accounts.actors import Actor, fresh, require
+from workbench.accounts.roles import EVERYONE
+from workbench.accounts.sign_in import token_hash
 
-__all__ = [
-    "ROLES",
-    "ROLE_TASKS",
-    "SYSTEM",
-    "Actor",
-    "Person",
-    "SignedIn",
-    "actor_for_token",
-    "change_password",
-    "create_user",
-    "current",
-    "fresh",
-    "list_people",
-    "operator",
-    "random_password",
-    "require",
-    "set_active",
-    "set_display_name",
-    "set_password",
-    "set_role",
-    "sign_in",
-    "sign_out",
-    "sign_out_everywhere",
-]
-
-ROLE_TASKS = {
-    "annotator": "annotates, checks, answers questions",
-    "expert": "annotates, checks, adjudicates, follows the campaign",
-    "researcher": "imports and exports, retrains, follows the campaign",
-    "admin": "manages people, campaigns and domains, and does what a researcher does",
-}
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}")
 
 
@@ -184,13 +153,13 @@ def change_password(store: Store, actor: Actor, *, present: str, new: str, token
     """
     passwords.check_strength(new, name=actor.name)
     with store.read() as session:
-        user = fresh(session, actor, *ROLES)
+        user = fresh(session, actor, *EVERYONE)
         stored = _found(session, user.id).password_hash
     if not passwords.verify(present, stored):
         raise NotAllowed("The present password is not right; nothing was changed.")
     hashed = passwords.hash_password(new)
     with store.write() as session:
-        _found(session, fresh(session, actor, *ROLES).id).password_hash = hashed
+        _found(session, fresh(session, actor, *EVERYONE).id).password_hash = hashed
         account_rows.revoke_sessions_of(session, user_id=actor.id, but=token_hash(token))
 
 
@@ -207,8 +176,8 @@ def _actor(user: User) -> Actor:
 
 
 def _check_role(role: str) -> None:
-    if role not in ROLES:
-        raise InvalidAccount(f"There is no role {role!r}; the roles are {', '.join(ROLES)}.")
+    if role not in EVERYONE:
+        raise InvalidAccount(f"There is no role {role!r}; the roles are {', '.join(EVERYONE)}.")
 
 
 def _checked_display_name(display_name: str) -> str:
@@ -231,7 +200,7 @@ def _managed(session: Session, actor: Actor, user_id: int) -> User:
 
 
 def _own_or_managed(session: Session, actor: Actor, user_id: int) -> User:
-    fresh(session, actor, *(ROLES if actor.id == user_id else ("admin",)))
+    fresh(session, actor, *(EVERYONE if actor.id == user_id else ("admin",)))
     return _found(session, user_id)
 
 

@@ -1,71 +1,93 @@
-"""Campaigns: their settings and people; `add_sentences` and `domain_of` are found here too."""
+"""Campaigns: their settings, members and end."""
 
 from __future__ import annotations
 
+import datetime as dt
 import shutil
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from crossner_core.domains import Domain, domain_to_toml
-from crossner_core.errors import BadInput, Conflict, InvalidConfig, UnknownType
+from crossner_core.errors import BadInput, Conflict, UnknownType
 from db import campaign_rows, people_rows, run_rows, second_look_rows
 from db.engine import Session, Store
-from db.tables import SPLITS, Campaign, SentenceRow
-from workbench.accounts.access import EVERYONE, WORKERS, enter
+from db.tables import SPLITS, STAGES, Campaign, SentenceRow, User
+from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, fresh, require
-from workbench.campaigns.sentences import add_sentences, draw
-from workbench.campaigns.settings import SETTINGS, checked, domain_of
-from workbench.views import CampaignView, campaign_view
+from workbench.accounts.roles import EVERYONE, LABELLERS
+from workbench.campaigns.domains import campaign_domain, domain_of
+from workbench.campaigns.sentences import draw
+from workbench.campaigns.settings import CampaignSettings, checked, names
 
-__all__ = [
-    "add_members",
-    "add_sentences",
-    "create_campaign",
-    "delete_campaign",
-    "domain_of",
-    "get_campaign",
-    "get_domain",
-    "list_campaigns",
-    "set_members",
-    "update_domain",
-    "update_settings",
-]
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    """A person who works in a campaign."""
+
+    id: int
+    name: str
+    display_name: str
+    role: str
+    active: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StageCounts:
+    """Tasks of one stage by state; `waiting` sentences have not reached the stage yet."""
+
+    stage: str
+    open: int
+    leased: int
+    done: int
+    parked: int
+    waiting: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CampaignView(CampaignSettings):
+    """A campaign with its settings and how far it has come."""
+
+    id: int
+    domain_name: str
+    domain_toml: str
+    created_at: dt.datetime
+    sentences: int
+    splits: dict[str, int]
+    stages: tuple[StageCounts, ...]
+    members: tuple[MemberView, ...] = ()
+    left_out: int = 0
+    """How many of the gold sentences snapshots leave out."""
+
+    @property
+    def domain(self) -> Domain:
+        """The campaign's own definition of its domain."""
+        return campaign_domain(self.name, self.domain_toml)
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """What pre-annotation asks, in this order, in words."""
+        named = (f"the gazetteer {self.gazetteer}" if self.gazetteer else None, self.endpoint, "the bundled sample")
+        return tuple(one for one in named if one)
+
+    @property
+    def gold(self) -> int:
+        """Number of sentences with gold."""
+        return next((stage.done for stage in self.stages if stage.stage == "adjudicate"), 0)
 
 
 def create_campaign(
-    store: Store,
-    actor: Actor,
-    *,
-    name: str,
-    domain: Domain,
-    blind_share: float = 0.1,
-    control_share: float = 0.1,
-    lease_minutes: int = 30,
-    seed: int = 0,
-    endpoint: str | None = None,
-    gazetteer: str | None = None,
-    suggestions_on: bool = True,
-    hint_below: float = 0.4,
-    member_ids: Iterable[int] = (),
+    store: Store, actor: Actor, *, name: str, domain: Domain, member_ids: Iterable[int] = (), **settings: Any
 ) -> int:
-    """Create an empty campaign with the domain as it is now; return its id. For admins."""
+    """Create an empty campaign with the domain as it is now and these `CampaignSettings`; return its id. For admins."""
     require(actor, "admin")
-    settings = checked(
-        name=name,
-        blind_share=blind_share,
-        control_share=control_share,
-        lease_minutes=lease_minutes,
-        endpoint=endpoint,
-        gazetteer=gazetteer,
-        suggestions_on=suggestions_on,
-        hint_below=hint_below,
-    )
+    chosen = CampaignSettings(**checked({"name": name, **settings}, ("name", *names("rules", "new"))))
     with store.write() as session:
         fresh(session, actor, "admin")
-        _refuse_taken_name(session, settings["name"])
+        _refuse_taken_name(session, chosen.name)
         campaign = campaign_rows.add(
-            session, domain_name=domain.name, domain_toml=domain_to_toml(domain), seed=seed, **settings
+            session, domain_name=domain.name, domain_toml=domain_to_toml(domain), **asdict(chosen)
         )
         _add_members(session, campaign.id, member_ids)
         return campaign.id
@@ -76,7 +98,7 @@ def list_campaigns(store: Store, actor: Actor, *, archived: bool = False) -> tup
     require(actor, *EVERYONE)
     with store.read() as session:
         current = fresh(session, actor, *EVERYONE)
-        member_id = current.id if current.role in WORKERS else None
+        member_id = current.id if current.role in LABELLERS else None
         rows = [row for row in campaign_rows.everything(session, member_id=member_id) if archived or not row.archived]
         return _views(session, rows)
 
@@ -97,12 +119,9 @@ def get_domain(store: Store, actor: Actor, campaign_id: int) -> Domain:
 
 
 def update_settings(store: Store, actor: Actor, campaign_id: int, **changes: Any) -> CampaignView:
-    """Change settings (`SETTINGS`); new shares hold for the sentences that nobody has begun. For admins."""
+    """Change any setting but the seed; new shares hold for the sentences that nobody has begun. For admins."""
     require(actor, "admin")
-    unknown = sorted(set(changes) - set(SETTINGS))
-    if unknown:
-        raise InvalidConfig(f"A campaign has no setting {unknown[0]!r}; settings are {', '.join(SETTINGS)}.")
-    values = checked(**changes)
+    values = checked(changes, names("campaign", "rules"))
     with store.write() as session:
         _, campaign = enter(session, actor, campaign_id, "admin")
         if "name" in values and values["name"] != campaign.name:
@@ -199,7 +218,7 @@ def _views(session: Session, rows: Sequence[Campaign]) -> tuple[CampaignView, ..
     tasks, sentences = campaign_rows.task_counts(session, ids), campaign_rows.sentence_counts(session, ids)
     left_out = second_look_rows.left_out_gold(session, ids)
     return tuple(
-        campaign_view(
+        _campaign_view(
             row,
             splits={split: sentences.get((row.id, split), 0) for split in SPLITS},
             counts=tasks,
@@ -207,4 +226,48 @@ def _views(session: Session, rows: Sequence[Campaign]) -> tuple[CampaignView, ..
             left_out=left_out.get(row.id, 0),
         )
         for row in rows
+    )
+
+
+def _member_view(user: User) -> MemberView:
+    """Make the view of a member."""
+    return MemberView(user.id, user.name, user.display_name, user.role, user.active)
+
+
+def stage_counts(
+    campaign: Campaign, counts: dict[tuple[int, str, str], int], sentences: int
+) -> tuple[StageCounts, ...]:
+    """Make the counts of the three stages; sentences imported with gold have a task at the last one only."""
+    states = ("open", "leased", "done", "parked")
+    of = {stage: {state: counts.get((campaign.id, stage, state), 0) for state in states} for stage in STAGES}
+    totals = {stage: sum(of[stage].values()) for stage in STAGES}
+    waiting = {
+        "annotate": 0,
+        "check": totals["annotate"] - totals["check"],
+        "adjudicate": sentences - totals["adjudicate"],
+    }
+    return tuple(StageCounts(stage=stage, waiting=waiting[stage], **of[stage]) for stage in STAGES)
+
+
+def _campaign_view(
+    campaign: Campaign,
+    *,
+    splits: dict[str, int],
+    counts: dict[tuple[int, str, str], int],
+    members: Iterable[User],
+    left_out: int,
+) -> CampaignView:
+    """Make the view of a campaign."""
+    total = sum(splits.values())
+    return CampaignView(
+        id=campaign.id,
+        domain_name=campaign.domain_name,
+        domain_toml=campaign.domain_toml,
+        created_at=campaign.created_at,
+        sentences=total,
+        splits=splits,
+        stages=stage_counts(campaign, counts, total),
+        members=tuple(_member_view(user) for user in members),
+        left_out=left_out,
+        **{name: getattr(campaign, name) for name in names()},
     )

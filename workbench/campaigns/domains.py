@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from crossner_core.domains import Domain, builtin_domains, load_domain, parse_domain
 from crossner_core.errors import Conflict, NotFound
 from db import domain_rows
 from db.engine import Session, Store
+from db.tables import Campaign
 from workbench.accounts.actors import SYSTEM, Actor, fresh, require
-
-EVERYONE = ("annotator", "expert", "researcher", "admin")
-KEEPERS = ("researcher", "admin")
+from workbench.accounts.roles import EVERYONE, KEEPERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,3 +116,14 @@ def _view(session: Session, domain: Domain, *, is_builtin: bool) -> DomainView:
         is_builtin=is_builtin,
         used_by=tuple(domain_rows.used_by(session, domain.name)),
     )
+
+
+def domain_of(campaign: Campaign) -> Domain:
+    """Return the campaign's own definition of its domain."""
+    return campaign_domain(campaign.name, campaign.domain_toml)
+
+
+@lru_cache(maxsize=64)
+def campaign_domain(name: str, toml_text: str) -> Domain:
+    """Read the definition of its domain that a campaign of this name keeps."""
+    return parse_domain(toml_text, origin=f"campaign {name}")

@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from crossner_core.errors import BadInput, UnknownType
-from crossner_core.schema import LabelledSentence, Sentence, check_spans
+from crossner_core.schema import LabelledSentence, Sentence, check_spans, meta_to_keep
 from db import campaign_rows
 from db.engine import Session, Store
 from db.tables import SPLITS, Campaign
 from db.types import now
-from workbench.accounts.access import KEEPERS, enter, refuse_archived
+from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, require
-from workbench.campaigns.settings import domain_of
+from workbench.accounts.roles import KEEPERS
+from workbench.campaigns.domains import domain_of
 from workbench.data.double_imports import note_again
-from workbench.views import ImportReport
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What became of an import: sentences added, duplicates left out, and how many of the added came with gold.
+
+    `doubts` are places where a duplicate brought other gold than stands; they wait under Second look.
+    """
+
+    added: int
+    duplicates: int
+    gold: int
+    doubts: int = 0
 
 
 def add_sentences(
@@ -126,7 +140,7 @@ def _sentence_values(campaign: Campaign, sentence: Sentence, split: str, positio
         "content_hash": sentence.content_hash,
         "text": sentence.text,
         "tokens": [[token.start, token.end] for token in sentence.tokens],
-        "meta": dict(sentence.meta),
+        "meta": meta_to_keep(sentence),
         "split": split,
         "position": position,
         "control": control,

@@ -1,74 +1,112 @@
-"""What the settings of a campaign may be, and its own definition of its domain."""
+"""The settings of a campaign, each declared in one place: forms, flags, checks, archives and views are made from it."""
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Callable
-from functools import lru_cache
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, Field, dataclass
 from typing import Any
 
-from crossner_core.domains import Domain, parse_domain
 from crossner_core.errors import InvalidConfig
-from db.tables import Campaign
+from crossner_core.options.base import option
 from workbench.settings import is_name
-from workbench.views import CampaignView
 
-SETTINGS = (
-    "name",
-    "blind_share",
-    "control_share",
-    "lease_minutes",
-    "endpoint",
-    "gazetteer",
-    "suggestions_on",
-    "hint_below",
-    "archived",
-)
-_MAX_LEASE_MINUTES = 7 * 24 * 60
+_TRUTH = "true or false"
 
 
-def domain_of(campaign: Campaign | CampaignView) -> Domain:
-    """Return the campaign's own definition of its domain."""
-    return _parsed(campaign.domain_toml, f"campaign {campaign.name}")
+def _is_address(value: str) -> bool:
+    return re.fullmatch(r"https?://\S+", value) is not None
 
 
-@lru_cache(maxsize=64)
-def _parsed(toml_text: str, origin: str) -> Domain:
-    return parse_domain(toml_text, origin=origin)
+def setting(default: Any, label: str, help: str, *, flag: str = "", group: str = "rules", **more: Any) -> Any:
+    """Make a field of `CampaignSettings`: an `option` with its label in a form and its flag.
+
+    Settings of the group `rules` are asked in both forms and can be changed; those of the group `new` are given once,
+    when the campaign is made; `name` and `archived`, of the group `campaign`, have inputs of their own. A text may have
+    a check, `fits`, and what it allows in words, `allowed`; a share is shown in percent where `percent` is set.
+    """
+    bounds = {key: more.pop(key) for key in ("min", "max") if key in more}
+    metadata = {**option(default, help, group=group, **bounds).metadata, "label": label, "flag": flag, **more}
+    return dataclasses.field(default=default, metadata=metadata)
 
 
-def checked(**values: Any) -> dict[str, Any]:
-    """Return the settings, tidied; raise InvalidConfig for one that is out of range."""
-    for key, (fits, allowed) in _RULES.items():
-        if key in values and not fits(values[key]):
-            raise InvalidConfig(f"The setting {key} is {values[key]!r}; allowed is {allowed}.")
-    tidy = {key: value.strip() if isinstance(value, str) else value for key, value in values.items()}
-    return tidy | {key: tidy[key] or None for key in ("endpoint", "gazetteer") if key in tidy}
+@dataclass(frozen=True, kw_only=True)
+class CampaignSettings:
+    """The rules a campaign is worked by; all but `seed` can be changed."""
+
+    name: str = setting(
+        MISSING, "Name", "Name of the campaign.", group="campaign",
+        fits=lambda value: 0 < len(value) <= 100, allowed="1 to 100 characters",
+    )  # fmt: skip
+    blind_share: float = setting(
+        0.1, "Blind share", "Share of sentences that annotator 2 sees blind.", flag="blind", min=0, max=1, percent=True
+    )
+    control_share: float = setting(
+        0.1, "Control share", "Share of sentences whose suggestions are withheld.",
+        flag="control", min=0, max=1, percent=True,
+    )  # fmt: skip
+    lease_minutes: int = setting(
+        30, "Lease, minutes", "Minutes that a sentence stays with a person who gives no sign of life.",
+        min=1, max=7 * 24 * 60,
+    )  # fmt: skip
+    seed: int = setting(0, "Seed", "Seed of what is drawn at random.", group="new", min=0, max=2**31 - 1)
+    endpoint: str | None = setting(
+        None, "SPARQL endpoint",
+        "SPARQL endpoint, such as https://dbpedia.org/sparql, asked for what the gazetteer does not know; "
+        "without it the bundled sample is.",
+        fits=_is_address, allowed="an address that begins with http:// or https://, or nothing",
+    )  # fmt: skip
+    gazetteer: str | None = setting(
+        None, "Gazetteer", "Compiled gazetteer that is asked first, by name (see workbench gazetteer list).",
+        fits=is_name, allowed="the name of a compiled gazetteer (see workbench gazetteer list), or nothing",
+    )  # fmt: skip
+    suggestions_on: bool = setting(True, "Show suggestions to annotator 1", "Whether annotator 1 sees suggestions.")
+    hint_below: float = setting(
+        0.4, "Hints below", "Proposals less likely than this are shown as hints.", min=0, max=1, percent=True
+    )
+    archived: bool = setting(False, "Archived", "An archived campaign takes no more work.", group="campaign")
 
 
-def _share(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1
+_FIELDS: dict[str, Field[Any]] = {spec.name: spec for spec in dataclasses.fields(CampaignSettings)}
+_TYPES: dict[str, Any] = typing.get_type_hints(CampaignSettings)
 
 
-def _address(value: object) -> bool:
-    return value is None or (isinstance(value, str) and re.fullmatch(r"\s*(https?://\S+)?\s*", value) is not None)
+def names(*groups: str) -> tuple[str, ...]:
+    """Return the settings of these groups, of all where none is named, in their order."""
+    return tuple(name for name, spec in _FIELDS.items() if not groups or spec.metadata["group"] in groups)
 
 
-def _folder_name(value: object) -> bool:
-    return value is None or (isinstance(value, str) and (not value.strip() or is_name(value.strip())))
+def fields(*groups: str) -> tuple[Field[Any], ...]:
+    """Return the declarations of the settings of these groups."""
+    return tuple(_FIELDS[name] for name in names(*groups))
 
 
-_RULES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "name": (lambda value: isinstance(value, str) and 0 < len(value.strip()) <= 100, "1 to 100 characters"),
-    "blind_share": (_share, "a number from 0 to 1"),
-    "control_share": (_share, "a number from 0 to 1"),
-    "lease_minutes": (
-        lambda value: type(value) is int and 1 <= value <= _MAX_LEASE_MINUTES,
-        f"a whole number from 1 to {_MAX_LEASE_MINUTES}",
-    ),
-    "endpoint": (_address, "an address that begins with http:// or https://, or nothing"),
-    "gazetteer": (_folder_name, "the name of a compiled gazetteer (see workbench gazetteer list), or nothing"),
-    "hint_below": (_share, "a number from 0 to 1"),
-    "suggestions_on": (lambda value: isinstance(value, bool), "true or false"),
-    "archived": (lambda value: isinstance(value, bool), "true or false"),
-}
+def checked(values: Mapping[str, Any], allowed: Iterable[str]) -> dict[str, Any]:
+    """Return the settings, texts stripped and empty ones None; raise InvalidConfig for one unknown or out of range."""
+    known = tuple(allowed)
+    if unknown := sorted(set(values) - set(known)):
+        raise InvalidConfig(f"A campaign has no setting {unknown[0]!r}; settings are {', '.join(known)}.")
+    return {name: _checked(name, value) for name, value in values.items()}
+
+
+def _checked(name: str, value: Any) -> Any:
+    spec, expected = _FIELDS[name], _TYPES[name]
+    tidy = value.strip() if isinstance(value, str) else value
+    if expected == str | None:
+        tidy = tidy or None if isinstance(tidy, str) else tidy
+        fits = tidy is None or (isinstance(tidy, str) and spec.metadata["fits"](tidy))
+        allowed = spec.metadata["allowed"]
+    elif expected is str:
+        fits, allowed = isinstance(tidy, str) and spec.metadata["fits"](tidy), spec.metadata["allowed"]
+    elif expected is bool:
+        fits, allowed = isinstance(tidy, bool), _TRUTH
+    else:
+        low, high = spec.metadata["min"], spec.metadata["max"]
+        number = isinstance(tidy, int if expected is int else int | float) and not isinstance(tidy, bool)
+        fits = number and low <= tidy <= high
+        allowed = f"a {'whole ' if expected is int else ''}number from {low} to {high}"
+    if not fits:
+        raise InvalidConfig(f"The setting {name} is {value!r}; allowed is {allowed}.")
+    return tidy

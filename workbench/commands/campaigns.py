@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from workbench.commands import common
+from workbench.commands.recipe_options import takes_settings
 
 app = typer.Typer(help="Campaigns: list, create, show, members, import.", no_args_is_help=True)
 
@@ -25,17 +26,11 @@ def list_() -> None:
 
 
 @app.command()
+@takes_settings
 def create(
     name: Annotated[str, typer.Argument(help="Name of the new campaign.")],
     domain: Annotated[str, typer.Option(help="Domain, by name (see workbench domain list).")],
-    blind: Annotated[float, typer.Option(help="Share of sentences that annotator 2 sees blind.")] = 0.1,
-    control: Annotated[float, typer.Option(help="Share of sentences whose suggestions are withheld.")] = 0.1,
-    endpoint: Annotated[str | None, typer.Option(help="SPARQL endpoint; default is the bundled sample alone.")] = None,
-    gazetteer: Annotated[
-        str | None, typer.Option(help="Compiled gazetteer that is asked first (see workbench gazetteer list).")
-    ] = None,
-    hint_below: Annotated[float, typer.Option(help="Proposals less likely than this are shown as hints.")] = 0.4,
-    seed: Annotated[int, typer.Option(help="Seed of what is drawn at random.")] = 0,
+    settings: dict[str, Any],
     member: Annotated[list[str] | None, typer.Option(help="Account that works in it; may be given again.")] = None,
 ) -> None:
     """Create an empty campaign."""
@@ -46,13 +41,8 @@ def create(
         common.PLACE.actor,
         name=name,
         domain=domains.get_domain(common.PLACE.store, domain),
-        blind_share=blind,
-        control_share=control,
-        endpoint=endpoint,
-        gazetteer=gazetteer,
-        hint_below=hint_below,
-        seed=seed,
-        member_ids=[common.find_person(one).id for one in member or ()],
+        member_ids=[common.find_person(account).id for account in member or ()],
+        **settings,
     )
     typer.echo(f"Campaign {campaign_id}: {name}")
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from crossner_core.wikipedia.corpus import Corpus
     from db.engine import Store
     from workbench.accounts.actors import Actor
+    from workbench.campaigns.campaigns import CampaignView
     from workbench.settings import Settings
-    from workbench.views import CampaignView
 
 CampaignName = Annotated[str, typer.Option("--campaign", "-c", help="Campaign, by name or number.")]
 MaybeCampaign = Annotated[str | None, typer.Option("--campaign", "-c", help="Campaign, by name or number.")]

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from crossner_core.formats.base import format_ids, known_suffixes
 from crossner_core.type_maps import load_type_map, type_map_ids
 from workbench.commands import common
 from workbench.commands.common import MaybeCampaign, MaybeDataset
 
 datasets = typer.Typer(help="Data sets: labelled corpora beside campaigns.", no_args_is_help=True)
 
-Format = Annotated[str | None, typer.Option(help="plain, conll or jsonl. Default: by suffix and content.")]
+Format = Annotated[str | None, typer.Option(help=f"{', '.join(format_ids())}. Default: by suffix and content.")]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -24,7 +26,7 @@ def add_to(app: typer.Typer) -> None:
 
 def import_(
     files: Annotated[
-        list[Path], typer.Argument(help="Files; for a data set one folder with train, dev and test files.")
+        list[Path], typer.Argument(help="Files or folders; for a data set one folder with train, dev and test files.")
     ],
     campaign: MaybeCampaign = None,
     dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Name of the new data set.")] = None,
@@ -54,7 +56,7 @@ def import_(
     options |= {"lenient": True} if lenient else {}
     options |= load_type_map(type_map).options if type_map else {}
     if map_type:
-        options["type_map"] = {**options.get("type_map", {}), **dict(_pair(one) for one in map_type)}
+        options["type_map"] = {**options.get("type_map", {}), **dict(map(_pair, map_type))}
     if dataset is not None:
         _import_dataset(dataset, files, split, format, domain, skip_bad, options)
         return
@@ -66,7 +68,7 @@ def import_(
         common.PLACE.store,
         common.PLACE.actor,
         campaign_id,
-        [("stdin", common.read_in(file)) if str(file) == "-" else (None, file) for file in files],
+        [named for file in files for named in _named(file)],
         format=format or ("plain" if paragraphs else None),
         split=split,
         with_gold=gold,
@@ -88,7 +90,7 @@ def export(
         str, typer.Option(help="gold, first, second, suggestions, sentences; all: a zip of everything.")
     ] = "gold",
     split: Annotated[str | None, typer.Option(help="Only this split. Default: all.")] = None,
-    format: Annotated[str, typer.Option(help="jsonl, conll or plain.")] = "jsonl",
+    format: Annotated[str, typer.Option(help=f"{', '.join(format_ids())}.")] = "jsonl",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
     ] = None,
@@ -96,6 +98,7 @@ def export(
     """Export a layer of a campaign, the whole campaign as a zip, or a split of a data set."""
     from workbench.data import archive, exchange
     from workbench.data import datasets as sets
+    from workbench.data.packing import in_numbers, packed
 
     store, actor = common.PLACE.store, common.PLACE.actor
     if (campaign is None) == (dataset is None):
@@ -106,7 +109,10 @@ def export(
         data = archive.export_campaign(store, actor, common.find_campaign(str(campaign)).id)
     else:
         campaign_id = common.find_campaign(str(campaign)).id
-        data = exchange.export_layer(store, actor, campaign_id, layer, format=format, split=split)
+        written = exchange.export_files(store, actor, campaign_id, layer, format=format, split=split)
+        data = packed(written.files, format)
+        if written.losses:
+            typer.echo(f"{format} cannot hold {in_numbers(written.losses)}; they are left out.", err=True)
     common.write_out(data, output)
 
 
@@ -116,8 +122,8 @@ def list_() -> None:
     from workbench.data import datasets as sets
 
     rows = [
-        (one.name, one.domain_name or "–", len(one.types), *(one.count(split) for split in sets.SPLITS), one.runs)
-        for one in sets.list_datasets(common.PLACE.store, common.PLACE.actor)
+        (data.name, data.domain_name or "–", len(data.types), *(data.count(split) for split in sets.SPLITS), data.runs)
+        for data in sets.list_datasets(common.PLACE.store, common.PLACE.actor)
     ]
     common.table(rows, ("name", "domain", "types", "train", "dev", "test", "runs"))
 
@@ -156,7 +162,7 @@ def _import_dataset(
         options=options,
     )
     _report(done.problems)
-    parts = ", ".join(f"{one.split} {one.sentences} sentences, {one.entities} entities" for one in done.splits)
+    parts = ", ".join(f"{part.split} {part.sentences} sentences, {part.entities} entities" for part in done.splits)
     typer.echo(f"Data set {done.name}: {parts}; types: {', '.join(done.types)}")
 
 
@@ -164,10 +170,22 @@ def _find_splits(folder: Path) -> dict[str, Path]:
     """Find the files of a data set as studies and trainings do, and name those that are passed over."""
     from crossner_core.experiments.corpora import data_files, split_files
 
-    found = {split: paths[0] for split, paths in split_files(folder).items()}
-    if others := [path.name for path in data_files(folder) if path not in found.values()]:
+    splits = {split: paths[0] for split, paths in split_files(folder).items()}
+    if others := [path.name for path in data_files(folder) if path not in splits.values()]:
         typer.echo(f"Passed over: {', '.join(others)}.", err=True)
-    return found
+    return splits
+
+
+def _named(file: Path) -> Iterable[tuple[str | None, bytes | Path]]:
+    """Name a file, or a folder's files of a known suffix by their paths in it."""
+    if str(file) == "-":
+        return [("stdin", common.read_in(file))]
+    if not file.is_dir():
+        return [(None, file)]
+    paths = [path for path in sorted(file.rglob("*")) if path.suffix.lower() in known_suffixes() and path.is_file()]
+    if not paths:
+        common.refuse(f"The folder {file} has no file of a known suffix: {', '.join(known_suffixes())}.")
+    return [(path.relative_to(file).as_posix(), path) for path in paths]
 
 
 def _report(problems: tuple[str, ...]) -> None:

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
+from crossner_core.command_line import OptionsCommand, takes_options
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
 from workbench.commands import common
 from workbench.commands.common import MaybeCampaign, MaybeDataset
-from workbench.commands.recipe_options import GroupedCommand, takes_options
 
 app = typer.Typer(help="Encoders: pre-train them on text or on tagged sentences.", no_args_is_help=True)
 EncoderName = Annotated[str, typer.Argument(help="Name of the encoder, by which recipes call it.")]
@@ -77,8 +77,8 @@ def entity_tagging(
     return _follow(name, job_id, wait)
 
 
-app.command(cls=GroupedCommand)(dapt)
-app.command("entity-tagging", cls=GroupedCommand)(entity_tagging)
+app.command(cls=OptionsCommand)(dapt)
+app.command("entity-tagging", cls=OptionsCommand)(entity_tagging)
 
 
 @app.command("list")

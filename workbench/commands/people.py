@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
+from workbench.accounts.roles import Role
 from workbench.commands import common
 
 app = typer.Typer(help="Accounts: list, add, change role or password.", no_args_is_help=True)
-
-Role = Literal["annotator", "expert", "researcher", "admin"]
 RoleOption = Annotated[Role, typer.Option(help="What the person may do.")]
 
 

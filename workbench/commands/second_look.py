@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
+from crossner_core.command_line import OptionsCommand, takes_options
 from crossner_core.options.second_look import SecondLookOptions
 from workbench.commands import common
 from workbench.commands.common import CampaignName
-from workbench.commands.recipe_options import GroupedCommand, takes_options
 
 app = typer.Typer(help="A second look at gold: what may be wrong in it.", no_args_is_help=True)
 Check = Annotated[str | None, typer.Option("--check", help="One check alone (see workbench second-look list).")]
@@ -93,4 +93,4 @@ def files(
     typer.echo(f"{len(found)} findings.")
 
 
-app.command("compute", cls=GroupedCommand)(compute)
+app.command("compute", cls=OptionsCommand)(compute)

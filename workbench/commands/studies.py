@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
+from crossner_core.command_line import OptionsCommand
 from workbench.commands import common
-from workbench.commands.recipe_options import GroupedCommand, takes_changes
+from workbench.commands.recipe_options import takes_changes
 
 app = typer.Typer(help="The papers' tables with our encoder and data.", no_args_is_help=True)
 
@@ -80,7 +81,7 @@ def run(
     return code
 
 
-app.command(cls=GroupedCommand)(run)
+app.command(cls=OptionsCommand)(run)
 
 
 @app.command()

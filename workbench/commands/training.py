@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
+from crossner_core.command_line import OptionsCommand
 from crossner_core.training.recipe import Recipe
 from workbench.commands import common
 from workbench.commands.common import CampaignName, MaybeCampaign, MaybeDataset
-from workbench.commands.recipe_options import GroupedCommand, takes_recipe
+from workbench.commands.recipe_options import takes_recipe
 
 Snapshot = Annotated[str | None, typer.Option(help="Beginning of a snapshot's hash. Default: freeze the gold now.")]
 Wait = Annotated[
@@ -23,8 +24,8 @@ RunNumber = Annotated[int, typer.Argument(help="Number of the run.")]
 def add_to(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command()(snapshot)
-    app.command(cls=GroupedCommand)(run)
-    app.command("few-shot", cls=GroupedCommand)(few_shot)
+    app.command(cls=OptionsCommand)(run)
+    app.command("few-shot", cls=OptionsCommand)(few_shot)
     app.command()(runs)
     app.command()(curve)
     app.command()(compare)
@@ -35,9 +36,9 @@ def add_to(app: typer.Typer) -> None:
 
 def snapshot(campaign: CampaignName) -> None:
     """Freeze a campaign's gold; the same gold gives the same snapshot."""
-    from workbench.runs import adaptation
+    from workbench.data import snapshots
 
-    view = adaptation.freeze(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
+    view = snapshots.freeze(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
     counts = ", ".join(f"{name} {count}" for name, count in view.counts.items())
     typer.echo(f"{view.hash}  {counts}{'' if view.is_new else '  (was there before)'}")
     for note in view.notes:
@@ -130,14 +131,14 @@ def curve(
 ) -> None:
     """Print the few-shot curve of finished runs: mean and deviation of F1 over seeds."""
     from workbench.data import datasets as sets
-    from workbench.runs import adaptation
+    from workbench.reports import curves
 
     store, actor = common.PLACE.store, common.PLACE.actor
     campaign_id = common.find_campaign(campaign).id if campaign else None
     dataset_id = sets.get_dataset(store, actor, dataset).id if dataset else None
     if campaign_id is None and dataset_id is None:
         common.refuse("Name a --campaign or a --dataset whose curve to print.")
-    for series in adaptation.curve(store, actor, campaign_id, dataset_id=dataset_id, measure=measure):
+    for series in curves.curve(store, actor, campaign_id, dataset_id=dataset_id, measure=measure):
         typer.echo(f"{series.title}" + (f" ({series.pending} runs to come)" if series.pending else ""))
         rows = [(one.size, common.percent(one.mean), common.percent(one.sd), one.n) for one in series.points]
         common.table(rows, ("sentences", f"{measure} F1", "sd", "seeds"))
@@ -213,7 +214,7 @@ def predict(
 
 def _target(campaign: str | None, dataset: str | None, snapshot: str | None) -> dict[str, Any]:
     from workbench.data import datasets as sets
-    from workbench.runs import adaptation
+    from workbench.data import snapshots
 
     store, actor = common.PLACE.store, common.PLACE.actor
     if (campaign is None) == (dataset is None):
@@ -226,9 +227,9 @@ def _target(campaign: str | None, dataset: str | None, snapshot: str | None) -> 
         return {"dataset_id": sets.get_dataset(store, actor, dataset).id}
     campaign_id = common.find_campaign(str(campaign)).id
     if snapshot is not None:
-        found = adaptation.find_snapshot(store, actor, campaign_id, snapshot)
+        found = snapshots.find_snapshot(store, actor, campaign_id, snapshot)
     else:
-        found = adaptation.freeze(store, actor, campaign_id)
+        found = snapshots.freeze(store, actor, campaign_id)
     return {"campaign_id": campaign_id, "snapshot_id": found.id}
 
 

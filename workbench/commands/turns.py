@@ -6,9 +6,10 @@ from typing import Annotated, Any
 
 import typer
 
+from crossner_core.command_line import OptionsCommand
 from workbench.commands import common
 from workbench.commands.common import CampaignName
-from workbench.commands.recipe_options import GroupedCommand, takes_changes
+from workbench.commands.recipe_options import takes_changes
 
 app = typer.Typer(help="Turns: order the queue, retrain by itself.", no_args_is_help=True)
 
@@ -50,7 +51,7 @@ def rules(
     typer.echo(f"recipe         {dict(now.recipe) if now.recipe else 'the default'}")
 
 
-app.command(cls=GroupedCommand)(rules)
+app.command(cls=OptionsCommand)(rules)
 
 
 @app.command()

@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import datetime as dt
-import io
 import json
-import zipfile
 from typing import Any
 
 from crossner_core.formats import write
-from crossner_core.schema import LabelledSentence
 from db import archive_rows, people_rows, run_rows, second_look_rows, snapshot_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from db.types import now
-from workbench.accounts.access import KEEPERS, enter
+from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
+from workbench.accounts.roles import KEEPERS
 from workbench.data import layers
 from workbench.data.archive_columns import ANNOTATION, FORMAT, PARTS, SENTENCE, SETTINGS, TASK, VERSION, iso
 from workbench.data.archive_reading import read_archive
 from workbench.data.archive_writing import insert_campaign
-
-__all__ = ["export_campaign", "import_campaign"]
+from workbench.data.packing import zipped
 
 
 def export_campaign(store: Store, actor: Actor, campaign_id: int) -> bytes:
@@ -45,9 +42,10 @@ def export_campaign(store: Store, actor: Actor, campaign_id: int) -> bytes:
     for which in layers.LAYERS:
         items = [item for item, _ in layers.layer(store, actor, campaign_id, which)]
         if items:
-            files[f"layers/{which}.jsonl"] = _layer_text(items)
+            files[f"layers/{which}.jsonl"] = write(items, "jsonl")
     manifest = {"format": FORMAT, "version": VERSION, "campaign": campaign.name, "exported_at": iso(now())}
-    return _zip({"manifest.json": _json({**manifest, "sentences": len(lines)}), **files})
+    files = {"manifest.json": _json({**manifest, "sentences": len(lines)}), **files}
+    return zipped({name: text.encode("utf-8") for name, text in files.items()})
 
 
 def import_campaign(store: Store, actor: Actor, data: bytes, *, name: str | None = None) -> int:
@@ -154,21 +152,9 @@ def _runs(session: Session, campaign_id: int) -> list[dict[str, Any]]:
     ]
 
 
-def _layer_text(items: list[LabelledSentence]) -> str:
-    return write(items, "jsonl")
-
-
 def _plain(values: dict[str, Any]) -> dict[str, Any]:
     return {key: iso(value) if isinstance(value, dt.datetime) else value for key, value in values.items()}
 
 
 def _json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=1) + "\n"
-
-
-def _zip(files: dict[str, str]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, text in files.items():
-            archive.writestr(name, text.encode("utf-8"))
-    return buffer.getvalue()

@@ -5,11 +5,11 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+from workbench.campaigns.settings import names
+
 FORMAT, VERSION = "crossner-campaign", 1
-SETTINGS = (
-    "name", "domain_name", "blind_share", "control_share", "lease_minutes", "seed", "endpoint", "gazetteer",
-    "suggestions_on", "hint_below", "strategy", "random_share", "retrain_every", "turn_recipe", "archived",
-)  # fmt: skip
+QUEUE = ("strategy", "random_share", "retrain_every", "turn_recipe")
+SETTINGS = ("name", "domain_name", *names("rules", "new"), *QUEUE, "archived")
 SENTENCE = (
     "external_id", "text", "tokens", "meta", "split", "position", "control", "blind", "chosen_by",
     "preannotated_at", "created_at",

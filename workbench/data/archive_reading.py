@@ -12,7 +12,7 @@ from typing import Any
 
 from crossner_core.domains import Domain, parse_domain
 from crossner_core.errors import BadInput, InvalidSpan, UnknownType, WorkbenchError
-from crossner_core.schema import Link, Sentence, Span, Token, check_spans
+from crossner_core.schema import Link, Sentence, Span, Token, check_spans, fields_from_kept
 from db.second_look_tables import FINDING_STATES
 from workbench.data import frozen
 from workbench.data.archive_columns import FORMAT, VERSION
@@ -159,7 +159,9 @@ def _sentence(values: Mapping[str, Any]) -> Sentence:
     tokens = tuple(Token(_whole(start), _whole(end)) for start, end in values["tokens"])
     links = tuple(Link(_whole(one["start"]), _whole(one["end"]), _string(one["target"])) for one in values["links"])
     meta = _object(values["meta"], "meta")
-    sentence = Sentence(_string(values["external_id"]), _string(values["text"]), tokens, links, meta)
+    sentence = Sentence(
+        _string(values["external_id"]), _string(values["text"]), tokens, links, **fields_from_kept(meta)
+    )
     if not tokens:
         raise BadInput("a sentence without tokens.")
     for one in values["suggestions"]:

@@ -25,8 +25,8 @@ from db.tables import (
     Task,
 )
 from workbench.accounts.actors import Actor, fresh
-from workbench.campaigns.settings import checked
-from workbench.data.archive_columns import ANNOTATION, PARTS, SENTENCE, SETTINGS, TASK, with_moments
+from workbench.campaigns.settings import checked, names
+from workbench.data.archive_columns import ANNOTATION, PARTS, QUEUE, SENTENCE, TASK, with_moments
 from workbench.data.archive_reading import Archive
 
 _TABLES: dict[str, Any] = {
@@ -43,12 +43,9 @@ _NO_PASSWORD = "!"
 
 def insert_campaign(store: Store, actor: Actor, archive: Archive, *, name: str | None) -> int:
     """Add the campaign with all its work; return its id. Raises Conflict for a name that is taken."""
-    settings = {key: value for key, value in archive.settings.items() if key in SETTINGS}
-    if name:
-        settings["name"] = name
-    tidy = checked(**settings) | {"domain_name": archive.domain.name}
-    if type(tidy.get("seed", 0)) is not int:
-        raise BadInput(f"campaign.json: the seed is {tidy['seed']!r}; it must be a whole number.")
+    settings = {**archive.settings, **({"name": name} if name else {})}
+    tidy = checked({key: settings[key] for key in names() if key in settings}, names())
+    tidy |= {key: settings[key] for key in QUEUE if key in settings} | {"domain_name": archive.domain.name}
     with store.write() as session:
         fresh(session, actor, "admin")
         if not tidy.get("name") or campaign_rows.find_by_name(session, tidy["name"]) is not None:

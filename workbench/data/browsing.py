@@ -12,8 +12,9 @@ from crossner_core.schema import Sentence, Span, Suggestion
 from db import browse_rows, second_look_rows
 from db.engine import Session, Store
 from db.tables import SPLITS, Annotation
-from workbench.accounts.access import KEEPERS, OVERSEERS, enter
+from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
+from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.data.values import best_suggestions, checked_spans, sentence_of, suggestion_of
 from workbench.suggestions.proposing import weights_of
 

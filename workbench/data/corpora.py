@@ -11,8 +11,8 @@ import numpy as np
 
 from crossner_core.errors import WorkbenchError
 from db.engine import Store
-from workbench.accounts.access import OVERSEERS
 from workbench.accounts.actors import Actor, admit
+from workbench.accounts.roles import OVERSEERS
 from workbench.settings import Settings, find_folder, named_folders, settings_of
 
 if TYPE_CHECKING:

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound
-from crossner_core.formats import Parsed, open_file, read_bytes, write
+from crossner_core.formats import file_bytes, make_document, read_files, write_files
+from crossner_core.formats.base import Parsed
 from crossner_core.schema import LabelledSentence
-from crossner_core.training.recipe import effective
+from crossner_core.training.recipe import effective, source_names
 from db import dataset_rows
 from db.engine import Session, Store
 from db.training_tables import Dataset
 from workbench.accounts.actors import Actor, fresh, require
+from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.campaigns.domains import find_domain
 from workbench.data import frozen
-from workbench.data.snapshots import MAY_CHANGE, MAY_LOOK
+from workbench.data.packing import packed
 
 SPLITS = ("train", "dev", "test")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}")
@@ -68,20 +70,21 @@ def import_dataset(
     With a domain its types are the ones allowed; without, the types are those found. Raises BadInput naming file,
     line and reason, Conflict for a name that is taken.
     """
-    require(actor, *MAY_CHANGE)
+    require(actor, *KEEPERS)
     _check_request(name, splits)
     with store.read() as session:
-        fresh(session, actor, *MAY_CHANGE)
+        fresh(session, actor, *KEEPERS)
         _check_free(session, name)
-        found = find_domain(session, domain) if domain else None
-    given = {**(options or {}), "skip_bad": skip_bad, **({"types": found.type_names} if found else {})}
+        known = find_domain(session, domain) if domain else None
+    given = {**(options or {}), "skip_bad": skip_bad, **({"types": known.type_names} if known else {})}
     parsed = _read_all(splits, format, given)
-    items = {split: _all_labelled(part) for split, part in parsed.items()}
-    types = found.type_names if found else tuple(sorted({name for part in parsed.values() for name in part.type_names}))
+    items = {split: [item for part in parts for item in _all_labelled(part)] for split, parts in parsed.items()}
+    every = [part for parts in parsed.values() for part in parts]
+    types = known.type_names if known else tuple(sorted({name for part in every for name in part.type_names}))
     if not types:
         raise BadInput(f"The files of {name!r} hold no entity at all; a data set needs gold.")
     with store.write() as session:
-        fresh(session, actor, *MAY_CHANGE)
+        fresh(session, actor, *KEEPERS)
         _check_free(session, name)
         dataset_rows.add(
             session,
@@ -91,50 +94,51 @@ def import_dataset(
             created_by=actor.id or None,
             splits=[_split_values(split, part, types) for split, part in items.items()],
         )
-        problems = tuple(str(problem) for part in parsed.values() for problem in part.problems)
-        return _view(session, _found(session, name), problems=problems)
+        problems = tuple(str(problem) for part in every for problem in part.problems)
+        return _view(session, _row(session, name), problems=problems)
 
 
 def list_datasets(store: Store, actor: Actor) -> tuple[DatasetView, ...]:
     """Return all data sets by name."""
-    require(actor, *MAY_LOOK)
+    require(actor, *OVERSEERS)
     with store.read() as session:
-        fresh(session, actor, *MAY_LOOK)
+        fresh(session, actor, *OVERSEERS)
         return tuple(_view(session, row) for row in dataset_rows.listed(session))
 
 
 def get_dataset(store: Store, actor: Actor, name: str) -> DatasetView:
     """Return a data set by name; raise NotFound naming those there are."""
-    require(actor, *MAY_LOOK)
+    require(actor, *OVERSEERS)
     with store.read() as session:
-        fresh(session, actor, *MAY_LOOK)
-        return _view(session, _found(session, name))
+        fresh(session, actor, *OVERSEERS)
+        return _view(session, _row(session, name))
 
 
 def export_dataset(store: Store, actor: Actor, name: str, split: str, *, format: str = "jsonl") -> bytes:
     """Return one split of a data set as a file of a format."""
-    require(actor, *MAY_CHANGE)
+    require(actor, *KEEPERS)
     with store.read() as session:
-        fresh(session, actor, *MAY_CHANGE)
-        row = _found(session, name)
+        fresh(session, actor, *KEEPERS)
+        row = _row(session, name)
         content = dataset_rows.content(session, dataset_id=row.id, split=split)
     if content is None:
         has = ", ".join(part.split for part in row.splits)
         raise NotFound(f"The data set {name!r} has no split {split!r}; it has {has}.")
-    return write([item for item, _ in frozen.read_lines(content)], format).encode()
+    items = [item for item, _ in frozen.read_lines(content)]
+    return packed(write_files([make_document(f"{name}-{split}", items, format)], format).files, format)
 
 
 def delete_dataset(store: Store, actor: Actor, name: str) -> None:
     """Delete a data set that no run was trained on and no recipe in use has as its source; raise Conflict otherwise."""
-    require(actor, *MAY_CHANGE)
+    require(actor, *KEEPERS)
     with store.write() as session:
-        fresh(session, actor, *MAY_CHANGE)
-        row = _found(session, name)
+        fresh(session, actor, *KEEPERS)
+        row = _row(session, name)
         runs = dataset_rows.runs_of(session, row.id)
         if runs:
             raise Conflict(f"{runs} runs were trained on the data set {name!r}; it stays, so that they stay explained.")
-        sources = [effective(recipe).get("source") for recipe in dataset_rows.recipes_of_source(session, name)]
-        if readers := sources.count(name):
+        recipes = map(effective, dataset_rows.recipes_of_source(session, name))
+        if readers := sum(name in source_names(recipe.get("source", "")) for recipe in recipes):
             raise Conflict(
                 f"{readers} runs, rules of a queue, or campaigns to be played have the data set {name!r} as their "
                 "source corpus; it stays."
@@ -157,15 +161,13 @@ def _check_free(session: Session, name: str) -> None:
 
 def _read_all(
     splits: Mapping[str, Path | tuple[str, bytes]], format: str | None, options: Mapping[str, Any]
-) -> dict[str, Parsed]:
+) -> dict[str, list[Parsed]]:
     """Read all files before anything is refused, so that one message lists the problems of all."""
     parsed, problems = {}, []
     for split, source in splits.items():
         try:
-            if isinstance(source, Path):
-                parsed[split] = open_file(source, format, **options)
-            else:
-                parsed[split] = read_bytes(source[1], name=source[0], format=format, **options)
+            file = (source.name, file_bytes(source)) if isinstance(source, Path) else source
+            parsed[split] = read_files([file], format, **options)
         except BadInput as error:
             problems.append(error)
     if problems:
@@ -180,7 +182,7 @@ def _all_labelled(parsed: Parsed) -> tuple[LabelledSentence, ...]:
     return parsed.labelled
 
 
-def _split_values(split: str, items: tuple[LabelledSentence, ...], types: tuple[str, ...]) -> dict[str, Any]:
+def _split_values(split: str, items: Sequence[LabelledSentence], types: tuple[str, ...]) -> dict[str, Any]:
     content = "".join(frozen.to_line(item) + "\n" for item in items)
     return {
         "split": split,
@@ -191,7 +193,7 @@ def _split_values(split: str, items: tuple[LabelledSentence, ...], types: tuple[
     }
 
 
-def _found(session: Session, name: str) -> Dataset:
+def _row(session: Session, name: str) -> Dataset:
     row = dataset_rows.find(session, name)
     if row is None:
         known = ", ".join(row.name for row in dataset_rows.listed(session)) or "none yet"
@@ -200,7 +202,7 @@ def _found(session: Session, name: str) -> Dataset:
 
 
 def _view(session: Session, row: Dataset, *, problems: tuple[str, ...] = ()) -> DatasetView:
-    order = {split: at for at, split in enumerate(SPLITS)}
+    order = {split: index for index, split in enumerate(SPLITS)}
     splits = sorted(row.splits, key=lambda part: order[part.split])
     return DatasetView(
         id=row.id,

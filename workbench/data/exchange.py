@@ -2,33 +2,40 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from crossner_core.errors import BadInput, WorkbenchError
-from crossner_core.formats import Layout, Parsed, Record, get_format, layout_from_dict, open_file, read_bytes, write
-from crossner_core.formats.base import LAYOUT_KEY
-from crossner_core.schema import LabelledSentence, Sentence
+from crossner_core.formats import file_bytes, make_document, read_files, write_files
+from crossner_core.formats.base import (
+    Layout,
+    NamedFile,
+    Parsed,
+    Record,
+    Written,
+    get_format,
+    layout_from_dict,
+    notes_of,
+)
+from crossner_core.schema import FileLayout, LabelledSentence, Sentence, SentenceLayout
 from db import layer_rows
 from db.engine import Store
-from workbench.accounts.access import KEEPERS, enter
+from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
-from workbench.campaigns import campaigns
-from workbench.campaigns.settings import domain_of
+from workbench.accounts.roles import KEEPERS
+from workbench.campaigns import sentences as campaign_sentences
+from workbench.campaigns.domains import domain_of
 from workbench.data import layers
-from workbench.data.archive import export_campaign, import_campaign
+from workbench.data.packing import file_suffix, in_numbers, packed
 from workbench.data.values import sentence_of
 from workbench.jobs import queue
 
-__all__ = ["EXPORTS", "ImportOutcome", "export_campaign", "export_layer", "import_campaign", "import_into_campaign"]
-__all__ += ["export_gold", "file_name", "import_files", "preview"]
-
 EXPORTS = (*layers.LAYERS, "sentences")
 MAX_BYTES = 100_000_000
-# Beside the formats' own notes in a sentence's metadata: the layout of the whole file it came in.
-_FILE = "file"
+Files = Sequence[tuple[str | None, bytes | Path]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +52,7 @@ class ImportOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a file holds, before anything is imported."""
+    """What a file, or the files of some documents, hold before anything is imported."""
 
     format: str
     sentences: int
@@ -55,45 +62,11 @@ class Preview:
     first: tuple[str, ...]
 
 
-def import_into_campaign(
-    store: Store,
-    actor: Actor,
-    campaign_id: int,
-    data: bytes | Path,
-    *,
-    filename: str | None = None,
-    format: str | None = None,
-    split: str = "pool",
-    with_gold: bool = True,
-    skip_bad: bool = False,
-    preannotate: bool = True,
-    options: Mapping[str, Any] | None = None,
-) -> ImportOutcome:
-    """Add a file's sentences to a campaign: all of them, or with `skip_bad` all good ones, or none.
-
-    Annotation in the file becomes imported gold unless `with_gold` is off; then the sentences go through all stages.
-    `options` are the format's own, such as `{"split": "paragraphs"}` for plain text. Raises BadInput with
-    file:line: reason for everything that is wrong.
-    """
-    return import_files(
-        store,
-        actor,
-        campaign_id,
-        [(filename, data)],
-        format=format,
-        split=split,
-        with_gold=with_gold,
-        skip_bad=skip_bad,
-        preannotate=preannotate,
-        options=options,
-    )
-
-
 def import_files(
     store: Store,
     actor: Actor,
     campaign_id: int,
-    files: Sequence[tuple[str | None, bytes | Path]],
+    files: Files,
     *,
     format: str | None = None,
     split: str = "pool",
@@ -102,9 +75,12 @@ def import_files(
     preannotate: bool = True,
     options: Mapping[str, Any] | None = None,
 ) -> ImportOutcome:
-    """Add the sentences of several files, each with its name, as `import_into_campaign` does for one.
+    """Add the sentences of files to a campaign: all of them, or with `skip_bad` all good ones, or none.
 
-    Where one file is refused all are, with the problems of all in one error.
+    Files come with their names; those of a format of several files are read together. Annotation becomes imported
+    gold unless `with_gold` is off; then the sentences go through all stages. `options` are the format's own, such as
+    `{"split": "paragraphs"}` for plain text. Where one file is refused all are: raises BadInput with file:line: reason
+    for everything that is wrong.
     """
     require(actor, *KEEPERS)
     with store.read() as session:
@@ -112,106 +88,100 @@ def import_files(
         types, endpoint = domain_of(campaign).type_names, campaign.endpoint
         wants_suggestions = preannotate and campaign.suggestions_on
     given = {**(options or {}), "types": types if with_gold else None, "skip_bad": skip_bad}
-    parsed = _parse_all(files, format, given)
-    rows = [_row(record, one, with_gold) for one in parsed for record in one.sentences]
-    report = campaigns.add_sentences(store, actor, campaign_id, rows, split=split)
+    parsed = _parse(files, format, given)
+    rows = [row for document in parsed for row in _rows(document, with_gold)]
+    report = campaign_sentences.add_sentences(store, actor, campaign_id, rows, split=split)
     note = suggest_new(store, actor, campaign_id, endpoint) if wants_suggestions and report.added > report.gold else ""
-    formats = ", ".join(dict.fromkeys(one.format for one in parsed))
-    problems = tuple(str(problem) for one in parsed for problem in one.problems)
+    formats = ", ".join(dict.fromkeys(document.format for document in parsed))
+    problems = tuple(str(problem) for document in parsed for problem in document.problems)
     if report.doubts:
         places = f"{report.doubts} place{'' if report.doubts == 1 else 's'}"
         note = f"{note} Duplicates had other gold at {places}: see Second look.".strip()
+    if losses := sum((Counter(document.losses) for document in parsed), Counter[str]()):
+        note = f"{note} Not taken over: {in_numbers(losses)}.".strip()
     return ImportOutcome(report.added, report.duplicates, report.gold, formats, problems, note)
 
 
 def preview(
-    data: bytes | Path,
+    files: Files,
     *,
-    filename: str | None = None,
     format: str | None = None,
     types: Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Preview:
-    """Read a file without keeping anything; raise BadInput where nothing in it can be used."""
-    parsed = _parse(data, filename, format, {**(options or {}), "types": types, "skip_bad": True})
+    """Read files of a format without keeping anything; raise BadInput where nothing in them can be used."""
+    parsed = _parse(files, format, {**(options or {}), "types": types, "skip_bad": True})
+    records = [record for document in parsed for record in document.sentences]
     return Preview(
-        format=parsed.format,
-        sentences=len(parsed.sentences),
-        annotated=len(parsed.labelled),
-        types=parsed.type_names,
-        problems=tuple(map(str, parsed.problems)),
-        first=tuple(record.sentence.text for record in parsed.sentences[:3]),
+        format=parsed[0].format,
+        sentences=len(records),
+        annotated=sum(record.spans is not None for record in records),
+        types=tuple(sorted({name for document in parsed for name in document.type_names})),
+        problems=tuple(str(problem) for document in parsed for problem in document.problems),
+        first=tuple(record.sentence.text for record in records[:3]),
     )
-
-
-def export_gold(
-    store: Store, actor: Actor, campaign_id: int, *, format: str = "jsonl", split: str | None = None
-) -> bytes:
-    """Return the campaign's gold as a file of a format."""
-    return export_layer(store, actor, campaign_id, "gold", format=format, split=split)
 
 
 def export_layer(
     store: Store, actor: Actor, campaign_id: int, which: str, *, format: str = "jsonl", split: str | None = None
 ) -> bytes:
-    """Return a layer (first, second, gold, suggestions), or all sentences with the gold there is, as a file.
+    """Return what `export_files` gives as one file: a zip where the format writes each document by itself."""
+    files = export_files(store, actor, campaign_id, which, format=format, split=split).files
+    return packed(files, format)
 
-    Where all of it came in one file of that format, it is laid out as that file was. Raises BadInput where a layer
-    is empty.
+
+def export_files(
+    store: Store, actor: Actor, campaign_id: int, which: str, *, format: str = "jsonl", split: str | None = None
+) -> Written:
+    """Return a layer (first, second, gold, suggestions), or all sentences with the gold there is, as files.
+
+    Where all of it came in one file of that format, it is laid out as that file was; a format that writes each
+    document by itself gives each back as it came. Raises BadInput where a layer is empty.
     """
     require(actor, *KEEPERS)
     chosen = get_format(format)
     with store.read() as session:
-        enter(session, actor, campaign_id, *KEEPERS)
-    found = _everything(store, campaign_id) if which == "sentences" else _layer(store, actor, campaign_id, which)
-    records = [record for record, where in found if split is None or where == split]
+        _, campaign = enter(session, actor, campaign_id, *KEEPERS)
+        whole = campaign.name
+    rows = _everything(store, campaign_id) if which == "sentences" else _layer(store, actor, campaign_id, which)
+    records = [record for record, part in rows if split is None or part == split]
     if not records:
         raise BadInput(
             f"There is nothing to export: the layer {which!r} has no sentence{f' in {split}' if split else ''}."
         )
-    layout = _common_layout(records, chosen.id)
-    rows = [_for_output(record, as_it_came=layout is not None) for record in records]
-    return write(rows, chosen.id, layout).encode("utf-8")
+    documents: dict[str, list[Record]] = {}
+    for record in records:
+        name = _document_of(record) if chosen.by_document else None
+        documents.setdefault(name or whole, []).append(record)
+    return write_files([_to_write(*document, chosen.id) for document in documents.items()], chosen.id)
 
 
 def file_name(campaign: str, which: str, format: str) -> str:
     """Name an exported file."""
     safe = "".join(char if char.isalnum() else "-" for char in campaign.lower()).strip("-") or "campaign"
-    suffix = ".zip" if format == "zip" else get_format(format).suffixes[0]
-    return f"{safe}-{which}{suffix}"
+    return f"{safe}-{which}{'.zip' if format == 'zip' else file_suffix(format)}"
 
 
-def _parse(data: bytes | Path, filename: str | None, format: str | None, options: Mapping[str, Any]) -> Parsed:
-    if isinstance(data, Path):
-        if data.is_file() and data.stat().st_size > MAX_BYTES:
-            raise BadInput(f"{data.name} is larger than {MAX_BYTES // 1_000_000} MB; split it.")
-        return open_file(data, format, name=filename, **options)
-    if len(data) > MAX_BYTES:
-        raise BadInput(f"{filename or 'The upload'} is larger than {MAX_BYTES // 1_000_000} MB; split it.")
-    return read_bytes(data, name=filename or "upload", format=format, **options)
+def _parse(files: Files, format: str | None, options: Mapping[str, Any]) -> list[Parsed]:
+    return read_files([_named(name, data) for name, data in files], format, **options)
 
 
-def _parse_all(
-    files: Sequence[tuple[str | None, bytes | Path]], format: str | None, options: Mapping[str, Any]
-) -> list[Parsed]:
-    """Read every file before anything is refused, so that one error lists the problems of all."""
-    parsed, errors = [], []
-    for name, data in files:
-        try:
-            parsed.append(_parse(data, name, format, options))
-        except BadInput as error:
-            errors.append(error)
-    if errors:
-        raise BadInput("\n".join(map(str, errors)), tuple(line for error in errors for line in error.problems))
-    return parsed
+def _named(name: str | None, data: bytes | Path) -> NamedFile:
+    """Return a file with its name and its bytes; raise BadInput where it is too large or cannot be read."""
+    name = name or (data.name if isinstance(data, Path) else None)
+    size = len(data) if isinstance(data, bytes) else data.stat().st_size if data.is_file() else 0
+    if size > MAX_BYTES:
+        raise BadInput(f"{name or 'The upload'} is larger than {MAX_BYTES // 1_000_000} MB; split it.")
+    return name or "upload", file_bytes(data) if isinstance(data, Path) else data
 
 
-def _row(record: Record, parsed: Parsed, with_gold: bool) -> LabelledSentence | Sentence:
-    """Make the sentence to store, with the layout of its file beside its own."""
-    meta = dict(record.sentence.meta)
-    meta[LAYOUT_KEY] = {**meta.get(LAYOUT_KEY, {}), _FILE: {"name": parsed.name, "layout": parsed.layout.to_dict()}}
-    sentence = replace(record.sentence, meta=meta)
-    return LabelledSentence(sentence, record.spans) if with_gold and record.spans is not None else sentence
+def _rows(parsed: Parsed, with_gold: bool) -> Iterable[LabelledSentence | Sentence]:
+    """Make the sentences to store, each with the layout of its file beside its own."""
+    file = FileLayout(parsed.name, parsed.layout.to_dict())
+    for record in parsed.sentences:
+        layout = SentenceLayout(parsed.format, notes_of(record.sentence, parsed.format), file)
+        sentence = replace(record.sentence, layout=layout)
+        yield LabelledSentence(sentence, record.spans) if with_gold and record.spans is not None else sentence
 
 
 def suggest_new(store: Store, actor: Actor, campaign_id: int, endpoint: str | None) -> str:
@@ -239,25 +209,36 @@ def _layer(store: Store, actor: Actor, campaign_id: int, which: str) -> Iterable
 def _everything(store: Store, campaign_id: int) -> list[tuple[Record, str]]:
     """Return all sentences in the order they came in, with gold where they have it."""
     with store.read() as session:
-        gold = {one.sentence_id: one.labelled.spans for one in layers.gold(session, campaign_id)}
+        gold = {item.sentence_id: item.labelled.spans for item in layers.gold(session, campaign_id)}
         links = layer_rows.links(session, campaign_id)
         rows = sorted(layer_rows.sentences(session, campaign_id), key=lambda row: row.id)
         return [(Record(sentence_of(row, links.get(row.id, ())), gold.get(row.id)), row.split) for row in rows]
 
 
+def _file_of(record: Record) -> FileLayout | None:
+    return record.sentence.layout.file if record.sentence.layout is not None else None
+
+
+def _document_of(record: Record) -> str | None:
+    """Return the name of the document that a sentence came in: its file's, where a file was kept."""
+    file = _file_of(record)
+    return file.name if file is not None else record.sentence.document
+
+
+def _to_write(name: str, records: Sequence[Record], format: str) -> Parsed:
+    """Make a document of records, in their order in it, in the layout they came in or else without any."""
+    layout = _common_layout(records, format)
+    if layout is None:
+        records = [replace(record, sentence=replace(record.sentence, layout=None)) for record in records]
+    if get_format(format).by_document:
+        records = sorted(records, key=lambda record: record.sentence.offset or 0)
+    return make_document(name, records, format, layout)
+
+
 def _common_layout(records: Sequence[Record], format: str) -> Layout | None:
     """Return the layout of the one file of this format that all records came in, if that is so."""
-    files = [record.sentence.meta.get(LAYOUT_KEY, {}).get(_FILE) for record in records]
+    files = [_file_of(record) for record in records]
     first = files[0]
-    if first is None or first["layout"]["format"] != format or any(one != first for one in files):
+    if first is None or first.layout["format"] != format or any(file != first for file in files):
         return None
-    return layout_from_dict(first["layout"])
-
-
-def _for_output(record: Record, *, as_it_came: bool) -> Record:
-    """Take our note on the file out of the metadata, and the format's own notes where they do not apply."""
-    meta = dict(record.sentence.meta)
-    own = {key: value for key, value in meta.pop(LAYOUT_KEY, {}).items() if key != _FILE}
-    if own and as_it_came:
-        meta[LAYOUT_KEY] = own
-    return replace(record, sentence=replace(record.sentence, meta=meta))
+    return layout_from_dict(first.layout)

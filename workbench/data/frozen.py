@@ -8,7 +8,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from crossner_core.errors import InvalidSpan
-from crossner_core.schema import LabelledSentence, Link, Sentence, Span, Token, check_spans
+from crossner_core.schema import (
+    LabelledSentence,
+    Link,
+    Sentence,
+    Span,
+    Token,
+    check_spans,
+    fields_from_kept,
+    meta_to_keep,
+)
 
 
 def to_line(item: LabelledSentence, **extra: Any) -> str:
@@ -20,8 +29,8 @@ def to_line(item: LabelledSentence, **extra: Any) -> str:
         values["links"] = [{**_range(sentence, link.start, link.end), "target": link.target} for link in sentence.links]
     gold = check_spans(sentence, item.spans)
     values["gold"] = [{**_range(sentence, span.start, span.end), "type": span.type} for span in gold]
-    if sentence.meta:
-        values["meta"] = dict(sentence.meta)
+    if meta := meta_to_keep(sentence):
+        values["meta"] = meta
     return json.dumps({**values, **extra}, ensure_ascii=False, sort_keys=True)
 
 
@@ -30,14 +39,14 @@ def from_line(line: str) -> tuple[LabelledSentence, dict[str, Any]]:
     values = json.loads(line)
     text = values["text"]
     tokens = tuple(Token(*offsets) for offsets in values["tokens"])
-    starts = {token.start: at for at, token in enumerate(tokens)}
-    ends = {token.end: at + 1 for at, token in enumerate(tokens)}
+    starts = {token.start: index for index, token in enumerate(tokens)}
+    ends = {token.end: index for index, token in enumerate(tokens, 1)}
     for part in (*values.get("links", ()), *values["gold"]):
         if text[part["start"] : part["end"]] != part["surface"]:
             raise InvalidSpan(f"Sentence {values['id']}: the stored surface {part['surface']!r} is not in its text.")
     links = tuple(Link(starts[p["start"]], ends[p["end"]], p["target"]) for p in values.get("links", ()))
     spans = tuple(Span(starts[p["start"]], ends[p["end"]], p["type"]) for p in values["gold"])
-    sentence = Sentence(id=values["id"], text=text, tokens=tokens, links=links, meta=values.get("meta", {}))
+    sentence = Sentence(values["id"], text, tokens, links, **fields_from_kept(values.get("meta", {})))
     return LabelledSentence(sentence, check_spans(sentence, spans)), values
 
 

@@ -10,8 +10,9 @@ from crossner_core.schema import LabelledSentence
 from db import layer_rows, second_look_rows
 from db.engine import Session, Store
 from db.tables import Campaign
-from workbench.accounts.access import OVERSEERS, enter
+from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
+from workbench.accounts.roles import OVERSEERS
 from workbench.data.values import best_suggestions, checked_spans, sentence_of, suggestion_of
 from workbench.suggestions.proposing import weights_of
 

@@ -15,11 +15,11 @@ from crossner_core.suggest.gazetteer import GAZETTEER
 from db import campaign_rows, layer_rows, suggestion_rows
 from db.engine import Session, Store
 from db.tables import SPLITS, Campaign
-from workbench.accounts.access import KEEPERS, enter, refuse_archived
+from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, require
-from workbench.campaigns.domains import find_domain
+from workbench.accounts.roles import KEEPERS
+from workbench.campaigns.domains import domain_of, find_domain
 from workbench.campaigns.sentences import append
-from workbench.campaigns.settings import domain_of
 from workbench.data.corpora import open_corpus
 from workbench.data.exchange import suggest_new
 from workbench.data.values import sentence_of

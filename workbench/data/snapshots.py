@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from crossner_core.errors import BadInput, NotFound
 from crossner_core.schema import LabelledSentence
@@ -14,11 +14,9 @@ from db.tables import Campaign
 from db.training_tables import Snapshot
 from workbench.accounts.access import enter
 from workbench.accounts.actors import SYSTEM, Actor, require
-from workbench.campaigns.settings import domain_of
+from workbench.accounts.roles import KEEPERS, OVERSEERS
+from workbench.campaigns.domains import domain_of
 from workbench.data import frozen, layers
-
-MAY_CHANGE = ("researcher", "admin")
-MAY_LOOK = ("researcher", "admin", "expert")
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +54,9 @@ def freeze(store: Store, actor: Actor, campaign_id: int) -> SnapshotView:
 
     Raises BadInput where there is none to train on.
     """
-    require(actor, *MAY_CHANGE, SYSTEM.role)
+    require(actor, *KEEPERS, SYSTEM.role)
     with store.write() as session:
-        _, campaign = enter(session, actor, campaign_id, *MAY_CHANGE, SYSTEM.role)
+        _, campaign = enter(session, actor, campaign_id, *KEEPERS, SYSTEM.role)
         return freeze_gold(session, actor, campaign)
 
 
@@ -87,9 +85,9 @@ def freeze_gold(session: Session, actor: Actor, campaign: Campaign) -> SnapshotV
 
 def list_snapshots(store: Store, actor: Actor, campaign_id: int) -> tuple[SnapshotView, ...]:
     """Return a campaign's snapshots, newest first."""
-    require(actor, *MAY_LOOK)
+    require(actor, *OVERSEERS)
     with store.read() as session:
-        enter(session, actor, campaign_id, *MAY_LOOK)
+        enter(session, actor, campaign_id, *OVERSEERS)
         runs = snapshot_rows.run_counts(session, campaign_id=campaign_id)
         rows = snapshot_rows.listed(session, campaign_id=campaign_id)
         return tuple(view(row, runs=runs.get(row.id, 0)) for row in rows)
@@ -97,9 +95,9 @@ def list_snapshots(store: Store, actor: Actor, campaign_id: int) -> tuple[Snapsh
 
 def find_snapshot(store: Store, actor: Actor, campaign_id: int, prefix: str) -> SnapshotView:
     """Return the snapshot whose hash begins so; raise NotFound where none or several do."""
-    require(actor, *MAY_LOOK)
+    require(actor, *OVERSEERS)
     with store.read() as session:
-        enter(session, actor, campaign_id, *MAY_LOOK)
+        enter(session, actor, campaign_id, *OVERSEERS)
         found = snapshot_rows.by_prefix(session, campaign_id=campaign_id, prefix=prefix)
         if len(found) != 1:
             what = "No snapshot" if not found else "More than one snapshot"
@@ -138,7 +136,7 @@ def _gold(session: Session, campaign_id: int) -> list[tuple[str, LabelledSentenc
     gold = []
     for one in layers.gold_to_learn_from(session, campaign_id):
         # Metadata decides nothing about a training; it stays with the campaign.
-        gold.append((one.split, LabelledSentence(replace(one.labelled.sentence, meta={}), one.labelled.spans)))
+        gold.append((one.split, LabelledSentence(one.labelled.sentence.bare(), one.labelled.spans)))
     if not any(split == "pool" for split, _ in gold):
         left_out = second_look_rows.left_out_gold(session, [campaign_id]).get(campaign_id, 0)
         there = f"the {len(gold)} gold sentences are dev and test, which are not trained on" if gold else "no gold yet"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from crossner_core.calibration.proposals import best_of, propose
 from crossner_core.calibration.sources import SourceWeights
 from crossner_core.errors import InvalidSpan
-from crossner_core.schema import Link, Sentence, Span, Suggestion, Token, check_spans
+from crossner_core.schema import Link, Sentence, Span, Suggestion, Token, check_spans, fields_from_kept
 from db.tables import Annotation, LinkRow, SentenceRow, SpanRow, SuggestionRow
 
 
@@ -18,7 +18,7 @@ def sentence_of(row: SentenceRow, links: Iterable[LinkRow] = ()) -> Sentence:
         text=row.text,
         tokens=tuple(Token(start, end) for start, end in row.tokens),
         links=tuple(Link(link.start, link.end, link.target) for link in links),
-        meta=row.meta,
+        **fields_from_kept(row.meta),
     )
 
 
@@ -34,7 +34,7 @@ def spans_of(annotation: Annotation | None) -> tuple[Span, ...]:
 
 def checked_spans(sentence: Sentence, rows: Iterable[SpanRow]) -> tuple[Span, ...]:
     """Return stored spans; raise InvalidSpan if one no longer covers the surface that was stored with it."""
-    found = []
+    spans = []
     for row in rows:
         span = Span(row.start, row.end, row.type)
         check_spans(sentence, (span,))
@@ -44,8 +44,8 @@ def checked_spans(sentence: Sentence, rows: Iterable[SpanRow]) -> tuple[Span, ..
                 f"Sentence {sentence.id}: span [{row.start}, {row.end}) {row.type} was stored as {row.surface!r}, "
                 f"but its text is {surface!r}; the store was changed by other hands, restore a backup."
             )
-        found.append(span)
-    return check_spans(sentence, found)
+        spans.append(span)
+    return check_spans(sentence, spans)
 
 
 def best_suggestions(
@@ -55,5 +55,5 @@ def best_suggestions(
 
     What scores less than `hint_below` is only hinted at, and left out.
     """
-    found = best_of(one for one in propose(list(suggestions), weights) if one.score >= hint_below)
-    return tuple(Suggestion(one.start, one.end, one.type, one.sources[0], one.score, one.entity) for one in found)
+    best = best_of(made for made in propose(list(suggestions), weights) if made.score >= hint_below)
+    return tuple(Suggestion(made.start, made.end, made.type, made.sources[0], made.score, made.entity) for made in best)

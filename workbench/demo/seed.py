@@ -11,14 +11,16 @@ from importlib.resources import files
 
 from crossner_core.domains import load_domain
 from crossner_core.errors import NotFound
-from crossner_core.formats import Record, read_bytes
+from crossner_core.formats import read_bytes
+from crossner_core.formats.base import Record
 from crossner_core.schema import Sentence
 from crossner_core.training.recipe import Recipe
 from db.engine import Store
 from workbench.accounts import accounts
 from workbench.accounts.actors import Actor
 from workbench.accounts.passwords import random_password
-from workbench.campaigns import campaigns
+from workbench.campaigns import campaigns, sentences
+from workbench.data import snapshots
 from workbench.demo.walk import STAGES, walk
 from workbench.runs import adaptation
 from workbench.suggestions import preannotating
@@ -52,7 +54,7 @@ def seed_if_empty(store: Store) -> Iterator[str]:
         return
     known = {one.name: one.id for one in campaigns.list_campaigns(store, people["ada"])}
     for name, domain in CAMPAIGNS:
-        begun = name in known and not adaptation.list_snapshots(store, people["ada"], known[name])
+        begun = name in known and not snapshots.list_snapshots(store, people["ada"], known[name])
         if (fresh and name not in known) or begun:
             _make_campaign(store, people, name, domain, known.get(name))
 
@@ -105,10 +107,10 @@ def _make_campaign(
     campaigns.set_members(store, admin, campaign_id, [actor.id for actor in people.values()])
     for split in ("dev", "test", "pool"):
         chosen = [_without_answers(record) for record in records if record.sentence.meta["split"] == split]
-        campaigns.add_sentences(store, admin, campaign_id, chosen, split=split)
+        sentences.add_sentences(store, admin, campaign_id, chosen, split=split)
     preannotating.preannotate(store, admin, campaign_id)
     walk(store, people, campaign_id, records)
-    snapshot = adaptation.freeze(store, researcher, campaign_id)
+    snapshot = snapshots.freeze(store, researcher, campaign_id)
     if domain_name == "music":
         adaptation.start_few_shot(
             store,
@@ -123,4 +125,4 @@ def _make_campaign(
 
 def _without_answers(record: Record) -> Sentence:
     """The sentence as a file without any annotation would give it."""
-    return replace(record.sentence, meta={"source": "demo"})
+    return replace(record.sentence.bare(), meta={"source": "demo"})

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from crossner_core.errors import WorkbenchError
-from crossner_core.formats import Record
+from crossner_core.formats.base import Record
 from crossner_core.schema import Sentence, Span
 from db.engine import Store
 from workbench.accounts.actors import Actor

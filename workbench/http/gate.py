@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
@@ -9,7 +10,8 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from workbench.accounts.accounts import Actor, actor_for_token
+from workbench.accounts.actors import Actor
+from workbench.accounts.sign_in import actor_for_token
 from workbench.http.cookies import session_token
 from workbench.http.headers import same_origin, with_security, without_identity
 from workbench.settings import Settings, open_store
@@ -22,17 +24,34 @@ SIGNED_OUT = 4401
 
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
+Authenticator = Callable[[HTTPConnection, Settings], Actor | None]
+"""Looks up afresh whose a request is, in a thread; None where it brings nothing of this kind that is valid."""
+
+
+def by_cookie(connection: HTTPConnection, settings: Settings) -> Actor | None:
+    """Tell who is signed in with the browser that sent a request."""
+    token = session_token(connection, settings)
+    return actor_for_token(open_store(settings), token) if token else None
+
 
 class Gate:
     """A pure ASGI middleware (Starlette's own base class would let websockets pass unseen).
 
-    `farewell` is the last message a websocket gets when its session has been revoked meanwhile; it is made by
-    the app, which knows what its frontend understands.
+    A request is of the first person that one of `authenticators` names. `farewell` is the last message a websocket
+    gets when its session has been revoked meanwhile; it is made by the app, which knows what its frontend understands.
     """
 
-    def __init__(self, app: ASGIApp, *, settings: Settings, farewell: bytes | None = None) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        settings: Settings,
+        authenticators: Sequence[Authenticator] = (by_cookie,),
+        farewell: bytes | None = None,
+    ) -> None:
         self.app = app
         self.settings = settings
+        self.authenticators = tuple(authenticators)
         self.farewell = farewell
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -46,9 +65,12 @@ class Gate:
             raise RuntimeError(f"The gate does not know requests of type {scope['type']!r}.")
 
     async def actor(self, connection: HTTPConnection) -> Actor | None:
-        """Look up afresh who the browser is signed in as."""
-        token = session_token(connection, self.settings)
-        return await run_in_threadpool(actor_for_token, open_store(self.settings), token) if token else None
+        """Look up afresh whose a request is."""
+        return await run_in_threadpool(self._actor, connection)
+
+    def _actor(self, connection: HTTPConnection) -> Actor | None:
+        named = (authenticate(connection, self.settings) for authenticate in self.authenticators)
+        return next((actor for actor in named if actor is not None), None)
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection = HTTPConnection(scope)

@@ -12,7 +12,8 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from crossner_core.errors import RateLimited, SignInRefused, WorkbenchError
-from workbench.accounts import accounts
+from workbench.accounts.actors import Actor
+from workbench.accounts.sign_in import SignedIn, actor_for_token, sign_in, sign_out
 from workbench.http import cookies, forms
 from workbench.http.headers import local_path
 from workbench.settings import Settings, open_store
@@ -77,7 +78,7 @@ class Accounts:
         token = cookies.session_token(request, self.settings)
         if not cookies.form_token_fits(token, fields.get("form_token", "")):
             return PlainTextResponse("This form is too old; open /auth/logout and try again.", 403)
-        await run_in_threadpool(accounts.sign_out, open_store(self.settings), token)
+        await run_in_threadpool(sign_out, open_store(self.settings), token)
         response = RedirectResponse("/auth/login?out=1", 303)
         cookies.clear_session(response, self.settings)
         return response
@@ -90,14 +91,14 @@ class Accounts:
             return PlainTextResponse("unavailable", 503)
         return PlainTextResponse("ok")
 
-    async def _holder(self, token: str) -> accounts.Actor | None:
-        return await run_in_threadpool(accounts.actor_for_token, open_store(self.settings), token)
+    async def _holder(self, token: str) -> Actor | None:
+        return await run_in_threadpool(actor_for_token, open_store(self.settings), token)
 
-    async def _checked(self, request: Request, name: str, password: str) -> accounts.SignedIn:
+    async def _checked(self, request: Request, name: str, password: str) -> SignedIn:
         if self._slots is None:
             self._slots = anyio.CapacityLimiter(2)
         return await anyio.to_thread.run_sync(
-            lambda: accounts.sign_in(
+            lambda: sign_in(
                 open_store(self.settings),
                 name=name,
                 password=password,

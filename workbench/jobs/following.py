@@ -11,8 +11,7 @@ from db.engine import Store
 from workbench.accounts.actors import Actor
 from workbench.jobs.queue import OPEN, JobView, get_job, worker_status
 from workbench.jobs.worker import Worker
-from workbench.runs.adaptation import RunDetail, get_run
-from workbench.runs.run_views import waits_for
+from workbench.runs.adaptation import RunDetail, get_run, waits_for
 from workbench.settings import Settings
 
 _POLL_SECONDS = 0.3

@@ -16,7 +16,7 @@ from crossner_core.errors import InvalidConfig
 from db import job_rows
 from db.engine import Session, Store
 from db.training_tables import Job
-from workbench.accounts.access import KEEPERS
+from workbench.accounts.roles import KEEPERS
 from workbench.jobs.context import Claimed, JobContext
 from workbench.settings import Settings
 

@@ -133,15 +133,15 @@ class Pulse:
             worker_rows.remove(session, name=self.name)
 
     def _run(self) -> None:
-        heard = time.monotonic()
+        beaten = time.monotonic()
         while not self._ending.wait(self.period):
             try:
                 self._beat()
-                heard = time.monotonic()
+                beaten = time.monotonic()
             except StorageError as error:
                 log.warning("Heartbeat failed: %s", error)
                 # Another worker may have the job by now: two must not train it.
-                if self.context is not None and time.monotonic() - heard > STALE_SECONDS:
+                if self.context is not None and time.monotonic() - beaten > STALE_SECONDS:
                     self.context.lost.set()
 
     def _beat(self) -> None:

@@ -12,8 +12,9 @@ from crossner_core.processes import has_ended
 from db import job_rows, worker_rows
 from db.engine import Session, Store
 from db.training_tables import Job
-from workbench.accounts.access import KEEPERS, OVERSEERS, WORKERS, enter, refuse_archived
+from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, fresh
+from workbench.accounts.roles import KEEPERS, LABELLERS, OVERSEERS
 from workbench.jobs.context import Claimed, of_row
 from workbench.jobs.kind import LogLine, job_kind, kind_of
 from workbench.settings import settings_of
@@ -36,8 +37,8 @@ class WorkerStatus:
         """Say it in one line for a page."""
         if self.alive and self.since:
             return f"A worker is running on {self.device} since {self.since:%Y-%m-%d %H:%M} UTC."
-        heard = f" The last one was heard of at {self.since:%Y-%m-%d %H:%M:%S} UTC." if self.since else ""
-        return f"No worker is alive: jobs wait until one is started with “workbench worker”.{heard}"
+        last = f" The last one was heard of at {self.since:%Y-%m-%d %H:%M:%S} UTC." if self.since else ""
+        return f"No worker is alive: jobs wait until one is started with “workbench worker”.{last}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def list_jobs(
             current = enter(session, actor, campaign_id, *OVERSEERS)[0]
         else:
             current = fresh(session, actor, *OVERSEERS)
-        member_id = current.id if current.role in WORKERS else None
+        member_id = current.id if current.role in LABELLERS else None
         jobs = job_rows.recent(session, campaign_id=campaign_id, member_id=member_id, kinds=kinds, limit=limit)
         return tuple(map(view, jobs))
 

@@ -2,36 +2,63 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound
 from db import annotation_rows, question_rows, task_rows
 from db.engine import Session, Store
 from db.tables import Annotation, Question, Task
 from db.types import now
-from workbench.accounts.access import OVERSEERS, WORKERS, enter, refuse_archived
+from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, fresh, require
+from workbench.accounts.roles import ARBITERS, LABELLERS, OVERSEERS
 from workbench.labelling.handout import lease_end
 from workbench.labelling.items import layers_of
-from workbench.labelling.steps import find_task, reopen
-from workbench.labelling.units import KINDS, Unit, check_choices, units
-from workbench.views import AnswerView, ParkedView, QuestionView
+from workbench.labelling.steps import find_task
 
-__all__ = [
-    "KINDS",
-    "Unit",
-    "answer",
-    "ask",
-    "check_choices",
-    "close_question",
-    "my_questions",
-    "open_questions",
-    "parked",
-    "reopen",
-    "units",
-    "unpark",
-]
 _MAX_TEXT = 4_000
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerView:
+    """One annotator's answer to a question."""
+
+    who: str
+    text: str
+    answered_at: dt.datetime
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionView:
+    """A question of the expert with the sentence it is about; `mine` says whether the reader asked it."""
+
+    id: int
+    task_id: int
+    sentence_id: int
+    sentence_text: str
+    asked_by: str
+    mine: bool
+    text: str
+    asked_at: dt.datetime
+    closed: bool
+    answers: tuple[AnswerView, ...]
+    my_answer: str | None
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+    """The two annotators' spans in words: `surface (type)`."""
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedView:
+    """A sentence that was set aside because people skipped it, with their reasons."""
+
+    task_id: int
+    sentence_id: int
+    stage: str
+    text: str
+    reasons: tuple[str, ...]
 
 
 def ask(store: Store, actor: Actor, task_id: int, text: str) -> int:
@@ -58,7 +85,7 @@ def ask(store: Store, actor: Actor, task_id: int, text: str) -> int:
 
 def answer(store: Store, actor: Actor, question_id: int, text: str) -> None:
     """Answer a question about a sentence one annotated or checked; a second answer replaces the first."""
-    require(actor, *WORKERS)
+    require(actor, *LABELLERS)
     wanted = _text(text, "answer")
     with store.write() as session:
         question, task, current = _question(session, actor, question_id)
@@ -79,9 +106,9 @@ def close_question(store: Store, actor: Actor, question_id: int) -> None:
 
 def my_questions(store: Store, actor: Actor, campaign_id: int) -> tuple[QuestionView, ...]:
     """Return the questions put to the actor and those they asked, the open ones first, then the newest first."""
-    require(actor, *WORKERS)
+    require(actor, *LABELLERS)
     with store.read() as session:
-        current, campaign = enter(session, actor, campaign_id, *WORKERS)
+        current, campaign = enter(session, actor, campaign_id, *LABELLERS)
         who = {"campaign_id": campaign.id, "user_id": current.id}
         threads = {thread[0].id: thread for thread in question_rows.put_to(session, **who)}
         threads |= {thread[0].id: thread for thread in question_rows.asked_by(session, **who)}
@@ -118,9 +145,9 @@ def parked_views(session: Session, campaign_id: int) -> tuple[ParkedView, ...]:
 
 def unpark(store: Store, actor: Actor, task_id: int) -> None:
     """Put a parked sentence back into the queue, for those who skipped it too. For experts and admins."""
-    require(actor, "expert", "admin")
+    require(actor, *ARBITERS)
     with store.write() as session:
-        task, _, _ = find_task(session, actor, task_id, "expert", "admin")
+        task, _, _ = find_task(session, actor, task_id, *ARBITERS)
         if task.state != "parked":
             raise Conflict(f"The task {task_id} is {task.state}, not parked.")
         for annotation, _ in annotation_rows.of_task(session, task.id):
@@ -143,11 +170,11 @@ def _annotators(session: Session, task: Task) -> set[int]:
 
 
 def _question(session: Session, actor: Actor, question_id: int, *roles: str) -> tuple[Question, Task, Actor]:
-    fresh(session, actor, *(roles or WORKERS))
+    fresh(session, actor, *(roles or LABELLERS))
     question = question_rows.find(session, question_id)
     if question is None:
         raise NotFound(f"There is no question {question_id}.")
-    task, campaign, current = find_task(session, actor, question.task_id, *(roles or WORKERS))
+    task, campaign, current = find_task(session, actor, question.task_id, *(roles or LABELLERS))
     refuse_archived(campaign)
     return question, task, current
 

@@ -11,7 +11,7 @@ from db import annotation_rows
 from db.engine import Session
 from db.tables import Campaign, Task
 from workbench.accounts.actors import Actor
-from workbench.campaigns.settings import domain_of
+from workbench.campaigns.domains import domain_of
 from workbench.data.values import sentence_of
 from workbench.labelling.items import layers_of
 from workbench.labelling.saving import save

@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from crossner_core.errors import BadInput
-from workbench.labelling.json_fields import a_list, a_text, an_int, an_object, one_of
+from crossner_core.records import read
+from workbench.labelling.json_fields import Text, Whole, among
 
 EVENT_KINDS = ("draft", "submit", "skip", "reopen")
 _MAX_EVENTS = 1_000
 _MAX_ACTIVE_MS = 60 * 60 * 1000
 _MAX_KEYSTROKES = 20_000
+
+
+def _clamped(highest: int) -> BeforeValidator:
+    """Make any value a count between 0 and `highest`: a wrong clock must not cost anybody their work."""
+
+    def count(value: object) -> int:
+        if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
+            return 0
+        return int(min(max(value, 0), highest))
+
+    return BeforeValidator(count)
+
+
+def _given(value: object) -> object:
+    if value is None:
+        raise ValueError("is missing; every event carries the full work.")
+    return value
+
+
+_Client = Annotated[Text, Field(min_length=1, max_length=100)]
+_Reason = Annotated[
+    Text, Field(max_length=1_000), BeforeValidator(lambda value: value or ""), AfterValidator(str.strip)
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,17 +48,27 @@ class Event:
     `work` is still untrusted: it can only be checked against its sentence.
     """
 
-    client: str
-    seq: int
-    key: str
-    kind: str
-    task: int
-    base: int
-    revision: int
-    work: object
-    reason: str
-    active_ms: int
-    keystrokes: int
+    client: _Client
+    seq: Whole
+    key: Annotated[Text, Field(min_length=8, max_length=100)]
+    kind: Annotated[Text, among(EVENT_KINDS)]
+    task: Whole
+    base: Whole
+    revision: Whole
+    work: Annotated[Any, AfterValidator(_given)] = None
+    reason: _Reason = ""
+    active_ms: Annotated[int, _clamped(_MAX_ACTIVE_MS)] = 0
+    keystrokes: Annotated[int, _clamped(_MAX_KEYSTROKES)] = 0
+
+    def __post_init__(self) -> None:
+        if self.revision <= self.base:
+            raise BadInput(f"The revision {self.revision} must be above its base {self.base}.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Outbox:
+    client: _Client
+    events: Annotated[list[Any], Field(max_length=_MAX_EVENTS)] = field(default_factory=list)
 
 
 def read_outbox(outbox: object) -> tuple[list[Event], list[dict[str, Any]], set[str]]:
@@ -43,19 +79,20 @@ def read_outbox(outbox: object) -> tuple[list[Event], list[dict[str, Any]], set[
     events: list[Event] = []
     rejections: list[dict[str, Any]] = []
     try:
-        fields = an_object(outbox, "outbox")
-        client = a_text(fields.get("client"), "client", at_least=1, at_most=100)
-        raw_events = a_list(fields.get("events", []), "events", at_most=_MAX_EVENTS)
+        message = read(_Outbox, outbox, "outbox")
     except BadInput as error:
         return [], [rejection(None, None, None, "invalid", str(error))], set()
-    for raw in raw_events:
+    client = message.client
+    for raw in message.events:
         try:
-            events.append(_event(raw, client))
+            events.append(
+                read(Event, {"client": client, "work": None, **raw} if isinstance(raw, dict) else raw, "event")
+            )
         except BadInput as error:
             rejections.append(rejection(client, _known(raw, "seq"), _known(raw, "task"), "invalid", str(error)))
-    appearance = {name: at for at, name in reversed(list(enumerate(event.client for event in events)))}
-    ordered = sorted(events, key=lambda event: (appearance[event.client], event.seq))
-    return ordered, rejections, {client, *appearance}
+    order = {name: number for number, name in reversed(list(enumerate(event.client for event in events)))}
+    events.sort(key=lambda event: (order[event.client], event.seq))
+    return events, rejections, {client, *order}
 
 
 def rejection(
@@ -63,35 +100,6 @@ def rejection(
 ) -> dict[str, Any]:
     """Return a rejection as the editor's JSON; reason is conflict, lease or invalid."""
     return {"client": client, "seq": seq, "task": task, "reason": reason, "message": message, "item": item}
-
-
-def _event(raw: object, client: str) -> Event:
-    fields = an_object(raw, "event")
-    base, revision = an_int(fields.get("base"), "base"), an_int(fields.get("revision"), "revision")
-    if revision <= base:
-        raise BadInput(f"The revision {revision} must be above its base {base}.")
-    if fields.get("work") is None:
-        raise BadInput("work is missing; every event carries the full work.")
-    return Event(
-        client=a_text(fields.get("client", client), "client", at_least=1, at_most=100),
-        seq=an_int(fields.get("seq"), "seq"),
-        key=a_text(fields.get("key"), "key", at_least=8, at_most=100),
-        kind=one_of(fields.get("kind"), "kind", EVENT_KINDS),
-        task=an_int(fields.get("task"), "task"),
-        base=base,
-        revision=revision,
-        work=fields["work"],
-        reason=a_text(fields.get("reason") or "", "reason", at_most=1_000).strip(),
-        active_ms=_clamped(fields.get("active_ms", 0), _MAX_ACTIVE_MS),
-        keystrokes=_clamped(fields.get("keystrokes", 0), _MAX_KEYSTROKES),
-    )
-
-
-def _clamped(value: object, highest: int) -> int:
-    """Return a count between 0 and `highest`: a wrong clock must not cost anybody their work."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or value != value:
-        return 0
-    return int(min(max(value, 0), highest))
 
 
 def _known(raw: object, name: str) -> int | None:

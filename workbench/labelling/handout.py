@@ -11,8 +11,9 @@ from db import task_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from db.types import now
-from workbench.accounts.access import enter, enter_alone, stage_roles
+from workbench.accounts.access import enter, enter_alone
 from workbench.accounts.actors import Actor, require
+from workbench.accounts.roles import stage_roles
 from workbench.labelling.items import build
 
 _NOT_QUIET = dt.timedelta(0)
@@ -25,10 +26,6 @@ class Progress:
 
     done: int
     left: int
-
-    def to_json(self) -> dict[str, int]:
-        """Return the progress as the editor's JSON."""
-        return {"done": self.done, "left": self.left}
 
 
 @dataclass(frozen=True, slots=True)

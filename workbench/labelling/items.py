@@ -6,14 +6,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from crossner_core.records import to_json
 from crossner_core.schema import Span
 from db import annotation_rows, question_rows
 from db.engine import Session
 from db.tables import Annotation, Campaign, LinkRow, SentenceRow
 from workbench.accounts.actors import Actor
-from workbench.campaigns.settings import domain_of
+from workbench.campaigns.domains import domain_of
 from workbench.data.values import spans_of
-from workbench.labelling.units import Unit, span_json, units
+from workbench.labelling.units import Unit, units
 from workbench.labelling.work import Flag, work_of
 from workbench.suggestions.proposing import proposals_json, weights_of
 
@@ -71,7 +72,7 @@ def build(
         proposed = proposals_json(known, weights, campaign.hint_below)
         item = _sentence_json(task_id, row, links.get(row.id, [])) | {"suggestions": proposed}
         item |= _stage_json(stage, row, layers.get(row.id))
-        item |= {"revision": work.revision if work else 0, "work": work_of(work).to_json() if work else None}
+        item |= {"revision": work.revision if work else 0, "work": to_json(work_of(work)) if work else None}
         made.append(item | {"notes": notes[task_id]})
     return tuple(made)
 
@@ -91,9 +92,9 @@ def _stage_json(stage: str, row: SentenceRow, layers: Layers | None) -> dict[str
     blind = stage == "check" and row.blind
     seen: dict[str, Any] = {"first": None, "units": None, "blind": blind}
     if stage == "check" and layers and not blind:
-        seen["first"] = [span_json(span) for span in layers.spans[0]]
+        seen["first"] = to_json(layers.spans[0])
     if stage == "adjudicate" and layers:
-        seen["units"] = [unit.to_json() for unit in layers.units]
+        seen["units"] = to_json(layers.units)
     return seen
 
 

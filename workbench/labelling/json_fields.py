@@ -1,68 +1,38 @@
-"""Read single fields of untrusted JSON; each function raises BadInput that names the field and the value."""
+"""Types of the fields of untrusted JSON; `crossner_core.records.read` says in words what does not fit them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
-from crossner_core.errors import BadInput
+from pydantic import AfterValidator, BeforeValidator, Field, Strict
 
 _LARGEST = 2**53
 """The largest integer that a browser writes exactly."""
 
 
-def an_object(value: object, name: str) -> dict[str, Any]:
-    """Return a JSON object."""
-    if not isinstance(value, dict):
-        raise BadInput(f"{name} must be an object, not {_shown(value)}.")
+def _whole(value: Any) -> Any:
+    """Take 3.0 for 3: browsers do not tell them apart."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _storable(value: str) -> str:
+    if "\x00" in value or (not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value)):
+        raise ValueError("holds a character that cannot be stored (NUL or half a surrogate pair).")
     return value
 
 
-def a_list(value: object, name: str, *, at_most: int) -> list[Any]:
-    """Return a JSON list of at most that many values."""
-    if not isinstance(value, list | tuple):
-        raise BadInput(f"{name} must be a list, not {_shown(value)}.")
-    if len(value) > at_most:
-        raise BadInput(f"{name} has {len(value)} values; at most {at_most} are allowed.")
-    return list(value)
+def among(allowed: Sequence[str]) -> AfterValidator:
+    """Allow these texts and no others."""
+
+    def check(value: str) -> str:
+        if value not in allowed:
+            raise ValueError(f"is {value[:60]!r}; allowed are {', '.join(allowed)}.")
+        return value
+
+    return AfterValidator(check)
 
 
-def a_text(value: object, name: str, *, at_most: int, at_least: int = 0) -> str:
-    """Return a text of so many characters that the store can hold."""
-    if not isinstance(value, str):
-        raise BadInput(f"{name} must be a text, not {_shown(value)}.")
-    if not at_least <= len(value) <= at_most:
-        raise BadInput(f"{name} has {len(value)} characters; {at_least} to {at_most} are allowed.")
-    if "\x00" in value or any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise BadInput(f"{name} holds a character that cannot be stored (NUL or half a surrogate pair).")
-    return value
-
-
-def an_int(value: object, name: str, *, at_least: int = 0) -> int:
-    """Return a whole number; true and false are none, 3.0 is one (browsers do not tell it from 3)."""
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise BadInput(f"{name} must be a whole number, not {_shown(value)}.")
-    if not at_least <= value <= _LARGEST:
-        raise BadInput(f"{name} is {value}; {at_least} to {_LARGEST} are allowed.")
-    return value
-
-
-def a_bool(value: object, name: str) -> bool:
-    """Return true or false."""
-    if not isinstance(value, bool):
-        raise BadInput(f"{name} must be true or false, not {_shown(value)}.")
-    return value
-
-
-def one_of(value: object, name: str, allowed: Sequence[str]) -> str:
-    """Return one of the allowed texts."""
-    if not isinstance(value, str) or value not in allowed:
-        raise BadInput(f"{name} is {_shown(value)}; allowed are {', '.join(allowed)}.")
-    return value
-
-
-def _shown(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "…"
+Whole = Annotated[int, Strict(), Field(ge=0, le=_LARGEST), BeforeValidator(_whole)]
+Truth = Annotated[bool, Strict()]
+Text = Annotated[str, Strict(), AfterValidator(_storable)]

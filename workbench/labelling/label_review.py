@@ -15,8 +15,9 @@ from db import annotation_rows, campaign_rows, second_look_rows, task_rows
 from db.engine import Session, Store
 from db.second_look_tables import FindingRow
 from db.tables import SPLITS, Campaign, SentenceRow
-from workbench.accounts.access import OVERSEERS, enter, enter_alone, refuse_archived
+from workbench.accounts.access import enter, enter_alone, refuse_archived
 from workbench.accounts.actors import Actor, fresh, require
+from workbench.accounts.roles import OVERSEERS
 from workbench.data import layers
 from workbench.data.double_imports import IMPORTED
 from workbench.data.values import sentence_of, spans_of

@@ -8,22 +8,21 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from crossner_core.errors import NotAllowed, StorageError, WorkbenchError
+from crossner_core.records import to_json
 from db import annotation_rows, task_rows
 from db.engine import Session, Store
 from db.tables import Annotation, Campaign, SentenceRow, Task
 from db.types import now
-from workbench.accounts.access import enter, enter_alone, stage_roles
+from workbench.accounts.access import enter, enter_alone
 from workbench.accounts.actors import Actor, require
-from workbench.campaigns.settings import domain_of
+from workbench.accounts.roles import stage_roles
+from workbench.campaigns.domains import domain_of
 from workbench.data.values import sentence_of
 from workbench.labelling import steps
 from workbench.labelling.events import Event, read_outbox, rejection
 from workbench.labelling.items import build
 from workbench.labelling.saving import save
-from workbench.labelling.steps import reopen
 from workbench.labelling.work import Work, parse_work
-
-__all__ = ["Applied", "apply", "is_of_another", "reopen"]
 
 log = logging.getLogger(__name__)
 
@@ -214,7 +213,7 @@ def _keep_late(scene: _Scene) -> None:
     if mine is not None and mine.state == "submitted":
         kept = {version.work.get("late") for version in annotation_rows.versions(session, mine.id)}
         if event.key not in kept and event.revision > mine.revision:
-            late = {**work.to_json(), "late": event.key}
+            late = {**to_json(work), "late": event.key}
             annotation_rows.keep_version(session, mine, late, revision=event.revision)
         return
     if mine is not None and event.revision <= mine.revision:

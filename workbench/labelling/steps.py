@@ -6,13 +6,15 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound
+from crossner_core.records import to_json
 from crossner_core.schema import Span
 from db import annotation_rows, people_rows, question_rows, task_rows
 from db.engine import Session, Store
 from db.tables import Annotation, Campaign, Task
 from db.types import now
-from workbench.accounts.access import STAGE_ROLES, WORKERS, enter_alone, refuse_archived
+from workbench.accounts.access import enter_alone, refuse_archived
 from workbench.accounts.actors import Actor, fresh, require
+from workbench.accounts.roles import LABELLERS, STAGE_ROLES
 from workbench.labelling.handout import lease_end, renew, renew_all
 from workbench.labelling.items import layers_of
 from workbench.labelling.saving import save
@@ -78,7 +80,7 @@ def submit(session: Session, campaign: Campaign, actor: Actor, task: Task, annot
     at = now()
     annotation.state, annotation.submitted_at, annotation.skip_reason = "submitted", at, None
     annotation.no_entities = not annotation.spans
-    annotation_rows.keep_version(session, annotation, work_of(annotation).to_json(), revision=annotation.revision)
+    annotation_rows.keep_version(session, annotation, to_json(work_of(annotation)), revision=annotation.revision)
     task_rows.finish(task, user_id=actor.id, at=at)
     if task.stage == "adjudicate":
         question_rows.close_all(session, task.id)
@@ -156,9 +158,9 @@ def reopen(store: Store, actor: Actor, task_id: int) -> None:
     Raises Conflict when it has gone further. The submitted version is kept; gold stops being gold until it is
     submitted again.
     """
-    require(actor, *WORKERS)
+    require(actor, *LABELLERS)
     with store.write() as session:
-        task, campaign, current = find_task(session, actor, task_id, *WORKERS)
+        task, campaign, current = find_task(session, actor, task_id, *LABELLERS)
         refuse_archived(campaign)
         take_up(session, campaign, current, task)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from crossner_core.errors import BadInput
 from crossner_core.schema import Span
@@ -30,15 +29,6 @@ class Unit:
         """Tokens `[start, end)` that either span covers."""
         spans = [span for span in (self.first, self.second) if span]
         return min(span.start for span in spans), max(span.end for span in spans)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the unit as the editor's JSON."""
-        return {"kind": self.kind, "first": span_json(self.first), "second": span_json(self.second), "note": self.note}
-
-
-def span_json(span: Span | None) -> dict[str, Any] | None:
-    """Return a span as the editor's JSON."""
-    return None if span is None else {"start": span.start, "end": span.end, "type": span.type}
 
 
 def units(first: Iterable[Span], second: Iterable[Span], flags: Iterable[Flag] = ()) -> tuple[Unit, ...]:

@@ -12,8 +12,9 @@ from crossner_core.simulation.costs import Fitted, Observed, fit_costs
 from db import layer_rows
 from db.engine import Session, Store
 from db.tables import Annotation, SentenceRow
-from workbench.accounts.access import OVERSEERS, enter
+from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
+from workbench.accounts.roles import OVERSEERS
 
 _KEPT, _CHANGED = ("accepted", "kept"), ("retyped", "moved")
 

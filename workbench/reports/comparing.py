@@ -22,7 +22,7 @@ from crossner_core.training.recipe import effective
 from db.engine import Store
 from db.training_tables import Run
 from workbench.accounts.actors import Actor, require
-from workbench.data.snapshots import MAY_LOOK
+from workbench.accounts.roles import OVERSEERS
 from workbench.reports.curves import finished, recipe_changes
 from workbench.runs.kept_predictions import Answers, answers_of, measured_on
 
@@ -90,7 +90,7 @@ def compare(store: Store, actor: Actor, first: int, second: int, *, split: str |
 
     Raises BadInput with a reason where they cannot be compared: no split or sentence in common, answers not kept.
     """
-    require(actor, *MAY_LOOK)
+    require(actor, *OVERSEERS)
     if first == second:
         raise BadInput(f"Run {first} is compared with itself; choose two different runs.")
     with store.read() as session:

@@ -12,10 +12,10 @@ from crossner_core.evaluation.coverage import CoverageTable, coverage
 from crossner_core.schema import LabelledSentence, Suggestion
 from db import dataset_rows, layer_rows
 from db.engine import Session, Store
-from workbench.accounts.access import OVERSEERS, enter
+from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, fresh, require
-from workbench.campaigns.domains import find_domain
-from workbench.campaigns.settings import domain_of
+from workbench.accounts.roles import OVERSEERS
+from workbench.campaigns.domains import domain_of, find_domain
 from workbench.data import frozen, layers
 from workbench.suggestions.gazetteers import open_gazetteer
 from workbench.suggestions.proposing import shown_to_people

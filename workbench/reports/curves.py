@@ -18,7 +18,7 @@ from db.engine import Session, Store
 from db.training_tables import Run
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, fresh, require
-from workbench.data.snapshots import MAY_LOOK
+from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.runs.recipe_names import MACHINE, field_name, recipe_name, value_name
 
 MEASURES = ("test", "dev")
@@ -82,14 +82,14 @@ def curve(
 
     Turns are one curve for each method, whatever their snapshots: each learnt from all gold that there was.
     """
-    require(actor, *MAY_LOOK)
+    require(actor, *OVERSEERS)
     if measure not in MEASURES:
         raise BadInput(f"measure is {measure!r}; choose one of {', '.join(MEASURES)}.")
     with store.read() as session:
         if campaign_id is not None:
-            enter(session, actor, campaign_id, *MAY_LOOK)
+            enter(session, actor, campaign_id, *OVERSEERS)
         else:
-            fresh(session, actor, "researcher", "admin")
+            fresh(session, actor, *KEEPERS)
         rows = run_rows.listed(session, campaign_id=campaign_id, dataset_id=dataset_id, group_id=group_id)
         if snapshot_id is not None:
             rows = [row for row in rows if row.snapshot_id == snapshot_id]
@@ -198,14 +198,14 @@ def _visible(session: Session, actor: Actor, run_id: int) -> Run:
     if run is None:
         raise NotFound(f"There is no run {run_id}.")
     if run.campaign_id is not None:
-        enter(session, actor, run.campaign_id, *MAY_LOOK)
+        enter(session, actor, run.campaign_id, *OVERSEERS)
     else:
-        fresh(session, actor, *MAY_LOOK)
+        fresh(session, actor, *OVERSEERS)
     return run
 
 
 def _result(store: Store, actor: Actor, run_id: int) -> Mapping[str, Any]:
-    require(actor, *MAY_LOOK)
+    require(actor, *OVERSEERS)
     with store.read() as session:
         return finished(session, actor, run_id).result or {}
 

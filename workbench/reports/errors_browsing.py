@@ -18,8 +18,8 @@ from db.tables import Campaign, SuggestionRow
 from db.training_tables import Run
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
+from workbench.accounts.roles import OVERSEERS
 from workbench.data import layers
-from workbench.data.snapshots import MAY_LOOK
 from workbench.data.values import best_suggestions, suggestion_of
 from workbench.reports.curves import finished
 from workbench.runs.kept_predictions import answers_of, measured_on
@@ -74,9 +74,9 @@ class ErrorList:
 
 def speakers(store: Store, actor: Actor, campaign_id: int) -> tuple[Speaker, ...]:
     """Return who can be looked at in a campaign: finished runs, newest first, then sources of suggestions."""
-    require(actor, *MAY_LOOK)
+    require(actor, *OVERSEERS)
     with store.read() as session:
-        enter(session, actor, campaign_id, *MAY_LOOK)
+        enter(session, actor, campaign_id, *OVERSEERS)
         runs = run_rows.listed(session, campaign_id=campaign_id, states=("done",))
         sources = _sources(session, campaign_id)
         shown = [Speaker(source=SUGGESTED)] if len(sources) > 1 else []
@@ -88,9 +88,9 @@ def splits_of(store: Store, actor: Actor, campaign_id: int, speaker: Speaker) ->
 
     Test comes last: who learns from its errors what to change no longer has a test.
     """
-    require(actor, *MAY_LOOK)
+    require(actor, *OVERSEERS)
     with store.read() as session:
-        enter(session, actor, campaign_id, *MAY_LOOK)
+        enter(session, actor, campaign_id, *OVERSEERS)
         if speaker.run_id is not None:
             found = set(measured_on(_run_of(session, actor, campaign_id, speaker.run_id)))
         else:
@@ -115,12 +115,12 @@ def errors_of(
 
     An empty filter lets everything through. Raises BadInput for an unknown kind, or where no answers were kept.
     """
-    require(actor, *MAY_LOOK)
+    require(actor, *OVERSEERS)
     unknown = sorted(set(kinds) - set(KINDS))
     if unknown:
         raise BadInput(f"There is no kind of error {unknown[0]!r}; there are {', '.join(KINDS)}.")
     with store.read() as session:
-        _, campaign = enter(session, actor, campaign_id, *MAY_LOOK)
+        _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
         if speaker.run_id is not None:
             answers = answers_of(session, _run_of(session, actor, campaign_id, speaker.run_id), split)
             items, said = answers.items, answers.predicted

@@ -15,7 +15,8 @@ from db.engine import Session, Store
 from db.training_tables import Run
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, fresh, require
-from workbench.data.snapshots import MAY_LOOK, content_of
+from workbench.accounts.roles import OVERSEERS
+from workbench.data.snapshots import content_of
 from workbench.reports.curves import MEASURES, Series
 from workbench.runs.training_data import dataset_parts, subset
 
@@ -36,7 +37,7 @@ def rounds(
     Tokens and entities are those of each run's own sentences. Seconds are the active time of all who worked on them;
     they are None where some sentence is nobody's work, as imported gold is.
     """
-    require(actor, *MAY_LOOK)
+    require(actor, *OVERSEERS)
     if measure not in MEASURES:
         raise BadInput(f"measure is {measure!r}; choose one of {', '.join(MEASURES)}.")
     ids = [run_id for line in series for point in line.points for run_id in point.runs]
@@ -65,7 +66,7 @@ def rounds(
 
 def confusions(store: Store, actor: Actor, line: Series) -> dict[int, Confusion]:
     """Return what a curve's runs take for what by number of sentences, added up over the seeds."""
-    require(actor, *MAY_LOOK)
+    require(actor, *OVERSEERS)
     ids = [run_id for point in line.points for run_id in point.runs]
     with store.read() as session:
         _enter_all(session, actor, run_rows.some(session, ids))
@@ -79,9 +80,9 @@ def confusions(store: Store, actor: Actor, line: Series) -> dict[int, Confusion]
 
 
 def _enter_all(session: Session, actor: Actor, runs: Iterable[Run]) -> None:
-    fresh(session, actor, *MAY_LOOK)
+    fresh(session, actor, *OVERSEERS)
     for campaign_id in {run.campaign_id for run in runs if run.campaign_id is not None}:
-        enter(session, actor, campaign_id, *MAY_LOOK)
+        enter(session, actor, campaign_id, *OVERSEERS)
 
 
 def _corpus(session: Session, run: Run) -> _Corpus:

@@ -10,13 +10,12 @@ from crossner_core.schema import Sentence, Span
 from db import annotation_rows, layer_rows
 from db.engine import Store
 from db.tables import Annotation, SentenceRow
-from workbench.accounts.access import WORKERS, enter
+from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
+from workbench.accounts.roles import LABELLERS
 from workbench.data.values import sentence_of, spans_of
 from workbench.labelling.steps import reopenable
 from workbench.labelling.units import Unit, units
-
-__all__ = ["MyWork", "WorkRow", "my_work"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +55,9 @@ class MyWork:
 
 def my_work(store: Store, actor: Actor, campaign_id: int) -> MyWork:
     """Return what became of each sentence the actor submitted."""
-    require(actor, *WORKERS)
+    require(actor, *LABELLERS)
     with store.read() as session:
-        current, campaign = enter(session, actor, campaign_id, *WORKERS)
+        current, campaign = enter(session, actor, campaign_id, *LABELLERS)
         found = layer_rows.submitted_by(session, campaign.id, current.id)
         ids = [row.id for row, _, _ in found]
         gold = annotation_rows.submitted(session, ids, "adjudicate")

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from crossner_core.errors import BadInput, NotFound
 from db import dataset_rows, layer_rows
 from db.engine import Store
-from workbench.accounts.access import OVERSEERS, enter
+from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, fresh, require
+from workbench.accounts.roles import OVERSEERS
 from workbench.campaigns import campaigns
 from workbench.data import corpora, datasets, frozen
 from workbench.data.values import sentence_of

@@ -10,17 +10,15 @@ from crossner_core.schema import Span
 from db import campaign_rows, layer_rows, people_rows
 from db.engine import Session, Store
 from db.tables import Annotation, Campaign, SentenceRow
-from workbench.accounts.access import OVERSEERS, enter
+from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
+from workbench.accounts.roles import OVERSEERS
+from workbench.campaigns.campaigns import StageCounts, stage_counts
 from workbench.data.values import spans_of
-from workbench.labelling.adjudication import parked_views
+from workbench.labelling.adjudication import ParkedView, parked_views
 from workbench.reports.effort import Effort, PersonRow, efforts, person_rows
 from workbench.reports.figures import Acceptance, Figure, Material, acceptance, four_figures
 from workbench.suggestions.proposing import shown_to_people
-from workbench.views import ParkedView, StageCounts, stage_counts
-
-__all__ = ["Acceptance", "BlindAgreement", "Effort", "Figure", "Overview", "PersonRow", "overview"]
-
 
 Submitted = dict[str, dict[int, tuple[SentenceRow, Annotation]]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,51 +13,80 @@ from crossner_core.training.recipe import Recipe
 from db import dataset_rows, job_rows, layer_rows, run_rows, snapshot_rows
 from db.engine import Session, Store
 from db.tables import Campaign
-from db.training_tables import Run
+from db.training_tables import Job, Run, RunEvent
 from workbench.accounts.access import enter
 from workbench.accounts.actors import SYSTEM, Actor, fresh, require
-from workbench.data.snapshots import (
-    MAY_CHANGE,
-    MAY_LOOK,
-    SnapshotView,
-    find_snapshot,
-    freeze,
-    freeze_gold,
-    list_snapshots,
-)
+from workbench.accounts.roles import KEEPERS, OVERSEERS
+from workbench.data.snapshots import freeze_gold
 from workbench.jobs import queue
-from workbench.jobs.queue import JobView, WorkerStatus, worker_status
-from workbench.reports.curves import CurvePoint, Series, curve
-from workbench.runs.run_views import EventView, RunDetail, RunView, event_view, reasons, run_view
+from workbench.jobs.context import of_row
+from workbench.jobs.queue import JobView
+from workbench.reports.curves import recipe_family
+from workbench.runs.recipe_names import recipe_name
 from workbench.runs.training_data import check_source
-
-__all__ = [
-    "CurvePoint",
-    "EventView",
-    "FewShot",
-    "RunDetail",
-    "RunView",
-    "Series",
-    "SnapshotView",
-    "WorkerStatus",
-    "cancel",
-    "curve",
-    "find_snapshot",
-    "freeze",
-    "get_run",
-    "list_runs",
-    "list_snapshots",
-    "resume",
-    "start_few_shot",
-    "start_run",
-    "worker_status",
-]
 
 SIZES = (10, 25, 40, 55, 70, 85, 100, 150, 200, 300, 400)
 SEEDS = (555, 666, 777)
 MOST_CELLS = 200
 # Runs that a person waits for go before the many of a curve.
 CELL_PRIORITY = 20
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run in a list; F1 in [0, 1]. `size` is the number of training sentences, all of them where `is_whole`."""
+
+    id: int
+    campaign_id: int | None
+    snapshot: str | None
+    dataset: str | None
+    group_id: str | None
+    size: int
+    is_whole: bool
+    seed: int
+    recipe: Mapping[str, Any]
+    family: str
+    state: str
+    progress: float
+    message: str
+    error: str | None
+    dev_f1: float | None
+    test_f1: float | None
+    cancel_requested: bool
+    has_checkpoint: bool
+    created_at: dt.datetime
+    started_at: dt.datetime | None
+    finished_at: dt.datetime | None
+
+    @property
+    def title(self) -> str:
+        """Name the run in a few words."""
+        return f"run {self.id} · {recipe_name(self.recipe)} · {self.size} sentences · seed {self.seed}"
+
+
+@dataclass(frozen=True, slots=True)
+class EventView:
+    """One line of a run's log; F1 in [0, 1]."""
+
+    number: int
+    phase: str
+    step: int
+    epoch: float
+    loss: float | None
+    dev_f1: float | None
+    is_best: bool
+    message: str
+    at: dt.datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RunDetail:
+    """A run with its log and, once done, its result (RunResult.to_dict); `reasons` say what it lacks."""
+
+    run: RunView
+    events: tuple[EventView, ...]
+    result: Mapping[str, Any] | None
+    reasons: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +118,7 @@ def start_run(
     `size` trains on a random subset (drawn with the recipe's seed). Raises InvalidConfig for a recipe or size out of
     range, NotFound for a source corpus that is not here, InvalidConfig where that is the data set to train on.
     """
-    allowed = (*MAY_CHANGE, SYSTEM.role)
+    allowed = (*KEEPERS, SYSTEM.role)
     require(actor, *allowed)
     chosen = _recipe(recipe)
     with store.write() as session:
@@ -125,10 +155,10 @@ def start_few_shot(
 
     A cell that was trained (or waits) with the same data, recipe, size and seed is not trained again.
     """
-    require(actor, *MAY_CHANGE)
+    require(actor, *KEEPERS)
     chosen, sizes, seeds = _recipe(recipe), sorted(set(sizes)), tuple(dict.fromkeys(seeds))
     with store.write() as session:
-        target = _target(session, actor, campaign_id, snapshot_id, dataset_id, MAY_CHANGE)
+        target = _target(session, actor, campaign_id, snapshot_id, dataset_id, KEEPERS)
         check_source(session, chosen, target.dataset_id)
         capped = _sizes(sizes, target.sentences)
         if not seeds or len(capped) * len(seeds) > MOST_CELLS:
@@ -152,7 +182,7 @@ def start_few_shot(
 def job_of_run(store: Store, actor: Actor, run_id: int) -> JobView:
     """Return the newest job of a run; raise NotFound as `get_job` does."""
     with store.read() as session:
-        fresh(session, actor, *MAY_LOOK)
+        fresh(session, actor, *OVERSEERS)
         _run(session, run_id)
         job = job_rows.for_runs(session, [run_id]).get(run_id)
     if job is None:
@@ -184,36 +214,36 @@ def list_runs(
     limit: int = 1000,
 ) -> tuple[RunView, ...]:
     """Return runs, newest first: a campaign's, a data set's, a curve's, or all."""
-    require(actor, *MAY_LOOK)
+    require(actor, *OVERSEERS)
     with store.read() as session:
         if campaign_id is not None:
-            enter(session, actor, campaign_id, *MAY_LOOK)
+            enter(session, actor, campaign_id, *OVERSEERS)
         elif dataset_id is not None:
-            fresh(session, actor, *MAY_LOOK)
+            fresh(session, actor, *OVERSEERS)
         else:
-            fresh(session, actor, *MAY_CHANGE)
+            fresh(session, actor, *KEEPERS)
         rows = run_rows.listed(
             session, campaign_id=campaign_id, dataset_id=dataset_id, group_id=group_id, states=states, limit=limit
         )
         ids = [row.id for row in rows]
         found, awaited = job_rows.for_runs(session, ids), job_rows.awaited_by(session, ids)
-        return tuple(run_view(row, found.get(row.id), awaited.get(row.id)) for row in rows)
+        return tuple(_run_view(row, found.get(row.id), awaited.get(row.id)) for row in rows)
 
 
 def get_run(store: Store, actor: Actor, run_id: int, *, after: int = 0) -> RunDetail:
     """Return a run with the lines of its log after number `after`."""
-    require(actor, *MAY_LOOK)
+    require(actor, *OVERSEERS)
     with store.read() as session:
         run = _run(session, run_id)
         if run.campaign_id is not None:
-            enter(session, actor, run.campaign_id, *MAY_LOOK)
+            enter(session, actor, run.campaign_id, *OVERSEERS)
         else:
-            fresh(session, actor, *MAY_LOOK)
+            fresh(session, actor, *OVERSEERS)
         lines = run_rows.events(session, run_id, after=after)
-        events = tuple(event_view(line) for line in lines)
+        events = tuple(_event_view(line) for line in lines)
         job, awaited = job_rows.for_runs(session, [run_id]), job_rows.awaited_by(session, [run_id])
-        shown = run_view(run, job.get(run_id), awaited.get(run_id))
-        return RunDetail(shown, events, run.result, reasons(run))
+        shown = _run_view(run, job.get(run_id), awaited.get(run_id))
+        return RunDetail(shown, events, run.result, _reasons(run))
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,7 +318,7 @@ def _add(
 def _twin(session: Session, target: _Target, recipe: Recipe, size: int) -> int | None:
     """Return a run of the same cell; one that hears names is another where they were asked after it began."""
     whole = size >= target.sentences
-    asked_in = target.campaign_id if recipe.hears_gazetteer and target.snapshot_id is not None else None
+    asked_in = target.campaign_id if recipe.uses_gazetteer and target.snapshot_id is not None else None
     found = run_rows.twin(
         session,
         snapshot_id=target.snapshot_id,
@@ -316,3 +346,48 @@ def _run(session: Session, run_id: int) -> Run:
     if run is None:
         raise NotFound(f"There is no run {run_id}.")
     return run
+
+
+def _event_view(row: RunEvent) -> EventView:
+    """Show a line of a log."""
+    return of_row(EventView, row)
+
+
+def waits_for(job_id: int) -> str:
+    """Say what a run waits for whose encoder is made by another job."""
+    return f"begins when job {job_id} has made its encoder"
+
+
+def _run_view(run: Run, job: Job | None, awaited: int | None = None) -> RunView:
+    """Show a run with the progress of its job; `awaited` is the job that has to end before."""
+    dataset = run.dataset
+    total = run.snapshot.counts["pool"] if run.snapshot else 0
+    if dataset is not None:
+        total = next((part.sentences for part in dataset.splits if part.split == "train"), 0)
+    return of_row(
+        RunView,
+        run,
+        snapshot=run.snapshot.hash if run.snapshot else None,
+        dataset=dataset.name if dataset else None,
+        size=run.size or total,
+        is_whole=run.size is None,
+        family=recipe_family(run.recipe),
+        progress=job.progress if job else 0.0,
+        message=waits_for(awaited) if awaited is not None else job.message if job else "",
+        cancel_requested=bool(job and job.cancel_requested),
+        has_checkpoint=run.checkpoint is not None,
+    )
+
+
+def _reasons(run: Run) -> tuple[str, ...]:
+    """Say in words how a finished run ended and what it lacks."""
+    if run.state != "done" or run.result is None:
+        return ()
+    found = list(run.result.get("notes", ()))
+    if run.test_f1 is None:
+        found.append("No test score: there is no test gold in what it was trained on.")
+    if run.dev_f1 is None:
+        found.append("No dev score: there is no dev gold in what it was trained on.")
+    if run.size is not None:
+        found.append("Its weights were not kept: it is a point of a curve, trained on a part of the gold.")
+    return tuple(found)

@@ -21,6 +21,7 @@ from crossner_core.encoder_names import BUNDLED
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
+from crossner_core.records import Record
 from workbench.runs.pretraining_sources import Source
 from workbench.settings import is_name
 
@@ -36,7 +37,7 @@ _SECONDS_BETWEEN_LINES = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class Order(Record):
     """A pre-training as it was asked for; `key` names its workplace, `made_by` the person."""
 
     name: str
@@ -60,15 +61,6 @@ class Order:
     def parsed_options(self) -> DaptOptions | TaggingPretrainOptions:
         """The options, checked."""
         return OPTIONS[self.kind].from_dict(self.options)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that `from_dict` reads back."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Order:
-        """Read what `to_dict` gave."""
-        return cls(**{**values, "source": Source.from_dict(values["source"])})
 
 
 @dataclass(frozen=True, slots=True)

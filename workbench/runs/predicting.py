@@ -7,26 +7,27 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.errors import CheckpointError, NotFound
-from crossner_core.formats import Record, read_bytes, write
+from crossner_core.formats import read_bytes, write
+from crossner_core.formats.base import Record
 from db import run_rows
 from db.engine import Store
 from db.training_tables import Run
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, fresh, require
-from workbench.data.snapshots import MAY_CHANGE
+from workbench.accounts.roles import KEEPERS
 
 
 def folder_of_run(store: Store, actor: Actor, run_id: int, checkpoints: Path) -> Path:
     """Return the folder of a run's checkpoint; raise CheckpointError where there is none or it is gone."""
-    require(actor, *MAY_CHANGE)
+    require(actor, *KEEPERS)
     with store.read() as session:
         run = run_rows.get(session, run_id)
         if run is None:
             raise NotFound(f"There is no run {run_id}.")
         if run.campaign_id is not None:
-            enter(session, actor, run.campaign_id, *MAY_CHANGE)
+            enter(session, actor, run.campaign_id, *KEEPERS)
         else:
-            fresh(session, actor, *MAY_CHANGE)
+            fresh(session, actor, *KEEPERS)
         return checkpoint_folder(run, checkpoints)
 
 
@@ -65,6 +66,6 @@ def tag_file(
 
     parsed = read_bytes(data, name=name, format=format, **(options or {}))
     sentences = [record.sentence for record in parsed.sentences]
-    found = load_tagger(checkpoint).predict_spans(sentences)
-    records = [Record(sentence, spans) for sentence, spans in zip(sentences, found, strict=True)]
+    predicted = load_tagger(checkpoint).predict_spans(sentences)
+    records = [Record(sentence, spans) for sentence, spans in zip(sentences, predicted, strict=True)]
     return write(records, to).encode("utf-8")

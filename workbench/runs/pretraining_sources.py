@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from crossner_core.adaptation.texts import describe_files, text_files
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound
 from crossner_core.options.dapt import DaptOptions
+from crossner_core.records import Record
 from crossner_core.schema import LabelledSentence
 from db import dataset_rows, layer_rows, second_look_rows
 from db.engine import Session, Store
 from db.training_tables import Dataset
-from workbench.accounts.access import KEEPERS, enter
+from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor
+from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.domains import find_domain
 from workbench.data import corpora, frozen
 from workbench.runs.training_data import dataset_hash
@@ -33,7 +35,7 @@ TEXT_FILE = "text.txt"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Source(Record):
     """Text or tagged sentences; `level` and `domain` are of a corpus, `percent` of text, `path` of a file or folder.
 
     `hash` names the content that was there when the pre-training was queued; `version` is a tagged corpus's.
@@ -60,15 +62,6 @@ class Source:
         named = {"dataset": f"the data set {self.name}", "campaign": f"the campaign {self.name}"}
         share = "" if self.percent == 100 else f"{self.percent:g} % of "
         return share + named.get(self.kind, f"the text {self.name}")
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that `from_dict` reads back."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> Source:
-        """Read what `to_dict` gave."""
-        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +175,7 @@ def open_texts(store: Store, source: Source, options: DaptOptions) -> tuple[Text
     """
     if source.kind == "corpus":
         return _corpus_texts(store, source), None
-    from crossner_core.adaptation.shares import share_of
+    from crossner_core.adaptation.texts import share_of
 
     if source.kind == "dataset":
         train, dev = (_words(part) for part in _dataset_parts(store, source))

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from typing import Any
 
-from crossner_core.adaptation.transfer import setting, setting_ids
 from crossner_core.models.registry import architecture_ids, architecture_title
 from crossner_core.options.base import hindering
 from crossner_core.training.recipe import Recipe, effective
+from crossner_core.training.settings.registry import setting, setting_ids
 
 MACHINE = tuple(spec.name for spec in fields(Recipe) if spec.metadata["group"] == "machine")
 """Fields that say where and with which seed, not what: seed, device, number format, memory."""

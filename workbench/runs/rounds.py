@@ -10,25 +10,25 @@ from typing import Any
 
 from crossner_core.acquisition.base import acquisition, acquisition_ids
 from crossner_core.acquisition.selecting import strategy, without_idle_weights
-from crossner_core.adaptation.self_training.plan import with_students
 from crossner_core.errors import Conflict, InvalidConfig, NotFound, StorageError, WorkbenchError
 from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.self_training.plan import with_students
 from db import campaign_rows, job_rows, run_rows, turn_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from db.training_tables import Job, Run, Turn
 from db.types import now
-from workbench.accounts.access import KEEPERS, OVERSEERS, enter, refuse_archived
+from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import SYSTEM, Actor, require
+from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.jobs import queue
 from workbench.jobs.context import of_row
 from workbench.jobs.kind import job_kind
 from workbench.runs import adaptation
-from workbench.runs.run_views import waits_for
+from workbench.runs.adaptation import waits_for
 
 log = logging.getLogger(__name__)
 
-MAY_CHANGE = KEEPERS
 CHANCE, IMPORT = "chance", "import"
 NO_STRATEGY = (CHANCE, IMPORT)
 """What is said of sentences that no strategy chose: drawn for the queue, or as they were imported."""

@@ -15,8 +15,9 @@ from crossner_core.training.recipe import Recipe
 from db import campaign_rows, job_rows, layer_rows, simulation_rows
 from db.engine import Session, Store
 from db.training_tables import Job, SimulationRow
-from workbench.accounts.access import KEEPERS, OVERSEERS, enter, refuse_archived
+from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, require
+from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.data import snapshots
 from workbench.jobs import queue
 from workbench.jobs.queue import JobView, view

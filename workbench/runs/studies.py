@@ -23,8 +23,8 @@ from crossner_core.experiments.results import (
 from crossner_core.experiments.study import Study, StudyConfig, study, study_ids
 from db import job_rows
 from db.engine import Store
-from workbench.accounts.access import KEEPERS, OVERSEERS
 from workbench.accounts.actors import Actor, fresh, require
+from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.jobs import queue
 from workbench.jobs.queue import JobView, view
 from workbench.settings import settings_of

@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
 
-from crossner_core.adaptation.transfer import needs_source, needs_unlabelled
 from crossner_core.calibration.proposals import best_spans
 from crossner_core.errors import InvalidConfig, NotFound
 from crossner_core.experiments.few_shot import nested_subsets
 from crossner_core.schema import LabelledSentence, Sentence, Span, Suggestion
+from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.registry import needs_source, needs_unlabelled
 from db import campaign_rows, dataset_rows, layer_rows, run_rows, second_look_rows
 from db.engine import Session
 from db.training_tables import Dataset, Run
-from workbench.campaigns.domains import find_domain
-from workbench.campaigns.settings import domain_of
+from workbench.campaigns.domains import domain_of, find_domain
 from workbench.data import frozen
 from workbench.data.snapshots import content_of
 from workbench.data.values import sentence_of
 from workbench.suggestions.proposing import without_models
-
-if TYPE_CHECKING:
-    from crossner_core.training.data import TrainingData
 
 Parts = dict[str, tuple[LabelledSentence, ...]]
 
 
 def for_run(session: Session, run_id: int) -> tuple[Recipe, TrainingData]:
     """Return a run's recipe and sentences; raise NotFound where its source corpus is no data set here."""
-    from crossner_core.training.data import TrainingData
-
     run = run_rows.get(session, run_id)
     if run is None:
         raise NotFound(f"There is no run {run_id} any more.")
@@ -45,35 +39,31 @@ def for_run(session: Session, run_id: int) -> tuple[Recipe, TrainingData]:
     whole = train
     if run.size is not None:
         train = subset(train, run.size, run.order_seed or 0)
-    source = source_parts(session, recipe) if needs_source(recipe.setting) else {}
+    sources = sources_of(session, recipe)
     return recipe, TrainingData(
         train=train,
         types=tuple(types),
         dev=parts["dev"],
         test=parts["test"],
-        parents=_parents(session, run) if source else {},
-        source_train=source.get("train", ()),
-        source_dev=source.get("dev", ()),
+        parents=_parents(session, run) if sources else {},
+        sources=sources,
         snapshot=name,
         unlabelled=_unlabelled(session, run, whole, parts) if needs_unlabelled(recipe.setting) else (),
-        proposed=_proposed(session, run) if recipe.hears_gazetteer else {},
+        proposed=_proposed(session, run) if recipe.uses_gazetteer else {},
     )
 
 
 def for_simulation(session: Session, snapshot_id: int, recipe: Recipe) -> TrainingData:
     """Return a snapshot's sentences for simulated campaigns of a recipe, whose pool is all but its test sentences."""
-    from crossner_core.training.data import TrainingData
-
     snapshot, parts = content_of(session, snapshot_id)
-    source = source_parts(session, recipe) if needs_source(recipe.setting) else {}
+    sources = sources_of(session, recipe)
     return TrainingData(
         train=parts["pool"],
         types=tuple(snapshot.types),
         dev=parts["dev"],
         test=parts["test"],
-        parents=_parents_of(session, snapshot.campaign_id) if source else {},
-        source_train=source.get("train", ()),
-        source_dev=source.get("dev", ()),
+        parents=_parents_of(session, snapshot.campaign_id) if sources else {},
+        sources=sources,
         snapshot=snapshot.hash,
     )
 
@@ -141,9 +131,12 @@ def subset(train: tuple[LabelledSentence, ...], size: int, seed: int) -> tuple[L
     return tuple(train[at] for at in nested_subsets(len(train), [size], seed).indices[size])
 
 
-def source_parts(session: Session, recipe: Recipe) -> Parts:
-    """Return the source corpus that a recipe names."""
-    return dataset_parts(session, require_source(session, recipe))
+def sources_of(session: Session, recipe: Recipe) -> tuple[SourceCorpus, ...]:
+    """Return the source corpora that a recipe names; none where its setting reads none."""
+    if not needs_source(recipe.setting):
+        return ()
+    parts = (dataset_parts(session, dataset) for dataset in require_sources(session, recipe))
+    return tuple(SourceCorpus(part.get("train", ()), part.get("dev", ())) for part in parts)
 
 
 def check_source(session: Session, recipe: Recipe, target: int | None = None) -> None:
@@ -151,21 +144,25 @@ def check_source(session: Session, recipe: Recipe, target: int | None = None) ->
 
     Raises InvalidConfig where that is the data set `target`, on which it is to be trained.
     """
-    if needs_source(recipe.setting) and require_source(session, recipe).id == target:
+    if needs_source(recipe.setting) and target in {dataset.id for dataset in require_sources(session, recipe)}:
         raise InvalidConfig(
             f"source is {recipe.source!r}, the very data set to train on; the setting {recipe.setting!r} needs another "
             "one. Name it, or choose direct."
         )
 
 
-def require_source(session: Session, recipe: Recipe) -> Dataset:
-    """Return the data set that is the recipe's source corpus; raise NotFound naming those there are."""
-    found = dataset_rows.find(session, recipe.source)
+def require_sources(session: Session, recipe: Recipe) -> list[Dataset]:
+    """Return the data sets that are the recipe's source corpora; raise NotFound naming those there are."""
+    return [_require_source(session, recipe, name) for name in recipe.sources]
+
+
+def _require_source(session: Session, recipe: Recipe, name: str) -> Dataset:
+    found = dataset_rows.find(session, name)
     if found is None or not any(part.split == "train" for part in found.splits):
         known = ", ".join(row.name for row in dataset_rows.listed(session)) or "none yet"
         raise NotFound(
-            f"The setting {recipe.setting!r} needs a data set {recipe.source!r} with a train split; "
-            f"data sets here: {known}. Import it (workbench import --dataset {recipe.source} …), or choose direct."
+            f"The setting {recipe.setting!r} needs a data set {name!r} with a train split; "
+            f"data sets here: {known}. Import it (workbench import --dataset {name} …), or choose direct."
         )
     return found
 

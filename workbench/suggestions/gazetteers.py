@@ -13,8 +13,8 @@ from crossner_core.domains import Domain
 from crossner_core.errors import BadInput, WorkbenchError
 from crossner_core.schema import Sentence
 from db.engine import Store
-from workbench.accounts.access import EVERYONE, OVERSEERS
 from workbench.accounts.actors import Actor, admit
+from workbench.accounts.roles import EVERYONE, OVERSEERS
 from workbench.settings import find_folder, named_folders, settings_of
 
 if TYPE_CHECKING:

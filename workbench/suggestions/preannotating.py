@@ -17,9 +17,10 @@ from crossner_core.suggest.model import MODEL
 from db import annotation_rows, suggestion_rows
 from db.engine import Session, Store
 from db.tables import Campaign
-from workbench.accounts.access import KEEPERS, enter, refuse_archived
+from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, require
-from workbench.campaigns.settings import domain_of
+from workbench.accounts.roles import KEEPERS
+from workbench.campaigns.domains import domain_of
 from workbench.data.values import sentence_of
 from workbench.settings import find_folder, settings_of
 

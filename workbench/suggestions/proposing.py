@@ -12,22 +12,10 @@ from crossner_core.suggest.base import is_trained
 from db import campaign_rows, layer_rows, suggestion_rows
 from db.engine import Session, Store
 from db.tables import Campaign, SuggestionRow
-from workbench.accounts.access import OVERSEERS, enter
+from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
+from workbench.accounts.roles import OVERSEERS
 from workbench.data.values import best_suggestions, suggestion_of
-
-__all__ = [
-    "best_suggestions",
-    "gold_came",
-    "learn_from_gold",
-    "proposals_json",
-    "proposed_without_model",
-    "relearn",
-    "shown_to_people",
-    "source_weights",
-    "weights_of",
-    "without_models",
-]
 
 RELEARN_EVERY, RELEARN_SHARE = 5, 20
 """So many new gold sentences bring the weights up to date, and in a large campaign a twentieth of its gold.

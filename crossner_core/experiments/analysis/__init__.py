@@ -1,1 +1,1 @@
-"""What can be said of corpora, encoders and runs beside F1: by entity type, by words, by vectors."""
+"""Measures of corpora, encoders and runs beside F1: by entity type, by words, by vectors."""

@@ -55,7 +55,7 @@ def type_rows(runs: Runs, published: Mapping[str, Mapping[str, float]] | None = 
     types = tuple(dict.fromkeys(name for run in scores for name in run))
     none = Score(0, 0, 0)
     by_type = {name: {way: [run.get(name, none) for run in seeds] for way, seeds in runs.items()} for name in types}
-    rows = [_row(name, found, known) for name, found in by_type.items()]
+    rows = [_row(name, scores, known) for name, scores in by_type.items()]
     whole = {way: [_sum(run.values()) for run in seeds] for way, seeds in runs.items()}
     macro = {way: summary([_macro(run) for run in seeds]) for way, seeds in runs.items()}
     return [*rows, _row(MICRO, whole, known), TypeRow(MACRO, None, macro, {}, {})]
@@ -97,18 +97,19 @@ def _row(name: str, scores: Mapping[str, Sequence[Score]], known: Mapping[str, M
     f1, precision, recall = {}, {}, {}
     for way, seeds in scores.items():
         f1[way] = summary(
-            [100 * one.f1 for one in seeds if one.support or one.predicted], published=known.get(way, {}).get(name)
+            [100 * score.f1 for score in seeds if score.support or score.predicted],
+            published=known.get(way, {}).get(name),
         )
-        precision[way] = summary([100 * one.precision for one in seeds if one.predicted])
-        recall[way] = summary([100 * one.recall for one in seeds if one.support])
+        precision[way] = summary([100 * score.precision for score in seeds if score.predicted])
+        recall[way] = summary([100 * score.recall for score in seeds if score.support])
     return TypeRow(name, support, f1, precision, recall)
 
 
 def _sum(scores: Iterable[Score]) -> Score:
-    counts = [(one.support, one.predicted, one.correct) for one in scores]
+    counts = [(score.support, score.predicted, score.correct) for score in scores]
     return Score(*(sum(part) for part in zip(*counts, strict=True))) if counts else Score(0, 0, 0)
 
 
 def _macro(run: Mapping[str, Score]) -> float:
-    there = [100 * score.f1 for score in run.values() if score.support]
-    return sum(there) / len(there) if there else 0.0
+    supported = [100 * score.f1 for score in run.values() if score.support]
+    return sum(supported) / len(supported) if supported else 0.0

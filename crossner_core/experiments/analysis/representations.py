@@ -68,10 +68,10 @@ def pick_entities(
     items: Sequence[LabelledSentence], most: int, rng: np.random.Generator
 ) -> list[tuple[LabelledSentence, int]]:
     """Return entities as (sentence, place in its spans), all or so many by chance, in the order of the text."""
-    every = [(item, at) for item in items for at in range(len(item.spans))]
+    every = [(item, index) for item in items for index in range(len(item.spans))]
     if len(every) <= most:
         return every
-    return [every[at] for at in sorted(rng.choice(len(every), size=most, replace=False).tolist())]
+    return [every[index] for index in sorted(rng.choice(len(every), size=most, replace=False).tolist())]
 
 
 def entity_vectors(
@@ -81,27 +81,27 @@ def entity_vectors(
     import torch
 
     from crossner_core.training.batches import collate, encode, ordered_batches
-    from crossner_core.training.precision import pick_device
+    from crossner_core.training.machine import pick_device
 
     items = list({id(item): item for item, _ in chosen}.values())
     row_of = {id(item): row for row, item in enumerate(items)}
     wanted: dict[int, list[tuple[int, int]]] = {}  # sentence → (place in the answer, token)
-    for place, (item, at) in enumerate(chosen):
-        wanted.setdefault(row_of[id(item)], []).append((place, item.spans[at].start))
+    for place, (item, index) in enumerate(chosen):
+        wanted.setdefault(row_of[id(item)], []).append((place, item.spans[index].start))
     windows = encode([item.sentence for item in items], encoder.tokenizer, encoder.max_length)
     vectors = np.zeros((len(chosen), encoder.hidden_size), dtype=np.float32)
     where = pick_device(device)
     model = encoder.model.to(where).eval()
     with torch.inference_mode():
         for indices in ordered_batches([len(window.input_ids) for window in windows], batch_size):
-            batch = collate([windows[at] for at in indices], encoder.tokenizer.pad_token_id).to(where)
+            batch = collate([windows[index] for index in indices], encoder.tokenizer.pad_token_id).to(where)
             hidden = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
             states = hidden.float().cpu().numpy()  # (B, L, H)
-            for row, window in enumerate(windows[at] for at in indices):
+            for row, window in enumerate(windows[index] for index in indices):
                 for place, token in wanted[window.sentence]:
                     if window.start <= token < window.end:
                         vectors[place] = states[row, window.positions[token - window.start]]
-    spans = [(item.sentence, item.spans[at]) for item, at in chosen]
+    spans = [(item.sentence, item.spans[index]) for item, index in chosen]
     surfaces = tuple(sentence.surface(span.start, span.end) for sentence, span in spans)
     return EntityVectors(vectors, tuple(span.type for _, span in spans), surfaces)
 
@@ -116,7 +116,7 @@ def separation(entities: EntityVectors) -> Separation:
         raise BadInput(f"{len(types)} entities of {len(counts)} types: it takes {LEAST} of two types or more.")
     near = NearestNeighbors(n_neighbors=NEIGHBOURS).fit(entities.vectors).kneighbors(return_distance=False)  # (N, 5)
     # Of types with as many neighbours the one with the nearest wins: `most_common` keeps the order of first sight.
-    guesses = [Counter(types[at] for at in row).most_common(1)[0][0] for row in near.tolist()]
+    guesses = [Counter(types[index] for index in row).most_common(1)[0][0] for row in near.tolist()]
     right = Counter(gold for gold, guess in zip(types, guesses, strict=True) if gold == guess)
     return Separation(
         silhouette=float(silhouette_score(entities.vectors, np.asarray(types))),
@@ -166,15 +166,15 @@ def separation_table(title: str, pictures: Iterable[Picture]) -> Table:
     """Return a row a corpus and encoder."""
     rows = tuple(
         (
-            one.corpus,
-            one.encoder,
-            len(one.entities.types),
-            len(one.separation.per_type),
-            100 * one.separation.accuracy,
-            100 * one.separation.chance,
-            round(one.separation.silhouette, 3),
+            picture.corpus,
+            picture.encoder,
+            len(picture.entities.types),
+            len(picture.separation.per_type),
+            100 * picture.separation.accuracy,
+            100 * picture.separation.chance,
+            round(picture.separation.silhouette, 3),
         )
-        for one in pictures
+        for picture in pictures
     )
     columns = ("corpus", "encoder", "entities", "types", "5-NN accuracy", "commonest type", "silhouette")
     note = (
@@ -189,10 +189,10 @@ def per_type_table(title: str, pictures: Sequence[Picture]) -> Table:
     """Return the 5-NN accuracy of each type of one corpus, an encoder a column."""
     counts = Counter(pictures[0].entities.types)
     rows: list[tuple[Value, ...]] = [
-        (name, *(100 * one.separation.per_type[name] for one in pictures), count)
+        (name, *(100 * picture.separation.per_type[name] for picture in pictures), count)
         for name, count in counts.most_common()
     ]
-    columns = ("entity type", *(one.encoder for one in pictures), "entities")
+    columns = ("entity type", *(picture.encoder for picture in pictures), "entities")
     return Table(title, columns, tuple(rows), "5-NN accuracy in percent.")
 
 
@@ -203,7 +203,7 @@ def pictures_figure(
 
     `colours` are indices into MARKS by type, as domains have them; types without take the others in turn.
     """
-    types = list(dict.fromkeys(name for one in pictures for name in sorted(set(one.entities.types))))
+    types = list(dict.fromkeys(name for picture in pictures for name in sorted(set(picture.entities.types))))
     lines = -(-len(pictures) // columns)
     data: list[dict[str, Any]] = []
     layout: dict[str, Any] = {
@@ -214,13 +214,13 @@ def pictures_figure(
     }
     looks = _looks(types, colours or {})
     shown: set[str] = set()
-    for number, one in enumerate(pictures):
+    for number, picture in enumerate(pictures):
         suffix = str(number + 1) if number else ""
-        for name in sorted(set(one.entities.types), key=types.index):
-            data.append(_points(one, name, looks[name], suffix, name not in shown))
+        for name in sorted(set(picture.entities.types), key=types.index):
+            data.append(_points(picture, name, looks[name], suffix, name not in shown))
             shown.add(name)
         layout[f"xaxis{suffix}"] = layout[f"yaxis{suffix}"] = {"visible": False}
-        layout["annotations"].append(_caption(one, suffix))
+        layout["annotations"].append(_caption(picture, suffix))
     return {"data": data, "layout": layout}
 
 
@@ -228,7 +228,7 @@ def _looks(types: Sequence[str], colours: Mapping[str, int]) -> dict[str, dict[s
     """Return colour and symbol by type; where a colour comes again, it has another symbol."""
     free = [index for index in range(len(MARKS)) if index not in colours.values()] or list(range(len(MARKS)))
     unknown = [name for name in types if name not in colours]
-    indices = {name: free[at % len(free)] for at, name in enumerate(unknown)} | dict(colours)
+    indices = {name: free[index % len(free)] for index, name in enumerate(unknown)} | dict(colours)
     used, looks = Counter[int](), dict[str, dict[str, str]]()
     for name in types:
         index = indices[name] % len(MARKS)
@@ -237,17 +237,17 @@ def _looks(types: Sequence[str], colours: Mapping[str, int]) -> dict[str, dict[s
     return looks
 
 
-def _points(one: Picture, name: str, look: Mapping[str, str], suffix: str, in_legend: bool) -> dict[str, Any]:
-    rows = [row for row, type_name in enumerate(one.entities.types) if type_name == name]
+def _points(picture: Picture, name: str, look: Mapping[str, str], suffix: str, in_legend: bool) -> dict[str, Any]:
+    rows = [row for row, type_name in enumerate(picture.entities.types) if type_name == name]
     return {
         "type": "scatter",
         "mode": "markers",
         "name": name,
         "legendgroup": name,
         "showlegend": in_legend,
-        "x": [round(float(one.places[row, 0]), 2) for row in rows],
-        "y": [round(float(one.places[row, 1]), 2) for row in rows],
-        "text": [one.entities.surfaces[row] for row in rows],
+        "x": [round(float(picture.places[row, 0]), 2) for row in rows],
+        "y": [round(float(picture.places[row, 1]), 2) for row in rows],
+        "text": [picture.entities.surfaces[row] for row in rows],
         "hovertemplate": "%{text}<extra>" + name + "</extra>",
         "marker": {"size": 5, **look},
         "xaxis": f"x{suffix}",
@@ -255,7 +255,7 @@ def _points(one: Picture, name: str, look: Mapping[str, str], suffix: str, in_le
     }
 
 
-def _caption(one: Picture, suffix: str) -> dict[str, Any]:
-    text = f"{one.corpus}, {one.encoder}: 5-NN {100 * one.separation.accuracy:.1f} %"
+def _caption(picture: Picture, suffix: str) -> dict[str, Any]:
+    text = f"{picture.corpus}, {picture.encoder}: 5-NN {100 * picture.separation.accuracy:.1f} %"
     where = {"xref": f"x{suffix} domain", "yref": f"y{suffix} domain", "x": 0.5, "y": 1.0}
     return {"text": text, "showarrow": False, "xanchor": "center", "yanchor": "bottom", **where}

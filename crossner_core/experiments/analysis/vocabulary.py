@@ -22,7 +22,7 @@ def corpora_overlap(corpora: Iterable[Corpus], *, top: int = TOP, splits: Sequen
     if importlib.util.find_spec("spacy") is None:
         raise InvalidConfig("The overlap of vocabularies needs spaCy's list of stop words: pip install spacy.")
     words = ((corpus.id, sentence_words(_sentences(corpus, splits))) for corpus in corpora)
-    return overlap(vocabulary(id, found, top=top) for id, found in words)
+    return overlap(vocabulary(id, counted, top=top) for id, counted in words)
 
 
 def overlap_table(title: str, shared: Overlap, *, note: str = "") -> Table:
@@ -36,7 +36,7 @@ def overlap_figure(title: str, shared: Overlap) -> dict[str, Any]:
     """Draw the heat map in plotly's JSON."""
     names = list(shared.names)
     # Every corpus shares all with itself; the colours are for the rest.
-    most = max(share for at, row in enumerate(shared.matrix) for other, share in enumerate(row) if at != other)
+    most = max(share for index, row in enumerate(shared.matrix) for other, share in enumerate(row) if index != other)
     heat = {
         "type": "heatmap",
         "z": [list(row) for row in shared.matrix],

@@ -1,4 +1,4 @@
-"""A grid: rows of recipes by corpora by seeds. What most studies are: their rows are all that they say themselves."""
+"""A grid: rows of recipes by corpora by seeds. What most studies are: they define their rows alone."""
 
 from __future__ import annotations
 
@@ -59,8 +59,8 @@ def grid_cells(rows: MakeRows) -> Callable[[StudyConfig], list[Cell]]:
         made = rows(config)
         check_labels(config, [row.label for row in made])
         overridden(config, made)
-        found = (cell_of(config, row, corpus, seed) for seed, corpus, row in _places(config, made))
-        return list(dict.fromkeys(found))
+        grid = (cell_of(config, row, corpus, seed) for seed, corpus, row in _places(config, made))
+        return list(dict.fromkeys(grid))
 
     return cells
 
@@ -87,13 +87,13 @@ def grid_tables(
         gains = gain_table(title, config, once, scores)
         drawn = [row for row in made if not _is_too_large(config, inputs, row)]
         draw = curves(title, axis, _points(config, drawn, scores)) if axis else bars(title, table)
-        said = (
+        remarks = (
             *overridden(config, made),
             *notes(config),
             *too_large(config, inputs, once),
             *refused(config, inputs, once),
         )
-        return Made((table, gains) if gains.rows else (table,), draw, said)
+        return Made((table, gains) if gains.rows else (table,), draw, remarks)
 
     return build
 
@@ -101,8 +101,8 @@ def grid_tables(
 def check_labels(config: StudyConfig, labels: Sequence[str]) -> None:
     """Raise InvalidConfig where the config changes a row that is none of `labels`."""
     if unknown := sorted(set(config.rows) - set(labels)):
-        there = "; ".join(dict.fromkeys(labels))
-        raise InvalidConfig(f"rows names {', '.join(unknown)}, but the rows are: {there}.")
+        known = "; ".join(dict.fromkeys(labels))
+        raise InvalidConfig(f"rows names {', '.join(unknown)}, but the rows are: {known}.")
 
 
 def overridden(config: StudyConfig, rows: Sequence[Row]) -> tuple[str, ...]:
@@ -111,20 +111,20 @@ def overridden(config: StudyConfig, rows: Sequence[Row]) -> tuple[str, ...]:
     Raises InvalidConfig for a field that no row would take as it was asked for. Rows in which it has no effect do not
     count.
     """
-    specs, found = {spec.name: spec for spec in fields(Recipe)}, []
+    specs, remarks = {spec.name: spec for spec in fields(Recipe)}, list[str]()
     changed = [(row.label, own_changes(row)) for row in rows]
     made = [(label, changes, config.recipe_of(**changes).to_dict()) for label, changes in changed]
     for name, value in config.recipe.items():
-        there = [(label, changes) for label, changes, whole in made if matters(specs[name], whole)]
-        own = [label for label, changes in there if changes.get(name, value) != value]
-        if own and all(name in changes for _, changes in there):
+        affected = [(label, changes) for label, changes, whole in made if matters(specs[name], whole)]
+        own = [label for label, changes in affected if changes.get(name, value) != value]
+        if own and all(name in changes for _, changes in affected):
             raise InvalidConfig(
                 f"recipe sets {name}, but each row of this study in which it matters has its own; leave it out, or "
                 "change single rows by rows."
             )
         if own and name != "encoder":  # those are listed anyway
-            found.append(f"{name} is not as asked for, but the study's own, in: {'; '.join(dict.fromkeys(own))}.")
-    return tuple(found)
+            remarks.append(f"{name} is not as asked for, but the study's own, in: {'; '.join(dict.fromkeys(own))}.")
+    return tuple(remarks)
 
 
 def own_changes(row: Row) -> dict[str, Any]:
@@ -154,36 +154,38 @@ def scores_of(
     f1: Callable[[CellResult], float | None] = lambda result: result.f1,
 ) -> Scores:
     """Return F1 in percent by row, corpus and seed; what has none is absent."""
-    found: dict[str, dict[str, dict[int, float]]] = {row.label: {one: {} for one in config.corpora} for row in rows}
+    scores: dict[str, dict[str, dict[int, float]]] = {
+        row.label: {corpus: {} for corpus in config.corpora} for row in rows
+    }
     for seed, corpus, row in _places(config, rows):
         result = inputs.results.get(cell_of(config, row, corpus, seed))
         if result is not None and (value := f1(result)) is not None:
-            found[row.label][corpus][seed] = value
-    return found
+            scores[row.label][corpus][seed] = value
+    return scores
 
 
 def refused(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> tuple[str, ...]:
     """Say in which rows dev kept what the last stage began with: what that stage does is not in their figures."""
-    found: dict[str, list[bool]] = {}
+    refusals: dict[str, list[bool]] = {}
     for seed, corpus, row in _places(config, rows):
         result = inputs.results.get(cell_of(config, row, corpus, seed))
         if result is not None:
-            found.setdefault(row.label, []).append(result.best_epoch == 0)
-    said = [f"{label} ({sum(zero)} of {len(zero)})" for label, zero in found.items() if any(zero)]
+            refusals.setdefault(row.label, []).append(result.best_epoch == 0)
+    rows_refused = [f"{label} ({sum(zero)} of {len(zero)})" for label, zero in refusals.items() if any(zero)]
     what = "In these trainings no epoch of the last stage was better on dev than what it began with, which was kept:"
-    return (f"{what} {', '.join(said)}.",) if said else ()
+    return (f"{what} {', '.join(rows_refused)}.",) if rows_refused else ()
 
 
 def too_large(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> tuple[str, ...]:
     """Say of each corpus which rows ask for more sentences than it has: they are of all that it has."""
-    found: dict[str, tuple[int, list[str]]] = {}
+    smaller: dict[str, tuple[int, list[str]]] = {}
     for seed, corpus, row in _places(config, [row for row in rows if row.size is not None]):
-        there = _sentences(config, inputs, row, corpus, seed)
-        if there is not None and there < (row.size or 0):
-            found.setdefault(corpus, (there, []))[1].append(row.label)
+        count = _sentences(config, inputs, row, corpus, seed)
+        if count is not None and count < (row.size or 0):
+            smaller.setdefault(corpus, (count, []))[1].append(row.label)
     return tuple(
-        f"{corpus} has only {there:,} training sentences, and so have these rows: {'; '.join(dict.fromkeys(labels))}."
-        for corpus, (there, labels) in found.items()
+        f"{corpus} has only {count:,} training sentences, and so have these rows: {'; '.join(dict.fromkeys(labels))}."
+        for corpus, (count, labels) in smaller.items()
     )
 
 
@@ -212,7 +214,7 @@ def f1_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Score
         line: list[Value] = [summary(list(values[c].values()), published=row.published.get(c)) for c in config.corpora]
         if len(config.corpora) > 1:
             line.append(summary(list(average(values).values()), published=_mean(row.published, config.corpora)))
-        runs = {len(one) for one in values.values()}
+        runs = {len(by_seed) for by_seed in values.values()}
         lines.append((row.label, *line, str(max(runs)) if len(runs) == 1 else f"{min(runs)}–{max(runs)}"))
     known = f"; {IN_BRACKETS}" if any(set(row.published) & set(config.corpora) for row in rows) else ""
     return Table(title, ("", *_columns(config), "n"), tuple(lines), f"{UNITS.format(on)} (n of them){known}.")
@@ -229,7 +231,7 @@ def gain_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Sco
             if len(config.corpora) > 1:
                 whole = list(average(gains).values())
                 line.append(summary(whole, published=_mean(known, config.corpora), signed=True))
-                means = [one.mean for one in line[:-1] if one.mean is not None]
+                means = [gain.mean for gain in line[:-1] if gain.mean is not None]
                 line.append(_spread(means))
             lines.append((f"{row.label} − {other.label}", *line))
     over = ("over corpora",) if len(config.corpora) > 1 else ()
@@ -239,8 +241,8 @@ def gain_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Sco
     return Table(f"{title}: differences", ("", *_columns(config), *over), tuple(lines), f"{note}.")
 
 
-def difference(one: Mapping[int, float], other: Mapping[int, float]) -> dict[int, float]:
-    return {seed: value - other[seed] for seed, value in one.items() if seed in other}
+def difference(scores: Mapping[int, float], others: Mapping[int, float]) -> dict[int, float]:
+    return {seed: value - others[seed] for seed, value in scores.items() if seed in others}
 
 
 def _published_gains(row: Row, other: Row, corpora: Sequence[str]) -> dict[str, float]:
@@ -262,11 +264,11 @@ def _columns(config: StudyConfig) -> tuple[str, ...]:
 
 def _points(config: StudyConfig, rows: Sequence[Row], scores: Scores) -> dict[str, list[tuple[float, Measured]]]:
     """Return the curves by name: the average over corpora along x."""
-    found: dict[str, list[tuple[float, Measured]]] = {}
+    lines: dict[str, list[tuple[float, Measured]]] = {}
     for row in rows:
         if row.x is not None:
             values = list(average(scores[row.label]).values())
-            found.setdefault(row.line, []).append(
+            lines.setdefault(row.line, []).append(
                 (row.x, summary(values, published=_mean(row.published, config.corpora)))
             )
-    return found
+    return lines

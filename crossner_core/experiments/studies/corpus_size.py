@@ -49,10 +49,10 @@ def rows(config: CorpusSizeConfig) -> list[Row]:
 
 
 def _parsed(label: str) -> tuple[str, float]:
-    found = _LABEL.fullmatch(label)
-    if found is None or float(found["percent"]) > 100:
+    match = _LABEL.fullmatch(label)
+    if match is None or float(match["percent"]) > 100:
         raise InvalidConfig(f"Encoder label {label!r} gives no share; write a percentage, as in 25 or span-25.")
-    return found["masking"] or "", float(found["percent"])
+    return match["masking"] or "", float(match["percent"])
 
 
 def _system(masking: str, percent: float) -> str:

@@ -126,7 +126,7 @@ CLAIMS = (
 class DifferencesConfig(StudyConfig):
     """Corpora are CrossNER's; PDALN has its own, its own seeds and its own number of target sentences."""
 
-    claims: tuple[str, ...] = option((), f"Claims to try: {', '.join(one.id for one in CLAIMS)}. None means all.")
+    claims: tuple[str, ...] = option((), f"Claims to try: {', '.join(claim.id for claim in CLAIMS)}. None means all.")
     scarce_corpora: tuple[str, ...] = option(("wikigold",), "Corpora of the claims about PDALN.")
     scarce_seeds: tuple[int, ...] = option(FIVE_SEEDS, "Seeds of the claims about PDALN.")
     target_sentences: int = option(
@@ -135,11 +135,11 @@ class DifferencesConfig(StudyConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        known = [one.id for one in CLAIMS]
+        known = [claim.id for claim in CLAIMS]
         if unknown := sorted(set(self.claims) - set(known)):
             raise InvalidConfig(f"Unknown claim {', '.join(unknown)}; choose of {', '.join(known)}.")
-        if unknown := sorted(set(self.labelled_encoders) - {one.encoder for one in CLAIMS if one.encoder}):
-            known = sorted({one.encoder for one in CLAIMS if one.encoder})
+        if unknown := sorted(set(self.labelled_encoders) - {claim.encoder for claim in CLAIMS if claim.encoder}):
+            known = sorted({claim.encoder for claim in CLAIMS if claim.encoder})
             raise InvalidConfig(
                 f"encoders names {', '.join(unknown)}, of which no claim is; the labels can be {', '.join(known)}. "
                 "Another encoder for all claims is the recipe's."
@@ -152,8 +152,8 @@ class DifferencesConfig(StudyConfig):
 
 def claims(config: DifferencesConfig) -> list[Claim]:
     """Return the claims to try: those about another encoder only where one of that label is given."""
-    asked = [one for one in CLAIMS if not config.claims or one.id in config.claims]
-    return [one for one in asked if not one.encoder or one.encoder in config.labelled_encoders]
+    asked = [claim for claim in CLAIMS if not config.claims or claim.id in config.claims]
+    return [claim for claim in asked if not claim.encoder or claim.encoder in config.labelled_encoders]
 
 
 def sides(config: DifferencesConfig, claim: Claim) -> tuple[Row, Row]:
@@ -176,8 +176,10 @@ def cells(config: DifferencesConfig) -> list[Cell]:
     """Return every cell of every claim once."""
     check_labels(config, [claim.label for claim in claims(config)])
     _overridden(config)
-    found = (cell for claim in claims(config) for *_, one, other in pairs(config, claim) for cell in (other, one))
-    return list(dict.fromkeys(found))
+    trained = (
+        cell for claim in claims(config) for *_, better, other in pairs(config, claim) for cell in (other, better)
+    )
+    return list(dict.fromkeys(trained))
 
 
 def build(config: DifferencesConfig, inputs: Inputs) -> Made:
@@ -216,8 +218,8 @@ def _chosen(usual: Recipe) -> str:
 def _line(config: DifferencesConfig, claim: Claim, inputs: Inputs) -> tuple[Value, ...]:
     ours: dict[str, dict[int, float]] = {}
     theirs: dict[str, dict[int, float]] = {}
-    for corpus, seed, one, other in pairs(config, claim):
-        for cell, kept in ((one, ours), (other, theirs)):
+    for corpus, seed, better, other in pairs(config, claim):
+        for cell, kept in ((better, ours), (other, theirs)):
             values = kept.setdefault(corpus, {})
             if (result := inputs.results.get(cell)) is not None:
                 values[seed] = result.f1

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 
-from crossner_core.adaptation.transfer import setting_ids
 from crossner_core.evaluation.scores import Score
 from crossner_core.experiments.analysis.categories import (
     MACRO,
@@ -24,6 +23,7 @@ from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, re
 from crossner_core.experiments.tables import Table
 from crossner_core.models.registry import architecture_ids
 from crossner_core.options.base import option
+from crossner_core.training.settings.registry import setting_ids
 
 TITLE = "F1 by entity type"
 
@@ -52,26 +52,26 @@ def rows(config: PerCategoryConfig) -> list[Row]:
 
 def build(config: PerCategoryConfig, inputs: Inputs) -> Made:
     """Make two tables a corpus, F1 first, and the bars of all corpora."""
-    first, second, found = list[Table](), list[Table](), dict[str, list[TypeRow]]()
+    first, second, by_corpus = list[Table](), list[Table](), dict[str, list[TypeRow]]()
     for corpus in config.corpora:
         runs = _runs(config, inputs, corpus)
         if not any(runs.values()):
             continue
         known = {row.label: _published(row, corpus, config) for row in rows(config)}
-        found[corpus] = type_rows(runs, known)
-        first.append(f1_table(f"{TITLE}: {corpus}", found[corpus]))
-        second.append(precision_recall_table(f"Precision and recall by entity type: {corpus}", found[corpus]))
-    return Made((*first, *second), bars(TITLE, _lying(found), fold=False), too_large(config, inputs, rows(config)))
+        by_corpus[corpus] = type_rows(runs, known)
+        first.append(f1_table(f"{TITLE}: {corpus}", by_corpus[corpus]))
+        second.append(precision_recall_table(f"Precision and recall by entity type: {corpus}", by_corpus[corpus]))
+    return Made((*first, *second), bars(TITLE, _lying(by_corpus), fold=False), too_large(config, inputs, rows(config)))
 
 
 def _runs(config: PerCategoryConfig, inputs: Inputs, corpus: str) -> dict[str, list[Mapping[str, Score]]]:
     """Return the scores by type of each row's runs on a corpus, those there are."""
-    found = {}
+    runs = {}
     for row in rows(config):
         own = {label: changes for label, changes in config.rows.items() if label == row.label}
-        found[row.label] = grid_cells(partial(_only, row))(replace(config, corpora=(corpus,), rows=own))
-    there = inputs.results
-    return {label: [there[cell].test.per_type for cell in cells if cell in there] for label, cells in found.items()}
+        runs[row.label] = grid_cells(partial(_only, row))(replace(config, corpora=(corpus,), rows=own))
+    results = inputs.results
+    return {label: [results[cell].test.per_type for cell in cells if cell in results] for label, cells in runs.items()}
 
 
 def _only(row: Row, config: StudyConfig) -> list[Row]:
@@ -88,10 +88,10 @@ def _published(row: Row, corpus: str, config: PerCategoryConfig) -> dict[str, fl
     return published_types(dapt_system(label), row.changes["setting"], corpus) if fits else {}
 
 
-def _lying(found: Mapping[str, Sequence[TypeRow]]) -> Table:
+def _lying(by_corpus: Mapping[str, Sequence[TypeRow]]) -> Table:
     """Return the figure's table: a row a way of training, a column an entity type."""
-    types = [(corpus, row) for corpus, lines in found.items() for row in lines if row.type != MACRO]
-    columns = tuple(f"{corpus}: {row.type}" if len(found) > 1 else row.type for corpus, row in types)
+    types = [(corpus, row) for corpus, lines in by_corpus.items() for row in lines if row.type != MACRO]
+    columns = tuple(f"{corpus}: {row.type}" if len(by_corpus) > 1 else row.type for corpus, row in types)
     ways = list(types[0][1].f1)
     return Table(TITLE, ("", *columns), tuple((way, *(row.f1[way] for _, row in types)) for way in ways))
 

@@ -56,23 +56,23 @@ class RecipesConfig(StudyConfig):
 
 def changes_of(candidate: str) -> dict[str, Any]:
     """Return the recipe fields that a candidate changes; raise InvalidConfig for what does not read FIELD=VALUE."""
-    found: dict[str, Any] = {}
+    changes: dict[str, Any] = {}
     for part in candidate.split():
         name, equals, text = part.partition("=")
-        if not (name and equals and text) or name in found:
+        if not (name and equals and text) or name in changes:
             raise InvalidConfig(
                 f"Candidate {candidate!r} is not FIELD=VALUE, several with blanks between them, each field once; "
                 "as in 'learning_rate=1e-4 schedule=constant'."
             )
         try:
-            found[name] = json.loads(text)
+            changes[name] = json.loads(text)
         except ValueError:
-            found[name] = text
-    if not found:
+            changes[name] = text
+    if not changes:
         raise InvalidConfig("A candidate is empty; write FIELD=VALUE, as in schedule=constant, or leave it out.")
-    if "seed" in found:
+    if "seed" in changes:
         raise InvalidConfig(f"Candidate {candidate!r} sets seed; a study trains with its own seeds, named by seeds.")
-    return found
+    return changes
 
 
 def groups(config: RecipesConfig) -> list[tuple[str, list[Row]]]:
@@ -82,7 +82,10 @@ def groups(config: RecipesConfig) -> list[tuple[str, list[Row]]]:
 
 def _group(config: RecipesConfig, label: str, encoder: str) -> list[Row]:
     first = joined(AS_IT_IS, label)
-    candidates = (Row(joined(one, label), changes_of(one), encoder, against=(first,)) for one in config.candidates)
+    candidates = (
+        Row(joined(candidate, label), changes_of(candidate), encoder, against=(first,))
+        for candidate in config.candidates
+    )
     return [Row(first, {}, encoder), *candidates]
 
 
@@ -117,7 +120,7 @@ def _dev(result: CellResult) -> float | None:
 def _best(config: RecipesConfig, group: Sequence[Row], scores: Scores) -> Row | None:
     """Return the row of the highest mean over corpora and seeds, the first of equals; None where one is missing."""
     means = [list(average(scores[row.label]).values()) for row in group]
-    if any(len(one) < len(config.seeds) for one in means):
+    if any(len(values) < len(config.seeds) for values in means):
         return None
     return max(zip(group, means, strict=True), key=lambda pair: sum(pair[1]))[0]
 

@@ -77,12 +77,14 @@ def build(config: RepresentationsConfig, inputs: Inputs) -> Made:
 def _colours(corpora: Sequence[str]) -> dict[str, int]:
     """Return the colours that types have in annotation, where corpora are domains of the workbench."""
     domains = (load_domain(name) for name in corpora if name in builtin_domains())
-    return {one.name: one.color for domain in domains for one in domain.types}
+    return {entity_type.name: entity_type.color for domain in domains for entity_type in domain.types}
 
 
 def _tables(config: RepresentationsConfig, pictures: Sequence[Picture]) -> tuple[Table, ...]:
     by_type = (
-        per_type_table(f"5-NN accuracy by entity type: {corpus}", [one for one in pictures if one.corpus == corpus])
+        per_type_table(
+            f"5-NN accuracy by entity type: {corpus}", [picture for picture in pictures if picture.corpus == corpus]
+        )
         for corpus in config.corpora
     )
     return (separation_table(TITLE, pictures), *by_type)

@@ -57,15 +57,17 @@ class StrategiesConfig(StudyConfig):
 
     def annotators(self) -> dict[str, AnnotatorOptions]:
         """Return those who take sentences in turn, by name; one alone has none. Raises InvalidConfig for no numbers."""
-        several = any(isinstance(one, Mapping) for one in self.annotator.values())
-        told = self.annotator if several else {"": self.annotator}
-        for one in told.values():
-            if not isinstance(one, Mapping) or any(not isinstance(value, int | float) for value in one.values()):
+        several = any(isinstance(options, Mapping) for options in self.annotator.values())
+        by_name = self.annotator if several else {"": self.annotator}
+        for options in by_name.values():
+            if not isinstance(options, Mapping) or any(
+                not isinstance(value, int | float) for value in options.values()
+            ):
                 raise InvalidConfig(
                     f"annotator is {dict(self.annotator)}; give numbers by name, or several annotators by name, each "
                     "with its numbers."
                 )
-        return {name: AnnotatorOptions().differing(one) for name, one in told.items()}
+        return {name: AnnotatorOptions().differing(options) for name, options in by_name.items()}
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -127,50 +129,55 @@ def play(
     """Play every campaign that has no result yet."""
     plans = simulations(config)
     done, missing = 0, tuple[str, ...]()
-    for one in run_all(plans, data, out, gazetteer=config.names, workers=workers, ray=ray, should_stop=should_stop):
-        if one.error:
-            missing += (f"{one.simulation}: {one.error}",)
-        done += not one.error
-        said = one.error or f"test F1 {100 * one.points[-1].f1:.2f} with {one.points[-1].sentences} sentences"
-        yield Playing(f"{one.simulation}: {said}", done, len(plans), missing)
+    for played in run_all(plans, data, out, gazetteer=config.names, workers=workers, ray=ray, should_stop=should_stop):
+        if played.error:
+            missing += (f"{played.simulation}: {played.error}",)
+        done += not played.error
+        outcome = (
+            played.error or f"test F1 {100 * played.points[-1].f1:.2f} with {played.points[-1].sentences} sentences"
+        )
+        yield Playing(f"{played.simulation}: {outcome}", done, len(plans), missing)
     if left := len(plans) - done - len(missing):
         yield Playing("Stopped.", done, len(plans), (*missing, f"{left} campaigns: not played yet"))
 
 
 def build(config: StrategiesConfig, inputs: Inputs) -> Made:
     """Make the table of all strategies and corpora, and their curves."""
-    found = kept(simulations(config), inputs.data, inputs.out, config.names)
+    by_key = kept(simulations(config), inputs.data, inputs.out, config.names)
     by_corpus: dict[str, dict[str, list[RoundPoint]]] = {}
-    for one in found.values():
-        runs = by_corpus.setdefault(one.simulation.corpus, {})
-        runs.setdefault(one.simulation.options.label, []).extend(one.points)
+    for played in by_key.values():
+        runs = by_corpus.setdefault(played.simulation.corpus, {})
+        runs.setdefault(played.simulation.options.label, []).extend(played.points)
+    encoders = dict.fromkeys(Path(played.simulation.recipe.encoder).name for played in by_key.values())
     notes: tuple[str, ...] = (
         f"The pool is the corpus's train and dev sentences but {config.dev_sentences}, which serve for early stopping; "
         "test is only measured on.",
-        f"Encoder {', '.join(dict.fromkeys(Path(one.simulation.recipe.encoder).name for one in found.values()))}.",
+        f"Encoder {', '.join(encoders)}.",
     )
     notes += (_people(config),) if config.annotator else ()
     if config.names is not None:
-        asked = dict.fromkeys(one.simulation.corpus for one in found.values() if one.simulation.asks_gazetteer)
+        asked = dict.fromkeys(
+            played.simulation.corpus for played in by_key.values() if played.simulation.asks_gazetteer
+        )
         notes += tuple(_known(config.names, corpus, inputs.data) for corpus in asked)
     table = strategies_table(by_corpus, config.goals)
-    return Made((table,), strategies_figure(by_corpus), notes, tuple(found))
+    return Made((table,), strategies_figure(by_corpus), notes, tuple(by_key))
 
 
 def _people(config: StrategiesConfig) -> str:
     """Say what the annotators that were asked for are like."""
-    told = config.annotators()
-    if len(told) == 1:
-        return f"Annotators: {next(iter(told.values())).words}"
-    each = " ".join(f"{name}: {one.words}" for name, one in told.items())
-    return f"{len(told)} annotators take sentences in turn, drawn by the seed. {each}"
+    annotators = config.annotators()
+    if len(annotators) == 1:
+        return f"Annotators: {next(iter(annotators.values())).words}"
+    each = " ".join(f"{name}: {annotator.words}" for name, annotator in annotators.items())
+    return f"{len(annotators)} annotators take sentences in turn, drawn by the seed. {each}"
 
 
 def _known(gazetteer: Path, corpus: str, root: Path) -> str:
-    """Say how much of a corpus's gold the gazetteer proposes: what strategies that hear it are worth rests on that."""
+    """Describe how much of a corpus's gold the gazetteer proposes, on which strategies that use it depend."""
     read, ask = read_corpus(corpus, root), asking(gazetteer, corpus)
     pool, test = (
-        coverage(((one.sentence, one.spans) for one in part), ask([one.sentence for one in part])).overall
+        coverage(((item.sentence, item.spans) for item in part), ask([item.sentence for item in part])).overall
         for part in ((*read.train, *read.dev), read.test)
     )
     return (

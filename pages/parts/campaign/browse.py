@@ -13,10 +13,9 @@ from pages import shell
 from pages.components.chosen_row import chosen_row
 from pages.components.marked_text import marked_sentence
 from workbench.accounts.actors import Actor
-from workbench.campaigns.campaigns import domain_of
+from workbench.campaigns.campaigns import CampaignView
 from workbench.data import browsing
 from workbench.data.browsing import Found, LayerView, SentenceLayers
-from workbench.views import CampaignView
 
 PLACE_WORDS = {
     "annotate": "to annotate",
@@ -128,7 +127,7 @@ def _table(found: Found, page: int, page_key: str, *, key: str) -> int:
 
 def layers_view(found: SentenceLayers, campaign: CampaignView) -> None:
     """Draw a sentence: what it is, then a line for each layer."""
-    domain, sentence = domain_of(campaign), found.sentence
+    domain, sentence = campaign.domain, found.sentence
     with st.container(border=True):
         with st.container(gap=None):
             st.text(f"{sentence.id} · {found.split} · {PLACE_WORDS[found.place]}")

@@ -6,7 +6,7 @@ from functools import partial
 
 import streamlit as st
 
-from crossner_core.formats import format_ids
+from crossner_core.formats.base import format_ids
 from pages import shell
 from pages.components.lazy_download import download_problem, lazy_download
 from pages.components.marked_text import as_text
@@ -21,6 +21,7 @@ from workbench.accounts.actors import Actor
 from workbench.campaigns import domains
 from workbench.data import datasets
 from workbench.data.datasets import SPLITS, DatasetView
+from workbench.data.packing import file_suffix
 
 _ROUND = "data:set-round"
 _SPLIT_WORDS = {"train": "Train", "dev": "Dev", "test": "Test"}
@@ -31,7 +32,7 @@ def datasets_view(actor: Actor) -> None:
     skipped_last_time()
     known = datasets.list_datasets(shell.store(), actor)
     if known:
-        st.dataframe([_row(one) for one in known], hide_index=True)
+        st.dataframe([_row(dataset) for dataset in known], hide_index=True)
         with st.expander("Take one out, or delete it"):
             _one(actor, known)
     else:
@@ -40,20 +41,20 @@ def datasets_view(actor: Actor) -> None:
         _new(actor)
 
 
-def _row(one: DatasetView) -> dict[str, str | int]:
+def _row(dataset: DatasetView) -> dict[str, str | int]:
     return {
-        "Data set": one.name,
-        "Domain": one.domain_name or "–",
-        **{_SPLIT_WORDS[split]: one.count(split) for split in SPLITS},
-        "Entities": sum(part.entities for part in one.splits),
-        "Types": ", ".join(one.types),
-        "Runs": one.runs,
-        "Made": f"{one.created_at:%Y-%m-%d}",
+        "Data set": dataset.name,
+        "Domain": dataset.domain_name or "–",
+        **{_SPLIT_WORDS[split]: dataset.count(split) for split in SPLITS},
+        "Entities": sum(part.entities for part in dataset.splits),
+        "Types": ", ".join(dataset.types),
+        "Runs": dataset.runs,
+        "Made": f"{dataset.created_at:%Y-%m-%d}",
     }
 
 
 def _one(actor: Actor, known: tuple[DatasetView, ...]) -> None:
-    named = {one.name: one for one in known}
+    named = {dataset.name: dataset for dataset in known}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         name = st.selectbox("Data set", list(named), key="data:set")
         split = st.selectbox("Split", [part.split for part in named[name].splits], key="data:set-split")
@@ -62,7 +63,7 @@ def _one(actor: Actor, known: tuple[DatasetView, ...]) -> None:
         lazy_download(
             "Download this split",
             partial(datasets.export_dataset, shell.store(), actor, name, split, format=format),
-            file_name=f"{name}-{split}.{'txt' if format == 'plain' else format}",
+            file_name=f"{name}-{split}{file_suffix(format)}",
             key=f"data:set-download:{name}:{split}:{format}",
         )
         runs = named[name].runs
@@ -81,11 +82,13 @@ def _one(actor: Actor, known: tuple[DatasetView, ...]) -> None:
 
 def _new(actor: Actor) -> None:
     turn = st.session_state.setdefault(_ROUND, 0)
-    names = ["", *(one.name for one in domains.list_domains(shell.store(), actor))]
+    names = ["", *(domain.name for domain in domains.list_domains(shell.store(), actor))]
     with st.form(f"data:set-new:{turn}", border=False):
         first, second, third = st.columns(3)
         name = first.text_input("Name", placeholder="such as news-2003", max_chars=60)
-        domain = second.selectbox("Domain", names, format_func=lambda one: one or "none: the types found in the files")
+        domain = second.selectbox(
+            "Domain", names, format_func=lambda name: name or "none: the types found in the files"
+        )
         with third:
             format = format_choice(f"data:set-format:{turn}")
             options = type_map_choice(f"data:set-type-map:{turn}")

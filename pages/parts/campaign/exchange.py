@@ -11,16 +11,16 @@ import streamlit as st
 from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from crossner_core.errors import BadInput
-from crossner_core.formats import format_ids, get_format
+from crossner_core.formats import group_files
+from crossner_core.formats.base import format_ids, get_format, known_suffixes
 from crossner_core.type_maps import load_type_map, type_map_ids
 from pages import shell
 from pages.components.lazy_download import download_problem, forget_problem, lazy_download
 from pages.components.marked_text import as_text
 from workbench.accounts.actors import Actor
-from workbench.campaigns.campaigns import domain_of
-from workbench.data import browsing, exchange
+from workbench.campaigns.campaigns import CampaignView
+from workbench.data import archive, browsing, exchange
 from workbench.data.exchange import ImportOutcome, Preview
-from workbench.views import CampaignView
 
 SPLIT_WORDS = {
     "pool": "pool – to annotate and to train on",
@@ -34,17 +34,12 @@ _LAYER_WORDS = {
     "suggestions": "Suggestions – what machines proposed",
     "sentences": "All sentences – with gold where there is some",
 }
-_EXAMPLES = {
-    "conll": "Mara\tB-person\nVell\tI-person\nsang\tO",
-    "jsonl": '{"text": "Mara Vell sang .", "gold": [{"start": 0, "end": 9, "type": "person"}]}',
-    "plain": "Mara Vell sang in Oslo.\nThe album was praised.",
-}
 _ROUND, _SKIPPED, _SEEN = "data:round", "data:skipped", "data:seen"
 
 
 def suffixes() -> list[str]:
     """Return the file name endings of all formats."""
-    return sorted({suffix.lstrip(".") for id_ in format_ids() for suffix in get_format(id_).suffixes})
+    return [suffix.lstrip(".") for suffix in known_suffixes()]
 
 
 def format_choice(key: str) -> str | None:
@@ -101,7 +96,7 @@ def import_view(actor: Actor, campaign: CampaignView) -> None:
         _examples()
         return
     with shell.shown_errors():
-        fit = _look(files, format, domain_of(campaign).type_names if with_gold else None, options, skip_bad)
+        fit = _look(files, format, campaign.domain.type_names if with_gold else None, options, skip_bad)
         if st.button(f"Import into {as_text(campaign.name)}", type="primary", disabled=not fit):
             with st.spinner("Reading, checking, pre-annotating …"):
                 outcome = exchange.import_files(
@@ -130,8 +125,8 @@ def _examples() -> None:
         for id_ in format_ids():
             known = get_format(id_)
             st.caption(f"{known.title} · {' '.join(known.suffixes)}")
-            if id_ in _EXAMPLES:
-                st.code(_EXAMPLES[id_], language=None)
+            if known.example:
+                st.code(known.example, language=None)
 
 
 def _look(
@@ -141,17 +136,18 @@ def _look(
     options: dict[str, Any],
     skip_bad: bool,
 ) -> bool:
-    """Show what each file holds and what is wrong with it; say whether they can be imported."""
+    """Show what each file, or those read together, hold and what is wrong; say whether they can be imported."""
     rows: list[dict[str, str | int]] = []
     problems: list[str] = []
     refused: list[str] = []
-    for file in files:
-        seen = _seen(file, format, types, options)
+    for known, indices in group_files([file.name for file in files], format):
+        group = [files[index] for index in indices]
+        seen = _seen(group, known, types, options)
         if isinstance(seen, BadInput):
             refused.append(_short(seen))
             problems.extend(seen.problems)
         else:
-            rows.append(_row(file.name, seen))
+            rows.append(_row(", ".join(file.name for file in group), seen))
             problems.extend(seen.problems)
     if rows:
         st.dataframe(rows, hide_index=True)
@@ -181,15 +177,15 @@ def _row(name: str, seen: Preview) -> dict[str, str | int]:
 
 
 def _seen(
-    file: UploadedFile, format: str | None, types: Sequence[str] | None, options: dict[str, Any]
+    files: Sequence[UploadedFile], format: str | None, types: Sequence[str] | None, options: dict[str, Any]
 ) -> Preview | BadInput:
-    """Look into a file once for the same choices; large ones take seconds."""
-    key = (file.file_id, format, types, json.dumps(options, sort_keys=True))
+    """Look into files once for the same choices; large ones take seconds."""
+    key = (tuple(file.file_id for file in files), format, types, json.dumps(options, sort_keys=True))
     seen: dict[object, Preview | BadInput] = st.session_state.setdefault(_SEEN, {})
     if key not in seen:
         try:
             seen[key] = exchange.preview(
-                file.getvalue(), filename=file.name, format=format, types=types, options=options
+                [(file.name, file.getvalue()) for file in files], format=format, types=types, options=options
             )
         except BadInput as error:
             seen[key] = error
@@ -267,7 +263,7 @@ def export_view(actor: Actor, campaign: CampaignView) -> None:
     st.divider()
     lazy_download(
         "Download the whole campaign (zip)",
-        partial(exchange.export_campaign, shell.store(), actor, campaign.id),
+        partial(archive.export_campaign, shell.store(), actor, campaign.id),
         file_name=exchange.file_name(campaign.name, "campaign", "zip"),
         key="data:zip",
         mime="application/zip",

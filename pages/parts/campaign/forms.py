@@ -2,30 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import Field
 from typing import Any
 
 import streamlit as st
-from streamlit.delta_generator import DeltaGenerator
 
 from crossner_core.errors import NotFound
-from crossner_core.suggest.gazetteer import GAZETTEER
 from pages import shell
 from pages.components.marked_text import as_text
 from pages.components.under_way import cancel_button, worker_line
 from workbench.accounts import accounts
-from workbench.accounts.access import WORKERS
 from workbench.accounts.actors import Actor
+from workbench.accounts.roles import LABELLERS
 from workbench.campaigns import campaigns, domains
-from workbench.data import exchange
+from workbench.campaigns import settings as campaign_settings
+from workbench.campaigns.campaigns import CampaignView
+from workbench.data import archive
 from workbench.jobs import queue
 from workbench.settings import settings_of
 from workbench.suggestions import gazetteers
-from workbench.views import CampaignView
 
 _JOB_WORDS = {"queued": "waiting", "running": "at work", "done": "done", "failed": "failed", "cancelled": "cancelled"}
 _JOB_KINDS = {"preannotate": "from links and names", "score_pool": "with a model"}
 _ROUND = "campaigns:round"
+_COLUMNS = 3
 
 
 def new_view(actor: Actor) -> None:
@@ -33,7 +34,7 @@ def new_view(actor: Actor) -> None:
     known = {one.name: one for one in domains.list_domains(shell.store(), actor)}
     people = _people(actor)
     # Researchers and admins see every campaign anyway.
-    workers = [one.id for one in accounts.list_people(shell.store(), actor) if one.active and one.role in WORKERS]
+    workers = [one.id for one in accounts.list_people(shell.store(), actor) if one.active and one.role in LABELLERS]
     turn = st.session_state.setdefault(_ROUND, 0)
     with st.form(f"campaigns:new:{turn}"):
         left, right = st.columns(2)
@@ -43,7 +44,8 @@ def new_view(actor: Actor) -> None:
             "Members", list(people), default=workers, format_func=people.__getitem__, placeholder="Choose people"
         )
         settings = _rules(actor, f"new:{turn}")
-        seed = st.number_input("Seed", min_value=0, max_value=2**31 - 1, value=0, step=1, help="Draws the shares.")
+        for spec in campaign_settings.fields("new"):
+            settings[spec.name] = _input(spec, spec.default, f"campaigns:{spec.name}:new:{turn}", {})
         pressed = st.form_submit_button("Make the campaign", type="primary")
     if pressed:
         with shell.shown_errors():
@@ -53,7 +55,6 @@ def new_view(actor: Actor) -> None:
                 name=name,
                 domain=domains.get_domain(shell.store(), domain),
                 member_ids=members,
-                seed=int(seed),
                 **settings,
             )
             _made(name.strip())
@@ -71,7 +72,7 @@ def zip_view(actor: Actor) -> None:
         st.info("Choose a zip file first.")
     elif pressed and file is not None:
         with shell.shown_errors(), st.spinner("Checking and writing …"):
-            made = exchange.import_campaign(shell.store(), actor, file.getvalue(), name=name.strip() or None)
+            made = archive.import_campaign(shell.store(), actor, file.getvalue(), name=name.strip() or None)
             _made(campaigns.get_campaign(shell.store(), actor, made).name)
 
 
@@ -97,65 +98,37 @@ def change_view(actor: Actor, known: Sequence[CampaignView]) -> None:
 
 
 def _rules(actor: Actor, key: str, now: CampaignView | None = None) -> dict[str, Any]:
-    """Draw the settings that a new campaign and a changed one share; return them under the workbench's names."""
-    first, second, third = st.columns(3)
-    blind = first.number_input(
-        "Blind share, %", 0, 100, round(100 * now.blind_share) if now else 10, key=f"campaigns:blind:{key}"
-    )
-    control = second.number_input(
-        "Control share, %", 0, 100, round(100 * now.control_share) if now else 10, key=f"campaigns:control:{key}"
-    )
-    lease = third.number_input(
-        "Lease, minutes", 1, 10_080, now.lease_minutes if now else 30, key=f"campaigns:lease:{key}"
-    )
-    left, right = st.columns(2)
-    gazetteer = _gazetteer(left, actor, key, now.gazetteer if now else None)
-    endpoint = right.text_input(
-        "SPARQL endpoint",
-        (now.endpoint or "") if now else "",
-        placeholder="none",
-        help=GAZETTEER.doc("endpoint"),
-        key=f"campaigns:endpoint:{key}",
-    )
-    left, right = st.columns([2, 1], vertical_alignment="center")
-    on = left.checkbox(
-        "Show suggestions to annotator 1", now.suggestions_on if now else True, key=f"campaigns:on:{key}"
-    )
-    hint = right.number_input(
-        "Hints below, %",
-        0,
-        100,
-        round(100 * now.hint_below) if now else 40,
-        key=f"campaigns:hint:{key}",
-        help="What machines propose with less certainty is a dotted line: nobody is asked about it.",
-    )
-    return {
-        "blind_share": _share(blind, now.blind_share if now else None),
-        "control_share": _share(control, now.control_share if now else None),
-        "lease_minutes": int(lease),
-        "gazetteer": gazetteer,
-        "endpoint": endpoint,
-        "suggestions_on": on,
-        "hint_below": _share(hint, now.hint_below if now else None),
-    }
+    """Draw the settings that a new campaign and a changed one share; return them by name."""
+    specs, asked = campaign_settings.fields("rules"), {}
+    offered = {"gazetteer": [view.name for view in gazetteers.list_gazetteers(shell.store(), actor)]}
+    for first in range(0, len(specs), _COLUMNS):
+        row = specs[first : first + _COLUMNS]
+        for column, spec in zip(st.columns(_COLUMNS, vertical_alignment="bottom"), row, strict=False):
+            value = spec.default if now is None else getattr(now, spec.name)
+            with column:
+                asked[spec.name] = _input(spec, value, f"campaigns:{spec.name}:{key}", offered)
+    return asked
 
 
-def _gazetteer(place: DeltaGenerator, actor: Actor, key: str, now: str | None) -> str:
-    """Draw the choice of a gazetteer; one that is set stays choosable even when it is gone."""
-    names = dict.fromkeys(["", *(one.name for one in gazetteers.list_gazetteers(shell.store(), actor)), now or ""])
-    return place.selectbox(
-        "Gazetteer",
-        list(names),
-        index=list(names).index(now or ""),
-        format_func=lambda name: name or "none: the bundled DBpedia sample",
-        help=GAZETTEER.doc("gazetteer"),
-        key=f"campaigns:gazetteer:{key}",
-    )
+def _input(spec: Field[Any], value: Any, key: str, offered: Mapping[str, Sequence[str]]) -> Any:
+    """Draw the input of one setting; return what it holds."""
+    meta = spec.metadata
+    label, shared = meta["label"], {"key": key, "help": meta["help"]}
+    if spec.name in offered:  # a value that is set stays choosable even when it is gone
+        values = list(dict.fromkeys(["", *offered[spec.name], value or ""]))
+        return st.selectbox(label, values, values.index(value or ""), format_func=_or_none, **shared)
+    if isinstance(spec.default, bool):
+        return st.checkbox(label, value, **shared)
+    if meta.get("percent"):
+        percent = st.number_input(f"{label}, %", 0, 100, round(100 * value), **shared)
+        return value if round(100 * value) == percent else percent / 100  # one left alone may be finer than percents
+    if isinstance(spec.default, int):
+        return int(st.number_input(label, meta["min"], meta["max"], value, **shared))
+    return st.text_input(label, value or "", placeholder="none", **shared)
 
 
-def _share(percent: float, now: float | None) -> float:
-    """Return a share of whole percents, or the finer one that is set if the field was left alone."""
-    return now if now is not None and round(100 * now) == percent else percent / 100
+def _or_none(name: str) -> str:
+    return name or "none"
 
 
 def _change_rules(actor: Actor, one: CampaignView) -> None:
@@ -237,7 +210,7 @@ def _preannotation(actor: Actor, one: CampaignView) -> None:
 
 
 def _domain(actor: Actor, one: CampaignView) -> None:
-    mine = campaigns.domain_of(one)
+    mine = one.domain
     try:
         newest = domains.get_domain(shell.store(), one.domain_name)
     except NotFound:

@@ -10,9 +10,9 @@ from pages import shell
 from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text
 from workbench.accounts.actors import Actor
+from workbench.campaigns.campaigns import CampaignView
 from workbench.labelling import adjudication
 from workbench.reports.overview import Overview
-from workbench.views import CampaignView
 
 _ONE_DECIMAL = st.column_config.NumberColumn(format="%.1f")
 _STAGE_WORDS = {"annotate": "Annotate", "check": "Check", "adjudicate": "Adjudicate"}

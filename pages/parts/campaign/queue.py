@@ -15,10 +15,11 @@ from pages.components.marked_text import as_text
 from pages.components.under_way import cancel_button, worker_line
 from pages.parts.model.recipe_form import recipe_inputs
 from workbench.accounts.actors import Actor
+from workbench.accounts.roles import KEEPERS
+from workbench.campaigns.campaigns import CampaignView
 from workbench.data import datasets
 from workbench.runs import encoders, rounds
 from workbench.runs.rounds import QueueState, TurnSettings, TurnView
-from workbench.views import CampaignView
 
 _SECONDS_BETWEEN_LOOKS = 2
 _STATES = {"queued": "waiting", "running": "under way", "done": "done", "failed": "failed", "cancelled": "cancelled"}
@@ -46,7 +47,7 @@ def _state_line(actor: Actor, campaign: CampaignView, was_busy: bool) -> None:
         rules = rounds.turn_settings(shell.store(), actor, campaign.id)
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption(as_text(_said(rules, state)))
-            if state.turn_id is not None and actor.role in rounds.MAY_CHANGE:
+            if state.turn_id is not None and actor.role in KEEPERS:
                 _cancel(actor, campaign, state)
 
 
@@ -80,7 +81,7 @@ def next_view(actor: Actor, campaign: CampaignView) -> None:
         st.info("Nobody waits for anything: every sentence of the pool has been begun. Import more under Sentences.")
         return
     rules = rounds.turn_settings(shell.store(), actor, campaign.id)
-    may = actor.role in rounds.MAY_CHANGE and bool(rules.strategy)
+    may = actor.role in KEEPERS and bool(rules.strategy)
     if may and st.button("Order the queue now", key=f"queue:now:{campaign.id}"):
         rounds.order_now(shell.store(), actor, campaign.id)
         shell.note("The worker will order the queue with the best model there is.")
@@ -140,7 +141,7 @@ def _row(one: TurnView) -> dict[str, Any]:
 def rules_view(actor: Actor, campaign: CampaignView) -> None:
     """Draw the rules; researchers and admins can change them."""
     now = rounds.turn_settings(shell.store(), actor, campaign.id)
-    may = actor.role in rounds.MAY_CHANGE and not campaign.archived
+    may = actor.role in KEEPERS and not campaign.archived
     left, right = st.columns([2, 1])
     strategy = _strategy(left, campaign, now, may)
     share = right.number_input(

@@ -15,11 +15,11 @@ from pages.components.html_report import HtmlReport, report_download
 from pages.components.saved_figure import saved_figure
 from workbench.accounts.actors import Actor
 from workbench.campaigns import domains
+from workbench.campaigns.campaigns import CampaignView
 from workbench.data.datasets import DatasetView
 from workbench.reports import coverage
 from workbench.reports.coverage import CoverageView
 from workbench.suggestions import gazetteers
-from workbench.views import CampaignView
 
 
 def choose_gazetteer(names: Sequence[str], campaign: CampaignView | None = None) -> str | None:

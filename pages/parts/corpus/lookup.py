@@ -16,12 +16,12 @@ from pages import shell
 from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text, marked_sentence, type_chip
 from pages.components.rows import opening_row, rows_html, table_html
-from workbench.accounts.access import KEEPERS
 from workbench.accounts.actors import Actor
+from workbench.accounts.roles import KEEPERS
+from workbench.campaigns.campaigns import CampaignView
 from workbench.data import browsing
 from workbench.suggestions import gazetteers
 from workbench.suggestions.gazetteers import CandidateView, GazetteerView, SentenceExplained
-from workbench.views import CampaignView
 
 _CHOICES = 50
 SAMPLE = "the bundled sample"

@@ -12,11 +12,10 @@ from pages.components.corpus_sentences import corpus_list
 from pages.components.marked_text import as_text
 from pages.parts.corpus.look import domain_of
 from workbench.accounts.actors import Actor
-from workbench.campaigns import campaigns
+from workbench.campaigns.campaigns import CampaignView
 from workbench.data import sampling
 from workbench.data.corpora import CorpusView
 from workbench.data.sampling import SamplingPlan, SamplingPreview, SamplingReport, plan_options
-from workbench.views import CampaignView
 
 _OPTIONS = plan_options()
 
@@ -27,7 +26,7 @@ def sample_view(actor: Actor, one: CorpusView) -> None:
     if campaign is None:
         st.info("There is no campaign yet. An admin makes one under Campaigns.")
         return
-    domain = campaigns.domain_of(campaign)
+    domain = campaign.domain
     plan = _plan(one, campaign, domain)
     if plan is None:
         return

@@ -16,13 +16,12 @@ from pages.components.marked_text import as_text, marked_sentence
 from pages.components.rows import opening_row, rows_html
 from pages.components.saved_figure import saved_figure
 from workbench.accounts.actors import Actor
-from workbench.campaigns.campaigns import domain_of
+from workbench.campaigns.campaigns import CampaignView
 from workbench.reports import comparing
 from workbench.reports.comparing import Comparison, Disagreement
 from workbench.runs import adaptation
 from workbench.runs.adaptation import RunView
 from workbench.runs.recipe_names import field_name, recipe_value
-from workbench.views import CampaignView
 
 USUAL_LEVEL = 0.05
 
@@ -38,7 +37,7 @@ def compare_view(actor: Actor, campaign: CampaignView) -> None:
         st.info("Choose two different runs.")
         return
     found = _compared(shell.store(), actor, (first.id, second.id), split, (first.finished_at, second.finished_at))
-    domain = domain_of(campaign)
+    domain = campaign.domain
     report = HtmlReport(f"Run {second.id} against run {first.id}", [campaign.name])
     for run in (first, second):
         report.text(run.title)

@@ -9,8 +9,8 @@ import streamlit as st
 from crossner_core.evaluation.learning_curves import AXES, RoundPoint, axes_of
 from pages import shell
 from workbench.accounts.actors import Actor
+from workbench.campaigns.campaigns import CampaignView
 from workbench.runs import rounds
-from workbench.views import CampaignView
 
 _EVERY_TYPE = ""
 

@@ -17,12 +17,12 @@ from pages.components.marked_text import as_text
 from pages.components.palette import mark_colours
 from pages.components.saved_figure import saved_figure
 from pages.components.under_way import job_log, job_state, log_lines, worker_line
-from workbench.accounts.access import KEEPERS
 from workbench.accounts.actors import Actor
+from workbench.accounts.roles import KEEPERS
 from workbench.runs import encoders
+from workbench.runs.encoder_gains import Gain
 from workbench.runs.encoder_library import DAPT, TAGGING, figure, line_text
-from workbench.runs.encoder_views import EncoderView, PretrainingView
-from workbench.runs.encoders import Gain
+from workbench.runs.encoders import EncoderView, PretrainingView
 from workbench.runs.recipe_names import encoder_name
 
 _STATE_WORDS = {"queued": "waiting", "running": "under way", "failed": "failed"}

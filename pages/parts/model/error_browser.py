@@ -19,15 +19,14 @@ from pages.components.html_report import HtmlReport, report_download
 from pages.components.marked_text import as_text, marked_sentence
 from pages.parts.campaign.browse import layers_view
 from pages.parts.model.comparison import run_line
-from workbench.accounts.access import KEEPERS
 from workbench.accounts.actors import Actor
-from workbench.campaigns.campaigns import domain_of
+from workbench.accounts.roles import KEEPERS
+from workbench.campaigns.campaigns import CampaignView
 from workbench.data import browsing
 from workbench.reports import errors_browsing
 from workbench.reports.errors_browsing import SUGGESTED, ErrorLine, ErrorList, Speaker
 from workbench.runs import adaptation
 from workbench.runs.adaptation import RunView
-from workbench.views import CampaignView
 
 _PAGE = 100
 _IN_REPORT = 500
@@ -61,7 +60,7 @@ def errors_view(actor: Actor, campaign: CampaignView) -> None:
         st.info("No error fits this filter." if sum(found.counts.values()) else "No error at all.")
     else:
         line = _list(found, page, page_key, key=f"errors:{campaign.id}:{speaker}:{split}:{kinds}:{types}:{text}:{page}")
-        _one(line, domain_of(campaign), actor, campaign)
+        _one(line, campaign.domain, actor, campaign)
     _by_type(found)
     make = partial(
         _report, store, actor, campaign, speaker, speaker_line(speaker, runs),
@@ -108,7 +107,7 @@ def _choose(
 
 
 def _filter(campaign: CampaignView) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    domain, changed = domain_of(campaign), partial(_first, campaign.id)
+    domain, changed = campaign.domain, partial(_first, campaign.id)
     first, second, third = st.columns([5, 3, 2])
     titles = {kind.name: kind.title for kind in domain.types}
     with first:
@@ -205,7 +204,7 @@ def _report(
 ) -> HtmlReport:
     """Make the report: what the errors come to, then each that fits the filter with its sentence."""
     found = errors_browsing.errors_of(store, actor, campaign.id, speaker, split=split, limit=_IN_REPORT, **narrowed)
-    report, domain = HtmlReport("Errors", [campaign.name, who]), domain_of(campaign)
+    report, domain = HtmlReport("Errors", [campaign.name, who]), campaign.domain
     report.text(summary(found, split))
     report.heading("Errors by entity type")
     report.table(by_type_table(found))

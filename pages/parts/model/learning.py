@@ -21,9 +21,9 @@ from pages.components.saved_figure import saved_figure
 from pages.parts.model.curve_choice import axis_and_type, measured, of_chosen_gold
 from pages.parts.model.runs_of import RunsOf, asked_runs
 from workbench.accounts.actors import Actor
+from workbench.campaigns.campaigns import CampaignView
 from workbench.reports import curves, learning
 from workbench.reports.curves import Series
-from workbench.views import CampaignView
 
 _REFERENCE_SYSTEM = "BERT-base"
 _AXES_HELP = """Tokens and entities of each run's own sentences. Seconds are the active time of all who worked on them;

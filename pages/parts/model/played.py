@@ -24,11 +24,11 @@ from pages.components.saved_figure import saved_figure
 from pages.components.under_way import job_state
 from pages.parts.model.curve_choice import axis_and_type, measured, of_chosen_gold
 from workbench.accounts.actors import Actor
+from workbench.campaigns.campaigns import CampaignView
 from workbench.runs import simulations
 from workbench.runs.recipe_names import recipe_name
 from workbench.runs.simulations import PlayView, SimulationsView
 from workbench.time_words import time_words
-from workbench.views import CampaignView
 
 _SECONDS_BETWEEN_LOOKS = 5
 

@@ -17,7 +17,7 @@ from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, domains
 from workbench.data import corpora, datasets
 from workbench.runs import encoders
-from workbench.runs.encoders import DAPT, OPTIONS, TAGGING
+from workbench.runs.encoder_library import DAPT, OPTIONS, TAGGING
 from workbench.runs.recipe_names import other_than_default
 from workbench.settings import settings_of
 

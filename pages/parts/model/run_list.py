@@ -14,15 +14,17 @@ from pages.components.chosen_row import chosen_row
 from pages.components.marked_text import as_text
 from pages.components.under_way import job_log, job_state
 from pages.parts.model.recipe_form import recipe_inputs
-from pages.parts.model.runs_of import KEEPERS, RunsOf, asked_runs
+from pages.parts.model.runs_of import RunsOf, asked_runs
 from workbench.accounts.actors import Actor
-from workbench.data import datasets
+from workbench.accounts.roles import KEEPERS
+from workbench.campaigns.campaigns import CampaignView
+from workbench.data import datasets, snapshots
 from workbench.data.datasets import DatasetView
+from workbench.data.snapshots import SnapshotView
 from workbench.jobs import queue
 from workbench.runs import adaptation, encoders
-from workbench.runs.adaptation import RunDetail, RunView, SnapshotView
+from workbench.runs.adaptation import RunDetail, RunView
 from workbench.runs.recipe_names import architecture_name, encoder_name, other_than_default, setting_name
-from workbench.views import CampaignView
 
 _STATE_WORDS = {
     "queued": "waiting",
@@ -114,7 +116,7 @@ def _numbers(text: str, what: str) -> list[int]:
 def _data_choice(
     actor: Actor, campaign: CampaignView, known: Sequence[DatasetView]
 ) -> SnapshotView | DatasetView | None:
-    frozen = adaptation.list_snapshots(shell.store(), actor, campaign.id)
+    frozen = snapshots.list_snapshots(shell.store(), actor, campaign.id)
     offered: list[SnapshotView | DatasetView] = [*frozen, *known]
     with st.container(horizontal=True, vertical_alignment="bottom"):
         chosen = st.selectbox(
@@ -128,7 +130,7 @@ def _data_choice(
         if st.button(
             f"Freeze the gold now ({campaign.gold - campaign.left_out} sentences)", key=f"freeze-{campaign.id}"
         ):
-            made = adaptation.freeze(shell.store(), actor, campaign.id)
+            made = snapshots.freeze(shell.store(), actor, campaign.id)
             shell.note(
                 f"Snapshot {made.name} holds {sum(made.counts[s] for s in ('pool', 'dev', 'test'))} sentences."
                 if made.is_new

@@ -9,13 +9,11 @@ import streamlit as st
 
 from pages import shell
 from workbench.accounts.actors import Actor
+from workbench.accounts.roles import KEEPERS
 from workbench.campaigns import domains
-from workbench.campaigns.campaigns import domain_of
+from workbench.campaigns.campaigns import CampaignView
 from workbench.data import datasets
 from workbench.data.datasets import DatasetView
-from workbench.views import CampaignView
-
-KEEPERS = ("researcher", "admin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +35,7 @@ class RunsOf:
 
 def of_campaign(campaign: CampaignView) -> RunsOf:
     """Say that runs are those of a campaign."""
-    colours = {kind.name: kind.color for kind in domain_of(campaign).types}
+    colours = {kind.name: kind.color for kind in campaign.domain.types}
     return RunsOf(campaign.name, str(campaign.id), campaign.domain_name, colours, campaign)
 
 

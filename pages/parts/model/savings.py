@@ -12,10 +12,11 @@ from pages.components.marked_text import as_text
 from pages.parts.model import played
 from pages.parts.model.annotator_form import annotator_inputs
 from workbench.accounts.actors import Actor
+from workbench.accounts.roles import KEEPERS
+from workbench.campaigns.campaigns import CampaignView
 from workbench.reports import annotator_costs
 from workbench.runs import rounds, simulations
 from workbench.time_words import time_words
-from workbench.views import CampaignView
 
 
 def saved_view(actor: Actor, campaign: CampaignView) -> None:
@@ -24,7 +25,7 @@ def saved_view(actor: Actor, campaign: CampaignView) -> None:
     _by_suggestions(actor, campaign)
     st.subheader("By the order of the queue")
     busy = played.played_view(actor, campaign)
-    if actor.role in rounds.MAY_CHANGE and not campaign.archived:
+    if actor.role in KEEPERS and not campaign.archived:
         _ask(actor, campaign, busy=busy)
 
 

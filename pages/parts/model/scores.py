@@ -17,11 +17,11 @@ from pages.components.saved_figure import saved_figure
 from pages.parts.model.comparison import run_line
 from pages.parts.model.runs_of import RunsOf, asked_runs
 from workbench.accounts.actors import Actor
+from workbench.campaigns.campaigns import CampaignView
 from workbench.reports import curves
 from workbench.reports.curves import TypeRow
 from workbench.runs import adaptation
 from workbench.runs.adaptation import RunView
-from workbench.views import CampaignView
 
 
 def types_view(actor: Actor, campaign: CampaignView) -> None:

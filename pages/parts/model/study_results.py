@@ -22,8 +22,8 @@ from pages.components.marked_text import as_text
 from pages.components.rows import rows_html, table_html
 from pages.components.saved_figure import safe_csv, saved_figure
 from pages.components.under_way import failure, watched_job
-from workbench.accounts.access import KEEPERS
 from workbench.accounts.actors import Actor
+from workbench.accounts.roles import KEEPERS
 from workbench.runs import studies
 from workbench.runs.recipe_names import MACHINE, field_name, recipe_value
 from workbench.runs.studies import StudyView

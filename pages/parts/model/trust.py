@@ -15,9 +15,9 @@ from pages.components.saved_figure import saved_figure
 from pages.parts.model.runs_of import of_campaign
 from pages.parts.model.scores import pick_run
 from workbench.accounts.actors import Actor
+from workbench.campaigns.campaigns import CampaignView
 from workbench.runs import adaptation
 from workbench.suggestions import proposing
-from workbench.views import CampaignView
 
 _MAPS = {
     "identity": "and no further map",

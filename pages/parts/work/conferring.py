@@ -9,8 +9,9 @@ import streamlit as st
 
 from pages import shell
 from workbench.accounts.actors import Actor
+from workbench.campaigns.campaigns import CampaignView
 from workbench.labelling import adjudication
-from workbench.views import CampaignView, QuestionView
+from workbench.labelling.adjudication import QuestionView
 
 
 def expert_side(actor: Actor, campaign: CampaignView, items: Sequence[Mapping[str, Any]]) -> None:

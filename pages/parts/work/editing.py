@@ -13,14 +13,15 @@ from streamlit.delta_generator import DeltaGenerator
 
 from crossner_core.domains import Domain
 from crossner_core.errors import StorageError
+from crossner_core.records import to_json
 from db.engine import Store
 from pages import shell
 from pages.components.marked_text import as_text
 from pages.components.span_editor import span_editor
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
+from workbench.campaigns.campaigns import CampaignView
 from workbench.labelling import handout, outbox
-from workbench.views import CampaignView
 
 _REJECTION_SECONDS = 60.0
 _PROGRESS_SECONDS = 10.0
@@ -155,7 +156,7 @@ def _progress(store: Store, actor: Actor, campaign_id: int, stage: str, key: str
     """Return how far the person is; an autosave moves nothing of theirs, so it is not counted anew for each."""
     counted_at, progress = st.session_state.get(f"{key}:progress", (0.0, None))
     if progress is None or time.monotonic() - counted_at > _PROGRESS_SECONDS:
-        progress = handout.progress(store, actor, campaign_id, stage).to_json()
+        progress = to_json(handout.progress(store, actor, campaign_id, stage))
         st.session_state[f"{key}:progress"] = (time.monotonic(), progress)
     return dict(progress)
 

@@ -21,12 +21,11 @@ from pages.components.marked_text import as_text, marked_sentence, type_chip
 from pages.components.under_way import watched_job, worker_line
 from pages.parts.model.recipe_form import option_inputs
 from workbench.accounts.actors import Actor
-from workbench.campaigns.campaigns import domain_of
+from workbench.campaigns.campaigns import CampaignView
 from workbench.jobs import queue
 from workbench.jobs.queue import JobView
 from workbench.labelling import label_review
 from workbench.labelling.label_review import FindingView, QueueView
-from workbench.views import CampaignView
 
 _LATER = "second-look-later"
 _LAST = "second-look-last"
@@ -68,7 +67,7 @@ def _report(
     store: Store, actor: Actor, campaign: CampaignView, found: Sequence[QueueView], done: Sequence[FindingView]
 ) -> HtmlReport:
     """Make the report: what each check doubts, its most doubtful places, and what was decided."""
-    report, domain = HtmlReport("Second look", [campaign.name]), domain_of(campaign)
+    report, domain = HtmlReport("Second look", [campaign.name]), campaign.domain
     for each in found:
         report.heading(each.title)
         report.text(f"{each.line} {each.open} open, {each.decided} decided.", caption=True)
@@ -103,7 +102,7 @@ def _work_off(actor: Actor, campaign: CampaignView, found: Sequence[QueueView]) 
     if not head:
         st.info("Nothing is waiting here." if waiting.decided else "This check doubts nothing.")
     else:
-        _shown(head[0], domain_of(campaign))
+        _shown(head[0], campaign.domain)
         _decisions(actor, campaign, head[0])
     _take_back(actor, campaign)
     once_a_press()

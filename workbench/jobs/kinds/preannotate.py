@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from db.training_tables import Job
-from workbench.accounts.access import OVERSEERS
 from workbench.accounts.actors import SYSTEM
+from workbench.accounts.roles import OVERSEERS
 from workbench.jobs.context import JobContext
 from workbench.jobs.kind import Fields, JobKind, register
 from workbench.suggestions.preannotating import preannotate

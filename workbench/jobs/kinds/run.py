@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 def train_run(context: JobContext, _payload: Fields) -> Outcome:
     """Train the job's run from where it stands; return its scores as what is to be written."""
-    from crossner_core.adaptation.transfer import setting
     from crossner_core.training.loop import train
+    from crossner_core.training.settings.registry import setting
 
     run_id, checkpoints = _run_id(context.job), context.settings.checkpoints
     folder = _folder(context.settings, run_id)

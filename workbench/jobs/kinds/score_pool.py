@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 from crossner_core.errors import CheckpointError, NotFound
 from crossner_core.schema import Sentence
 from db import campaign_rows, run_rows
-from workbench.accounts.access import OVERSEERS, refuse_archived
+from workbench.accounts.access import refuse_archived
 from workbench.accounts.actors import SYSTEM
-from workbench.campaigns.settings import domain_of
+from workbench.accounts.roles import OVERSEERS
+from workbench.campaigns.domains import domain_of
 from workbench.jobs.context import JobContext
 from workbench.jobs.kind import Fields, JobKind, register
 from workbench.jobs.kinds.preannotate import waits_already
@@ -72,8 +73,8 @@ def suggest(context: JobContext, wanted: Wanted) -> str:
     with context.store.write() as session:
         relearn(session, campaign_id)
     begun = f"; {len(queue) - reached} that people have begun meanwhile keep theirs" if reached < len(queue) else ""
-    said = f" It does not know {', '.join(unknown)}." if unknown else ""
-    return f"Run {run_id} found {count} entities in {len(queue)} sentences{begun}.{said}"
+    note = f" It does not know {', '.join(unknown)}." if unknown else ""
+    return f"Run {run_id} found {count} entities in {len(queue)} sentences{begun}.{note}"
 
 
 def _chunks(queue: Sequence[tuple[int, Sentence]]) -> Iterator[tuple[int, Sequence[tuple[int, Sentence]]]]:

@@ -12,8 +12,8 @@ from crossner_core.second_look.base import Desk, Gold, check
 from db import campaign_rows
 from db.engine import Session
 from db.training_tables import Job
-from workbench.accounts.access import OVERSEERS
-from workbench.campaigns.settings import domain_of
+from workbench.accounts.roles import OVERSEERS
+from workbench.campaigns.domains import domain_of
 from workbench.data import layers
 from workbench.jobs.context import JobContext
 from workbench.jobs.kind import Fields, JobKind, register
@@ -45,14 +45,14 @@ def look(context: JobContext, asked: Asked) -> str:
         encoder = context.encoder(options.encoder) if id in _WITH_ENCODER else None
         report = partial(_report, context, number, len(asked.checks))
         try:
-            found = chosen.find(gold, options, Desk(encoder, context.should_stop, report))
+            findings = chosen.find(gold, options, Desk(encoder, context.should_stop, report))
         except BadInput as error:
             lines.append(f"{chosen.title}: {error}")
             continue
-        if found is None or context.lost.is_set():
+        if findings is None or context.lost.is_set():
             break
         with context.store.write() as session:
-            stand, before = keep_findings(session, campaign_id, id, found, ids)
+            stand, before = keep_findings(session, campaign_id, id, findings, ids)
         lines.append(f"{chosen.title}: {stand}" + (f" ({before} decided before)" if before else ""))
         report(1.0)
     return " · ".join(lines)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.errors import Conflict
-from crossner_core.experiments.study import run_study
 from db.training_tables import Job
 from workbench.jobs.context import JobContext, require_space
 from workbench.jobs.kind import Fields, JobKind, register
@@ -31,7 +30,7 @@ def work_through(context: JobContext, asked: Asked) -> str:
 
     Raises NothingMeasured where not a single cell could be trained.
     """
-    from crossner_core.experiments.running import NothingMeasured
+    from crossner_core.experiments.running import NothingMeasured, run_study
 
     settings, known = context.settings, known_study(asked.study)
     require_space(settings.experiments)

@@ -23,7 +23,7 @@ from db.training_tables import Run, Turn
 from db.types import now
 from workbench.accounts.access import enter
 from workbench.accounts.actors import SYSTEM
-from workbench.campaigns.settings import domain_of
+from workbench.campaigns.domains import domain_of
 from workbench.data import layers
 from workbench.data.values import sentence_of
 from workbench.jobs.context import JobContext
@@ -95,17 +95,19 @@ def order_queue(context: JobContext, asked: Asked) -> str:
     reads = signals.PROPOSED in chosen.needs or predictor is None
     proposed = _proposed(context.store, plan) if reads else None
     try:
-        found = ordering.order(plan.sentences, AHEAD, chosen, rng, gold=plan.gold, proposed=proposed, batch=plan.batch)
+        selection = ordering.order(
+            plan.sentences, AHEAD, chosen, rng, gold=plan.gold, proposed=proposed, batch=plan.batch
+        )
     except CheckpointError:
         if context.should_stop():  # what was scored is kept, and need not be scored again
             return "Stopped before all of the pool was scored."
         raise
     if context.should_stop():
         return "Stopped before the queue was ordered."
-    places = with_random_share(found.order.tolist(), len(plan.ids), plan.share, rng)
-    order = [(plan.ids[one.index], CHANCE if one.by_chance else chosen.functions) for one in places]
+    places = with_random_share(selection.order.tolist(), len(plan.ids), plan.share, rng)
+    order = [(plan.ids[place.index], CHANCE if place.by_chance else chosen.functions) for place in places]
     usable, gone = _can_suggest(plan, predictor)
-    notes = (*plan.notes, *notes, *more, *found.notes, *gone)
+    notes = (*plan.notes, *notes, *more, *selection.notes, *gone)
     return _write(context.store, plan, turn_id, order, ordering.scored, time.monotonic() - began, notes, usable)
 
 
@@ -117,17 +119,17 @@ def _begin(context: JobContext, turn_id: int) -> _Plan:
 
 
 def _turn(session: Session, turn_id: int) -> Turn:
-    found = turn_rows.get(session, turn_id)
-    if found is None:
+    turn = turn_rows.get(session, turn_id)
+    if turn is None:
         raise NotFound(f"There is no turn {turn_id}.")
-    return found
+    return turn
 
 
 def _plan(context: JobContext, session: Session, turn_id: int) -> _Plan:
     turn = _turn(session, turn_id)
     _, campaign = enter(session, SYSTEM, turn.campaign_id, "system")
     rows = turn_rows.movable(session, campaign.id)
-    models = dict.fromkeys(one.run_id for one in reversed(turn_rows.listed(session, campaign.id)) if one.run_id)
+    models = dict.fromkeys(past.run_id for past in reversed(turn_rows.listed(session, campaign.id)) if past.run_id)
     runs = {run.id: _key(run) for run in run_rows.some(session, list(models))}
     folder, notes = _folder(context, session, turn.run_id)
     return _Plan(
@@ -139,7 +141,7 @@ def _plan(context: JobContext, session: Session, turn_id: int) -> _Plan:
         domain_of(campaign).type_names,
         tuple(row.id for row in rows),
         tuple(sentence_of(row) for row in rows),
-        tuple(one.labelled for one in layers.gold_to_learn_from(session, campaign.id) if one.split == "pool"),
+        tuple(row.labelled for row in layers.gold_to_learn_from(session, campaign.id) if row.split == "pool"),
         turn.run_id,
         folder,
         runs.get(turn.run_id or 0, ""),
@@ -176,14 +178,14 @@ def _predictor(plan: _Plan) -> tuple[Predictor | None, tuple[str, ...]]:
     if plan.folder is None or plan.run_id is None:
         return None, ()
     try:
-        found = load_tagger(plan.folder)
-        missing = missing_types(found.types, plan.types, plan.run_id)
+        predictor = load_tagger(plan.folder)
+        missing = missing_types(predictor.types, plan.types, plan.run_id)
     except CheckpointError as error:
         return None, (f"{error} {_WITHOUT}",)
     if not missing:
-        return found, ()
-    said = f"Run {plan.run_id} does not know {', '.join(missing)}: it orders and suggests without them."
-    return found, (f"{said} Train a run on the domain as it is now.",)
+        return predictor, ()
+    note = f"Run {plan.run_id} does not know {', '.join(missing)}: it orders and suggests without them."
+    return predictor, (f"{note} Train a run on the domain as it is now.",)
 
 
 def _can_suggest(plan: _Plan, predictor: Predictor | None) -> tuple[bool, tuple[str, ...]]:
@@ -192,8 +194,8 @@ def _can_suggest(plan: _Plan, predictor: Predictor | None) -> tuple[bool, tuple[
         return False, ()
     if plan.folder.is_dir():
         return True, ()
-    said = f"The checkpoint of run {plan.run_id} was deleted while the turn was made. The queue is in its order;"
-    return False, (f"{said} suggestions stay as they were. Train again, or choose another run.",)
+    note = f"The checkpoint of run {plan.run_id} was deleted while the turn was made. The queue is in its order;"
+    return False, (f"{note} suggestions stay as they were. Train again, or choose another run.",)
 
 
 def _encoder(context: JobContext) -> tuple[Encoder | None, tuple[str, ...]]:

@@ -1,1 +1,0 @@
-"""Self-training: a student learns from gold and from its teacher's word on bare target sentences."""

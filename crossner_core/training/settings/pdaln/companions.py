@@ -1,0 +1,99 @@
+"""What a step takes along beside its batch: target sentences, and distorted copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch import Tensor
+
+from crossner_core.models.base import Batch, TokenTagger
+from crossner_core.schema import LabelledSentence
+from crossner_core.training.batches import Batcher, Window, tag_indices
+from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.pdaln.material import Material, Synonyms, distorted
+from crossner_core.training.settings.pdaln.synonyms import (
+    candidates,
+    from_neighbours,
+    from_wordnet,
+    neighbours,
+    pick_wordnet,
+)
+
+# So many times the sentences that are wanted are drawn and sorted by length, to take a stretch: padding costs most.
+_POOLS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Labelled sentences that were drawn, and their batch; a row a sentence."""
+
+    items: tuple[LabelledSentence, ...]
+    batch: Batch
+
+
+class Companions:
+    """Draws from a stage's material; of a sentence longer than the encoder takes, each window is drawn by itself."""
+
+    def __init__(self, recipe: Recipe, material: Material, model: TokenTagger, batcher: Batcher) -> None:
+        self.recipe, self.material, self.batcher, self.tags = recipe, material, batcher, model.tags
+        self.target = batcher.encode([item.sentence for item in material.target])
+        self.target_tags = tag_indices(material.target, self.tags)
+        self.bare = batcher.encode(material.unlabelled)
+        self.distorts = recipe.pdaln_use_contrastive or recipe.pdaln_label_distorted
+        everything = material.train + material.target if self.distorts else ()
+        self.words = candidates(word for item in everything for word in item.sentence.words)
+        corpus = pick_wordnet(recipe.pdaln_synonyms) if self.distorts else None
+        self._wordnet = from_wordnet(self.words, corpus) if corpus is not None else None
+        table = model.encoder.get_input_embeddings().weight
+        self.neighbours = neighbours([] if corpus is not None else self.words, batcher.tokenizer, table)
+
+    @property
+    def neighbours(self) -> Tensor:
+        """The vocabulary ids (words, n) of the words' neighbours, none where WordNet gives the synonyms."""
+        return self._neighbours
+
+    @neighbours.setter
+    def neighbours(self, found: Tensor) -> None:
+        self._neighbours = found
+        self.synonyms: Synonyms = self._wordnet or (
+            from_neighbours(self.words, found, self.batcher.tokenizer) if len(found) else {}
+        )
+
+    def draw(self, rng: np.random.Generator, rows: int) -> tuple[Drawn | None, Batch | None]:
+        """Return labelled target sentences and bare ones for a batch of so many rows, None where there are none.
+
+        Without target labels, the bare ones take the labelled ones' share as well.
+        """
+        count = max(1, round(rows * self.recipe.pdaln_target_share))
+        chosen = _some(self.target, count, rng)
+        drawn = None
+        if chosen:
+            items = tuple(self.material.target[window.sentence] for window in chosen)
+            drawn = Drawn(items, self.batcher.collate(chosen, self.target_tags))
+        wants_bare = self.recipe.pdaln_use_sentence_mmd or self.recipe.pdaln_distil_on != "augmented"
+        bare = _some(self.bare, count if chosen else 2 * count, rng) if wants_bare else []
+        return drawn, self.batcher.collate(bare) if bare else None
+
+    def items(self, sentences: Sequence[int]) -> tuple[LabelledSentence, ...]:
+        """Return the stage's own sentences of these indices."""
+        return tuple(self.material.train[at] for at in sentences)
+
+    def distort(self, items: Sequence[LabelledSentence], rng: np.random.Generator) -> Batch:
+        """Return a batch of a distorted copy of each sentence; of a long one, its first window."""
+        copies = [distorted(item, self.synonyms, rng) for item in items]
+        windows = self.batcher.encode([copy.sentence for copy in copies])
+        first: dict[int, Window] = {}
+        for window in windows:
+            first.setdefault(window.sentence, window)
+        return self.batcher.collate([first[at] for at in range(len(copies))], tag_indices(copies, self.tags))
+
+
+def _some(windows: Sequence[Window], count: int, rng: np.random.Generator) -> list[Window]:
+    """Draw so many of similar length without repetition, or all there are; each is as likely as any other."""
+    pools = min(_POOLS, len(windows) // count)
+    drawn = rng.choice(len(windows), max(pools, 1) * min(count, len(windows)), replace=False).tolist()
+    drawn.sort(key=lambda at: len(windows[at].input_ids))
+    start = int(rng.integers(max(pools, 1))) * count
+    return [windows[at] for at in drawn[start : start + count]]

@@ -1,0 +1,187 @@
+"""What PDALN learns from: source sentences drawn, entities exchanged between domains, distorted copies; no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from crossner_core.schema import LabelledSentence, Sentence, Span, sentence_from_words
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from crossner_core.training.data import TrainingData
+    from crossner_core.training.recipe import Recipe
+
+Surface = tuple[str, ...]
+Surfaces = Mapping[str, tuple[Surface, ...]]
+Synonyms = Mapping[str, Sequence[str]]
+
+# A copy that came out before is drawn again so often, then given up.
+_TRIES = 10
+# Fraction of a sentence's words that distortion replaces, or leaves out.
+FRACTION = 0.2
+# What the seed is joined with to draw source sentences, and to exchange entities.
+_DRAW, _EXCHANGE = 1, 2
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What a stage's objective draws from beside the stage's own batches; `round` is 0 in the base stage."""
+
+    train: tuple[LabelledSentence, ...]
+    target: tuple[LabelledSentence, ...]
+    unlabelled: tuple[Sentence, ...]
+    round: int = 0
+
+    @property
+    def supervised(self) -> bool:
+        """Whether target labels may be used."""
+        return bool(self.target)
+
+
+def source_sample(recipe: Recipe, data: TrainingData) -> tuple[LabelledSentence, ...]:
+    """Return the source sentences of a run, drawn with its seed, in the corpus's order."""
+    filled = [item for item in data.source_train if item.sentence.tokens]
+    count = recipe.pdaln_source_sentences
+    if not count or count >= len(filled):
+        return tuple(filled)
+    import numpy as np
+
+    drawn = np.random.default_rng([recipe.seed, _DRAW]).permutation(len(filled))[:count]
+    return tuple(filled[at] for at in sorted(drawn.tolist()))
+
+
+def adaptive_data(
+    recipe: Recipe, source: Sequence[LabelledSentence], target: Sequence[LabelledSentence]
+) -> tuple[tuple[LabelledSentence, ...], str]:
+    """Return sentences of both domains with entities exchanged, and a note on them."""
+    import numpy as np
+
+    rng = np.random.default_rng([recipe.seed, _EXCHANGE])
+    how = recipe.pdaln_replace
+    ours = exchange(target, surfaces(source), recipe.pdaln_target_copies, rng, replace=how)
+    theirs = exchange(source, surfaces(target), recipe.pdaln_source_copies, rng, replace=how)
+    note = (
+        f"Adaptive data: {len(ours.items)} sentences from {len(target)} target sentences ({ours.skipped} without an "
+        f"entity to exchange), {len(theirs.items)} from {len(source)} source sentences ({theirs.skipped} without)."
+    )
+    return ours.items + theirs.items, note
+
+
+@dataclass(frozen=True, slots=True)
+class Augmented:
+    """Augmented sentences, and of how many sentences none could be made."""
+
+    items: tuple[LabelledSentence, ...]
+    skipped: int
+
+
+def surfaces(items: Sequence[LabelledSentence]) -> dict[str, tuple[Surface, ...]]:
+    """Return the words of the entities of each type, each once, sorted."""
+    found: dict[str, set[Surface]] = {}
+    for item in items:
+        words = item.sentence.words
+        for span in item.spans:
+            found.setdefault(span.type, set()).add(words[span.start : span.end])
+    return {name: tuple(sorted(found[name])) for name in sorted(found)}
+
+
+def exchange(
+    items: Sequence[LabelledSentence], others: Surfaces, copies: int, rng: np.random.Generator, *, replace: str = "one"
+) -> Augmented:
+    """Return up to `copies` new sentences of each, with entities of the other domain in the place of its own.
+
+    `replace` is one (a single entity a copy, drawn anew for each) or all. An entity is replaced as a whole by another
+    surface of its type, drawn evenly from the distinct ones. Sentences without entities, and those whose types the
+    other domain lacks, give none; where there are fewer ways than copies, no copy is made twice.
+    Source: PDALN section 4.1.1.
+    """
+    made: list[LabelledSentence] = []
+    skipped = 0
+    for item in items:
+        own = _copies(item, others, copies, rng, replace)
+        made += own
+        skipped += not own
+    return Augmented(tuple(made), skipped)
+
+
+def replaced(item: LabelledSentence, by: Mapping[int, Surface], *, id: str) -> LabelledSentence:
+    """Return the sentence with other words in its spans of these indices, and spans to fit."""
+    words: list[str] = []
+    spans: list[Span] = []
+    at = 0
+    old = item.sentence.words
+    for index, span in sorted(enumerate(item.spans), key=lambda pair: pair[1].start):
+        words += old[at : span.start]
+        start = len(words)
+        words += by.get(index, old[span.start : span.end])
+        spans.append(Span(start, len(words), span.type))
+        at = span.end
+    return LabelledSentence(sentence_from_words([*words, *old[at:]], id=id), tuple(spans))
+
+
+def _copies(
+    item: LabelledSentence, others: Surfaces, copies: int, rng: np.random.Generator, replace: str
+) -> list[LabelledSentence]:
+    words = item.sentence.words
+    partners = {
+        index: [surface for surface in others.get(span.type, ()) if surface != words[span.start : span.end]]
+        for index, span in enumerate(item.spans)
+    }
+    open_to = [index for index, found in partners.items() if found]
+    made: dict[Surface, LabelledSentence] = {}
+    tries = copies + _TRIES if open_to else 0
+    while len(made) < copies and tries:
+        tries -= 1
+        chosen = open_to if replace == "all" else [open_to[int(rng.integers(len(open_to)))]]
+        by = {index: partners[index][int(rng.integers(len(partners[index])))] for index in chosen}
+        copy = replaced(item, by, id=f"{item.sentence.id}~{len(made) + 1}")
+        made.setdefault(copy.sentence.words, copy)
+    return list(made.values())
+
+
+def distorted(item: LabelledSentence, synonyms: Synonyms, rng: np.random.Generator) -> LabelledSentence:
+    """Return a copy with synonyms or with a stretch left out, by even chance; where one cannot be, the other is.
+
+    A sentence that neither can change comes back as it is. Source: PDALN section 4.2.1; fractions are not given there.
+    """
+    ways = [lambda: with_synonyms(item, synonyms, rng), lambda: without_stretch(item, rng)]
+    if rng.random() < 0.5:
+        ways.reverse()
+    return ways[0]() or ways[1]() or item
+
+
+def with_synonyms(item: LabelledSentence, synonyms: Synonyms, rng: np.random.Generator) -> LabelledSentence | None:
+    """Replace a share of the words by synonyms, at least one; spans stay. None where no word has a synonym."""
+    words = list(item.sentence.words)
+    open_to = [at for at, word in enumerate(words) if synonyms.get(word)]
+    if not open_to:
+        return None
+    count = min(len(open_to), max(1, round(FRACTION * len(words))))
+    for at in rng.choice(open_to, size=count, replace=False).tolist():
+        choices = synonyms[words[at]]
+        words[at] = choices[int(rng.integers(len(choices)))]
+    return LabelledSentence(sentence_from_words(words, id=item.sentence.id), item.spans)
+
+
+def without_stretch(item: LabelledSentence, rng: np.random.Generator) -> LabelledSentence | None:
+    """Leave out a stretch of a share of the words, with the whole of each entity it touches.
+
+    None where nothing would be left.
+    """
+    words = item.sentence.words
+    size = max(1, round(FRACTION * len(words)))
+    start = int(rng.integers(max(1, len(words) - size + 1)))
+    end = start + size
+    touched = [span for span in item.spans if span.start < end and start < span.end]
+    start, end = min([start, *(span.start for span in touched)]), max([end, *(span.end for span in touched)])
+    if end - start >= len(words):
+        return None
+    spans = tuple(_moved(span, end, end - start) for span in item.spans if span not in touched)
+    return LabelledSentence(sentence_from_words([*words[:start], *words[end:]], id=item.sentence.id), spans)
+
+
+def _moved(span: Span, after: int, by: int) -> Span:
+    return Span(span.start - by, span.end - by, span.type) if span.start >= after else span

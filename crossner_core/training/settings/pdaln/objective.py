@@ -1,0 +1,170 @@
+"""What a stage of PDALN minimises: tags, MMD at two levels, contrast and, in rounds, a teacher's soft targets."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from crossner_core.models.base import IGNORED, Batch, TokenTagger
+from crossner_core.training.batches import Batcher
+from crossner_core.training.checkpoint import prefixed, within
+from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.pdaln.companions import Companions
+from crossner_core.training.settings.pdaln.material import Material
+from crossner_core.training.settings.pdaln.terms import Projection, adversarial_loss, contrastive_loss, squared_mmd
+
+# Token vectors a tag and domain of which the word MMD is taken: O has hundreds a batch, and cost grows by the square.
+MOST_TOKENS = 128
+# What the seed is joined with to draw a step's companions and distortions.
+_STEP = 3
+
+
+class PdalnObjective:
+    """The loss of one stage; each batch of the stage brings target sentences and distorted copies with it.
+
+    Source: PDALN eq. 8 (no target labels), 9 (base stage), 10 and 11 (rounds). The teacher of a round is the model as
+    it came into the round (progressive) or the student's moving average (mean_teacher); vat has none. It teaches by
+    the cross-entropy of its tag probabilities on each token, a CRF by its marginals (eq. 11 says "outputs").
+    Contrast is between the step's labelled sentences, as D in eq. 7 is; bare ones come in by the sentence MMD alone.
+    """
+
+    def __init__(
+        self, recipe: Recipe, material: Material, model: TokenTagger, batcher: Batcher, former: TokenTagger | None
+    ) -> None:
+        self.recipe, self.material = recipe, material
+        self.companions = Companions(recipe, material, model, batcher)
+        self.parts: nn.Module = nn.Module()
+        if recipe.pdaln_use_contrastive:
+            self.parts = Projection(model.encoder.config.hidden_size)
+        if former is not None and material.round:
+            _take_over(model, self.parts, former)
+        self.teaches = bool(material.round) and recipe.pdaln_use_distillation
+        self.teacher: TokenTagger | None = None
+        if self.teaches and recipe.pdaln_student != "vat":
+            self.teacher = copy.deepcopy(model).requires_grad_(False).eval()
+
+    def loss(self, model: TokenTagger, batch: Batch, sentences: Sequence[int], step: int) -> Tensor:
+        """Return (1 − γ) × adaptation + γ × cross-entropy to soft targets, a scalar; without a teacher γ is 0."""
+        rng = np.random.default_rng([self.recipe.seed, _STEP, self.material.round, step])
+        own = self.encoded(model, batch)
+        target, bare = self.companions.draw(rng, len(sentences))
+        labelled = [own, *([self.encoded(model, target.batch)] if target is not None else [])]
+        without = self.encoded(model, bare) if bare is not None else None
+        adaptation, gamma = self._adaptation(model, labelled, without), self.recipe.pdaln_gamma
+        if self.companions.distorts:
+            items = [self.companions.items(sentences), *([target.items] if target is not None else [])]
+            copies = [self.encoded(model, self.companions.distort(part, rng)) for part in items]
+            adaptation = adaptation + self._distorted(model, labelled, copies)
+        if not self.teaches or gamma == 0:
+            return adaptation
+        distilled = [own, *([without] if without is not None and self.recipe.pdaln_distil_on != "augmented" else [])]
+        return (1 - gamma) * adaptation + gamma * self._distilled(model, distilled, rng)
+
+    def after_step(self, model: TokenTagger) -> None:
+        """Move the mean teacher a little towards the student."""
+        if self.teacher is None or self.recipe.pdaln_student != "mean_teacher":
+            return
+        student = dict(model.named_parameters())
+        with torch.no_grad():
+            for name, value in self.teacher.named_parameters():
+                value.lerp_(student[name], 1 - self.recipe.pdaln_mean_decay)
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the teacher and the synonyms: they come from weights that are gone when a run is resumed."""
+        saved = {"neighbours": self.companions.neighbours}
+        return saved | (prefixed("teacher", self.teacher.state_dict()) if self.teacher is not None else {})
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Put back what `state` gave."""
+        self.companions.neighbours = state["neighbours"]
+        if self.teacher is not None:
+            self.teacher.load_state_dict(within("teacher", dict(state)))
+
+    def encoded(self, model: TokenTagger, batch: Batch) -> Batch:
+        """Return the batch with its vectors, on the model's device: all losses are over one pass of the encoder."""
+        moved = batch.to(next(model.parameters()).device)
+        moved.hidden = model.hidden(moved)
+        return moved
+
+    def _adaptation(self, model: TokenTagger, labelled: Sequence[Batch], bare: Batch | None) -> Tensor:
+        """Return tag loss, sentence MMD and word MMD of a batch, labelled target sentences and bare ones."""
+        recipe = self.recipe
+        loss = _mean_loss(model, labelled)
+        kernel = {"estimator": recipe.pdaln_estimator, "bandwidths": recipe.pdaln_bandwidths}
+        over = [*labelled[1:], *([bare] if bare is not None else [])]
+        if recipe.pdaln_use_sentence_mmd and over:
+            alpha = recipe.pdaln_alpha if self.material.supervised else recipe.pdaln_alpha_unsupervised
+            target = torch.cat([sentence_vectors(part) for part in over])
+            loss = loss + alpha * squared_mmd(sentence_vectors(labelled[0]), target, **kernel)
+        if recipe.pdaln_use_word_mmd and len(labelled) > 1:
+            words = word_mmd(model, labelled[0], labelled[1], recipe.pdaln_tag_weight, **kernel)
+            loss = loss + recipe.pdaln_beta * words
+        return loss
+
+    def _distorted(self, model: TokenTagger, labelled: Sequence[Batch], copies: Sequence[Batch]) -> Tensor:
+        """Return the contrastive loss of the sentences and their copies, and the copies' tag loss if wanted."""
+        loss = torch.zeros((), device=copies[0].mask.device)
+        if self.recipe.pdaln_use_contrastive:
+            first, second = (self.parts(torch.cat(list(map(sentence_vectors, part)))) for part in (labelled, copies))
+            contrast = contrastive_loss(first, second, self.recipe.pdaln_temperature)
+            loss = loss + self.recipe.pdaln_contrastive_weight * contrast
+        return loss + _mean_loss(model, copies) if self.recipe.pdaln_label_distorted else loss
+
+    def _distilled(self, model: TokenTagger, batches: Sequence[Batch], rng: np.random.Generator) -> Tensor:
+        """Return the mean over tokens of the cross-entropy to soft targets, or of the adversarial loss."""
+        if self.teacher is None:
+            return adversarial_loss(model, batches, self.recipe.pdaln_noise, rng)
+        total, count = torch.zeros((), device=batches[0].mask.device), 0
+        for batch in batches:
+            with torch.no_grad():
+                soft = self.teacher.tag_log_probabilities(_bare(batch)).exp()  # (B, W, K)
+            losses = -(soft * model.tag_log_probabilities(batch)).sum(-1)  # (B, W)
+            total, count = total + losses[batch.mask].sum(), count + int(batch.mask.sum())
+        return total / max(count, 1)
+
+
+def sentence_vectors(batch: Batch) -> Tensor:
+    """Return the encoder's vectors at [CLS], (B, H); the batch must have been encoded."""
+    assert batch.hidden is not None
+    return batch.hidden[:, 0]
+
+
+def word_mmd(
+    model: TokenTagger, first: Batch, second: Batch, weight: float, *, estimator: str, bandwidths: str
+) -> Tensor:
+    """Return the sum over tags of weight × squared MMD between the two batches' tokens of that tag.
+
+    Tags without tokens in either batch add nothing; of a tag's tokens the first MOST_TOKENS count.
+    Source: PDALN eq. 6.
+    """
+    total = first.input_ids.new_zeros((), dtype=torch.float32)
+    ours, theirs = model.token_vectors(first), model.token_vectors(second)  # (B, W, H)
+    common = set(first.tags.unique().tolist()) & set(second.tags.unique().tolist()) - {IGNORED}
+    for tag in sorted(common):
+        left, right = ours[first.tags == tag][:MOST_TOKENS], theirs[second.tags == tag][:MOST_TOKENS]
+        total = total + weight * squared_mmd(left, right, estimator=estimator, bandwidths=bandwidths)
+    return total
+
+
+def _mean_loss(model: TokenTagger, batches: Sequence[Batch]) -> Tensor:
+    """Return the mean of the model's own loss over the tokens with a known tag of all batches."""
+    counts = [int((batch.tags != IGNORED).sum()) for batch in batches]
+    losses = [model.loss(batch) * count for batch, count in zip(batches, counts, strict=True)]
+    return torch.stack(losses).sum() / max(sum(counts), 1)
+
+
+def _bare(batch: Batch) -> Batch:
+    """Return the batch without the vectors that another model gave it."""
+    return Batch(batch.input_ids, batch.attention_mask, batch.positions, batch.mask, batch.tags)
+
+
+def _take_over(model: TokenTagger, parts: nn.Module, former: TokenTagger) -> None:
+    """Begin where the stage before ended: all of its weights, the head's and the projection's too."""
+    head = {name: value for name, value in former.state_dict().items() if not name.startswith("objective_parts.")}
+    model.load_state_dict(head)
+    if isinstance(former.objective_parts, Projection):
+        parts.load_state_dict(former.objective_parts.state_dict())

@@ -1,0 +1,47 @@
+"""The source first, then the target. Source: Liu et al. 2021, section 5."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from crossner_core.training.settings.direct import target_stage
+from crossner_core.training.settings.registry import register_setting
+from crossner_core.training.stage import Stage
+
+if TYPE_CHECKING:
+    from crossner_core.training.data import TrainingData
+    from crossner_core.training.recipe import Recipe
+
+
+@register_setting("pretrain_finetune", "Pre-train, then fine-tune: the source first, then the target", order=1)
+def pretrain_finetune(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
+    """Plan a source stage at its own, lower rate and then the target stage.
+
+    The head keeps its rows for types that both domains name alike. Departure from the released code: the source
+    stage has a head of the source's own types, so that one source checkpoint serves every target; the new head
+    learns alone at first, so that its random rows do not spoil what the encoder has learned (Kumar et al. 2022).
+    """
+    types = data.source_types
+    source = Stage(
+        phase="source",
+        train=data.source_train,
+        dev=data.source_dev,
+        types=types,
+        scored=len(types),
+        learning_rate=recipe.source_learning_rate,
+        head_learning_rate=recipe.source_head_learning_rate,
+        epochs=recipe.source_epochs,
+        batch_size=recipe.source_batch_size,
+        warmup_share=recipe.source_warmup_share,
+        patience=recipe.source_epochs,
+        seed=recipe.source_seed,
+        cached=True,
+    )
+    target = replace(
+        target_stage(recipe, data),
+        epochs=recipe.head_first_epochs + recipe.max_epochs,
+        head_first_epochs=recipe.head_first_epochs,
+        head_first_learning_rate=recipe.head_first_learning_rate,
+    )
+    return (source, target)

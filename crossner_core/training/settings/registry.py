@@ -1,0 +1,94 @@
+"""The transfer settings: one file or package each in this folder, found by listing; imported without torch."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from crossner_core.errors import InvalidConfig
+from crossner_core.training.stage import Stage
+
+Planner = TypeVar("Planner", bound=Callable[..., tuple[Stage, ...]])
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A transfer setting by its id; its title is a short name, a colon, and what it does.
+
+    `unlabelled`: it learns from bare target sentences too; `source`: it reads a source corpus. `order` is its place
+    among all settings, in forms and messages.
+    """
+
+    id: str
+    title: str
+    planner: Callable[..., tuple[Stage, ...]]
+    order: int
+    unlabelled: bool = False
+    source: bool = True
+
+    def plan(self, recipe: Any, data: Any) -> tuple[Stage, ...]:
+        """Plan the stages of a run from its Recipe and TrainingData, which are not imported here: a recipe knows ids.
+
+        Raises InvalidConfig where there are no source sentences and the setting needs some.
+        """
+        if self.source and not data.source_train:
+            raise InvalidConfig(
+                f"Setting {recipe.setting!r} needs sentences of the source corpus {recipe.source!r}, and there are "
+                "none; import them first, or choose the setting direct."
+            )
+        return self.planner(recipe, data)
+
+
+_SETTINGS: dict[str, Setting] = {}
+
+
+def register_setting(
+    id: str, title: str, *, order: int, unlabelled: bool = False, source: bool = True
+) -> Callable[[Planner], Planner]:
+    """Register a function that plans the stages of a run from (recipe, data); see Setting.
+
+    It stands in a file of this folder, or in the `plan.py` of a package there, and is imported without torch.
+    """
+
+    def keep(plan: Planner) -> Planner:
+        _SETTINGS[id] = Setting(id, title, plan, order, unlabelled, source)
+        return plan
+
+    return keep
+
+
+@cache
+def _all() -> dict[str, Setting]:
+    """Import every file and package of this folder; return the settings in their order."""
+    folder = Path(__file__).parent
+    for module in pkgutil.iter_modules([str(folder)]):
+        if module.name != "registry":
+            importlib.import_module(f"{__package__}.{module.name}{'.plan' if module.ispkg else ''}")
+    return {found.id: found for found in sorted(_SETTINGS.values(), key=lambda found: (found.order, found.id))}
+
+
+def setting_ids() -> tuple[str, ...]:
+    """Return the ids of all transfer settings, in their order."""
+    return tuple(_all())
+
+
+def setting(id: str) -> Setting:
+    """Return one setting; raise InvalidConfig naming the known ones."""
+    if id not in _all():
+        raise InvalidConfig(f"Unknown transfer setting {id!r}; choose one of {', '.join(_all())}.")
+    return _all()[id]
+
+
+def needs_source(id: str) -> bool:
+    """Return whether a setting reads the source corpus."""
+    return setting(id).source
+
+
+def needs_unlabelled(id: str) -> bool:
+    """Return whether a setting learns from target sentences without labels too."""
+    return setting(id).unlabelled

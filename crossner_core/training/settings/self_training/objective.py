@@ -1,0 +1,114 @@
+"""What a student minimises: the labels' loss, and cross-entropy to a teacher's soft targets on bare sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from crossner_core.errors import CheckpointError
+from crossner_core.models.base import Batch, TokenTagger
+from crossner_core.schema import Sentence
+from crossner_core.training.batches import Batcher, Window, ordered_batches
+from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.self_training.proposals import ProposalModel
+
+_STEP = 7
+# So many times the sentences wanted are drawn and sorted by length, to take a stretch: padding costs most.
+_POOLS = 4
+_BATCH = 64
+
+
+class SelfTrainingObjective:
+    """Loss of the labels + weight × cross-entropy to the teacher's tag probabilities on bare tokens.
+
+    The teacher's soft targets `targets` (T, K), T the tokens of all windows, are computed once, before the student
+    begins, without dropout; they are kept with a run's state, as the teacher is gone when a run is resumed.
+    """
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        bare: Sequence[Sentence],
+        model: TokenTagger,
+        batcher: Batcher,
+        former: TokenTagger | None,
+        proposals: ProposalModel | None = None,
+    ) -> None:
+        self.recipe, self.batcher = recipe, batcher
+        self.parts: nn.Module = nn.Module()
+        self.windows: list[Window] = batcher.encode(bare)
+        sizes = [len(window.positions) for window in self.windows]
+        self.starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+        self.targets = torch.zeros(int(self.starts[-1]), len(model.tags), dtype=torch.float16)
+        self.has_targets = former is not None
+        if former is not None:
+            self._compute_targets(former)
+            if proposals is not None:
+                self._weigh(proposals, bare)
+
+    def loss(self, model: TokenTagger, batch: Batch, sentences: Sequence[int], step: int) -> Tensor:
+        """Return the loss of a batch of labelled sentences and of bare ones drawn by seed and step, a scalar."""
+        if not self.has_targets:
+            raise CheckpointError("The teacher's word is not in the run's state; start the run afresh.")
+        labelled, weight = model.loss(batch), self.recipe.self_training_weight
+        if not self.windows or weight == 0:
+            return labelled
+        chosen = self._draw(np.random.default_rng([self.recipe.seed, _STEP, step]))
+        device = batch.mask.device
+        drawn = self.batcher.collate([self.windows[at] for at in chosen]).to(device)
+        soft = self._targets(chosen, drawn.mask.shape[1]).to(device)  # (B, W, K)
+        sure = (soft.max(-1).values >= self.recipe.self_training_threshold) & drawn.mask  # (B, W)
+        sharp = soft**self.recipe.self_training_sharpen
+        sharp = sharp / sharp.sum(-1, keepdim=True).clamp(min=1e-9)
+        losses = -(sharp * model.tag_log_probabilities(drawn)).sum(-1)  # (B, W)
+        return labelled + weight * (losses * sure).sum() / drawn.mask.sum().clamp(min=1)
+
+    def after_step(self, model: TokenTagger) -> None:
+        """Do nothing: the teacher stays as it was."""
+
+    def state(self) -> dict[str, Tensor]:
+        """Return the soft targets."""
+        return {"targets": self.targets}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        """Put back what `state` gave."""
+        self.targets, self.has_targets = state["targets"], True
+
+    @torch.no_grad()
+    def _compute_targets(self, teacher: TokenTagger) -> None:
+        training = teacher.training
+        teacher.eval()
+        device = next(teacher.parameters()).device
+        for rows in ordered_batches([len(window.input_ids) for window in self.windows], _BATCH):
+            batch = self.batcher.collate([self.windows[at] for at in rows]).to(device)
+            soft = teacher.tag_log_probabilities(batch).exp().to("cpu", torch.float16)  # (B, W, K)
+            for row, at in enumerate(rows):
+                self.targets[self.starts[at] : self.starts[at + 1]] = soft[row, : len(self.windows[at].positions)]
+        teacher.train(training)
+
+    def _weigh(self, proposals: ProposalModel, bare: Sequence[Sentence]) -> None:
+        """Multiply the teacher's probabilities by the likelihood of what gazetteer and links propose."""
+        for at, window in enumerate(self.windows):
+            if (likelihood := proposals.likelihoods(bare[window.sentence])) is not None:
+                part = slice(int(self.starts[at]), int(self.starts[at + 1]))
+                joint = self.targets[part].double() * torch.from_numpy(likelihood[window.start : window.end])
+                self.targets[part] = (joint / joint.sum(-1, keepdim=True).clamp(min=1e-12)).to(torch.float16)
+
+    def _draw(self, rng: np.random.Generator) -> list[int]:
+        """Draw windows of similar length, each as likely as any other."""
+        count = min(self.recipe.self_training_batch, len(self.windows))
+        pools = max(1, min(_POOLS, len(self.windows) // count))
+        drawn = rng.choice(len(self.windows), pools * count, replace=False).tolist()
+        drawn.sort(key=lambda at: len(self.windows[at].input_ids))
+        start = int(rng.integers(pools)) * count
+        return drawn[start : start + count]
+
+    def _targets(self, chosen: Sequence[int], width: int) -> Tensor:
+        """Return the soft targets of some windows, (B, W, K); 0 where padded."""
+        soft = torch.zeros(len(chosen), width, self.targets.shape[1])
+        for row, at in enumerate(chosen):
+            soft[row, : len(self.windows[at].positions)] = self.targets[self.starts[at] : self.starts[at + 1]].float()
+        return soft

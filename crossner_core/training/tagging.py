@@ -1,0 +1,205 @@
+"""A stage of a run as a task: batches of windows, the loss of the model or of an objective, F1 on dev."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from torch import Tensor
+
+from crossner_core.encoders import Encoder, recompute_activations
+from crossner_core.evaluation.scores import score_tags
+from crossner_core.models.base import TokenTagger
+from crossner_core.tags import tags_from_spans
+from crossner_core.training.batches import shuffled_batches, tag_indices
+from crossner_core.training.engine import Evaluation, Plan, Progress, Task, TaskRun, Work
+from crossner_core.training.events import EpochRecord
+from crossner_core.training.machine import RunRandom, pick_device, use_bf16
+from crossner_core.training.predictor import Predictor, build_model
+from crossner_core.training.recipe import Recipe, source_recipe
+from crossner_core.training.stage import Objective, Stage
+
+Answers = list[tuple[tuple[str, ...], tuple[float, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Windows of a step, as indices; `weight` is their fraction of the step's tokens, `step` its number."""
+
+    windows: Sequence[int]
+    weight: float
+    step: int
+
+
+class TaggerTask(Task):
+    """Token tagging on a stage's sentences."""
+
+    def __init__(
+        self, stage: Stage, recipe: Recipe, predictor: Predictor, random: RunRandom, former: TokenTagger | None = None
+    ) -> None:
+        self.stage, self.recipe, self.predictor = stage, recipe, predictor
+        self.model: TokenTagger = predictor.model
+        self.device = next(self.model.parameters()).device
+        self.objective: Objective | None = None
+        if stage.objective is not None:
+            with random.active():
+                self.objective = stage.objective(self.model, predictor.batcher, former)
+            self.model.objective_parts = self.objective.parts.to(self.device)
+        self.measure_first = self.first_counts = stage.measure_first and bool(stage.dev)
+        # A loss of its own may compare all of a batch's sentences: such a stage is never cut into parts.
+        self.in_parts = self.objective is None
+        self.windows = predictor.batcher.encode([item.sentence for item in stage.train])
+        self.lengths = [len(window.input_ids) for window in self.windows]
+        self.tags = tag_indices(stage.train, self.model.tags)
+        self.dev_windows = predictor.batcher.encode([item.sentence for item in stage.dev])
+        self.dev_gold = [tags_from_spans(item.spans, len(item.sentence.tokens)) for item in stage.dev]
+        self._batches: tuple[int, list[list[int]]] | None = None
+        self.epoch_steps = len(self.epoch_batches(0))
+
+    @property
+    def plan(self) -> Plan:
+        stage, recipe = self.stage, self.recipe
+        return Plan(
+            steps=(stage.epochs - stage.head_first_epochs) * self.epoch_steps,
+            learning_rate=stage.learning_rate,
+            head_learning_rate=stage.head_learning_rate,
+            weight_decay=recipe.weight_decay,
+            warmup_share=stage.warmup_share,
+            clip_norm=recipe.clip_norm,
+            accumulate=recipe.accumulate,
+            layer_decay=recipe.layer_decay,
+            schedule=recipe.schedule,
+            head_steps=stage.head_first_epochs * self.epoch_steps,
+            head_rate=stage.head_first_learning_rate,
+        )
+
+    def epoch_batches(self, epoch: int) -> list[list[int]]:
+        """Return an epoch's batches: from seed and epoch alone; a small set is passed over more than once."""
+        if self._batches is None or self._batches[0] != epoch:
+            rng = np.random.default_rng([self.stage.seed, epoch])
+            batches: list[list[int]] = []
+            while len(batches) < self.recipe.min_epoch_steps:
+                batches.extend(shuffled_batches(self.lengths, self.stage.batch_size, rng))
+            self._batches = epoch, batches
+        return self._batches[1]
+
+    def indices(self, step: int) -> list[int]:
+        """Return the windows of a step, from 0."""
+        epoch, batch = divmod(step, self.epoch_steps)
+        return self.epoch_batches(epoch)[batch]
+
+    def work(self, step: int, parts: int) -> Work:
+        """Return a step's batch; each part has long windows and short ones, and counts by its tokens."""
+        indices = self.indices(step)
+        tokens = self._tokens(indices)
+        cut = (indices[number::parts] for number in range(min(parts, len(indices))))
+        return Work([Part(part, self._tokens(part) / tokens, step) for part in cut], tokens)
+
+    def loss(self, part: Part) -> Tensor:
+        windows = [self.windows[at] for at in part.windows]
+        batch = self.predictor.batcher.collate(windows, self.tags).to(self.device)
+        if self.objective is None:
+            return self.model.loss(batch) * part.weight
+        return self.objective.loss(self.model, batch, [window.sentence for window in windows], part.step)
+
+    def after_step(self) -> None:
+        if self.objective is not None:
+            self.objective.after_step(self.model)
+
+    def closes(self, step: int) -> bool:
+        return step % self.epoch_steps == 0
+
+    def measures(self, step: int) -> bool:
+        return bool(self.stage.dev) and self.stage.scores_dev(step // self.epoch_steps)
+
+    def answers(self, rank: int, size: int) -> Answers:
+        """Tag this process's part of the dev sentences; the others are left empty."""
+        own = [window for window in self.dev_windows if window.sentence % size == rank]
+        return self.predictor.predict_windows(own, len(self.dev_gold))
+
+    def evaluate(self, answers: Sequence[Answers]) -> Evaluation:
+        tags = [answers[at % len(answers)][at][0] for at in range(len(self.dev_gold))]
+        scores = score_tags(self.dev_gold, tags, self.predictor.types)
+        return Evaluation(scores.f1, scores)
+
+    def record(self, step: int, loss: float, value: float | None) -> EpochRecord:
+        return EpochRecord(self.stage.phase, step // self.epoch_steps, loss, value)
+
+    def is_stale(self, progress: Progress) -> bool:
+        """Return whether too many epochs have passed since the best one, those of the head alone left out."""
+        best = max(self.best_epoch(progress) or 0, self.stage.head_first_epochs)
+        return progress.step // self.epoch_steps - best >= self.stage.patience
+
+    def best_epoch(self, progress: Progress) -> int | None:
+        """Return the best epoch, from 1, 0 for the model as it came; None where none was measured."""
+        return None if progress.best is None else progress.best_step // self.epoch_steps
+
+    def state(self) -> dict[str, Tensor]:
+        return self.objective.state() if self.objective is not None else {}
+
+    def load_state(self, state: Mapping[str, Tensor]) -> None:
+        if self.objective is not None:
+            self.objective.load_state(state)
+
+    def stored(self, progress: Progress) -> dict[str, Any]:
+        epoch, batch = divmod(progress.step, self.epoch_steps)
+        return {
+            "epoch": epoch,
+            "batch": batch,
+            "step": progress.step,
+            "loss_sum": progress.loss_sum,
+            "best_epoch": self.best_epoch(progress),
+            "best_f1": -1.0 if progress.best is None else progress.best,
+            "seconds": progress.seconds,
+            "learning_seconds": progress.learning_seconds,
+            "tokens": progress.tokens,
+            "outcome": progress.outcome,
+            "history": [asdict(record) for record in progress.history],
+        }
+
+    def restored(self, values: Mapping[str, Any]) -> Progress:
+        best_epoch = values["best_epoch"]
+        return Progress(
+            step=values["step"],
+            loss_sum=values["loss_sum"],
+            loss_count=values["batch"],
+            best=None if best_epoch is None else values["best_f1"],
+            best_step=(best_epoch or 0) * self.epoch_steps,
+            tokens=values["tokens"],
+            seconds=values["seconds"],
+            learning_seconds=values["learning_seconds"],
+            outcome=values["outcome"],
+            history=[EpochRecord(**record) for record in values["history"]],
+        )
+
+    def _tokens(self, indices: Sequence[int]) -> int:
+        return sum(len(self.windows[at].positions) for at in indices)
+
+
+def begin_stage(
+    recipe: Recipe,
+    stage: Stage,
+    encoder: Encoder,
+    former: TokenTagger | None = None,
+    *,
+    parents: Mapping[str, str] | None = None,
+    meta: Mapping[str, Any] | None = None,
+) -> TaskRun[TaggerTask]:
+    """Make a stage's run at its beginning: the body as it is, a new head with the rows of types that `former` knows.
+
+    `parents` say from which type's rows one that is new begins; `meta` goes into the tagger.
+    """
+    random = RunRandom(stage.seed, pick_device(recipe.device))
+    with random.active():
+        model = build_model(source_recipe(recipe) if stage.cached else recipe, encoder, stage.types).to(random.device)
+    model.use_bf16 = use_bf16(recipe.precision, random.device)
+    if recipe.recompute:
+        recompute_activations(model.encoder, encoder.name)
+    if former is not None and not stage.fresh:
+        model.copy_shared_tags(former, parents)
+    length = min(recipe.max_length, encoder.max_length)
+    types = stage.types[: stage.scored]
+    predictor = Predictor(model, encoder.tokenizer, types, max_length=length, meta=dict(meta or {}))
+    return TaskRun(TaggerTask(stage, recipe, predictor, random, former), random)

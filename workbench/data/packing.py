@@ -1,0 +1,41 @@
+"""Files as one download: their suffix, the zip around several, and what they could not carry in words."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
+
+from crossner_core.formats.base import NamedFile, get_format
+
+
+def packed(files: Sequence[NamedFile], format: str) -> bytes:
+    """Return written files as one: a zip where the format writes each document by itself."""
+    if not get_format(format).by_document:
+        return files[0][1]
+    return zipped({_inside(name): data for name, data in files})
+
+
+def file_suffix(format: str) -> str:
+    """Return the suffix of what is downloaded in a format."""
+    return ".zip" if get_format(format).by_document else get_format(format).suffixes[0]
+
+
+def zipped(files: Mapping[str, bytes]) -> bytes:
+    """Return files as a zip."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in files.items():
+            archive.writestr(name, data)
+    return buffer.getvalue()
+
+
+def in_numbers(losses: Mapping[str, int]) -> str:
+    """Say what could not be carried, by kind and number."""
+    return ", ".join(f"{count:,} {kind}" for kind, count in sorted(losses.items()))
+
+
+def _inside(name: str) -> str:
+    """Return the path of a document's file in a zip, inside of wherever that is unpacked."""
+    return "/".join(part for part in PurePosixPath(name).parts if part not in ("..", "/"))
