@@ -8,14 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
-from crossner_core.formats.base import format_ids, known_suffixes
 from crossner_core.type_maps import load_type_map, type_map_ids
 from workbench.commands import common
 from workbench.commands.common import MaybeCampaign, MaybeDataset
 
 datasets = typer.Typer(help="Data sets: labelled corpora beside campaigns.", no_args_is_help=True)
 
-Format = Annotated[str | None, typer.Option(help=f"{', '.join(format_ids())}. Default: by suffix and content.")]
+Format = Annotated[
+    str | None, typer.Option(help="Id of a format: plain, conll, jsonl, … Default: by suffix and content.")
+]
 
 
 def add_to(app: typer.Typer) -> None:
@@ -90,7 +91,7 @@ def export(
         str, typer.Option(help="gold, first, second, suggestions, sentences; all: a zip of everything.")
     ] = "gold",
     split: Annotated[str | None, typer.Option(help="Only this split. Default: all.")] = None,
-    format: Annotated[str, typer.Option(help=f"{', '.join(format_ids())}.")] = "jsonl",
+    format: Annotated[str, typer.Option(help="Id of a format: jsonl, conll, plain, …")] = "jsonl",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
     ] = None,
@@ -182,6 +183,8 @@ def _named(file: Path) -> Iterable[tuple[str | None, bytes | Path]]:
         return [("stdin", common.read_in(file))]
     if not file.is_dir():
         return [(None, file)]
+    from crossner_core.formats.base import known_suffixes
+
     paths = [path for path in sorted(file.rglob("*")) if path.suffix.lower() in known_suffixes() and path.is_file()]
     if not paths:
         common.refuse(f"The folder {file} has no file of a known suffix: {', '.join(known_suffixes())}.")
