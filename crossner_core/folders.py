@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from crossner_core.errors import StorageError
+from crossner_core.errors import NotFound, StorageError
 from crossner_core.processes import has_ended
 
 # A half-written folder of a process that cannot be asked (another machine's) is left for so long after its last change.
@@ -124,3 +124,22 @@ def sync(path: Path) -> None:
     """Have a file's content on the disk before going on."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
+
+
+def is_name(value: str) -> bool:
+    """Tell whether a word can name a corpus or gazetteer: a folder of the home folder and nothing outside it."""
+    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", value) is not None
+
+
+def named_folders(folder: Path) -> list[Path]:
+    """Return the folders in one of the home folder whose names are allowed, by name."""
+    inside = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    return [path for path in inside if is_name(path.name)]
+
+
+def find_folder(folder: Path, kind: str, name: str) -> Path:
+    """Return the folder of a `corpus` or `gazetteer`, the kind, by its name; raise NotFound naming those there are."""
+    if not is_name(name) or not (folder / name).is_dir():
+        known = ", ".join(path.name for path in named_folders(folder)) or "none yet"
+        raise NotFound(f"There is no {kind} {name!r}; there are: {known}. Make one with workbench {kind} build.")
+    return folder / name

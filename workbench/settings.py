@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from functools import cache
 from pathlib import Path
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from crossner_core.errors import NotFound, StorageError
+from crossner_core.errors import StorageError
 from db.engine import Store
 
 
@@ -90,22 +89,3 @@ def open_store(settings: Settings | None = None) -> Store:
 def settings_of(store: Store) -> Settings:
     """Return the settings a store was opened with, those of the environment for one opened otherwise."""
     return _SETTINGS_OF.get(store) or get_settings()
-
-
-def is_name(value: str) -> bool:
-    """Tell whether a word can name a corpus or gazetteer: a folder of the home folder and nothing outside it."""
-    return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", value) is not None
-
-
-def named_folders(folder: Path) -> list[Path]:
-    """Return the folders in one of the home folder whose names are allowed, by name."""
-    there = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-    return [path for path in there if is_name(path.name)]
-
-
-def find_folder(folder: Path, kind: str, name: str) -> Path:
-    """Return the folder of a `corpus` or `gazetteer`, the kind, by its name; raise NotFound naming those there are."""
-    if not is_name(name) or not (folder / name).is_dir():
-        known = ", ".join(path.name for path in named_folders(folder)) or "none yet"
-        raise NotFound(f"There is no {kind} {name!r}; there are: {known}. Make one with workbench {kind} build.")
-    return folder / name

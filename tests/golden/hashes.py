@@ -169,7 +169,7 @@ def _study(id: str) -> dict[str, Any]:
 
 
 def _kept_cells() -> dict[str, Any]:
-    keys = {name: sorted(CellStore(folder).found) for name, folder in (("", KEPT_CELLS), ("anew", KEPT_CELLS / "anew"))}
+    keys = {name: sorted(CellStore(folder).known) for name, folder in (("", KEPT_CELLS), ("anew", KEPT_CELLS / "anew"))}
     return {name: {"count": len(found), "keys": _joined(found)} for name, found in keys.items()}
 
 

@@ -10,8 +10,8 @@ from dataclasses import MISSING, Field, dataclass
 from typing import Any
 
 from crossner_core.errors import InvalidConfig
+from crossner_core.folders import is_name
 from crossner_core.options.base import option
-from workbench.settings import is_name
 
 _TRUTH = "true or false"
 

@@ -113,7 +113,7 @@ def find_domain(name: str) -> Domain:
 def find_folder(home: Path, kind: str, name: str) -> Path:
     """Return what is called so in a folder of the home folder, or lies in a folder of its own; raise NotFound."""
     from crossner_core.errors import NotFound
-    from workbench.settings import named_folders
+    from crossner_core.folders import named_folders
 
     for folder in (home / name, Path(name)):
         if folder.is_dir():
@@ -131,7 +131,7 @@ def open_corpus(name: str) -> Corpus:
 
 def new_folder(name: str | None, output: Path | None) -> Path:
     """Return the folder of a new corpus: of this name in the home folder, or the one given; refuse both and neither."""
-    from workbench.settings import is_name
+    from crossner_core.folders import is_name
 
     if output is not None and name is None:
         return output

@@ -71,8 +71,8 @@ def build(
 def list_() -> None:
     """List the corpora of the home folder."""
     from crossner_core.errors import WorkbenchError
+    from crossner_core.folders import named_folders
     from crossner_core.wikipedia.manifest import read_manifest
-    from workbench.settings import named_folders
 
     rows = []
     for path in named_folders(common.PLACE.settings.corpora):

@@ -129,8 +129,8 @@ def _from_wikipedia(
 def list_() -> None:
     """List the gazetteers of the home folder."""
     from crossner_core.errors import WorkbenchError
+    from crossner_core.folders import named_folders
     from crossner_core.gazetteer.manifest import read_manifest
-    from workbench.settings import named_folders
 
     rows: list[tuple[object, ...]] = []
     for folder in named_folders(common.PLACE.settings.gazetteers):
@@ -201,7 +201,7 @@ def classes_(name: Which, domain: Annotated[str, typer.Option(help="Domain, by n
 
 
 def _target(name: str | None, output: Path | None) -> tuple[Path, str]:
-    from workbench.settings import is_name
+    from crossner_core.folders import is_name
 
     if name is None and output is None:
         common.refuse("Give the gazetteer a --name, or an --output folder.")

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crossner_core.errors import WorkbenchError
+from crossner_core.folders import find_folder, named_folders
 from db.engine import Store
 from workbench.accounts.actors import Actor, admit
 from workbench.accounts.roles import OVERSEERS
-from workbench.settings import Settings, find_folder, named_folders, settings_of
+from workbench.settings import Settings, settings_of
 
 if TYPE_CHECKING:
     from crossner_core.gazetteer.ontology import ClassTree

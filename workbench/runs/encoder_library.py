@@ -19,11 +19,11 @@ from typing import Any
 from crossner_core.adaptation.pretraining import PretrainEvent
 from crossner_core.encoder_names import BUNDLED
 from crossner_core.errors import BadInput, InvalidConfig
+from crossner_core.folders import is_name
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
 from crossner_core.records import Record
 from workbench.runs.pretraining_sources import Source
-from workbench.settings import is_name
 
 DAPT, TAGGING = "dapt", "entity_tagging"
 OPTIONS: Mapping[str, type[DaptOptions] | type[TaggingPretrainOptions]] = {

@@ -11,11 +11,12 @@ from urllib.parse import unquote
 
 from crossner_core.domains import Domain
 from crossner_core.errors import BadInput, WorkbenchError
+from crossner_core.folders import find_folder, named_folders
 from crossner_core.schema import Sentence
 from db.engine import Store
 from workbench.accounts.actors import Actor, admit
 from workbench.accounts.roles import EVERYONE, OVERSEERS
-from workbench.settings import find_folder, named_folders, settings_of
+from workbench.settings import settings_of
 
 if TYPE_CHECKING:
     from crossner_core.gazetteer.classes import ClassRow

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from crossner_core.errors import UnknownType
+from crossner_core.folders import find_folder
 from crossner_core.gazetteer.lookup import Source
 from crossner_core.gazetteer.preannotate import Preannotator
 from crossner_core.schema import Sentence, Span, Suggestion
@@ -22,7 +23,7 @@ from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.domains import domain_of
 from workbench.data.values import sentence_of
-from workbench.settings import find_folder, settings_of
+from workbench.settings import settings_of
 
 _ALLOWED = (*KEEPERS, "system")
 _CHUNK = 64
