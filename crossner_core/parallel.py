@@ -89,12 +89,14 @@ def run_pool(
     *,
     should_stop: ShouldStop = never,
     failed: Callable[[Task, Exception], Event] = _raise,
+    is_last: Callable[[Event], bool] = lambda event: False,
 ) -> Iterator[Event]:
     """Do tasks in so many processes.
 
     Once `should_stop` returns True, nothing new begins and what is at work is asked to stop. A task whose worker died
     may have been short of memory: it is tried again when nothing else is at work. `failed` makes an event of what a
-    task raised, or of WorkerDied where all tries failed; without it that is raised.
+    task raised, or of WorkerDied where all tries failed; without it that is raised. `is_last` tells the event by which
+    a task is done: a worker that dies after it is replaced, and the task is not tried again.
     """
     pool, again = _Pool(work), list[_Attempt[Task]]()
     try:
@@ -115,11 +117,14 @@ def run_pool(
                     return
                 continue
             for attempt, event, error in pool.events(0 if began else _SECONDS_BETWEEN_LOOKS):
+                if isinstance(error, WorkerDied) and attempt.done:
+                    continue
                 if isinstance(error, WorkerDied) and attempt.deaths < TRIES:
                     attempt.alone = True
                     again.append(attempt)
                     continue
                 event = event if error is None else failed(attempt.task, error)
+                attempt.done = is_last(event)
                 queue.note(event)
                 yield event
     finally:
@@ -128,11 +133,12 @@ def run_pool(
 
 @dataclass
 class _Attempt(Generic[Task]):
-    """A task and how often a worker has died at it with no other one at work."""
+    """A task, how often a worker has died at it with no other one at work, and whether its last event has come."""
 
     task: Task
     deaths: int = 0
     alone: bool = False
+    done: bool = False
 
 
 class _Worker(Generic[Task]):
@@ -206,7 +212,7 @@ class _Pool(Generic[Task]):
                     yield worker.attempt, None, value
 
     def _bury(self, worker: _Worker[Task]) -> None:
-        log.warning("A worker process died; what it was at is tried again.")
+        log.warning("A worker process died; what it had not finished is tried again.")
         self.busy.remove(worker)
         worker.pipe.close()
         worker.process.join()

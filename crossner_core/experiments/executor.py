@@ -52,7 +52,10 @@ def _events(tasks: Sequence[CellTask], workers: int, ray: str, should_stop: Shou
     tasks = [replace(task, threads=threads_for(workers)) for task in tasks]
     try:
         if workers > 1 and len(tasks) > 1:
-            yield from run_pool(cell_events, Line(tasks), workers, should_stop=should_stop, failed=_failed)
+            yield from run_pool(
+                cell_events, Line(tasks), workers, should_stop=should_stop, failed=_failed,
+                is_last=lambda event: event.last,
+            )  # fmt: skip
         else:
             yield from run_here(cell_events, tasks, should_stop=should_stop)
     finally:

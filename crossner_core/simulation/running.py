@@ -69,7 +69,9 @@ def run_all(
     if ray:
         yield from run_ray(_play, Queue(waiting), ray, workers, shared=False, should_stop=should_stop, failed=_failed)
     elif workers > 1:
-        yield from run_pool(_play, Queue(waiting), workers, should_stop=should_stop, failed=_failed)
+        yield from run_pool(
+            _play, Queue(waiting), workers, should_stop=should_stop, failed=_failed, is_last=lambda played: True
+        )
     else:
         yield from run_here(_play, waiting, should_stop=should_stop)
 

@@ -229,7 +229,7 @@ def make_shards(tasks: Iterable[ShardTask], workers: int, ray: str | None) -> It
     if ray is not None:
         return run_ray(shard_events, Queue(tasks), ray, workers, shared=False, failed=_raise)
     if workers > 1:
-        return run_pool(shard_events, Queue(tasks), workers, failed=_raise)
+        return run_pool(shard_events, Queue(tasks), workers, failed=_raise, is_last=lambda report: True)
     return run_here(shard_events, tasks)
 
 

@@ -56,6 +56,26 @@ def test_pool_tries_what_died_again_with_nothing_beside_it(tmp_path: Path) -> No
     assert lines.index("-good") < again and set(lines[again : again + lines[again:].count("+bad")]) == {"+bad"}
 
 
+def result_then_death(given: tuple[Path, str], should_stop: ShouldStop) -> Iterator[str]:
+    """Note the task, yield its result, and die before saying that it is done."""
+    log, name = given
+    with log.open("a") as file:
+        file.write(f"+{name}\n")
+    yield name
+    os._exit(1)
+
+
+@pytest.mark.slow
+def test_pool_does_not_repeat_a_task_whose_worker_died_after_its_result(tmp_path: Path) -> None:
+    tasks = [(tmp_path / "log", name) for name in ("first", "second", "third")]
+    events = list(run_pool(result_then_death, Queue(tasks), 2, is_last=lambda event: True))
+    assert (
+        sorted(events)
+        == sorted((tmp_path / "log").read_text().replace("+", "").split())
+        == ["first", "second", "third"]
+    )
+
+
 @pytest.mark.slow
 def test_pool_that_is_stopped_or_closed_asks_what_is_at_work_to_stop(tmp_path: Path) -> None:
     log = tmp_path / "log"
