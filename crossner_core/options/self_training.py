@@ -11,7 +11,7 @@ _ONLY = {"setting": ("self_training", "transfer_self_training")}
 
 @dataclass(frozen=True)
 class SelfTrainingOptions:
-    """How a student learns from its teacher's word on bare target sentences."""
+    """How a student learns from its teacher's soft targets on bare target sentences."""
 
     self_training_rounds: int = option(
         1, "Students one after the other, each the next one's teacher.", min=1, max=20, only=_ONLY
@@ -23,7 +23,7 @@ class SelfTrainingOptions:
         16, "Bare target sentences a step, beside the labelled ones.", min=1, max=1024, only=_ONLY
     )
     self_training_weight: float = option(
-        1.0, "Weight of the teacher's word against the labels, token for token.", min=0.0, max=100.0, only=_ONLY
+        1.0, "Weight of the teacher's soft targets against the labels, token for token.", min=0.0, max=100.0, only=_ONLY
     )
     self_training_threshold: float = option(
         0.0, "Tokens whose likeliest tag the teacher gives less than this are left out.", min=0.0, max=1.0, only=_ONLY
@@ -38,7 +38,8 @@ class SelfTrainingOptions:
     )
     self_training_gazetteer: bool = option(
         False,
-        "The teacher's word is weighed against what gazetteer and links propose, as far as gold bears them out.",
+        "The teacher's soft targets are weighed against what gazetteer and links propose, "
+        "as far as gold bears them out.",
         only=_ONLY,
         later=True,
     )

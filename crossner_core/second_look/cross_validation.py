@@ -6,14 +6,12 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from crossner_core.errors import BadInput
 from crossner_core.options.second_look import SecondLookOptions
 from crossner_core.schema import LabelledSentence
 from crossner_core.second_look.base import Desk
-
-Floats = NDArray[np.float64]
+from crossner_core.second_look.evidence import Floats
 
 
 class Judge(Protocol):

@@ -14,7 +14,7 @@ from crossner_core.models.heads import head_tags
 from crossner_core.options.second_look import SecondLookOptions
 from crossner_core.schema import LabelledSentence, Sentence
 from crossner_core.second_look.base import Desk
-from crossner_core.second_look.cross_validation import Floats
+from crossner_core.second_look.evidence import Floats
 from crossner_core.training.batches import collate, encode, ordered_batches
 from crossner_core.training.data import TrainingData
 from crossner_core.training.loop import train

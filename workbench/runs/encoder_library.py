@@ -1,7 +1,7 @@
 """The folder of pre-trained encoders: what was ordered, where it is made, and the log that stays with it.
 
 `encoders/NAME` is an encoder as `load_encoder` takes it, with `pretraining.json` (what it cost and bought) and
-`log.jsonl`. `encoders/.jobs/KEY` is the workplace of one that is being made, and is removed when it is done.
+`log.jsonl`. `encoders/.jobs/KEY` is the work folder of one that is being made, and is removed when it is done.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _SECONDS_BETWEEN_LINES = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Order(Record):
-    """A pre-training as it was asked for; `key` names its workplace, `made_by` the person."""
+    """A pre-training as it was asked for; `key` names its work folder, `made_by` the person."""
 
     name: str
     kind: str
@@ -109,14 +109,14 @@ def check_name(name: str) -> None:
         raise InvalidConfig(f"The name {name!r} cannot be given to an encoder: {why}; for example dapt-music.")
 
 
-def workplace(library: Path, key: str) -> Path:
+def work_folder(library: Path, key: str) -> Path:
     """The folder in which an encoder is made."""
     return library / _JOBS / key
 
 
-def remove_workplace(library: Path, key: str) -> None:
+def remove_work_folder(library: Path, key: str) -> None:
     """Remove the folder in which an encoder was made."""
-    shutil.rmtree(workplace(library, key), ignore_errors=True)
+    shutil.rmtree(work_folder(library, key), ignore_errors=True)
 
 
 class PretrainLog:

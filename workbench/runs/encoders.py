@@ -31,8 +31,8 @@ from workbench.runs.encoder_library import (
     Order,
     check_name,
     read_log,
-    remove_workplace,
-    workplace,
+    remove_work_folder,
+    work_folder,
 )
 from workbench.runs.pretraining_sources import (
     Source,
@@ -49,7 +49,7 @@ from workbench.settings import settings_of
 
 KIND = "pretrain"
 _MOST_JOBS = 1000
-# A workplace without a job is swept up when it is this old: a younger one may be of an order that is being placed.
+# A work folder without a job is swept up when it is this old: a younger one may be of an order that is being placed.
 _ORPHAN_SECONDS = 24 * 3600.0
 
 
@@ -226,7 +226,7 @@ def remove(store: Store, actor: Actor, name: str) -> None:
             raise NotFound(f"No encoder {name!r} was pre-trained here; there are: {known}.")
         _require_unused(session, library, name)
         for job in found:
-            remove_workplace(library, job.payload["key"])
+            remove_work_folder(library, job.payload["key"])
         if name in library_names(library):
             # Hidden first: nobody takes half an encoder for a whole one.
             hidden = library / f".{name}.{uuid.uuid4().hex}.removed"
@@ -250,7 +250,7 @@ def _start(
         fresh(session, actor, *KEEPERS)
         _require_free(session, library, name)
         _sweep(session, library)
-    folder = workplace(library, key)
+    folder = work_folder(library, key)
     try:
         folder.mkdir(parents=True)
         source = find(folder)
@@ -261,7 +261,7 @@ def _start(
             order = Order(name, kind, checked.to_dict(), source, key, now.display_name)
             return queue.start(session, KIND, order.to_dict(), by=actor)[0]
     except BaseException:
-        remove_workplace(library, key)
+        remove_work_folder(library, key)
         raise
 
 
@@ -316,16 +316,16 @@ def _newest(session: Session, library: Path) -> list[Job]:
     return [
         job
         for key, job in found.items()
-        if job.state in queue.OPEN or (job.state == "failed" and workplace(library, key).is_dir())
+        if job.state in queue.OPEN or (job.state == "failed" and work_folder(library, key).is_dir())
     ]
 
 
 def _sweep(session: Session, library: Path) -> None:
     """Remove workplaces that no order needs any more."""
     needed = {job.payload["key"] for job in _newest(session, library)}
-    for folder in workplace(library, "").glob("*"):
+    for folder in work_folder(library, "").glob("*"):
         if folder.name not in needed and time.time() - folder.stat().st_mtime > _ORPHAN_SECONDS:
-            remove_workplace(library, folder.name)
+            remove_work_folder(library, folder.name)
 
 
 def _job(session: Session, job_id: int) -> Job:

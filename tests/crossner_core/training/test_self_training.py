@@ -1,4 +1,4 @@
-"""Self-training: a student learns from its teacher's word on bare sentences."""
+"""Self-training: a student learns from its teacher's soft targets on bare sentences."""
 
 from __future__ import annotations
 

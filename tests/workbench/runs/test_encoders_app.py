@@ -31,7 +31,7 @@ from workbench.accounts.actors import Actor
 from workbench.jobs import lease, queue
 from workbench.jobs.following import train_here
 from workbench.runs import adaptation, encoders
-from workbench.runs.encoder_library import workplace
+from workbench.runs.encoder_library import work_folder
 from workbench.settings import Settings
 
 QUICK = {
@@ -95,7 +95,7 @@ def test_encoders_dapt_makes_an_encoder_that_a_run_can_name(store: Store, actor:
     assert made.base == str(home / "tiny")
     assert encoders.list_pretrainings(store, actor) == ()
     assert any("Before: held-out perplexity" in line.message for line in encoders.encoder_log(store, actor, "dapt-own"))
-    assert not list(workplace(home / "encoders", "").glob("*"))
+    assert not list(work_folder(home / "encoders", "").glob("*"))
 
     data = own_dataset(store, actor)
     run_id = adaptation.start_run(store, actor, dataset_id=data.id, recipe=recipe_here(home, encoder="dapt-own"))

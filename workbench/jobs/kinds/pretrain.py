@@ -17,7 +17,7 @@ from db.engine import Session
 from db.types import now
 from workbench.jobs.context import Claimed, JobContext, require_space
 from workbench.jobs.kind import JobKind, LogLine, Outcome, register
-from workbench.runs.encoder_library import LOG, Order, PretrainLog, line_text, read_log, remove_workplace, workplace
+from workbench.runs.encoder_library import LOG, Order, PretrainLog, line_text, read_log, remove_work_folder, work_folder
 from workbench.runs.pretraining_sources import open_tagged, open_texts
 from workbench.settings import Settings
 
@@ -26,7 +26,7 @@ def pretrain(context: JobContext, order: Order) -> Outcome:
     """Pre-train the encoder that a job asks for, from where it stands, and put it into the library."""
     library = context.settings.encoders
     require_space(library)
-    folder, last = workplace(library, order.key), PretrainEvent(0, 0, math.nan)
+    folder, last = work_folder(library, order.key), PretrainEvent(0, 0, math.nan)
     log = PretrainLog(folder)
 
     def anew() -> None:
@@ -46,7 +46,7 @@ def pretrain(context: JobContext, order: Order) -> Outcome:
         raise BadInput("Pre-training ended without a result; start it again.")
     if (folder / LOG).is_file():
         shutil.copyfile(folder / LOG, library / order.name / LOG)
-    return Outcome(summary(last.result), finished=True, after=partial(remove_workplace, library, order.key))
+    return Outcome(summary(last.result), finished=True, after=partial(remove_work_folder, library, order.key))
 
 
 def _start(context: JobContext, order: Order) -> Callable[[], Iterator[PretrainEvent]]:
@@ -59,7 +59,7 @@ def _start(context: JobContext, order: Order) -> Callable[[], Iterator[PretrainE
     _require_free(out, order)
     shared: dict[str, Any] = {
         "out": out,
-        "work": workplace(library, order.key),
+        "work": work_folder(library, order.key),
         "should_stop": context.should_stop,
         "provenance": _provenance(order),
         "encoder": context.encoder(order.base),
@@ -108,7 +108,7 @@ def summary(result: PretrainResult) -> str:
 
 
 def _folder(settings: Settings, job: Claimed) -> Path:
-    return workplace(settings.encoders, job.payload["key"])
+    return work_folder(settings.encoders, job.payload["key"])
 
 
 def _say(context: JobContext, message: str) -> None:
@@ -128,7 +128,7 @@ register(
         priority=22,  # it takes hours: what a person waits for, and the cells of a curve, go before it
         payload=Order,
         handle=pretrain,
-        forget=lambda settings, job: remove_workplace(settings.encoders, job.payload["key"]),
+        forget=lambda settings, job: remove_work_folder(settings.encoders, job.payload["key"]),
         can_resume=lambda settings, job: _folder(settings, job).is_dir(),
         say=_say,
         log=_log,

@@ -52,7 +52,7 @@ class SelfTrainingObjective:
     def loss(self, model: TokenTagger, batch: Batch, sentences: Sequence[int], step: int) -> Tensor:
         """Return the loss of a batch of labelled sentences and of bare ones drawn by seed and step, a scalar."""
         if not self.has_targets:
-            raise CheckpointError("The teacher's word is not in the run's state; start the run afresh.")
+            raise CheckpointError("The teacher's soft targets are not in the run's state; start the run afresh.")
         labelled, weight = model.loss(batch), self.recipe.self_training_weight
         if not self.windows or weight == 0:
             return labelled
