@@ -25,7 +25,8 @@ import numpy as np
 
 from benchmarks.latency_browser import Timings, at_the_annotate_page
 from benchmarks.latency_store import Scene, applied_count, lost_events, make_scene
-from tests.support.serving import ROOT, serve
+from tests.support.paths import ROOT
+from tests.support.serving import serve
 
 NEXT_BAR = 50.0
 """Milliseconds at p95 from Enter to the frame with the next sentence."""

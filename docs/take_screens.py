@@ -29,11 +29,13 @@ from PIL import Image
 from crossner_core.acquisition.selecting import RECOMMENDED
 from db.engine import Store
 from db.migrate import migrate
-from tests.support.serving import ROOT, browser_page, browser_sign_in, serve
+from tests.support.paths import ROOT
+from tests.support.serving import browser_page, browser_sign_in, serve
 from workbench.accounts import accounts
 from workbench.accounts.passwords import random_password
 from workbench.campaigns import campaigns
 from workbench.demo import seed, wiki
+from workbench.jobs import queue
 from workbench.labelling import label_review
 from workbench.runs import adaptation, encoders, rounds, simulations
 from workbench.settings import Settings, open_store
@@ -163,10 +165,10 @@ def _wait_for_turn(store: Store, campaign: int, seconds: float) -> None:
 def _look_again(store: Store, campaign: int, seconds: float) -> None:
     """Let the worker look at the campaign's gold again, once."""
     admin = accounts.operator(store)
-    if label_review.last_look(store, admin, campaign) is None:
+    if queue.newest_job(store, admin, "second_look", campaign) is None:
         label_review.look_again(store, admin, campaign)
     end = time.monotonic() + seconds
-    while (job := label_review.last_look(store, admin, campaign)) and job.state in ("queued", "running"):
+    while (job := queue.newest_job(store, admin, "second_look", campaign)) and job.state in ("queued", "running"):
         if time.monotonic() > end:
             raise AssertionError(f"The second look is {job.state} after {seconds:.0f} s.")
         time.sleep(1)
