@@ -134,9 +134,9 @@ def view(row: Snapshot, *, runs: int = 0, is_new: bool = False) -> SnapshotView:
 
 def _gold(session: Session, campaign_id: int) -> list[tuple[str, LabelledSentence]]:
     gold = []
-    for one in layers.gold_to_learn_from(session, campaign_id):
+    for item in layers.gold_to_learn_from(session, campaign_id):
         # Metadata decides nothing about a training; it stays with the campaign.
-        gold.append((one.split, LabelledSentence(one.labelled.sentence.bare(), one.labelled.spans)))
+        gold.append((item.split, LabelledSentence(item.labelled.sentence.bare(), item.labelled.spans)))
     if not any(split == "pool" for split, _ in gold):
         left_out = second_look_rows.left_out_gold(session, [campaign_id]).get(campaign_id, 0)
         there = f"the {len(gold)} gold sentences are dev and test, which are not trained on" if gold else "no gold yet"
