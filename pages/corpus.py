@@ -27,7 +27,7 @@ actor = shell.signed_in(*OVERSEERS)
 shell.header("Corpus", "What is in this corpus, and what of it should people annotate?", help=_HELP)
 with shell.shown_errors():
     found = corpora.list_corpora(shell.store(), actor)
-    whole = {one.name: one for one in found if not one.problem}
+    whole = {view.name: view for view in found if not view.problem}
     for one in found:
         if one.problem:
             st.warning(as_text(f"{one.name}: {one.problem}"))

@@ -99,8 +99,8 @@ def is_name(value: str) -> bool:
 
 def named_folders(folder: Path) -> list[Path]:
     """Return the folders in one of the home folder whose names are allowed, by name."""
-    there = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
-    return [path for path in there if is_name(path.name)]
+    folders = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+    return [path for path in folders if is_name(path.name)]
 
 
 def find_folder(folder: Path, kind: str, name: str) -> Path:

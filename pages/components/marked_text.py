@@ -43,7 +43,7 @@ def marked_sentence(
     `links` are underlined, across spans too, and name their page where the pointer rests.
     """
     under = [(*sentence.char_range(link.start, link.end), link.target) for link in sorted(links)]
-    colours = {one.name: one.color for one in domain.types} if domain is not None else {}
+    colours = {kind.name: kind.color for kind in domain.types} if domain is not None else {}
     parts, at = [], 0
     for span in sorted(spans):
         start, end = sentence.char_range(span.start, span.end)

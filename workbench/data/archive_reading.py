@@ -229,8 +229,8 @@ def _snapshots(files: Mapping[str, bytes]) -> Iterable[tuple[Mapping[str, Any], 
     listed = _json(files, "snapshots.json") if "snapshots.json" in files else []
     if not isinstance(listed, list):
         raise BadInput("snapshots.json must be a list.")
-    for one in listed:
-        values = _object(one, "snapshots.json")
+    for entry in listed:
+        values = _object(entry, "snapshots.json")
         name = f"snapshots/{values.get('hash')}.jsonl"
         if name not in files:
             raise BadInput(f"snapshots.json names {values.get('hash')!r}, but {name} is not in the zip.")

@@ -131,8 +131,12 @@ def _question(given: Mapping[str, Any], task_id: int, ids: Mapping[str, int]) ->
     moments = with_moments(dict(given))
     row = Question(task_id=task_id, asked_by=ids[given["asked_by"]], text=given["text"])
     row.asked_at, row.closed_at = moments["asked_at"], moments["closed_at"]
-    for one in given["answers"]:
-        answer = Answer(user_id=ids[one["user"]], text=one["text"], answered_at=with_moments(one)["answered_at"])
+    for given_answer in given["answers"]:
+        answer = Answer(
+            user_id=ids[given_answer["user"]],
+            text=given_answer["text"],
+            answered_at=with_moments(given_answer)["answered_at"],
+        )
         row.answers.append(answer)
     return row
 
