@@ -30,11 +30,11 @@ class that it maps.
 actor = shell.signed_in(*EVERYONE)
 shell.header("Gazetteer", "Why was this span suggested, and what else might the name stand for?", help=_HELP)
 with shell.shown_errors():
-    found = gazetteers.list_gazetteers(shell.store(), actor)
-    for one in found:
-        if one.problem:
-            st.warning(as_text(f"{one.name}: {one.problem}"))
-    whole = {view.name: view for view in found if not view.problem}
+    known_gazetteers = gazetteers.list_gazetteers(shell.store(), actor)
+    for gazetteer in known_gazetteers:
+        if gazetteer.problem:
+            st.warning(as_text(f"{gazetteer.name}: {gazetteer.problem}"))
+    whole = {view.name: view for view in known_gazetteers if not view.problem}
     campaign = shell.current_campaign(actor)
     known = {domain.name: domain.title for domain in domains.list_domains(shell.store(), actor)}
     names = [*whole, _BUNDLED]

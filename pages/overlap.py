@@ -61,7 +61,7 @@ with shell.shown_errors():
     notes = []
     if counted:
         notes.append(f"Fewer than {TOP:,} words: {', '.join(counted)}. Short texts share less than long ones would.")
-    cut = [one.title for title in chosen if (one := sources[title]).sentences > overlaps.MOST]
+    cut = [chosen_source.title for title in chosen if (chosen_source := sources[title]).sentences > overlaps.MOST]
     if cut:
         notes.append(f"Of {', '.join(cut)} the first {overlaps.MOST:,} sentences were read.")
     for words in notes:

@@ -149,7 +149,7 @@ def coverage_figure(rows: Mapping[str, Coverage], colours: Mapping[str, int]) ->
     marks = [entity_colour(colours.get(name, 0)).mark for name, _ in shown]
     places = [f"{name} ({row.gold})" for name, row in shown]
     hover = [[row.found, row.right, row.suggested, 100 * row.precision] for _, row in shown]
-    words = (
+    hover_text = (
         "%{customdata[0]} found · %{customdata[1]} with the right type · %{customdata[2]} suggested, precision "
         "%{customdata[3]:.1f}<extra></extra>"
     )
@@ -165,7 +165,7 @@ def coverage_figure(rows: Mapping[str, Coverage], colours: Mapping[str, int]) ->
             orientation="h",
             marker={"color": marks, "opacity": opacity},
             customdata=hover,
-            hovertemplate=words,
+            hovertemplate=hover_text,
         )
     figure.update_xaxes(range=[0, 105], title="gold entities found, %")
     return laid_out(figure, height=90 + 26 * max(len(shown), 1), barmode="stack", showlegend=False)

@@ -36,9 +36,9 @@ def _kind(mention: Mention, domain: Domain | None) -> str:
 def _apart(mentions: Iterable[Mention]) -> list[Mention]:
     """Return the mentions that do not overlap one before them."""
     kept: list[Mention] = []
-    for one in sorted(mentions, key=lambda mention: (mention.start, -mention.end)):
-        if not kept or kept[-1].end <= one.start:
-            kept.append(one)
+    for candidate in sorted(mentions, key=lambda mention: (mention.start, -mention.end)):
+        if not kept or kept[-1].end <= candidate.start:
+            kept.append(candidate)
     return kept
 
 

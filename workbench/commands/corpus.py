@@ -91,16 +91,16 @@ def list_() -> None:
 def show(name: CorpusName) -> None:
     """Show what is in a corpus, and what became of every page."""
     corpus = common.open_corpus(name)
-    found, counts = corpus.manifest, corpus.manifest.counts
-    source = found.source
-    shards = f"{len(found.shards)} shard{'' if len(found.shards) == 1 else 's'}"
+    manifest, counts = corpus.manifest, corpus.manifest.counts
+    source = manifest.source
+    shards = f"{len(manifest.shards)} shard{'' if len(manifest.shards) == 1 else 's'}"
     typer.echo(f"{corpus.name} · {source.dbname} · {source.file} ({source.bytes:,} bytes) · {shards}")
-    if found.derived_from is not None:
-        typer.echo(f"selected from {found.derived_from.name}")
-    if found.gazetteer is not None:
-        typer.echo(f"pre-annotated with {found.gazetteer.name} · domain {found.domain or 'none'}")
-    if found.truncated:
-        typer.echo(f"The dump was not whole: {found.truncated}")
+    if manifest.derived_from is not None:
+        typer.echo(f"selected from {manifest.derived_from.name}")
+    if manifest.gazetteer is not None:
+        typer.echo(f"pre-annotated with {manifest.gazetteer.name} · domain {manifest.domain or 'none'}")
+    if manifest.truncated:
+        typer.echo(f"The dump was not whole: {manifest.truncated}")
     sizes = ("paragraphs", "sentences", "tokens", "links", "mentions")
     common.table([(size, f"{getattr(counts, size):,}") for size in sizes], ("what", "number"))
     typer.echo("")

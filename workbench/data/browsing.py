@@ -117,15 +117,15 @@ def sentence_layers(store: Store, actor: Actor, campaign_id: int, sentence_id: i
         result = browse_rows.one(session, campaign_id, sentence_id)
         if result is None:
             raise NotFound(f"The campaign has no sentence {sentence_id}; it may have been deleted.")
-        row, place = result
-        if place != "gold" and actor.role not in KEEPERS:
+        row, stands_at = result
+        if stands_at != "gold" and actor.role not in KEEPERS:
             raise NotAllowed("What others said of a sentence can be seen once it is gold; this one is not finished.")
         sentence = sentence_of(row, row.links)
         suggestions = tuple(suggestion_of(suggestion) for suggestion in row.suggestions)
         return SentenceLayers(
             sentence=sentence,
             split=row.split,
-            place=place,
+            place=stands_at,
             control=row.control,
             blind=row.blind,
             meta={key: value for key, value in row.meta.items() if not key.startswith("_")},

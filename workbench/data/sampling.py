@@ -241,25 +241,25 @@ def _fitting(corpus: Corpus, plan: SamplingPlan, most_rows: int | None) -> tuple
     """Return how many each filter keeps out, and the rows that fit in the order they are drawn."""
     rng = np.random.default_rng(plan.seed)
     left_out = dict.fromkeys(("length", "links", "mentions", "text", "title", "section"), 0)
-    found, kept, at = [(np.zeros(0, np.int64), np.zeros(0))], 0, 0
+    drawn_rows, kept, position = [(np.zeros(0, np.int64), np.zeros(0))], 0, 0
     for batch in corpus.tables(_COLUMNS):
-        if most_rows is not None and at >= most_rows:
+        if most_rows is not None and position >= most_rows:
             break
         drawn = rng.random(batch.num_rows)  # for every row, so that a filter does not change the others' order
         fits = np.ones(batch.num_rows, bool)
         for name, passes in _filters(batch, plan):
             left_out[name] += int((fits & ~passes).sum())
             fits &= passes
-        found.append((at + np.flatnonzero(fits), drawn[fits]))
-        kept, at = kept + int(fits.sum()), at + batch.num_rows
+        drawn_rows.append((position + np.flatnonzero(fits), drawn[fits]))
+        kept, position = kept + int(fits.sum()), position + batch.num_rows
         if kept > 2 * _RESERVE:
-            found, kept = [_soonest(found)], _RESERVE
-    return left_out, _soonest(found)[0], at
+            drawn_rows, kept = [_soonest(drawn_rows)], _RESERVE
+    return left_out, _soonest(drawn_rows)[0], position
 
 
-def _soonest(found: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+def _soonest(drawn_rows: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows that are drawn first, in that order, with their keys."""
-    rows, keys = (np.concatenate(part) for part in zip(*found, strict=True))
+    rows, keys = (np.concatenate(part) for part in zip(*drawn_rows, strict=True))
     order = np.argsort(keys, kind="stable")[:_RESERVE]
     return rows[order], keys[order]
 

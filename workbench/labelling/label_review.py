@@ -116,11 +116,11 @@ def queues(store: Store, actor: Actor, campaign_id: int) -> tuple[QueueView, ...
         gold = _gold(session, [row for findings in waiting.values() for row in findings])
         left_out = second_look_rows.left_out(session, campaign_id)
         views = []
-        for id, found in rows.items():
+        for id, stored in rows.items():
             title, line = _IMPORTED_WORDS if id == IMPORTED else (check(id).title, check(id).line)
-            if found or id != IMPORTED:
+            if stored or id != IMPORTED:
                 count = sum(_fits(row, gold) and not _settled(row, left_out) for row in waiting[id])
-                views.append(QueueView(id, title, line, count, len(found) - len(waiting[id])))
+                views.append(QueueView(id, title, line, count, len(stored) - len(waiting[id])))
         return tuple(views)
 
 

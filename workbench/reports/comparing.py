@@ -122,7 +122,8 @@ def _common_split(first: Run, second: Run) -> str:
     shared = [split for split in measured_on(first) if split in measured_on(second)]
     if not shared:
         raise BadInput(
-            f"Runs {first.id} and {second.id} were measured on no common split; compare runs that both have dev or test."
+            f"Runs {first.id} and {second.id} were measured on no common split; "
+            "compare runs that both have dev or test."
         )
     return shared[0]
 
@@ -146,11 +147,11 @@ class _Common:
             )
         self.items = tuple(newer.items[index] for _, index in pairs)
         self.types = tuple(dict.fromkeys((*newer.types, *older.types)))
-        said = {
+        predicted = {
             older.run_id: tuple(older.predicted[index] for index, _ in pairs),
             newer.run_id: tuple(newer.predicted[index] for _, index in pairs),
         }
-        self.first, self.second = said[first.run_id], said[second.run_id]
+        self.first, self.second = predicted[first.run_id], predicted[second.run_id]
         self.left_out = len(older.items) + len(newer.items) - 2 * len(pairs)
         self.regraded = sum(set(older.items[a].spans) != set(newer.items[b].spans) for a, b in pairs)
 

@@ -87,14 +87,14 @@ def dataset_coverage(
         wanted = domain or own
         if wanted is None:
             raise NotFound(f"The data set {name!r} names no domain; choose the one whose types it has.")
-        found = find_domain(session, wanted)
-    foreign = sorted(set(types) - set(found.type_names))
+        target = find_domain(session, wanted)
+    foreign = sorted(set(types) - set(target.type_names))
     if foreign:
         raise UnknownType(
-            f"The data set {name!r} has the type {foreign[0]!r}; the domain {found.name} has "
-            f"{', '.join(found.type_names)}; choose one that has the types."
+            f"The data set {name!r} has the type {foreign[0]!r}; the domain {target.name} has "
+            f"{', '.join(target.type_names)}; choose one that has the types."
         )
-    return _afresh(store, [item for item, _ in frozen.read_lines(content)], found, gazetteer, most)
+    return _afresh(store, [item for item, _ in frozen.read_lines(content)], target, gazetteer, most)
 
 
 def _dataset(session: Session, name: str, split: str) -> tuple[str, str | None, Sequence[str]]:

@@ -40,7 +40,7 @@ def browse_view(actor: Actor, campaign: CampaignView) -> None:
     stage, split, text = _filter(campaign.id)
     page_key = f"data:page:{campaign.id}"
     page = st.session_state.get(page_key, 1)
-    page_of_lines = browsing.browse(
+    listing = browsing.browse(
         shell.store(),
         actor,
         campaign.id,
@@ -50,14 +50,14 @@ def browse_view(actor: Actor, campaign: CampaignView) -> None:
         offset=_PAGE * (page - 1),
         limit=_PAGE,
     )
-    if not page_of_lines.total:
+    if not listing.total:
         narrowed = stage or split or text
         st.info("No sentence fits this filter." if narrowed else "No sentences yet. Bring some in under Import.")
         return
-    if not page_of_lines.lines:
+    if not listing.lines:
         del st.session_state[page_key]
         st.rerun()
-    chosen = _table(page_of_lines, page, page_key, key=f"data:table:{campaign.id}:{stage}:{split}:{text}:{page}")
+    chosen = _table(listing, page, page_key, key=f"data:table:{campaign.id}:{stage}:{split}:{text}:{page}")
     layers_view(browsing.sentence_layers(shell.store(), actor, campaign.id, chosen), campaign)
 
 
@@ -94,7 +94,7 @@ def _first_page(campaign_id: int) -> None:
     st.session_state[f"data:page:{campaign_id}"] = 1
 
 
-def _table(shown: Found, page: int, page_key: str, *, key: str) -> int:
+def _table(listing: Found, page: int, page_key: str, *, key: str) -> int:
     """Draw the list; return the id of the chosen sentence, the first if none is chosen."""
     chosen = chosen_row(
         pd.DataFrame(
@@ -107,22 +107,22 @@ def _table(shown: Found, page: int, page_key: str, *, key: str) -> int:
                     "Suggestions": line.suggestions,
                     "Id": line.external_id,
                 }
-                for line in shown.lines
+                for line in listing.lines
             ]
         ),
-        [line.id for line in shown.lines],
+        [line.id for line in listing.lines],
         key=key,
-        height="auto" if len(shown.lines) < _FEW else _TABLE_HEIGHT,
+        height="auto" if len(listing.lines) < _FEW else _TABLE_HEIGHT,
         column_config={"Sentence": st.column_config.TextColumn(width="large")},
     )
     first = _PAGE * (page - 1) + 1
     with st.container(horizontal=True, vertical_alignment="center"):
-        last = first + len(shown.lines) - 1
-        st.caption(f"{first}–{last} of {shown.total} sentences. Choose one to see its layers.")
-        pages = -(-shown.total // _PAGE)
+        last = first + len(listing.lines) - 1
+        st.caption(f"{first}–{last} of {listing.total} sentences. Choose one to see its layers.")
+        pages = -(-listing.total // _PAGE)
         if pages > 1:
             st.pagination(pages, key=page_key)
-    return shown.lines[0].id if chosen is None else chosen
+    return listing.lines[0].id if chosen is None else chosen
 
 
 def layers_view(found: SentenceLayers, campaign: CampaignView) -> None:

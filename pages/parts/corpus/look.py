@@ -26,22 +26,22 @@ def counts_line(one: CorpusView) -> None:
         st.caption(as_text(facts))
 
 
-def _counted(corpus: CorpusView) -> tuple[str, str]:
+def _counted(view: CorpusView) -> tuple[str, str]:
     """Return what a corpus holds, and how it was made."""
-    skipped = sum(corpus.skipped.values())
+    skipped = sum(view.skipped.values())
     counted = (
-        f"{corpus.pages:,} pages: {corpus.kept:,} kept, {corpus.redirects:,} redirects, {corpus.categories:,} categories, "
-        f"{skipped:,} skipped. {corpus.paragraphs:,} paragraphs, {corpus.sentences:,} sentences, {corpus.tokens:,} tokens, "
-        f"{corpus.links:,} links" + (f", {corpus.mentions:,} mentions of known names." if corpus.gazetteer else ".")
+        f"{view.pages:,} pages: {view.kept:,} kept, {view.redirects:,} redirects, {view.categories:,} categories, "
+        f"{skipped:,} skipped. {view.paragraphs:,} paragraphs, {view.sentences:,} sentences, {view.tokens:,} tokens, "
+        f"{view.links:,} links" + (f", {view.mentions:,} mentions of known names." if view.gazetteer else ".")
     )
-    facts = [f"from {corpus.made_from}"]
-    if corpus.gazetteer:
-        facts.append(f"pre-annotated by the gazetteer {corpus.gazetteer}")
-        facts.append(f"typed for {corpus.domain}" if corpus.domain else "classes only, no domain")
+    facts = [f"from {view.made_from}"]
+    if view.gazetteer:
+        facts.append(f"pre-annotated by the gazetteer {view.gazetteer}")
+        facts.append(f"typed for {view.domain}" if view.domain else "classes only, no domain")
     else:
         facts.append("not pre-annotated")
-    if corpus.skipped:
-        facts.append("skipped: " + ", ".join(f"{why} {many:,}" for why, many in sorted(corpus.skipped.items())))
+    if view.skipped:
+        facts.append("skipped: " + ", ".join(f"{why} {many:,}" for why, many in sorted(view.skipped.items())))
     return counted, " · ".join(facts)
 
 

@@ -101,7 +101,8 @@ def _chosen(actor: Actor, campaign: CampaignView | None) -> Sentence | None:
 def _place(explanation: Explanation, explained: SentenceExplained, domain: Domain) -> str:
     outcome = "suggested" if explanation.won and explanation.type else "not suggested"
     line = f"{words_of(explanation.source)} · score {explanation.score:.2f} · {outcome}: {explanation.reason}"
-    summary = f'<b dir="auto">{escape(explanation.surface)}</b> {_chip(explanation.type, domain)}<span class="small">{escape(line)}</span>'
+    chip = _chip(explanation.type, domain)
+    summary = f'<b dir="auto">{escape(explanation.surface)}</b> {chip}<span class="small">{escape(line)}</span>'
     rows = [
         (
             ("✓ " if candidate.won else "") + candidate.entity,

@@ -102,8 +102,9 @@ def _verdict(comparison: Comparison, report: HtmlReport) -> None:
     st.markdown(f"#### {line}")
     report.heading(line)
     figures = (
-        f"Entity F1 on {test.sentences} {comparison.split} sentences: {100 * test.first:.1f} → {100 * test.second:.1f}, "
-        f"{_points(test.difference)} points (95 % interval {_points(test.low)} to {_points(test.high)}). "
+        f"Entity F1 on {test.sentences} {comparison.split} sentences: "
+        f"{100 * test.first:.1f} → {100 * test.second:.1f}, {_points(test.difference)} points "
+        f"(95 % interval {_points(test.low)} to {_points(test.high)}). "
         f"p = {_p(test.permutation_p)} by permutation, {_p(test.bootstrap_p)} by bootstrap."
     )
     out = comparison.outcomes
