@@ -34,7 +34,7 @@ from crossner_core.schema import LabelledSentence, Suggestion
 DOMAINS = ("music", "ai", "politics")
 BAR = 0.05
 FOLDS = 5
-THRESHOLDS = tuple(at / 20 for at in range(0, 15))
+THRESHOLDS = tuple(step / 20 for step in range(0, 15))
 # Keys that a span costs: marked by hand (jump, two hints, type), accepted, dropped, taken from a hint (Tab, Space).
 BY_HAND, ACCEPT, DROP, TAKE_HINT = 4, 1, 1, 2
 COMMAND = "python -m benchmarks.calibration --data FOLDER --slice FOLDER --out FOLDER --report docs/results.md"
@@ -86,16 +86,16 @@ def measure(options: argparse.Namespace, domain: str, seed: int, gazetteer: Sour
     machine = Preannotator([gazetteer], load_domain(domain))
     dev, test = (_known(predictor, machine, part) for part in (corpus.dev, corpus.test))
     weights = learn(dev)
-    found = result.calibration
-    assert found is not None and result.test is not None  # the corpora have dev and test
+    calibration = result.calibration
+    assert calibration is not None and result.test is not None  # the corpora have dev and test
     cell = Cell(
         domain,
         seed,
         result.test.f1,
-        found.calibration.spans.method,
-        found.calibration.temperature,
-        found.raw,
-        found.calibrated,
+        calibration.calibration.spans.method,
+        calibration.calibration.temperature,
+        calibration.raw,
+        calibration.calibrated,
         _reliability(test, SourceWeights()),
         _reliability(test, weights),
         _cross_fitted(test),
@@ -125,15 +125,15 @@ def keys(known: Known, weights: SourceWeights, hint_below: float) -> float:
     total = 0
     for suggestions, gold in known:
         shown = best_of(propose(suggestions, weights))
-        right = {one.span for one in shown} & gold
+        right = {proposal.span for proposal in shown} & gold
         total += BY_HAND * (len(gold) - len(right))
-        for one in shown:
-            total += _cost(one, one.span in gold, hint_below)
+        for proposal in shown:
+            total += _cost(proposal, proposal.span in gold, hint_below)
     return total / max(len(known), 1)
 
 
-def _cost(one: Proposal, right: bool, hint_below: float) -> int:
-    if one.score < hint_below:
+def _cost(proposal: Proposal, right: bool, hint_below: float) -> int:
+    if proposal.score < hint_below:
         return TAKE_HINT if right else 0
     return ACCEPT if right else DROP
 
@@ -145,7 +145,7 @@ def _known(predictor: Any, machine: Preannotator, items: Sequence[LabelledSenten
 
 
 def _reliability(known: Known, weights: SourceWeights) -> Reliability:
-    rows = [(one.score, one.span in gold) for given, gold in known for one in propose(given, weights)]
+    rows = [(proposal.score, proposal.span in gold) for given, gold in known for proposal in propose(given, weights)]
     return reliability(*(np.asarray(part) for part in zip(*rows, strict=True)))
 
 
@@ -153,9 +153,9 @@ def _cross_fitted(known: Known) -> Reliability:
     """Measure proposals by what was learnt on the other folds."""
     rows = []
     for fold in range(FOLDS):
-        weights = learn([row for at, row in enumerate(known) if at % FOLDS != fold])
+        weights = learn([row for number, row in enumerate(known) if number % FOLDS != fold])
         for given, gold in known[fold::FOLDS]:
-            rows += [(one.score, one.span in gold) for one in propose(given, weights)]
+            rows += [(proposal.score, proposal.span in gold) for proposal in propose(given, weights)]
     return reliability(*(np.asarray(part) for part in zip(*rows, strict=True)))
 
 
@@ -178,13 +178,15 @@ def report(cells: Sequence[Cell]) -> str:
     ]
     for cell in cells:
         parts = (cell.raw, cell.calibrated, cell.untaught, cell.taught_on_dev, cell.merged)
-        errors = " | ".join(f"{one.error:.3f} ({one.error_equal_width:.3f})" for one in parts)
+        errors = " | ".join(f"{part.error:.3f} ({part.error_equal_width:.3f})" for part in parts)
         made = f"{cell.temperature:.2f}, {cell.method}"
         lines.append(f"| {cell.domain} | {cell.seed} | {100 * cell.f1:.2f} | {made} | {errors} |")
     worst = max(max(cell.calibrated.error, cell.merged.error) for cell in cells)
     keys_at = np.mean([cell.keys for cell in cells], axis=0)
     best = THRESHOLDS[int(keys_at.argmin())]
-    shown = ", ".join(f"{at:.2f}: {keys_at[THRESHOLDS.index(at)]:.2f}" for at in (0.0, 0.2, 0.3, 0.4, 0.5, 0.6))
+    shown = ", ".join(
+        f"{threshold:.2f}: {keys_at[THRESHOLDS.index(threshold)]:.2f}" for threshold in (0.0, 0.2, 0.3, 0.4, 0.5, 0.6)
+    )
     lines += [
         "",
         f"- {'met' if worst <= BAR else 'NOT met'}: the largest error on test is {worst:.3f}, bar {BAR}",

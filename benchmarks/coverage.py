@@ -82,14 +82,14 @@ def measure(gazetteer: CompiledGazetteer, domain: Domain, split: str, rows: Sequ
         for span in row.spans:
             entries = gazetteer.entries(row.sentence.surface(span.start, span.end))
             known += bool(entries)
-            typed += any(span.type in specific_types(one.classes, domain, gazetteer.tree) for one in entries)
+            typed += any(span.type in specific_types(entry.classes, domain, gazetteer.tree) for entry in entries)
     return Cell(domain.name, split, table, known, typed, seconds)
 
 
 def report(cells: Sequence[Cell], tables: dict[str, CoverageTable], gazetteer: CompiledGazetteer) -> str:
     """Return the section as Markdown."""
     counts = gazetteer.manifest.counts
-    found, gold, known = (sum(values) for values in zip(*map(_sums, cells), strict=True))
+    matched, gold, known = (sum(values) for values in zip(*map(_sums, cells), strict=True))
     rate = sum(cell.table.sentences for cell in cells) / max(sum(cell.seconds for cell in cells), 1e-9)
     lines = [
         "## What pre-annotation finds",
@@ -106,8 +106,8 @@ def report(cells: Sequence[Cell], tables: dict[str, CoverageTable], gazetteer: C
         "|---|---|---|---|---|---|---|---|---|",
         *map(_row, cells),
         "",
-        f"All together {_percent(found, gold)} of the gold entities are pre-annotated, "
-        f"{_percent(found, known)} of what the slice knows. The paper's {PAPER} divides by the entities that carry a "
+        f"All together {_percent(matched, gold)} of the gold entities are pre-annotated, "
+        f"{_percent(matched, known)} of what the slice knows. The paper's {PAPER} divides by the entities that carry a "
         "hyperlink, of which DBpedia knows far more; these files carry no links, so here every gold entity counts, and "
         "only the scan of plain text can find it. Of the test entities the slice knows those that train or dev have "
         "too. The rules of the scan were chosen on train and dev of music and "
@@ -121,7 +121,7 @@ def report(cells: Sequence[Cell], tables: dict[str, CoverageTable], gazetteer: C
         "|---|---|---|---|---|---|---|",
     ]
     for name, table in tables.items():
-        lines += [_type_row(name, kind, one) for kind, one in table.per_type.items()]
+        lines += [_type_row(name, kind, counts) for kind, counts in table.per_type.items()]
     return "\n".join(lines)
 
 
@@ -130,20 +130,20 @@ def _sums(cell: Cell) -> tuple[int, int, int]:
 
 
 def _row(cell: Cell) -> str:
-    one = cell.table.overall
-    ceiling = f"{_percent(cell.known, one.gold)} ({_percent(cell.typed, one.gold)})"
+    counts = cell.table.overall
+    ceiling = f"{_percent(cell.known, counts.gold)} ({_percent(cell.typed, counts.gold)})"
     return (
-        f"| {cell.domain} | {cell.split} | {one.gold:,} | {ceiling} | {_percent(one.found, one.gold)} | "
-        f"{_percent(one.right, one.gold)} | {one.suggested:,} | {_percent(one.right, one.suggested)} | "
-        f"{_percent(one.placed, one.suggested)} |"
+        f"| {cell.domain} | {cell.split} | {counts.gold:,} | {ceiling} | {_percent(counts.found, counts.gold)} | "
+        f"{_percent(counts.right, counts.gold)} | {counts.suggested:,} | {_percent(counts.right, counts.suggested)} | "
+        f"{_percent(counts.placed, counts.suggested)} |"
     )
 
 
-def _type_row(domain: str, kind: str, one: Coverage) -> str:
-    shares = (_percent(one.found, one.gold), _percent(one.right, one.gold))
+def _type_row(domain: str, kind: str, counts: Coverage) -> str:
+    percentages = (_percent(counts.found, counts.gold), _percent(counts.right, counts.gold))
     return (
-        f"| {domain} | {kind} | {one.gold:,} | {' | '.join(shares)} | {one.suggested:,} | "
-        f"{_percent(one.right, one.suggested)} |"
+        f"| {domain} | {kind} | {counts.gold:,} | {' | '.join(percentages)} | {counts.suggested:,} | "
+        f"{_percent(counts.right, counts.suggested)} |"
     )
 
 

@@ -40,12 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     speed_up_dropout(ways["ours"])
     faster = []
     for rows, length in SHAPES:
-        ids, there = batch(rows, length, model.config.vocab_size)
-        agree(ways, ids, there, bf16)
+        ids, mask = batch(rows, length, model.config.vocab_size)
+        agree(ways, ids, mask, bf16)
         seconds: dict[str, list[float]] = {name: [] for name in ways}
         for _ in range(given.rounds + 2):
-            for name, one in ways.items():
-                seconds[name].append(step(one.train(), ids, there, bf16))
+            for name, encoder in ways.items():
+                seconds[name].append(step(encoder.train(), ids, mask, bf16))
         theirs, ours = (1000 * median(seconds[name][2:]) for name in ways)
         faster.append(ours < theirs)
         print(f"{rows} × {length} subwords: PyTorch's {theirs:.0f} ms, ours {ours:.0f} ms, {theirs / ours:.2f} ×")
@@ -74,8 +74,8 @@ def batch(rows: int, length: int, vocabulary: int) -> tuple[torch.Tensor, torch.
 def agree(ways: dict[str, Any], ids: torch.Tensor, there: torch.Tensor, bf16: bool) -> None:
     """Raise RuntimeError unless both give the same vectors where nothing is dropped."""
     with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
-        one, other = (model.eval()(input_ids=ids, attention_mask=there).last_hidden_state for model in ways.values())
-    if not torch.equal(one, other):
+        theirs, ours = (model.eval()(input_ids=ids, attention_mask=there).last_hidden_state for model in ways.values())
+    if not torch.equal(theirs, ours):
         raise RuntimeError("Without dropout the two ways differ.")
 
 

@@ -59,7 +59,7 @@ def build(work: Path) -> dict[str, Any]:
         "triples_per_s_of_cpu_time": triples / cpu,
         "unpacking_alone_lines_per_s": lines / (time.process_time() - start),
         "build_peak_mb": peak,
-        "disk_mb": sum(one.bytes for one in manifest.files) / 1e6,
+        "disk_mb": sum(file.bytes for file in manifest.files) / 1e6,
     }
 
 
@@ -85,10 +85,10 @@ def oracle(work: Path, n: int) -> dict[str, Any]:
     texts = made_up_sentences(gazetteer, n)
     names = {gazetteer.surface_of(key): key for key in range(len(gazetteer))}
     longest = max(name.count(" ") for name in names) + 1
-    differing = found = tokens = 0
+    differing = matches = tokens = 0
     rows = [words_of(text) for text in texts]
     for words, scan in zip(rows, gazetteer.scan(rows), strict=True):
-        plain, expected, start = [word.replace("’", "'") for word in words], [], 0
+        plain, expected, start = [token.replace("’", "'") for token in words], [], 0
         while start < len(plain):
             for end in range(min(len(plain), start + longest), start, -1):
                 if (key := names.get(" ".join(plain[start:end]))) is not None:
@@ -97,11 +97,11 @@ def oracle(work: Path, n: int) -> dict[str, Any]:
                     break
             start += 1
         differing += scan != expected
-        found, tokens = found + len(expected), tokens + len(words)
+        matches, tokens = matches + len(expected), tokens + len(words)
     return {
         "sentences": n,
         "tokens_a_sentence": tokens / n,
-        "names_a_sentence": found / n,
+        "names_a_sentence": matches / n,
         "differing_sentences": differing,
     }
 

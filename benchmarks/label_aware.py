@@ -53,9 +53,9 @@ def position_loop(predictor: LabelPredictor, vectors: Vectors, history: Tensor) 
     """Return what `predictor(vectors, history)` does, (B, W, K), position by position."""
     lstm, labels = both_ways(predictor), predictor.label_vectors()
     scores = []
-    for at in range(history.shape[1]):
-        states = position_states(predictor, lstm, labels, history[:, :at])
-        scores.append(predictor.token_scores(vectors, at, states))  # (B, K)
+    for position in range(history.shape[1]):
+        states = position_states(predictor, lstm, labels, history[:, :position])
+        scores.append(predictor.token_scores(vectors, position, states))  # (B, K)
     return torch.stack(scores, 1)
 
 
@@ -65,10 +65,10 @@ def sentence_loop(predictor: LabelPredictor, vectors: Vectors, start: Tensor, mo
     tags = torch.zeros(vectors.mask.shape, dtype=torch.long)
     for row, length in enumerate(vectors.mask.sum(1).tolist()):
         alone = vectors.rows(slice(row, row + 1))
-        for at in range(length):
-            states = position_states(predictor, lstm, labels, tags[row : row + 1, :at])
-            scores = predictor.token_scores(alone, at, states)[0]  # (K,)
-            tags[row, at] = (scores + (start if at == 0 else moves[tags[row, at - 1]])).argmax()
+        for position in range(length):
+            states = position_states(predictor, lstm, labels, tags[row : row + 1, :position])
+            scores = predictor.token_scores(alone, position, states)[0]  # (K,)
+            tags[row, position] = (scores + (start if position == 0 else moves[tags[row, position - 1]])).argmax()
     return tags
 
 
@@ -91,7 +91,10 @@ def learn(way: Callable[[], Tensor], predictor: LabelPredictor, vectors: Vectors
     scores = way()[vectors.mask]  # (N, K)
     functional.cross_entropy(scores, tags[vectors.mask]).backward()
     learned = (*predictor.parameters(), vectors.tokens)
-    return [scores.detach(), *(torch.zeros_like(at) if at.grad is None else at.grad.clone() for at in learned)]
+    return [
+        scores.detach(),
+        *(torch.zeros_like(parameter) if parameter.grad is None else parameter.grad.clone() for parameter in learned),
+    ]
 
 
 def difference(options: argparse.Namespace) -> float:
@@ -100,9 +103,11 @@ def difference(options: argparse.Namespace) -> float:
     predictor.double()
     tokens = vectors.tokens.double().requires_grad_()
     vectors = Vectors(tokens, vectors.mask, tokens, vectors.mask)
-    one = learn(lambda: predictor(vectors, tags), predictor, vectors, tags)
-    two = learn(lambda: position_loop(predictor, vectors, tags), predictor, vectors, tags)
-    return max(float((a - b).abs().max() / b.abs().max().clamp(min=1e-12)) for a, b in zip(one, two, strict=True))
+    batched = learn(lambda: predictor(vectors, tags), predictor, vectors, tags)
+    looped = learn(lambda: position_loop(predictor, vectors, tags), predictor, vectors, tags)
+    return max(
+        float((a - b).abs().max() / b.abs().max().clamp(min=1e-12)) for a, b in zip(batched, looped, strict=True)
+    )
 
 
 def seconds(work: Callable[[], object]) -> float:
@@ -129,15 +134,18 @@ def measure(options: argparse.Namespace) -> list[tuple[str, float, float, float,
         lambda: learn(lambda: position_loop(predictor, vectors, tags), predictor, vectors, tags),
         options.rounds,
     )
-    start, moves = iob2_transitions(head_tags([f"type{number}" for number in range(TYPES)]))
+    start, transitions = iob2_transitions(head_tags([f"type{number}" for number in range(TYPES)]))
     with torch.inference_mode():
         decoding = paired(
-            lambda: predictor.greedy(vectors, start, moves),
-            lambda: sentence_loop(predictor, vectors, start, moves),
+            lambda: predictor.greedy(vectors, start, transitions),
+            lambda: sentence_loop(predictor, vectors, start, transitions),
             options.rounds,
         )
         same = bool(
-            (predictor.greedy(vectors, start, moves)[0] == sentence_loop(predictor, vectors, start, moves)).all()
+            (
+                predictor.greedy(vectors, start, transitions)[0]
+                == sentence_loop(predictor, vectors, start, transitions)
+            ).all()
         )
     print(f"decoding   both ways choose {'the same tags' if same else 'DIFFERENT tags'}")
     return [("training", *training, TRAINING_BAR), ("decoding", *decoding, DECODING_BAR if same else float("inf"))]

@@ -76,9 +76,11 @@ def measure(home: Path, *, users: int, submits: int, sentences: int, seed: int) 
                 timings = person.work(submits)
                 ended = time.monotonic()
             acknowledged += [*timings.events, *crowd["saved"]]
-            window = [one for one in crowd["saved"] if began <= one["sent_at"] <= ended]
+            window = [message for message in crowd["saved"] if began <= message["sent_at"] <= ended]
             together.milliseconds = _named(timings) | {
-                f"{title} (background users)": [one["milliseconds"] for one in window if one["kind"] == kind]
+                f"{title} (background users)": [
+                    message["milliseconds"] for message in window if message["kind"] == kind
+                ]
                 for title, kind in (("autosave sent → acknowledged", "draft"), ("submit sent → acknowledged", "submit"))
             }
             phases.append(together)
@@ -154,8 +156,8 @@ def table(report: Mapping[str, Any]) -> str:
     """Return the figures as a Markdown table, with the loads and the count of events below it."""
     lines = ["| phase | what | count | p50 ms | p95 ms | max ms |", "|---|---|---|---|---|---|"]
     for phase in report["phases"]:
-        for name, one in phase["figures"].items():
-            cells = [str(one.get(key, "–")) for key in ("count", "p50", "p95", "max")]
+        for name, figures in phase["figures"].items():
+            cells = [str(figures.get(key, "–")) for key in ("count", "p50", "p95", "max")]
             lines.append(f"| {phase['name']} | {name} | {' | '.join(cells)} |")
     loads = "; ".join(f"{phase['name']} {phase['load'][0]} → {phase['load'][1]}" for phase in report["phases"])
     lines.append(f"\nLoad average of the machine ({os.cpu_count()} cores): {loads}.")
@@ -185,7 +187,7 @@ def main() -> int:
         )
     missed = missed_bars(report)
     print(table(report))
-    print("\n".join(f"Missed: {one}." for one in missed) or "All bars are met.")
+    print("\n".join(f"Missed: {bar}." for bar in missed) or "All bars are met.")
     if options.out:
         options.out.write_text(json.dumps({**report, "missed": missed}, indent=1), encoding="utf-8")
     return 1 if missed and not options.no_bars else 0

@@ -108,22 +108,22 @@ class Person:
 
 def timings(probe: Mapping[str, Any], user: int) -> Timings:
     """Work out the durations from what the page noted: messages sent, sentences shown, moments of Saved."""
-    found = Timings()
-    enter_of = {int(one["task"]): one["enter"] for one in probe["shown"]}
-    found.enter_to_next = [one["at"] - one["enter"] for one in probe["shown"]]
+    durations = Timings()
+    enter_of = {int(sentence["task"]): sentence["enter"] for sentence in probe["shown"]}
+    durations.enter_to_next = [sentence["at"] - sentence["enter"] for sentence in probe["shown"]]
     seen: set[str] = set()
     for message in probe["sent"]:
-        saved = next((at for at in probe["saved"] if at > message["at"]), None)
+        saved = next((moment for moment in probe["saved"] if moment > message["at"]), None)
         for event in outbox_events(message["text"]):
             if saved is None or event["key"] in seen:
                 continue
             seen.add(event["key"])
-            found.events.append(_sent_event(event, user))
-            target = found.submit_sent_to_saved if event["kind"] == "submit" else found.draft_sent_to_saved
+            durations.events.append(_sent_event(event, user))
+            target = durations.submit_sent_to_saved if event["kind"] == "submit" else durations.draft_sent_to_saved
             target.append(saved - message["at"])
             if event["kind"] == "submit":
-                found.enter_to_saved.append(saved - enter_of[event["task"]])
-    return found
+                durations.enter_to_saved.append(saved - enter_of[event["task"]])
+    return durations
 
 
 def outbox_events(text: str) -> list[dict[str, Any]]:

@@ -55,11 +55,16 @@ def _fill(store: Store, annotators: int, sentences: int, rng: random.Random) -> 
         people.append({"id": actor.id, "name": name, "password": password})
     domain = load_domain("music")
     campaign = campaigns.create_campaign(
-        store, admin, name="Latency", domain=domain, control_share=0.0, member_ids=[int(one["id"]) for one in people]
+        store,
+        admin,
+        name="Latency",
+        domain=domain,
+        control_share=0.0,
+        member_ids=[int(person["id"]) for person in people],
     )
     made = [make_sentence(number, domain.type_names, rng) for number in range(sentences)]
     campaign_sentences.add_sentences(store, admin, campaign, [sentence for sentence, _ in made])
-    _add_suggestions(store, campaign, {sentence.id: found for sentence, found in made})
+    _add_suggestions(store, campaign, {sentence.id: suggested for sentence, suggested in made})
     return Scene(campaign, tuple(people))
 
 
@@ -88,7 +93,11 @@ def _add_suggestions(store: Store, campaign: int, suggestions: Mapping[str, list
     with store.write() as session:
         query = sa.select(SentenceRow.external_id, SentenceRow.id).where(SentenceRow.campaign_id == campaign)
         ids = dict(session.execute(query).all())
-        rows = [{"sentence_id": ids[name], **one} for name, found in suggestions.items() for one in found]
+        rows = [
+            {"sentence_id": ids[name], **suggestion}
+            for name, suggested in suggestions.items()
+            for suggestion in suggested
+        ]
         upsert(session, SuggestionRow, rows, keys=("sentence_id", "source", "start", "end", "type"))
 
 
@@ -114,14 +123,14 @@ def lost_events(home: Path, acknowledged: Iterable[Mapping[str, Any]]) -> list[s
 def _submitted(session: Any) -> dict[tuple[int, int], list[tuple[int, int, str]]]:
     """Return the spans of all submitted work by (task id, user id)."""
     work = sa.select(Annotation.id, Annotation.task_id, Annotation.user_id).where(Annotation.state == "submitted")
-    place = {id_: (task, user) for id_, task, user in session.execute(work)}
-    found: dict[tuple[int, int], list[tuple[int, int, str]]] = {where: [] for where in place.values()}
+    keys = {id_: (task, user) for id_, task, user in session.execute(work)}
+    by_work: dict[tuple[int, int], list[tuple[int, int, str]]] = {where: [] for where in keys.values()}
     for id_, start, end, kind in session.execute(
         sa.select(SpanRow.annotation_id, SpanRow.start, SpanRow.end, SpanRow.type)
     ):
-        if id_ in place:
-            found[place[id_]].append((start, end, kind))
-    return {where: sorted(spans) for where, spans in found.items()}
+        if id_ in keys:
+            by_work[keys[id_]].append((start, end, kind))
+    return {where: sorted(spans) for where, spans in by_work.items()}
 
 
 def applied_count(home: Path) -> int:

@@ -35,12 +35,12 @@ class Words:
     """A vocabulary whose first words are common, as in names: some words begin thousands of them."""
 
     def __init__(self, rng: random.Random, size: int = 300_000) -> None:
-        found: dict[str, None] = {}
+        words: dict[str, None] = {}
         syllables = _SYLLABLES.split()
-        while len(found) < size:
+        while len(words) < size:
             word = "".join(rng.choices(syllables, k=rng.choice((1, 2, 2, 3, 3, 4))))
-            found[word.capitalize()] = None
-        self.all = list(found)
+            words[word.capitalize()] = None
+        self.all = list(words)
         self._rng = rng
 
     def draw(self, n: int) -> list[str]:
@@ -77,14 +77,14 @@ def write_dumps(folder: Path, pages: int, seed: int) -> tuple[Path, ...]:
     rng = random.Random(seed)
     source = titles(rng, Words(rng))
     every = list(dict.fromkeys(itertools.islice(source, pages)))
-    iris = [_iri(one) for one in every]
+    iris = [_iri(title) for title in every]
     typed = iris[: int(TYPED * len(every))]
-    paths = tuple(folder / name for name in FILES)
-    _write(paths[0], _types(typed, rng))
-    _write(paths[1], (f'{iri} {_LABEL} "{title}"@en .\n' for iri, title in zip(iris, every, strict=True)))
-    others = (_iri(one) for one in itertools.islice(source, int(REDIRECTS * pages)))
-    _write(paths[2], (f"{iri} {_REDIRECT} {rng.choice(iris)} .\n" for iri in others))
-    return paths
+    files = tuple(folder / name for name in FILES)
+    _write(files[0], _types(typed, rng))
+    _write(files[1], (f'{iri} {_LABEL} "{title}"@en .\n' for iri, title in zip(iris, every, strict=True)))
+    others = (_iri(title) for title in itertools.islice(source, int(REDIRECTS * pages)))
+    _write(files[2], (f"{iri} {_REDIRECT} {rng.choice(iris)} .\n" for iri in others))
+    return files
 
 
 def _types(pages: list[str], rng: random.Random) -> Iterator[str]:

@@ -91,8 +91,8 @@ def run(given: argparse.Namespace, sentences: Sequence[Sentence], folder: Path) 
     ):
         began = time.perf_counter()
         turn = Turn(folder / "signals", Scorer(predictor, key, (), encoder), predictor.types)
-        found = turn.order(pool, 1000, chosen, np.random.default_rng(0), gold=both[: given.gold], batch=10)
-        took = said(f"{name}: {turn.scored:,} of {len(pool):,} scored, {len(found.order):,} ordered", began)
+        ordering = turn.order(pool, 1000, chosen, np.random.default_rng(0), gold=both[: given.gold], batch=10)
+        took = said(f"{name}: {turn.scored:,} of {len(pool):,} scored, {len(ordering.order):,} ordered", began)
         spent += took if name == AGAIN else 0.0
     print(f"peak memory of the turns {memory.megabytes():.0f} MB ({memory.of})")
     return spent
@@ -104,8 +104,10 @@ def pool_of(data: Path, count: int) -> list[Sentence]:
     whole = [item.sentence for item in (*corpus.train, *corpus.dev, *corpus.test)]
     rounds = enumerate(islice(cycle(whole), count))
     return [
-        one if at < len(whole) else sentence_from_words([*one.words, str(at // len(whole))], id=f"{one.id}-{at}")
-        for at, one in rounds
+        sentence
+        if number < len(whole)
+        else sentence_from_words([*sentence.words, str(number // len(whole))], id=f"{sentence.id}-{number}")
+        for number, sentence in rounds
     ]
 
 

@@ -42,7 +42,7 @@ def random_texts(documents: int, tokenizer: object) -> Texts:
     def read() -> Iterator[Sequence[str]]:
         rng = np.random.default_rng(0)
         for _ in range(documents):
-            yield [words[at] for at in np.minimum(rng.zipf(1.2, 60), len(words)) - 1]
+            yield [words[rank] for rank in np.minimum(rng.zipf(1.2, 60), len(words)) - 1]
 
     return read
 
@@ -80,8 +80,8 @@ def measure(run: TaskRun[DaptTask], task: DaptTask, steps: int) -> tuple[dict[st
         (part,) = work.parts
         task.model.eval()
         with torch.inference_mode():
-            one, other = (float(loss(part)) for loss in ways.values())
-        parted.append(abs(one - other) / other)
+            theirs, other = (float(loss(part)) for loss in ways.values())
+        parted.append(abs(theirs - other) / other)
         task.model.train()
         for name, loss in ways.items():
             peak, began = PeakMemory(part.ids.device) if not number else None, time.perf_counter()

@@ -68,27 +68,27 @@ def measure(options: argparse.Namespace, domain: str, seed: int) -> Cell:
     types = load_domain(domain).type_names
     spoilt, planted = plant(train, types, SHARE, np.random.default_rng(seed))
     look = SecondLookOptions(seed=seed, judge=options.judge, repeats=options.repeats, epochs=options.epochs)
-    shares = out_of_sample(spoilt, types, look, Desk())
-    assert shares is not None, "nobody stops a benchmark"
-    queue = [place for place, _ in rank(spoilt, shares, types)]
-    found = {top: _found(queue[: round(top * len(queue))], planted) for top in TOPS}
+    probabilities = out_of_sample(spoilt, types, look, Desk())
+    assert probabilities is not None, "nobody stops a benchmark"
+    queue = [entry for entry, _ in rank(spoilt, probabilities, types)]
+    by_top = {top: _found(queue[: round(top * len(queue))], planted) for top in TOPS}
     entities = sum(len(item.spans) for item in spoilt)
-    kinds = Counter(one.kind for one in planted)
-    return Cell(seed, kinds, found, len(queue), entities, time.process_time() - began)
+    kinds = Counter(error.kind for error in planted)
+    return Cell(seed, kinds, by_top, len(queue), entities, time.process_time() - began)
 
 
 def _found(head: Sequence[Place], planted: Sequence[Planted]) -> Counter[str]:
     """Count the errors that the head of the queue holds: the entity as given, or a place on the missing one."""
-    return Counter(one.kind for one in planted if any(_is_at(place, one) for place in head))
+    return Counter(error.kind for error in planted if any(_is_at(entry, error) for entry in head))
 
 
-def _is_at(place: Place, one: Planted) -> bool:
-    if place.item != one.item:
+def _is_at(entry: Place, error: Planted) -> bool:
+    if entry.item != error.item:
         return False
-    if one.given is not None:
-        return place.given == one.given
-    there, true = place.proposed, one.true
-    return there is not None and true is not None and there.start < true.end and true.start < there.end
+    if error.given is not None:
+        return entry.given == error.given
+    proposed, true = entry.proposed, error.true
+    return proposed is not None and true is not None and proposed.start < true.end and true.start < proposed.end
 
 
 def table(domain: str, cells: Sequence[Cell]) -> str:

@@ -86,8 +86,8 @@ class Editor:
 
     def refused(self, client: str) -> str:
         """Return the server's words for the first rejection of this client's events, or an empty string."""
-        found = [one for one in self.payload.get("rejections", []) if one["client"] == client]
-        return f"{found[0]['reason']}: {found[0]['message']}" if found else ""
+        rejections = [rejection for rejection in self.payload.get("rejections", []) if rejection["client"] == client]
+        return f"{rejections[0]['reason']}: {rejections[0]['message']}" if rejections else ""
 
 
 def open_page_message(page: str) -> bytes:
@@ -111,10 +111,10 @@ def outbox_message(editor: Editor, outbox: Mapping[str, Any]) -> bytes:
 def work_on(item: Mapping[str, Any], count: int) -> dict[str, Any]:
     """Return the work of somebody who has accepted the first `count` suggestions of an item."""
     spans: list[dict[str, Any]] = []
-    for one in sorted(item["suggestions"], key=lambda found: found["start"])[:count]:
-        start, end = one["start"], one["end"]
+    for suggestion in sorted(item["suggestions"], key=lambda suggestion: suggestion["start"])[:count]:
+        start, end = suggestion["start"], suggestion["end"]
         surface = item["text"][item["tokens"][start][0] : item["tokens"][end - 1][1]]
-        spans.append({"start": start, "end": end, "type": one["type"], "surface": surface, "origin": "accepted"})
+        spans.append({"start": start, "end": end, "type": suggestion["type"], "surface": surface, "origin": "accepted"})
     return {
         "spans": spans,
         "rejected": [],
@@ -247,7 +247,7 @@ async def run_crowd(address: str, people: Sequence[Mapping[str, Any]], campaign:
     await asyncio.gather(*tasks)
     for annotator in annotators:
         await annotator.connection.close()
-    saved = [asdict(one) for annotator in annotators for one in annotator.saved]
+    saved = [asdict(saved_event) for annotator in annotators for saved_event in annotator.saved]
     return {"saved": saved, "bytes_read": sum(annotator.bytes_read for annotator in annotators)}
 
 

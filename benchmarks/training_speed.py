@@ -128,8 +128,8 @@ def run_ours(options: argparse.Namespace) -> Timed:
     parts = f"learning {learning:.1f} s, dev {result.seconds - learning:.1f} s"
     rest = f"start, test and saving {seconds - result.seconds:.1f} s"
     assert result.test is not None
-    told = f"       {parts}, {rest}; peak memory {result.peak_memory_mb:.0f} MB"
-    return Timed(seconds, tokens, 100 * result.test.f1, told)
+    line = f"       {parts}, {rest}; peak memory {result.peak_memory_mb:.0f} MB"
+    return Timed(seconds, tokens, 100 * result.test.f1, line)
 
 
 def run_plain(corpus: Corpus, epochs: int) -> Timed:
@@ -153,7 +153,7 @@ def run_plain(corpus: Corpus, epochs: int) -> Timed:
         order = torch.randperm(len(windows)).tolist()
         for number, chosen in enumerate(_cut(order, recipe.batch_size)):
             set_rate(optimizer, epoch * steps + number, epochs * steps, recipe.warmup_share)
-            loss = model.loss(collate([windows[at] for at in chosen], encoder.tokenizer.pad_token_id, tags))
+            loss = model.loss(collate([windows[index] for index in chosen], encoder.tokenizer.pad_token_id, tags))
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip_norm)
             optimizer.step()
@@ -170,7 +170,7 @@ def _plain_f1(model: Tagger, encoder: Encoder, items: Sequence[LabelledSentence]
     model.eval()
     with torch.no_grad():
         for chosen in _cut(list(range(len(windows))), 16):
-            here = [windows[at] for at in chosen]
+            here = [windows[index] for index in chosen]
             for window, decoded in zip(here, model.decode(collate(here, encoder.tokenizer.pad_token_id)), strict=True):
                 answers[window.sentence] += [model.tags[tag] for tag in decoded.tags]
     gold = [tags_from_spans(item.spans, len(item.sentence.tokens)) for item in items]
@@ -213,8 +213,8 @@ def _random_bert_base(like: Encoder) -> Encoder:
 
 
 def _cut(indices: list[int], size: int) -> Iterator[list[int]]:
-    for at in range(0, len(indices), size):
-        yield indices[at : at + size]
+    for first in range(0, len(indices), size):
+        yield indices[first : first + size]
 
 
 def _options() -> argparse.Namespace:

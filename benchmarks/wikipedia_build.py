@@ -42,11 +42,12 @@ def _speed(options: argparse.Namespace, folder: Path) -> float:
     """Build from the dump itself, without and with the gazetteer; return the last rate."""
     rate = 0.0
     for gazetteer in [None, options.gazetteer] if options.gazetteer else [None]:
-        found = _run(options, options.dump, folder / f"speed-{gazetteer is None}", gazetteer, workers=1, shard_mb=16)
-        rate = found["sentences"] / found["cpu"]
+        figures = _run(options, options.dump, folder / f"speed-{gazetteer is None}", gazetteer, workers=1, shard_mb=16)
+        rate = figures["sentences"] / figures["cpu"]
         print(
-            f"{'with' if gazetteer else 'without'} gazetteer: {found['sentences']:,} sentences, {found['mentions']:,} "
-            f"mentions, {found['cpu']:.2f} s CPU, {found['wall']:.2f} s, {rate:,.0f} sentences/s a core"
+            f"{'with' if gazetteer else 'without'} gazetteer: {figures['sentences']:,} sentences, "
+            f"{figures['mentions']:,} mentions, {figures['cpu']:.2f} s CPU, "
+            f"{figures['wall']:.2f} s, {rate:,.0f} sentences/s a core"
         )
     return rate
 
@@ -58,11 +59,11 @@ def _memory(options: argparse.Namespace, folder: Path, kind: str) -> float:
         dump = folder / f"{times}.xml.bz2"
         repeat(options.dump, dump, times, streams=kind == "multistream")
         out = folder / f"{kind.replace(' ', '-')}-{times}"
-        found = _run(options, dump, out, options.gazetteer, workers=2, shard_mb=options.shard_mb)
-        peaks.append((found["parent_mb"], found["worker_mb"]))
+        figures = _run(options, dump, out, options.gazetteer, workers=2, shard_mb=options.shard_mb)
+        peaks.append((figures["parent_mb"], figures["worker_mb"]))
         print(
-            f"{kind} × {times}: {found['sentences']:,} sentences, {found['shards']} shards, peak {peaks[-1][0]:.0f} MB "
-            f"(parent), {peaks[-1][1]:.0f} MB (worker), {found['wall']:.0f} s",
+            f"{kind} × {times}: {figures['sentences']:,} sentences, {figures['shards']} shards, "
+            f"peak {peaks[-1][0]:.0f} MB (parent), {peaks[-1][1]:.0f} MB (worker), {figures['wall']:.0f} s",
             flush=True,
         )
         dump.unlink()
@@ -86,15 +87,15 @@ def repeat(source: Path, target: Path, times: int, *, streams: bool) -> None:
         write(text[:start])
         for number in range(times):
             shift = number * 10_000_000
-            for at in range(0, len(pages), 20):
-                write(b"\n".join(_moved(page, shift) for page in pages[at : at + 20]) + b"\n")
+            for first in range(0, len(pages), 20):
+                write(b"\n".join(_moved(page, shift) for page in pages[first : first + 20]) + b"\n")
         write(b"</mediawiki>\n")
         if not streams:
             file.write(single.flush())
 
 
 def _moved(page: bytes, shift: int) -> bytes:
-    return re.sub(rb"<id>(\d+)</id>", lambda found: b"<id>%d</id>" % (int(found[1]) + shift), page, count=1)
+    return re.sub(rb"<id>(\d+)</id>", lambda match: b"<id>%d</id>" % (int(match[1]) + shift), page, count=1)
 
 
 def _run(
@@ -106,8 +107,8 @@ def _run(
     if gazetteer:
         command += ["--gazetteer", gazetteer, *(["--domain", options.domain] if options.domain else [])]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    figures: dict[str, float] = json.loads(done.stdout)
+    return figures
 
 
 def _one(options: argparse.Namespace) -> None:

@@ -53,7 +53,7 @@ def _read(reader: Reader, title: str, text: str) -> Extract | None:
 
 def differing(batch: list[tuple[str, str]]) -> tuple[list[str], Counter[str]]:
     """Give the titles on which the readers differ, and how many pages each parser read (by reason)."""
-    found: list[str] = []
+    titles: list[str] = []
     parsers: Counter[str] = Counter()
     for title, text in batch:
         fast, slow = _read(extract, title, text), _read(extract_slow, title, text)
@@ -62,8 +62,8 @@ def differing(batch: list[tuple[str, str]]) -> tuple[list[str], Counter[str]]:
         else:
             parsers[f"{fast.parser}: {fast.reason}" if fast.reason else fast.parser] += 1
         if _content(fast) != _content(slow):
-            found.append(title)
-    return found, parsers
+            titles.append(title)
+    return titles, parsers
 
 
 def _content(read: Extract | None) -> tuple[object, ...] | None:

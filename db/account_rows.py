@@ -39,10 +39,10 @@ def open_session(session: Session, *, user_id: int, token_hash: str, expires_at:
 
 def valid_session(session: Session, *, token_hash: str) -> LoginSession | None:
     """Return the session of a token that is neither expired nor revoked, of an active account."""
-    found = session.scalar(sa.select(LoginSession).where(LoginSession.token_hash == token_hash))
-    if found is None or found.revoked_at is not None or found.expires_at <= now() or not found.user.active:
+    login = session.scalar(sa.select(LoginSession).where(LoginSession.token_hash == token_hash))
+    if login is None or login.revoked_at is not None or login.expires_at <= now() or not login.user.active:
         return None
-    return found
+    return login
 
 
 def revoke_session(session: Session, *, token_hash: str) -> None:

@@ -103,10 +103,10 @@ def workers_of(session: Session, sentence_id: int) -> dict[int, set[str]]:
         .join(Task, Task.id == Annotation.task_id)
         .where(Task.sentence_id == sentence_id, Annotation.state != "skipped", Annotation.origin == "person")
     )
-    found: dict[int, set[str]] = {}
+    stages: dict[int, set[str]] = {}
     for user_id, stage in session.execute(query):
-        found.setdefault(user_id, set()).add(stage)
-    return found
+        stages.setdefault(user_id, set()).add(stage)
+    return stages
 
 
 def add(session: Session, *, task_id: int, user_id: int, **values: Any) -> Annotation:
@@ -184,16 +184,16 @@ def sentences_of_tasks(session: Session, task_ids: Sequence[int]) -> dict[int, S
 def links_of(session: Session, sentence_ids: Sequence[int]) -> dict[int, list[LinkRow]]:
     """Return the links by sentence id, in the order of the text."""
     query = sa.select(LinkRow).where(LinkRow.sentence_id.in_(sentence_ids)).order_by(LinkRow.start)
-    found: dict[int, list[LinkRow]] = {}
+    by_sentence: dict[int, list[LinkRow]] = {}
     for link in session.scalars(query):
-        found.setdefault(link.sentence_id, []).append(link)
-    return found
+        by_sentence.setdefault(link.sentence_id, []).append(link)
+    return by_sentence
 
 
 def suggestions_of(session: Session, sentence_ids: Sequence[int]) -> dict[int, list[SuggestionRow]]:
     """Return the suggestions by sentence id, in the order of the text."""
     query = sa.select(SuggestionRow).where(SuggestionRow.sentence_id.in_(sentence_ids)).order_by(SuggestionRow.start)
-    found: dict[int, list[SuggestionRow]] = {}
+    by_sentence: dict[int, list[SuggestionRow]] = {}
     for suggestion in session.scalars(query):
-        found.setdefault(suggestion.sentence_id, []).append(suggestion)
-    return found
+        by_sentence.setdefault(suggestion.sentence_id, []).append(suggestion)
+    return by_sentence

@@ -23,8 +23,8 @@ def sentences(session: Session, campaign_id: int) -> Iterable[tuple[SentenceRow,
             sa.select(SentenceRow.id).where(SentenceRow.campaign_id == campaign_id).order_by(SentenceRow.id)
         )
     )
-    for at in range(0, len(ids), _CHUNK):
-        part = ids[at : at + _CHUNK]
+    for first in range(0, len(ids), _CHUNK):
+        part = ids[first : first + _CHUNK]
         query = sa.select(SentenceRow).where(SentenceRow.id.in_(part)).order_by(SentenceRow.id)
         rows = list(
             session.scalars(query.options(selectinload(SentenceRow.links), selectinload(SentenceRow.suggestions)))
@@ -41,20 +41,20 @@ def versions(session: Session, campaign_id: int) -> dict[int, list[AnnotationVer
     query = sa.select(AnnotationVersion).join(Annotation, Annotation.id == AnnotationVersion.annotation_id)
     query = query.join(Task, Task.id == Annotation.task_id).join(SentenceRow, SentenceRow.id == Task.sentence_id)
     query = query.where(SentenceRow.campaign_id == campaign_id).order_by(AnnotationVersion.revision)
-    found: dict[int, list[AnnotationVersion]] = {}
+    by_annotation: dict[int, list[AnnotationVersion]] = {}
     for row in session.scalars(query):
-        found.setdefault(row.annotation_id, []).append(row)
-    return found
+        by_annotation.setdefault(row.annotation_id, []).append(row)
+    return by_annotation
 
 
 def questions(session: Session, campaign_id: int) -> dict[int, list[Question]]:
     """Return the questions of a campaign with their answers, by task id."""
     query = sa.select(Question).join(Task, Task.id == Question.task_id)
     query = query.join(SentenceRow, SentenceRow.id == Task.sentence_id).where(SentenceRow.campaign_id == campaign_id)
-    found: dict[int, list[Question]] = {}
+    by_task: dict[int, list[Question]] = {}
     for row in session.scalars(query.options(selectinload(Question.answers)).order_by(Question.id)):
-        found.setdefault(row.task_id, []).append(row)
-    return found
+        by_task.setdefault(row.task_id, []).append(row)
+    return by_task
 
 
 def people(session: Session, names: Sequence[str]) -> dict[str, User]:

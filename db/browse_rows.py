@@ -34,8 +34,8 @@ def search(
     if split is not None:
         wanted.append(SentenceRow.split == split)
     if text:
-        found = (column.icontains(text, autoescape=True) for column in (SentenceRow.text, SentenceRow.external_id))
-        wanted.append(sa.or_(*found))
+        matches = (column.icontains(text, autoescape=True) for column in (SentenceRow.text, SentenceRow.external_id))
+        wanted.append(sa.or_(*matches))
     total = session.scalar(sa.select(sa.func.count()).select_from(SentenceRow).where(*wanted)) or 0
     query = sa.select(SentenceRow, _PLACE).where(*wanted).order_by(SentenceRow.position, SentenceRow.id)
     return total, [(row, where) for row, where in session.execute(query.offset(offset).limit(limit))]
@@ -48,8 +48,8 @@ def one(session: Session, campaign_id: int, sentence_id: int) -> tuple[SentenceR
         .where(SentenceRow.campaign_id == campaign_id, SentenceRow.id == sentence_id)
         .options(selectinload(SentenceRow.links), selectinload(SentenceRow.suggestions))
     )
-    found = session.execute(query).first()
-    return None if found is None else (found[0], found[1])
+    row = session.execute(query).first()
+    return None if row is None else (row[0], row[1])
 
 
 def work_on(session: Session, sentence_id: int) -> list[tuple[str, Annotation]]:
@@ -81,8 +81,8 @@ def layer_counts(session: Session, campaign_id: int) -> dict[str, int]:
 
 def part_counts(session: Session, sentence_ids: list[int]) -> dict[int, tuple[int, int]]:
     """Return the number of links and of suggestions by sentence."""
-    found = []
+    counts = []
     for table in (LinkRow, SuggestionRow):
         query = sa.select(table.sentence_id, sa.func.count()).where(table.sentence_id.in_(sentence_ids))
-        found.append({row[0]: row[1] for row in session.execute(query.group_by(table.sentence_id))})
-    return {id_: (found[0].get(id_, 0), found[1].get(id_, 0)) for id_ in sentence_ids}
+        counts.append({row[0]: row[1] for row in session.execute(query.group_by(table.sentence_id))})
+    return {id_: (counts[0].get(id_, 0), counts[1].get(id_, 0)) for id_ in sentence_ids}

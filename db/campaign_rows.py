@@ -67,31 +67,31 @@ def keep_members(session: Session, campaign_id: int, user_ids: Iterable[int]) ->
 
 def known_hashes(session: Session, campaign_id: int, hashes: Sequence[str]) -> set[str]:
     """Return those of the content hashes that the campaign has already."""
-    found: set[str] = set()
-    for at in range(0, len(hashes), _CHUNK):
+    known: set[str] = set()
+    for first in range(0, len(hashes), _CHUNK):
         query = sa.select(SentenceRow.content_hash).where(
-            SentenceRow.campaign_id == campaign_id, SentenceRow.content_hash.in_(hashes[at : at + _CHUNK])
+            SentenceRow.campaign_id == campaign_id, SentenceRow.content_hash.in_(hashes[first : first + _CHUNK])
         )
-        found.update(session.scalars(query))
-    return found
+        known.update(session.scalars(query))
+    return known
 
 
 def ids_of(session: Session, campaign_id: int, hashes: Sequence[str]) -> dict[str, int]:
     """Return the ids of the campaign's sentences with these content hashes."""
-    found: dict[str, int] = {}
-    for at in range(0, len(hashes), _CHUNK):
+    ids: dict[str, int] = {}
+    for first in range(0, len(hashes), _CHUNK):
         query = sa.select(SentenceRow.content_hash, SentenceRow.id).where(
-            SentenceRow.campaign_id == campaign_id, SentenceRow.content_hash.in_(hashes[at : at + _CHUNK])
+            SentenceRow.campaign_id == campaign_id, SentenceRow.content_hash.in_(hashes[first : first + _CHUNK])
         )
-        found |= dict(session.execute(query).all())
-    return found
+        ids |= dict(session.execute(query).all())
+    return ids
 
 
 def last_position(session: Session, campaign_id: int) -> float:
     """Return the highest position in the queue, -1 in an empty campaign."""
     query = sa.select(sa.func.max(SentenceRow.position)).where(SentenceRow.campaign_id == campaign_id)
-    found = session.scalar(query)
-    return -1.0 if found is None else found
+    highest = session.scalar(query)
+    return -1.0 if highest is None else highest
 
 
 def add_sentences(session: Session, rows: Sequence[Mapping[str, Any]]) -> list[int]:

@@ -39,4 +39,4 @@ def used_by(session: Session, name: str) -> list[str]:
     """Return what uses the domain, in words."""
     campaigns = session.scalars(sa.select(Campaign.name).where(Campaign.domain_name == name).order_by(Campaign.name))
     datasets = session.scalars(sa.select(Dataset.name).where(Dataset.domain_name == name).order_by(Dataset.name))
-    return [f"campaign {one!r}" for one in campaigns] + [f"data set {one!r}" for one in datasets]
+    return [f"campaign {name!r}" for name in campaigns] + [f"data set {name!r}" for name in datasets]

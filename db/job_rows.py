@@ -52,8 +52,8 @@ def get(session: Session, job_id: int) -> Job | None:
 
 def for_runs(session: Session, run_ids: Sequence[int]) -> dict[int, Job]:
     """Return the newest job of each run, by run id."""
-    found = session.scalars(sa.select(Job).where(Job.run_id.in_(set(run_ids))).order_by(Job.id))
-    return {cast(int, job.run_id): job for job in found}
+    jobs = session.scalars(sa.select(Job).where(Job.run_id.in_(set(run_ids))).order_by(Job.id))
+    return {cast(int, job.run_id): job for job in jobs}
 
 
 def recent(

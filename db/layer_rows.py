@@ -75,10 +75,10 @@ def links(session: Session, campaign_id: int) -> dict[int, list[LinkRow]]:
         .where(SentenceRow.campaign_id == campaign_id)
         .order_by(LinkRow.sentence_id, LinkRow.start)
     )
-    found: dict[int, list[LinkRow]] = {}
+    by_sentence: dict[int, list[LinkRow]] = {}
     for link in session.scalars(query):
-        found.setdefault(link.sentence_id, []).append(link)
-    return found
+        by_sentence.setdefault(link.sentence_id, []).append(link)
+    return by_sentence
 
 
 def suggestions(session: Session, campaign_id: int) -> dict[int, list[SuggestionRow]]:
@@ -89,10 +89,10 @@ def suggestions(session: Session, campaign_id: int) -> dict[int, list[Suggestion
         .where(SentenceRow.campaign_id == campaign_id)
         .order_by(SuggestionRow.sentence_id, SuggestionRow.start)
     )
-    found: dict[int, list[SuggestionRow]] = {}
+    by_sentence: dict[int, list[SuggestionRow]] = {}
     for suggestion in session.scalars(query):
-        found.setdefault(suggestion.sentence_id, []).append(suggestion)
-    return found
+        by_sentence.setdefault(suggestion.sentence_id, []).append(suggestion)
+    return by_sentence
 
 
 def suggestion_sources(session: Session, campaign_id: int) -> list[str]:

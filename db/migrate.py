@@ -56,8 +56,8 @@ def _dangling(connection: Connection) -> set[tuple[str, int, str]]:
     """Return table, row and what it points at, of rows whose foreign keys name nothing; SQLite alone looks."""
     if connection.dialect.name != "sqlite":
         return set()
-    found = connection.exec_driver_sql("PRAGMA foreign_key_check")
-    return {(table, row, target) for table, row, target, _ in found}
+    violations = connection.exec_driver_sql("PRAGMA foreign_key_check")
+    return {(table, row, target) for table, row, target, _ in violations}
 
 
 def new_revision(store: Store, message: str) -> None:

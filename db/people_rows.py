@@ -17,8 +17,8 @@ def find(session: Session, user_id: int) -> User | None:
 
 def by_ids(session: Session, ids: Iterable[int]) -> dict[int, User]:
     """Return the persons with these ids, by id."""
-    found = session.scalars(sa.select(User).where(User.id.in_(set(ids))))
-    return {user.id: user for user in found}
+    users = session.scalars(sa.select(User).where(User.id.in_(set(ids))))
+    return {user.id: user for user in users}
 
 
 def members(session: Session, campaign_id: int) -> list[User]:

@@ -74,16 +74,16 @@ def _in_campaign(campaign_id: int) -> sa.ColumnElement[bool]:
 
 def _threads(session: Session, *conditions: sa.ColumnElement[bool]) -> list[Thread]:
     query = sa.select(Question, User).join(User, User.id == Question.asked_by).where(*conditions)
-    found = {question.id: (question, user) for question, user in session.execute(query.order_by(Question.id))}
-    if not found:
+    asked = {question.id: (question, user) for question, user in session.execute(query.order_by(Question.id))}
+    if not asked:
         return []
     answers = (
         sa.select(Answer, User)
         .join(User, User.id == Answer.user_id)
-        .where(Answer.question_id.in_(found))
+        .where(Answer.question_id.in_(asked))
         .order_by(Answer.answered_at)
     )
-    threads: dict[int, Thread] = {id_: (question, user, []) for id_, (question, user) in found.items()}
+    threads: dict[int, Thread] = {id_: (question, user, []) for id_, (question, user) in asked.items()}
     for given, person in session.execute(answers):
         threads[given.question_id][2].append((given, person))
     return list(threads.values())

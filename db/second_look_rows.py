@@ -111,8 +111,8 @@ def who_left_out(session: Session, sentence_id: int) -> tuple[FindingRow, User] 
     """Return the first decision that left a sentence out, and who made it; None where none did."""
     query = sa.select(FindingRow, User).join(User, User.id == FindingRow.decided_by)
     query = query.where(FindingRow.left_out_id == sentence_id).order_by(FindingRow.decided_at, FindingRow.id)
-    found = session.execute(query).first()
-    return None if found is None else (found[0], found[1])
+    row = session.execute(query).first()
+    return None if row is None else (row[0], row[1])
 
 
 def sentences(session: Session, sentence_ids: Sequence[int]) -> list[SentenceRow]:

@@ -47,10 +47,10 @@ def newest_jobs(session: Session, campaign_id: int, *, with_points: bool = False
 def told(session: Session, job_ids: Sequence[int]) -> dict[int, list[tuple[SimulationRow, bool]]]:
     """Return jobs' simulated campaigns by job, each with whether it is through; their points are not read."""
     query = sa.select(SimulationRow, SimulationRow.points.is_not(None)).options(defer(SimulationRow.points))
-    found: dict[int, list[tuple[SimulationRow, bool]]] = {id: [] for id in job_ids}
+    by_job: dict[int, list[tuple[SimulationRow, bool]]] = {id: [] for id in job_ids}
     for row, is_through in session.execute(query.where(SimulationRow.job_id.in_(job_ids)).order_by(SimulationRow.id)):
-        found[row.job_id].append((row, bool(is_through)))
-    return found
+        by_job[row.job_id].append((row, bool(is_through)))
+    return by_job
 
 
 def save_points(session: Session, id: int, points: Sequence[Mapping[str, Any]]) -> None:

@@ -91,29 +91,31 @@ def replace_suggestions(
         SuggestionRow.source.in_(list(kinds)),
         *(SuggestionRow.source.startswith(f"{kind}:", autoescape=True) for kind in kinds),
     )
-    for at in range(0, len(ids), _CHUNK):
-        session.execute(sa.delete(SuggestionRow).where(SuggestionRow.sentence_id.in_(ids[at : at + _CHUNK]), theirs))
+    for first in range(0, len(ids), _CHUNK):
+        session.execute(
+            sa.delete(SuggestionRow).where(SuggestionRow.sentence_id.in_(ids[first : first + _CHUNK]), theirs)
+        )
     upsert(session, SuggestionRow, rows, keys=("sentence_id", "source", "start", "end", "type"))
 
 
 def mark_preannotated(session: Session, sentence_ids: Collection[int]) -> None:
     """Note that sentences have been pre-annotated completely."""
     ids = list(sentence_ids)
-    for at in range(0, len(ids), _CHUNK):
-        wanted = SentenceRow.id.in_(ids[at : at + _CHUNK])
+    for first in range(0, len(ids), _CHUNK):
+        wanted = SentenceRow.id.in_(ids[first : first + _CHUNK])
         session.execute(sa.update(SentenceRow).where(wanted).values(preannotated_at=now()))
 
 
 def cached(session: Session, endpoint: str, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return what an endpoint answered before, for the keys that were asked."""
     wanted = list(keys)
-    found: dict[str, dict[str, Any]] = {}
-    for at in range(0, len(wanted), _CHUNK):
+    values: dict[str, dict[str, Any]] = {}
+    for first in range(0, len(wanted), _CHUNK):
         query = sa.select(SparqlCache.key, SparqlCache.value).where(
-            SparqlCache.endpoint == endpoint, SparqlCache.key.in_(wanted[at : at + _CHUNK])
+            SparqlCache.endpoint == endpoint, SparqlCache.key.in_(wanted[first : first + _CHUNK])
         )
-        found |= dict(session.execute(query).all())
-    return found
+        values |= dict(session.execute(query).all())
+    return values
 
 
 def keep(session: Session, endpoint: str, values: Mapping[str, dict[str, Any]]) -> None:

@@ -42,8 +42,8 @@ def held(
         .order_by(Task.id)  # locks are taken in this order
     )
     rows = session.execute(query.with_for_update() if lock else query)
-    found = [(task_id, expires) for task_id, expires in rows if expires is not None]
-    return sorted(found, key=lambda pair: (pair[1], pair[0]))
+    leased = [(task_id, expires) for task_id, expires in rows if expires is not None]
+    return sorted(leased, key=lambda pair: (pair[1], pair[0]))
 
 
 def unanswered(session: Session, task_ids: Sequence[int]) -> set[int]:
@@ -63,14 +63,14 @@ def unanswered(session: Session, task_ids: Sequence[int]) -> set[int]:
 def _touched(user_id: int, stage: str) -> sa.ColumnElement[bool]:
     """Say that a person worked on the task's sentence at another stage, or skipped the task."""
     other = _OTHER
-    found = (
+    work = (
         sa.select(sa.literal(1))
         .select_from(other)
         .join(Annotation, Annotation.task_id == other.id)
         # The sum keeps the database from walking all of the person's work for every task.
         .where(other.sentence_id == Task.sentence_id, Annotation.user_id + 0 == user_id, _bars(other, stage))
     )
-    return found.exists()
+    return work.exists()
 
 
 def _bars(other: type[Task], stage: str) -> sa.ColumnElement[bool]:
@@ -102,7 +102,7 @@ def free(
     session: Session, *, campaign_id: int, user_id: int, stage: str, now: dt.datetime, count: int, lock: bool = False
 ) -> list[int]:
     """Return the next tasks a person may be given, in the order of the queue."""
-    found: list[tuple[float, int, int]] = []
+    candidates: list[tuple[float, int, int]] = []
     for unheld in _unheld(user_id, now):
         query = sa.select(Task.position, Task.sentence_id, Task.id).where(
             Task.campaign_id == campaign_id, Task.stage == stage, *unheld, ~_touched(user_id, stage)
@@ -111,8 +111,8 @@ def free(
             query = query.where(~_asked_by_other(user_id))
         query = query.order_by(Task.position, Task.sentence_id).limit(count)
         rows = session.execute(lock_rows(query) if lock else query)  # type: ignore[arg-type]
-        found += [(position, sentence_id, task_id) for position, sentence_id, task_id in rows]
-    return [task_id for _, _, task_id in sorted(found)[:count]]
+        candidates += [(position, sentence_id, task_id) for position, sentence_id, task_id in rows]
+    return [task_id for _, _, task_id in sorted(candidates)[:count]]
 
 
 def count_free(session: Session, *, campaign_id: int, user_id: int, stage: str, now: dt.datetime) -> int:

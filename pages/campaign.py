@@ -24,9 +24,9 @@ without, in active seconds (pauses excluded) and keystrokes.
 )
 if campaign:
     with shell.shown_errors():
-        found = overview(shell.store(), actor, campaign.id)
+        state = overview(shell.store(), actor, campaign.id)
         views = list(questions.VIEWS)
         chosen = st.segmented_control(
             "View", views, default="Progress", key="campaign-view", required=True, label_visibility="collapsed"
         )
-        questions.draw(chosen, actor, campaign, found)
+        questions.draw(chosen, actor, campaign, state)

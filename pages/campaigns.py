@@ -34,19 +34,19 @@ def _table(known: tuple[CampaignView, ...]) -> None:
     st.dataframe(
         [
             {
-                "Campaign": one.name,
-                "State": "archived" if one.archived else "open",
-                "Domain": one.domain_name,
-                "Sentences": one.sentences,
-                "Gold": one.gold,
-                "Dev": one.splits["dev"],
-                "Test": one.splits["test"],
-                "Members": len(one.members),
-                "Blind": f"{one.blind_share:.0%}",
-                "Control": f"{one.control_share:.0%}",
-                "Made": f"{one.created_at:%Y-%m-%d}",
+                "Campaign": view.name,
+                "State": "archived" if view.archived else "open",
+                "Domain": view.domain_name,
+                "Sentences": view.sentences,
+                "Gold": view.gold,
+                "Dev": view.splits["dev"],
+                "Test": view.splits["test"],
+                "Members": len(view.members),
+                "Blind": f"{view.blind_share:.0%}",
+                "Control": f"{view.control_share:.0%}",
+                "Made": f"{view.created_at:%Y-%m-%d}",
             }
-            for one in known
+            for view in known
         ],
         hide_index=True,
     )

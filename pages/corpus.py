@@ -26,11 +26,11 @@ before. Links come along, suggestions too where the corpus was pre-annotated for
 actor = shell.signed_in(*OVERSEERS)
 shell.header("Corpus", "What is in this corpus, and what of it should people annotate?", help=_HELP)
 with shell.shown_errors():
-    found = corpora.list_corpora(shell.store(), actor)
-    whole = {one.name: one for one in found if not one.problem}
-    for one in found:
-        if one.problem:
-            st.warning(as_text(f"{one.name}: {one.problem}"))
+    corpora_here = corpora.list_corpora(shell.store(), actor)
+    whole = {view.name: view for view in corpora_here if not view.problem}
+    for corpus in corpora_here:
+        if corpus.problem:
+            st.warning(as_text(f"{corpus.name}: {corpus.problem}"))
     if not whole:
         st.info("There is no corpus yet. Make one on the machine that runs the workbench:")
         st.code("workbench corpus build DUMP --name NAME --gazetteer GAZETTEER --domain DOMAIN", language=None)

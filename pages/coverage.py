@@ -34,7 +34,7 @@ with shell.shown_errors():
         st.code("workbench import FOLDER --dataset NAME --domain DOMAIN", language=None)
         st.stop()
     way = st.segmented_control("Compare", ways, default=ways[0], key="coverage:way", required=True)
-    names = ["", *(one.name for one in gazetteers.list_gazetteers(shell.store(), actor) if not one.problem)]
+    names = ["", *(view.name for view in gazetteers.list_gazetteers(shell.store(), actor) if not view.problem)]
     view = None
     if way == _STANDING and campaign is not None:
         view = coverage.campaign_coverage(shell.store(), actor, campaign.id)

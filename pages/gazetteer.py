@@ -30,13 +30,13 @@ class that it maps.
 actor = shell.signed_in(*EVERYONE)
 shell.header("Gazetteer", "Why was this span suggested, and what else might the name stand for?", help=_HELP)
 with shell.shown_errors():
-    found = gazetteers.list_gazetteers(shell.store(), actor)
-    for one in found:
-        if one.problem:
-            st.warning(as_text(f"{one.name}: {one.problem}"))
-    whole = {one.name: one for one in found if not one.problem}
+    known_gazetteers = gazetteers.list_gazetteers(shell.store(), actor)
+    for gazetteer in known_gazetteers:
+        if gazetteer.problem:
+            st.warning(as_text(f"{gazetteer.name}: {gazetteer.problem}"))
+    whole = {view.name: view for view in known_gazetteers if not view.problem}
     campaign = shell.current_campaign(actor)
-    known = {one.name: one.title for one in domains.list_domains(shell.store(), actor)}
+    known = {domain.name: domain.title for domain in domains.list_domains(shell.store(), actor)}
     names = [*whole, _BUNDLED]
     own, kind = (campaign.gazetteer, campaign.domain_name) if campaign is not None else (None, "")
     # What was chosen for one campaign says nothing of the next one's.
@@ -46,14 +46,14 @@ with shell.shown_errors():
         "Gazetteer",
         names,
         index=names.index(own) if own in whole else 0,
-        format_func=lambda one: one or lookup.SAMPLE,
+        format_func=lambda name: name or lookup.SAMPLE,
         key=f"gazetteer:which:{which}",
     )
     domain_name = right.selectbox(
         "Domain",
         list(known),
         index=list(known).index(kind) if kind in known else 0,
-        format_func=lambda one: known[one],
+        format_func=lambda name: known[name],
         key=f"gazetteer:domain:{which}",
     )
     domain = domains.get_domain(shell.store(), domain_name)

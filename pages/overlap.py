@@ -37,19 +37,19 @@ def _vocabulary(_store: Store, _actor: Actor, source: TextSource) -> Vocabulary:
 
 
 with shell.shown_errors():
-    found = {one.title: one for one in overlaps.text_sources(shell.store(), actor)}
-    if len(found) < 2:
+    sources = {source.title: source for source in overlaps.text_sources(shell.store(), actor)}
+    if len(sources) < 2:
         st.info("An overlap needs two sources. Import a data set or sentences, or make a corpus by command:")
         st.code("workbench corpus build DUMP --name NAME", language=None)
         st.stop()
     chosen = st.multiselect(
-        "Compare", list(found), default=list(found)[:_FIRST], key="overlap:which", placeholder="Choose two or more"
+        "Compare", list(sources), default=list(sources)[:_FIRST], key="overlap:which", placeholder="Choose two or more"
     )
     if len(chosen) < 2:
         st.info("Choose two or more.")
         st.stop()
     with st.spinner("Counting words …", show_time=True):
-        shared = overlap([_vocabulary(shell.store(), actor, found[title]) for title in chosen])
+        shared = overlap([_vocabulary(shell.store(), actor, sources[title]) for title in chosen])
     table = pd.DataFrame(shared.matrix, index=list(shared.names), columns=list(shared.names)).round(2)
     figure = overlap_figure(shared.names, shared.matrix)
     saved_figure(figure, table, name="vocabulary-overlap", index=True)
@@ -61,7 +61,7 @@ with shell.shown_errors():
     notes = []
     if counted:
         notes.append(f"Fewer than {TOP:,} words: {', '.join(counted)}. Short texts share less than long ones would.")
-    cut = [one.title for title in chosen if (one := found[title]).sentences > overlaps.MOST]
+    cut = [chosen_source.title for title in chosen if (chosen_source := sources[title]).sentences > overlaps.MOST]
     if cut:
         notes.append(f"Of {', '.join(cut)} the first {overlaps.MOST:,} sentences were read.")
     for words in notes:

@@ -108,7 +108,7 @@ def current_campaign(actor: Actor) -> CampaignView | None:
     with shown_errors():
         mine = _choosable(actor)
         chosen = st.session_state.get(_CAMPAIGN)
-        return next((one for one in mine if one.id == chosen), mine[0] if mine else None)
+        return next((campaign for campaign in mine if campaign.id == chosen), mine[0] if mine else None)
     return None
 
 
@@ -122,14 +122,14 @@ def sidebar(actor: Actor) -> None:
 
 
 def _choosable(actor: Actor) -> list[CampaignView]:
-    return [one for one in campaigns.list_campaigns(store(), actor) if not one.archived]
+    return [campaign for campaign in campaigns.list_campaigns(store(), actor) if not campaign.archived]
 
 
 def _choose_campaign(mine: list[CampaignView]) -> None:
     """Keep the choice in the session (across pages) and in the address (across reloads and in shared links)."""
     if not mine:
         return
-    names = {one.id: one.name for one in mine}
+    names = {campaign.id: campaign.name for campaign in mine}
     asked = st.query_params.get(_CAMPAIGN, "")
     if st.session_state.get(_CAMPAIGN) not in names:
         st.session_state[_CAMPAIGN] = int(asked) if asked.isdecimal() and int(asked) in names else mine[0].id

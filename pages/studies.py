@@ -27,10 +27,10 @@ stood; a second `workbench worker` does both at once. The same by command: `work
 actor = shell.signed_in(*OVERSEERS)
 shell.header("Studies", "What do the papers' tables look like with our encoder and data?", help=_HELP)
 with shell.shown_errors():
-    found = studies.list_studies(shell.store(), actor)
-    if any(one.is_under_way for one in found):
+    known = studies.list_studies(shell.store(), actor)
+    if any(study.is_under_way for study in known):
         worker_line()
-    chosen = study_results.choose(found)
+    chosen = study_results.choose(known)
     st.markdown(f"#### {as_text(study_results.study_name(chosen.title, chosen.section))}")
     st.caption(as_text(f"{chosen.question} {chosen.reference}"))
     study_results.job_line(actor, chosen)

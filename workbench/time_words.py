@@ -7,12 +7,12 @@ def time_words(seconds: float) -> str:
     """Return a length of time as `1.4 hours`, `12 minutes` or `1 second`; one below zero has a minus before it."""
     length = abs(seconds)
     if round(length) < 60:
-        found = _counted(round(length), "second")
+        words = _counted(round(length), "second")
     elif round(length / 60) < 60:
-        found = _counted(round(length / 60), "minute")
+        words = _counted(round(length / 60), "minute")
     else:
-        found = f"{length / 3600:.1f} hours"
-    return f"-{found}" if seconds < 0 and round(length) else found
+        words = f"{length / 3600:.1f} hours"
+    return f"-{words}" if seconds < 0 and round(length) else words
 
 
 def _counted(count: int, unit: str) -> str:

@@ -65,11 +65,11 @@ def few_shot_figure(series: Sequence[Series], published: Sequence[Published]) ->
             customdata=[[point.n, 100 * (point.sd or 0.0)] for point in line.points],
             hovertemplate="%{x} sentences: F1 %{y:.1f} ± %{customdata[1]:.1f} (%{customdata[0]} seeds)<extra></extra>",
         )
-    for symbol, one in zip(_SYMBOLS, published, strict=False):
+    for symbol, result in zip(_SYMBOLS, published, strict=False):
         figure.add_scatter(
-            x=[TRAIN_SENTENCES[one.domain]],
-            y=[one.f1],
-            name=f"published: {one.system}, {setting_name(one.setting)}",
+            x=[TRAIN_SENTENCES[result.domain]],
+            y=[result.f1],
+            name=f"published: {result.system}, {setting_name(result.setting)}",
             mode="markers",
             marker={
                 "symbol": symbol,
@@ -77,7 +77,7 @@ def few_shot_figure(series: Sequence[Series], published: Sequence[Published]) ->
                 "color": "gray",
                 "line": {"width": 2},
             },
-            hovertemplate=f"{one.source}: F1 %{{y:.1f}}<extra></extra>",
+            hovertemplate=f"{result.source}: F1 %{{y:.1f}}<extra></extra>",
         )
     figure.update_xaxes(title="gold sentences trained on", rangemode="tozero")
     figure.update_yaxes(title="entity F1 on test, %", rangemode="tozero")
@@ -145,18 +145,18 @@ def types_table(rows: Sequence[TypeRow]) -> pd.DataFrame:
 
 def coverage_figure(rows: Mapping[str, Coverage], colours: Mapping[str, int]) -> go.Figure:
     """Draw the share of gold that was found per type: in full colour with the right type, pale with another."""
-    shown = [(name, one) for name, one in rows.items() if one.gold][::-1]
+    shown = [(name, row) for name, row in rows.items() if row.gold][::-1]
     marks = [entity_colour(colours.get(name, 0)).mark for name, _ in shown]
-    places = [f"{name} ({one.gold})" for name, one in shown]
-    hover = [[one.found, one.right, one.suggested, 100 * one.precision] for _, one in shown]
-    said = (
+    places = [f"{name} ({row.gold})" for name, row in shown]
+    hover = [[row.found, row.right, row.suggested, 100 * row.precision] for _, row in shown]
+    hover_text = (
         "%{customdata[0]} found · %{customdata[1]} with the right type · %{customdata[2]} suggested, precision "
         "%{customdata[3]:.1f}<extra></extra>"
     )
     figure = go.Figure()
     for title, opacity, values in (
-        ("found, right type", 1.0, [100 * one.recall for _, one in shown]),
-        ("found, other type", 0.35, [100 * (one.coverage - one.recall) for _, one in shown]),
+        ("found, right type", 1.0, [100 * row.recall for _, row in shown]),
+        ("found, other type", 0.35, [100 * (row.coverage - row.recall) for _, row in shown]),
     ):
         figure.add_bar(
             x=values,
@@ -165,7 +165,7 @@ def coverage_figure(rows: Mapping[str, Coverage], colours: Mapping[str, int]) ->
             orientation="h",
             marker={"color": marks, "opacity": opacity},
             customdata=hover,
-            hovertemplate=said,
+            hovertemplate=hover_text,
         )
     figure.update_xaxes(range=[0, 105], title="gold entities found, %")
     return laid_out(figure, height=90 + 26 * max(len(shown), 1), barmode="stack", showlegend=False)
@@ -194,10 +194,10 @@ def overlap_figure(names: Sequence[str], shares: Sequence[Sequence[float]]) -> g
 def confusion_figure(confusion: Confusion) -> go.Figure:
     """Draw which type was taken for which, as shares of a gold type's spans, with boundary errors and misses."""
     table = confusion_table(confusion)
-    shares = table.div(table.sum(axis=1).replace(0, 1), axis=0)
+    parts = table.div(table.sum(axis=1).replace(0, 1), axis=0)
     figure = go.Figure(
         go.Heatmap(
-            z=shares.to_numpy(),
+            z=parts.to_numpy(),
             x=list(table.columns),
             y=list(table.index),
             text=table.to_numpy(),

@@ -28,12 +28,12 @@ _MOST_BANDS = 5
 def difference_figure(found: Comparison, colours: Mapping[str, int]) -> go.Figure:
     """Draw second minus first in points of F1 with its 95 % interval: all types in grey, then type by type."""
     test = found.test
-    names = [_ALL, *(f"{one.type} ({one.support})" for one in found.types)]
-    changes = [100 * value for value in (test.difference, *(one.change for one in found.types))]
-    lows = [100 * value for value in (test.low, *(one.low for one in found.types))]
-    highs = [100 * value for value in (test.high, *(one.high for one in found.types))]
-    scores = [(100 * test.first, 100 * test.second), *((100 * one.first, 100 * one.second) for one in found.types)]
-    marks = ["#808a96", *(entity_colour(colours.get(one.type, 0)).mark for one in found.types)]
+    names = [_ALL, *(f"{row.type} ({row.support})" for row in found.types)]
+    changes = [100 * value for value in (test.difference, *(row.change for row in found.types))]
+    lows = [100 * value for value in (test.low, *(row.low for row in found.types))]
+    highs = [100 * value for value in (test.high, *(row.high for row in found.types))]
+    scores = [(100 * test.first, 100 * test.second), *((100 * row.first, 100 * row.second) for row in found.types)]
+    marks = ["#808a96", *(entity_colour(colours.get(row.type, 0)).mark for row in found.types)]
     figure = go.Figure()
     figure.add_vline(x=0, line={"width": 1, "dash": "dot", "color": "#808a96"})
     figure.add_bar(
@@ -64,9 +64,9 @@ def difference_figure(found: Comparison, colours: Mapping[str, int]) -> go.Figur
 def difference_table(found: Comparison) -> pd.DataFrame:
     """List F1 of both runs in percent, their difference and its interval, all types first."""
     test = found.test
-    entities = sum(one.support for one in found.types)
+    entities = sum(row.support for row in found.types)
     rows = [(_ALL, entities, test.first, test.second, test.difference, test.low, test.high)]
-    rows += [(one.type, one.support, one.first, one.second, one.change, one.low, one.high) for one in found.types]
+    rows += [(row.type, row.support, row.first, row.second, row.change, row.low, row.high) for row in found.types]
     return pd.DataFrame(
         [(name, support, *(round(100 * value, 2) for value in values)) for name, support, *values in rows],
         columns=["type", "in gold", f"run {found.first}", f"run {found.second}", "change", "from", "to"],
@@ -152,19 +152,22 @@ def summary_table(rows: Sequence[Summary], axis: str) -> pd.DataFrame:
 
 def areas_table(found: Mapping[str, Sequence[Summary]], curves: Sequence[str]) -> pd.DataFrame:
     """List the areas under curves by entity type in percent, a column a curve."""
-    rows = [{"type": name, **{one.strategy: round(100 * one.area, 2) for one in rows}} for name, rows in found.items()]
+    rows = [
+        {"type": name, **{summary.strategy: round(100 * summary.area, 2) for summary in rows}}
+        for name, rows in found.items()
+    ]
     return pd.DataFrame(rows, columns=["type", *curves])
 
 
 def fates_table(found: Mapping[int, Confusion]) -> pd.DataFrame:
     """List what became of the gold entities by number of sentences trained on, in percent, and spurious ones beside."""
     rows = []
-    for size, one in found.items():
-        right = sum(one.count(name, name) for name in one.types)
-        other = sum(sum(row.values()) for row in one.matrix.values()) - right
-        counts = (right, other, sum(one.boundary.values()), sum(one.missed.values()))
+    for size, confusion in found.items():
+        right = sum(confusion.count(name, name) for name in confusion.types)
+        other = sum(sum(row.values()) for row in confusion.matrix.values()) - right
+        counts = (right, other, sum(confusion.boundary.values()), sum(confusion.missed.values()))
         gold = max(sum(counts), 1)
-        rows.append((size, *(round(100 * count / gold, 2) for count in (*counts, sum(one.spurious.values())))))
+        rows.append((size, *(round(100 * count / gold, 2) for count in (*counts, sum(confusion.spurious.values())))))
     return pd.DataFrame(rows, columns=["sentences", *(name for name, _ in _FATES), "spurious"])
 
 
@@ -190,14 +193,18 @@ def fates_figure(found: Mapping[int, Confusion]) -> go.Figure:
 def pairs_table(found: Mapping[int, Confusion]) -> pd.DataFrame:
     """List the commonest mix-ups of types (right boundaries) by sentences trained on, in percent of the gold type."""
     worst: dict[tuple[str, str], int] = {}
-    for one in found.values():
-        for gold, said, count in one.worst(_MOST_PAIRS):
-            worst[gold, said] = worst.get((gold, said), 0) + count
+    for confusion in found.values():
+        for gold, predicted, count in confusion.worst(_MOST_PAIRS):
+            worst[gold, predicted] = worst.get((gold, predicted), 0) + count
     rows = []
-    for gold, said in sorted(worst, key=lambda pair: (-worst[pair], pair))[:_MOST_PAIRS]:
-        shares = []
-        for one in found.values():
-            whole = sum(one.matrix.get(gold, {}).values()) + one.boundary.get(gold, 0) + one.missed.get(gold, 0)
-            shares.append(round(100 * one.count(gold, said) / whole, 1) if whole else None)
-        rows.append((gold, said, *shares))
+    for gold, predicted in sorted(worst, key=lambda pair: (-worst[pair], pair))[:_MOST_PAIRS]:
+        percentages = []
+        for confusion in found.values():
+            whole = (
+                sum(confusion.matrix.get(gold, {}).values())
+                + confusion.boundary.get(gold, 0)
+                + confusion.missed.get(gold, 0)
+            )
+            percentages.append(round(100 * confusion.count(gold, predicted) / whole, 1) if whole else None)
+        rows.append((gold, predicted, *percentages))
     return pd.DataFrame(rows, columns=["gold", "taken for", *(str(size) for size in found)])

@@ -19,7 +19,7 @@ def corpus_list(items: Sequence[CorpusSentence], domain: Domain | None) -> str:
 
 def _one(item: CorpusSentence, domain: Domain | None) -> str:
     sentence, mentions = item.sentence, _apart(item.mentions or ())
-    spans = [Span(one.start, one.end, kind) for one in mentions if (kind := _kind(one, domain))]
+    spans = [Span(mention.start, mention.end, kind) for mention in mentions if (kind := _kind(mention, domain))]
     marked = marked_sentence(sentence, spans, domain, {}, links=sentence.links)
     where = " · ".join(str(part) for part in (sentence.meta["title"], sentence.meta["section"]) if part)
     return opening_row(
@@ -28,17 +28,17 @@ def _one(item: CorpusSentence, domain: Domain | None) -> str:
     )
 
 
-def _kind(one: Mention, domain: Domain | None) -> str:
+def _kind(mention: Mention, domain: Domain | None) -> str:
     """Name what a mention is drawn as: its type, or its class where the corpus was typed for no domain."""
-    return one.type or ("" if domain is not None or not one.classes else one.classes[0])
+    return mention.type or ("" if domain is not None or not mention.classes else mention.classes[0])
 
 
 def _apart(mentions: Iterable[Mention]) -> list[Mention]:
     """Return the mentions that do not overlap one before them."""
     kept: list[Mention] = []
-    for one in sorted(mentions, key=lambda mention: (mention.start, -mention.end)):
-        if not kept or kept[-1].end <= one.start:
-            kept.append(one)
+    for candidate in sorted(mentions, key=lambda mention: (mention.start, -mention.end)):
+        if not kept or kept[-1].end <= candidate.start:
+            kept.append(candidate)
     return kept
 
 
@@ -51,7 +51,7 @@ def _provenance(item: CorpusSentence) -> str:
 
 
 def _links(item: CorpusSentence) -> str:
-    rows = [(item.sentence.surface(one.start, one.end), one.target) for one in item.sentence.links]
+    rows = [(item.sentence.surface(link.start, link.end), link.target) for link in item.sentence.links]
     return table_html(("Link", "Page"), rows)
 
 
@@ -60,12 +60,12 @@ def _mentions(item: CorpusSentence) -> str:
         return "<p>Not pre-annotated.</p>"
     rows = [
         (
-            item.sentence.surface(one.start, one.end),
-            one.type or "none in this domain",
-            one.entity,
-            ", ".join(one.classes),
-            f"{one.source} {one.score:.2f}",
+            item.sentence.surface(mention.start, mention.end),
+            mention.type or "none in this domain",
+            mention.entity,
+            ", ".join(mention.classes),
+            f"{mention.source} {mention.score:.2f}",
         )
-        for one in item.mentions
+        for mention in item.mentions
     ]
     return table_html(("Suggestion", "Type", "Taken for", "Classes", "Source and score"), rows)

@@ -43,32 +43,32 @@ def marked_sentence(
     `links` are underlined, across spans too, and name their page where the pointer rests.
     """
     under = [(*sentence.char_range(link.start, link.end), link.target) for link in sorted(links)]
-    colours = {one.name: one.color for one in domain.types} if domain is not None else {}
-    parts, at = [], 0
+    colours = {kind.name: kind.color for kind in domain.types} if domain is not None else {}
+    parts, done = [], 0
     for span in sorted(spans):
         start, end = sentence.char_range(span.start, span.end)
         style = _colours(colours[span.type]) if span.type in colours else _UNKNOWN
         note = f" · {escape(notes[span])}" if span in notes else ""
-        parts.append(_linked(sentence.text, at, start, under))
+        parts.append(_linked(sentence.text, done, start, under))
         parts.append(
             f'<mark style="{_MARK};{style}">{_linked(sentence.text, start, end, under)}'
             f'<small style="font-weight:600;margin-inline-start:.4em">{escape(span.type)}{note}</small></mark>'
         )
-        at = end
-    parts.append(_linked(sentence.text, at, len(sentence.text), under))
+        done = end
+    parts.append(_linked(sentence.text, done, len(sentence.text), under))
     return f'<p dir="auto" style="{_LINE}">{"".join(parts)}</p>'
 
 
 def _linked(text: str, low: int, high: int, links: Iterable[tuple[int, int, str]]) -> str:
     """Return characters `[low, high)` as HTML, with what of the links lies in them underlined."""
-    parts, at = [], low
+    parts, done = [], low
     for start, end, target in links:
-        start, end = max(start, at), min(end, high)
+        start, end = max(start, done), min(end, high)
         if start < end:
             shown = f'<span style="{_LINK}" title="{escape(target)}">{escape(text[start:end])}</span>'
-            parts += [escape(text[at:start]), shown]
-            at = end
-    return "".join([*parts, escape(text[at:high])])
+            parts += [escape(text[done:start]), shown]
+            done = end
+    return "".join([*parts, escape(text[done:high])])
 
 
 def _colours(index: int) -> str:

@@ -24,15 +24,15 @@ def reliability_figure(report: CalibrationReport) -> go.Figure:
     return laid_out(figure, height=400)
 
 
-def _add(figure: go.Figure, found: Reliability, name: str, colour: str, symbol: str) -> None:
+def _add(figure: go.Figure, reliability: Reliability, name: str, colour: str, symbol: str) -> None:
     figure.add_scatter(
-        x=[100 * one.score for one in found.bins],
-        y=[100 * one.right for one in found.bins],
-        name=f"{name}, error {100 * found.error:.1f} %",
+        x=[100 * part.score for part in reliability.bins],
+        y=[100 * part.right for part in reliability.bins],
+        name=f"{name}, error {100 * reliability.error:.1f} %",
         mode="lines+markers",
         line={"color": colour, "width": 2},
         marker={"symbol": symbol, "size": 8, "color": colour},
-        customdata=[[one.count] for one in found.bins],
+        customdata=[[part.count] for part in reliability.bins],
         hovertemplate="score %{x:.0f} %: %{y:.0f} % of %{customdata[0]} spans right<extra></extra>",
     )
 
@@ -41,8 +41,8 @@ def reliability_table(report: CalibrationReport) -> pd.DataFrame:
     """List the bins of both, in percent."""
     return pd.DataFrame(
         [
-            {"scores": name, "spans": one.count, "score": 100 * one.score, "right": 100 * one.right}
-            for name, found in (("raw", report.raw), ("calibrated", report.calibrated))
-            for one in found.bins
+            {"scores": name, "spans": part.count, "score": 100 * part.score, "right": 100 * part.right}
+            for name, reliability in (("raw", report.raw), ("calibrated", report.calibrated))
+            for part in reliability.bins
         ]
     )

@@ -41,7 +41,7 @@ def table_html(head: Sequence[str], rows: Sequence[Sequence[str]], *, html: Sequ
     top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
     body = "".join(
         "<tr>"
-        + "".join(f'<td dir="auto">{cell if at in html else escape(cell)}</td>' for at, cell in enumerate(row))
+        + "".join(f'<td dir="auto">{cell if column in html else escape(cell)}</td>' for column, cell in enumerate(row))
         + "</tr>"
         for row in rows
     )

@@ -94,10 +94,10 @@ def actor_for_token(store: Store, token: str) -> Actor | None:
     if not token:
         return None
     with store.read() as session:
-        found = account_rows.valid_session(session, token_hash=token_hash(token))
-        if found is None:
+        login = account_rows.valid_session(session, token_hash=token_hash(token))
+        if login is None:
             return None
-        user = found.user
+        user = login.user
         return Actor(id=user.id, name=user.name, display_name=user.display_name, role=user.role)
 
 

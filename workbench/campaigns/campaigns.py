@@ -69,7 +69,7 @@ class CampaignView(CampaignSettings):
     def sources(self) -> tuple[str, ...]:
         """What pre-annotation asks, in this order, in words."""
         named = (f"the gazetteer {self.gazetteer}" if self.gazetteer else None, self.endpoint, "the bundled sample")
-        return tuple(one for one in named if one)
+        return tuple(name for name in named if name)
 
     @property
     def gold(self) -> int:

@@ -113,7 +113,9 @@ def _insert(
 ) -> int:
     """Write sentences, links and tasks, and imported gold; return how many came with gold."""
     position = campaign_rows.last_position(session, campaign.id) + 1
-    values = [_sentence_values(campaign, one, split, position + number) for number, (one, _) in enumerate(pairs)]
+    values = [
+        _sentence_values(campaign, sentence, split, position + number) for number, (sentence, _) in enumerate(pairs)
+    ]
     ids = campaign_rows.add_sentences(session, values)
     links = [
         {"sentence_id": id_, "start": link.start, "end": link.end, "target": link.target}
@@ -125,9 +127,9 @@ def _insert(
         {"sentence_id": id_, "campaign_id": campaign.id, "position": value["position"]}
         for id_, value in zip(ids, values, strict=True)
     ]
-    plain = [place for place, (_, gold) in zip(places, pairs, strict=True) if gold is None]
-    campaign_rows.add_tasks(session, [{**place, "stage": "annotate"} for place in plain])
-    labelled = [(place, gold) for place, (_, gold) in zip(places, pairs, strict=True) if gold is not None]
+    plain = [key for key, (_, gold) in zip(places, pairs, strict=True) if gold is None]
+    campaign_rows.add_tasks(session, [{**key, "stage": "annotate"} for key in plain])
+    labelled = [(key, gold) for key, (_, gold) in zip(places, pairs, strict=True) if gold is not None]
     _insert_gold(session, labelled, user_id=user_id)
     return len(labelled)
 
@@ -151,12 +153,12 @@ def _sentence_values(campaign: Campaign, sentence: Sentence, split: str, positio
 def _insert_gold(
     session: Session, labelled: Sequence[tuple[dict[str, Any], LabelledSentence]], *, user_id: int
 ) -> None:
-    at = now()
-    done = {"stage": "adjudicate", "state": "done", "done_by": user_id, "done_at": at}
-    tasks = campaign_rows.add_tasks(session, [{**place, **done} for place, _ in labelled])
+    finished_at = now()
+    done = {"stage": "adjudicate", "state": "done", "done_by": user_id, "done_at": finished_at}
+    tasks = campaign_rows.add_tasks(session, [{**key, **done} for key, _ in labelled])
     rows = [
         {"task_id": task_id, "user_id": user_id, "origin": "import", "revision": 1, "state": "submitted",
-         "no_entities": not gold.spans, "submitted_at": at}
+         "no_entities": not gold.spans, "submitted_at": finished_at}
         for task_id, (_, gold) in zip(tasks, labelled, strict=True)
     ]  # fmt: skip
     spans = [

@@ -20,7 +20,8 @@ def list_() -> None:
 
     views = campaigns.list_campaigns(common.PLACE.store, common.PLACE.actor, archived=True)
     rows = [
-        (one.id, one.name, one.domain_name, one.sentences, one.gold, "yes" if one.archived else "no") for one in views
+        (view.id, view.name, view.domain_name, view.sentences, view.gold, "yes" if view.archived else "no")
+        for view in views
     ]
     common.table(rows, ("no", "name", "domain", "sentences", "gold", "archived"))
 
@@ -57,8 +58,8 @@ def show(name: Annotated[str, typer.Argument(help="Campaign, by name or number."
         f"blind {view.blind_share:.0%} · control {view.control_share:.0%} · "
         f"suggestions {'on' if view.suggestions_on else 'off'} from {', '.join(view.sources)}"
     )
-    typer.echo("members: " + (", ".join(f"{one.name} ({one.role})" for one in view.members) or "none"))
-    rows = [(one.stage, one.waiting, one.open, one.leased, one.done, one.parked) for one in view.stages]
+    typer.echo("members: " + (", ".join(f"{member.name} ({member.role})" for member in view.members) or "none"))
+    rows = [(stage.stage, stage.waiting, stage.open, stage.leased, stage.done, stage.parked) for stage in view.stages]
     common.table(rows, ("stage", "waiting", "open", "leased", "done", "parked"))
 
 
@@ -70,7 +71,7 @@ def members(
     """Add people to a campaign."""
     from workbench.campaigns import campaigns
 
-    ids = [common.find_person(one).id for one in people]
+    ids = [common.find_person(name).id for name in people]
     campaigns.add_members(common.PLACE.store, common.PLACE.actor, common.find_campaign(name).id, ids)
     typer.echo(f"{', '.join(people)}: in {name} now.")
 

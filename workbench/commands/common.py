@@ -35,8 +35,8 @@ class Place:
     def settings(self) -> Settings:
         from workbench.settings import get_settings
 
-        found = get_settings()
-        return found.model_copy(update={"home": self.home}) if self.home else found
+        configured = get_settings()
+        return configured.model_copy(update={"home": self.home}) if self.home else configured
 
     @property
     def store(self) -> Store:
@@ -71,13 +71,13 @@ class Place:
                 return accounts.operator(self.store)
             except NotFound as error:
                 raise NotFound("This store has no admin yet: workbench user add NAME --role admin") from error
-        person = next((one for one in self._people() if one.name == self.as_name), None)
+        person = next((user for user in self._people() if user.name == self.as_name), None)
         if person is None or not person.active:
-            known = ", ".join(one.name for one in self._people() if one.active)
+            known = ", ".join(user.name for user in self._people() if user.active)
             raise NotFound(f"There is no active account {self.as_name!r}; there are: {known}.")
-        found = accounts.current(self.store, person.id)
-        assert found is not None
-        return found
+        actor = accounts.current(self.store, person.id)
+        assert actor is not None
+        return actor
 
     def _people(self) -> Sequence[Any]:
         from workbench.accounts import accounts
@@ -94,11 +94,11 @@ def find_campaign(name: str) -> CampaignView:
     from crossner_core.errors import NotFound
     from workbench.campaigns import campaigns
 
-    found = campaigns.list_campaigns(PLACE.store, PLACE.actor, archived=True)
-    for view in found:
+    views = campaigns.list_campaigns(PLACE.store, PLACE.actor, archived=True)
+    for view in views:
         if view.name == name or str(view.id) == name:
             return view
-    known = ", ".join(repr(view.name) for view in found) or "none yet"
+    known = ", ".join(repr(view.name) for view in views) or "none yet"
     raise NotFound(f"There is no campaign {name!r}; there are: {known}.")
 
 
@@ -148,16 +148,16 @@ def find_person(name: str) -> Any:
     from workbench.accounts import accounts
 
     people = accounts.list_people(PLACE.store, PLACE.actor)
-    found = next((person for person in people if person.name == name), None)
-    if found is None:
-        raise NotFound(f"There is no account {name!r}; there are: {', '.join(one.name for one in people)}.")
-    return found
+    match = next((person for person in people if person.name == name), None)
+    if match is None:
+        raise NotFound(f"There is no account {name!r}; there are: {', '.join(person.name for person in people)}.")
+    return match
 
 
 def table(rows: Iterable[Sequence[object]], head: Sequence[str]) -> None:
     """Print rows under their heads, columns aligned."""
     texts = [[str(cell) for cell in row] for row in (head, *rows)]
-    widths = [max(len(row[at]) for row in texts) for at in range(len(head))]
+    widths = [max(len(row[column]) for row in texts) for column in range(len(head))]
     for row in texts:
         typer.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
 

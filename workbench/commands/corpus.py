@@ -77,12 +77,12 @@ def list_() -> None:
     rows = []
     for path in named_folders(common.PLACE.settings.corpora):
         try:
-            found = read_manifest(path)
+            manifest = read_manifest(path)
         except WorkbenchError as error:
             rows.append((path.name, "", "", "", str(error)))
             continue
-        counts = found.counts
-        made_of = found.derived_from.name if found.derived_from else found.source.file
+        counts = manifest.counts
+        made_of = manifest.derived_from.name if manifest.derived_from else manifest.source.file
         rows.append((path.name, f"{counts.kept:,}", f"{counts.sentences:,}", f"{counts.tokens:,}", made_of))
     common.table(rows, ("name", "pages", "sentences", "tokens", "made of"))
 
@@ -91,18 +91,18 @@ def list_() -> None:
 def show(name: CorpusName) -> None:
     """Show what is in a corpus, and what became of every page."""
     corpus = common.open_corpus(name)
-    found, counts = corpus.manifest, corpus.manifest.counts
-    source = found.source
-    shards = f"{len(found.shards)} shard{'' if len(found.shards) == 1 else 's'}"
+    manifest, counts = corpus.manifest, corpus.manifest.counts
+    source = manifest.source
+    shards = f"{len(manifest.shards)} shard{'' if len(manifest.shards) == 1 else 's'}"
     typer.echo(f"{corpus.name} · {source.dbname} · {source.file} ({source.bytes:,} bytes) · {shards}")
-    if found.derived_from is not None:
-        typer.echo(f"selected from {found.derived_from.name}")
-    if found.gazetteer is not None:
-        typer.echo(f"pre-annotated with {found.gazetteer.name} · domain {found.domain or 'none'}")
-    if found.truncated:
-        typer.echo(f"The dump was not whole: {found.truncated}")
+    if manifest.derived_from is not None:
+        typer.echo(f"selected from {manifest.derived_from.name}")
+    if manifest.gazetteer is not None:
+        typer.echo(f"pre-annotated with {manifest.gazetteer.name} · domain {manifest.domain or 'none'}")
+    if manifest.truncated:
+        typer.echo(f"The dump was not whole: {manifest.truncated}")
     sizes = ("paragraphs", "sentences", "tokens", "links", "mentions")
-    common.table([(one, f"{getattr(counts, one):,}") for one in sizes], ("what", "number"))
+    common.table([(size, f"{getattr(counts, size):,}") for size in sizes], ("what", "number"))
     typer.echo("")
     states = [("kept", "", counts.kept), ("redirect", "", counts.redirects), ("category", "", counts.categories)]
     states += [("skipped", reason, number) for reason, number in counts.skipped.items()]
@@ -125,8 +125,8 @@ def search(
     limit: Annotated[int, typer.Option(min=1, help="Sentences at most.")] = 20,
 ) -> None:
     """Print sentences that contain a text, with their ids."""
-    for found in common.open_corpus(name).search(text, limit=limit):
-        typer.echo(f"{found.sentence.id}\t{found.sentence.text}")
+    for match in common.open_corpus(name).search(text, limit=limit):
+        typer.echo(f"{match.sentence.id}\t{match.sentence.text}")
 
 
 @corpora.command()
@@ -163,8 +163,8 @@ def sample(
     store, actor, campaign_id = common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id
     if preview:
         shown = sampling.preview(store, actor, campaign_id, name, plan)
-        for one in shown.first:
-            typer.echo(f"{one.sentence.meta['title']}: {one.sentence.text}")
+        for sentence in shown.first:
+            typer.echo(f"{sentence.sentence.meta['title']}: {sentence.sentence.text}")
         typer.echo(f"Nothing was added. It would be: {shown.report}")
         return
     done = sampling.sample_into_campaign(store, actor, campaign_id, name, plan)

@@ -85,16 +85,16 @@ def levels(corpus: CorpusName, domain: DomainName, entities: Entities = 2, ontol
     from crossner_core.wikipedia.levels import LevelConfig, Levels
 
     source, about = common.open_corpus(corpus), common.find_domain(domain)
-    found = Levels(source, about, tree=_tree(source, ontology), config=LevelConfig(entities=entities))
+    levels = Levels(source, about, tree=_tree(source, ontology), config=LevelConfig(entities=entities))
     rows = [
         (
-            one.level, f"{one.sentences:,}", f"{one.tokens:,}", f"{one.ratio:.2f}x",
-            "–" if one.published is None else f"{one.published:.2f}x",
+            level.level, f"{level.sentences:,}", f"{level.tokens:,}", f"{level.ratio:.2f}x",
+            "–" if level.published is None else f"{level.published:.2f}x",
         )
-        for one in found.counts()
+        for level in levels.counts()
     ]  # fmt: skip
     common.table(rows, ("level", "sentences", "tokens", "ratio", "CrossNER"))
-    typer.echo(f"specialised types: {', '.join(sorted(found.specialised)) or 'none'}")
+    typer.echo(f"specialised types: {', '.join(sorted(levels.specialised)) or 'none'}")
 
 
 def export(
@@ -114,8 +114,8 @@ def export(
     check_level(level)
     check_percent(percent)
     source, config = common.open_corpus(corpus), LevelConfig(entities=entities)
-    found = Levels(source, common.find_domain(domain), tree=_tree(source, ontology), config=config)
-    lines = (" ".join(text.split()) + "\n" for text in found.texts(level, percent, seed))
+    levels = Levels(source, common.find_domain(domain), tree=_tree(source, ontology), config=config)
+    lines = (" ".join(text.split()) + "\n" for text in levels.texts(level, percent, seed))
     if output is None or str(output) == "-":
         for line in lines:
             sys.stdout.write(line)
@@ -168,8 +168,8 @@ def entity_tagging(
         progress=lambda step, sentences: _progress(f"{step}: {sentences:,} sentences"),
     )
     rows = [
-        (one.step, f"{one.sentences:,}", f"{one.mentions:,}", f"{one.unlabelled:,}", one.categories)
-        for one in made.steps
+        (step.step, f"{step.sentences:,}", f"{step.mentions:,}", f"{step.unlabelled:,}", step.categories)
+        for step in made.steps
     ]
     common.table(rows, ("step", "sentences", "mentions", "ENTITY", "categories"))
 
@@ -203,7 +203,7 @@ def overlap(
     """Compare the vocabularies of corpora and labelled files: the share of common words in percent."""
     from crossner_core.vocabulary import overlap as compare
 
-    common.write_out(_formatted(compare(_vocabulary(one, top, limit) for one in sources), format), output)
+    common.write_out(_formatted(compare(_vocabulary(name, top, limit) for name in sources), format), output)
 
 
 _BEFORE, _AFTER = "#8a94a3", "#1f6fb4"  # hold on white
@@ -233,7 +233,7 @@ def _vocabulary(text: str, top: int, limit: int | None) -> Vocabulary:
     path = Path(source)
     if path.is_file():
         return vocabulary(name or path.stem, sentence_words(_sentences([path], limit)), top=top)
-    files = sorted(one for one in path.glob("*") if one.suffix in _DATA) if path.is_dir() else []
+    files = sorted(file for file in path.glob("*") if file.suffix in _DATA) if path.is_dir() else []
     if files and not (path / "manifest.json").is_file():
         return vocabulary(name or path.name, sentence_words(_sentences(files, limit)), top=top)
     corpus = common.open_corpus(source)

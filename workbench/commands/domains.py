@@ -20,8 +20,8 @@ def list_() -> None:
     from workbench.campaigns import domains
 
     rows = [
-        (one.name, "built in" if one.is_builtin else "own", len(one.types), "; ".join(one.used_by) or "–")
-        for one in domains.list_domains(common.PLACE.store, common.PLACE.actor)
+        (view.name, "built in" if view.is_builtin else "own", len(view.types), "; ".join(view.used_by) or "–")
+        for view in domains.list_domains(common.PLACE.store, common.PLACE.actor)
     ]
     common.table(rows, ("name", "origin", "types", "used by"))
 

@@ -89,24 +89,30 @@ def list_() -> None:
     store, actor = common.PLACE.store, common.PLACE.actor
     rows = [
         (
-            one.name,
-            _value(one.measure, one.before),
-            _value(one.measure, one.after),
-            one.measure or "–",
-            f"{one.tokens:,}" if one.tokens else "–",
-            one.runs,
-            f"{one.made_at:%Y-%m-%d}" if one.made_at else "–",
-            one.made_by or "–",
-            one.problem or (f"{one.how}, from {one.base}" if one.base else one.how),
+            encoder.name,
+            _value(encoder.measure, encoder.before),
+            _value(encoder.measure, encoder.after),
+            encoder.measure or "–",
+            f"{encoder.tokens:,}" if encoder.tokens else "–",
+            encoder.runs,
+            f"{encoder.made_at:%Y-%m-%d}" if encoder.made_at else "–",
+            encoder.made_by or "–",
+            encoder.problem or (f"{encoder.how}, from {encoder.base}" if encoder.base else encoder.how),
         )
-        for one in encoders.list_encoders(store, actor)
+        for encoder in encoders.list_encoders(store, actor)
     ]
     common.table(rows, ("encoder", "before", "after", "measure", "subwords", "runs", "made", "by", "how"))
     if waiting := encoders.list_pretrainings(store, actor):
         typer.echo("")
         table = [
-            (one.name, one.job.id, one.job.state, f"{100 * one.job.progress:.0f} %", one.job.error or one.job.message)
-            for one in waiting
+            (
+                pretraining.name,
+                pretraining.job.id,
+                pretraining.job.state,
+                f"{100 * pretraining.job.progress:.0f} %",
+                pretraining.job.error or pretraining.job.message,
+            )
+            for pretraining in waiting
         ]
         common.table(table, ("pre-training", "job", "state", "done", "says"))
 
@@ -142,10 +148,13 @@ def _job(name: str) -> int:
     from crossner_core.errors import NotFound
     from workbench.runs import encoders
 
-    found = {one.name: one.job.id for one in encoders.list_pretrainings(common.PLACE.store, common.PLACE.actor)}
-    if name not in found:
-        raise NotFound(f"No pre-training of {name!r} waits, runs or failed; there are: {', '.join(found) or 'none'}.")
-    return found[name]
+    job_ids = {
+        pretraining.name: pretraining.job.id
+        for pretraining in encoders.list_pretrainings(common.PLACE.store, common.PLACE.actor)
+    }
+    if name not in job_ids:
+        raise NotFound(f"No pre-training of {name!r} waits, runs or failed; there are: {', '.join(job_ids) or 'none'}.")
+    return job_ids[name]
 
 
 def _follow(name: str, job_id: int, wait: bool) -> int:

@@ -135,12 +135,12 @@ def list_() -> None:
     rows: list[tuple[object, ...]] = []
     for folder in named_folders(common.PLACE.settings.gazetteers):
         try:
-            found = read_manifest(folder)
+            manifest = read_manifest(folder)
         except WorkbenchError as error:
             rows.append((folder.name, "–", "–", "–", "–", f"cannot be used: {error}"))
             continue
-        sizes = (f"{found.counts[one]:,}" for one in ("surfaces", "entities"))
-        rows.append((folder.name, *sizes, found.source.kind, found.source.date, found.hash[:12]))
+        sizes = (f"{manifest.counts[kind]:,}" for kind in ("surfaces", "entities"))
+        rows.append((folder.name, *sizes, manifest.source.kind, manifest.source.date, manifest.hash[:12]))
     common.table(rows, ("name", "surfaces", "pages", "from", "date", "hash"))
 
 
@@ -156,8 +156,8 @@ def show(
     manifest, source = gazetteer.manifest, gazetteer.manifest.source
     typer.echo(f"{manifest.name} · {gazetteer.folder} · {manifest.hash[:12]}{' · every file is whole' * verify}")
     typer.echo(f"from {source.kind} {source.address} · {source.date} · {source.language} · ontology {source.ontology}")
-    for one in source.files:
-        typer.echo(f"  {one.name}  {one.bytes:,} bytes  {one.sha256[:12]}")
+    for file in source.files:
+        typer.echo(f"  {file.name}  {file.bytes:,} bytes  {file.sha256[:12]}")
     kept = [(what, f"{number:,}") for what, number in manifest.counts.items()]
     aliases = [(f"by {what}", f"{number:,}") for what, number in manifest.aliases.items()]
     skipped = [(f"skipped: {what}", f"{number:,}") for what, number in manifest.skipped.items()]
@@ -171,16 +171,16 @@ def look_up(name: Which, surface: Annotated[str, typer.Argument(help="A name.")]
     from crossner_core.gazetteer.classes import specific_types
 
     gazetteer = _open(name)
-    found = gazetteer.entries(surface)
-    if not found:
+    matches = gazetteer.entries(surface)
+    if not matches:
         raise NotFound(f"{gazetteer.name} does not know {surface!r}.")
     chosen = common.find_domain(domain) if domain else None
     rows = []
-    for one in found:
-        ways = "+".join(str(flag.name).lower() for flag in one.flags)
-        row = [one.entity, " ".join(one.classes), ways, one.prior]
+    for entry in matches:
+        ways = "+".join(str(flag.name).lower() for flag in entry.flags)
+        row = [entry.entity, " ".join(entry.classes), ways, entry.prior]
         if chosen is not None:
-            row.append(" ".join(specific_types(one.classes, chosen, gazetteer.tree)) or "–")
+            row.append(" ".join(specific_types(entry.classes, chosen, gazetteer.tree)) or "–")
         rows.append(row)
     common.table(rows, ("page", "classes", "how", "links", *(("type",) if domain else ())))
 

@@ -19,7 +19,7 @@ def list_() -> None:
     from workbench.accounts import accounts
 
     people = accounts.list_people(common.PLACE.store, common.PLACE.actor)
-    rows = [(one.name, one.display_name, one.role, "yes" if one.active else "no") for one in people]
+    rows = [(person.name, person.display_name, person.role, "yes" if person.active else "no") for person in people]
     common.table(rows, ("name", "shown as", "role", "active"))
 
 

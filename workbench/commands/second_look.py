@@ -28,8 +28,8 @@ def compute(
     from workbench.labelling import label_review
 
     store, actor = common.PLACE.store, common.PLACE.actor
-    found = common.find_campaign(campaign)
-    job_id = label_review.look_again(store, actor, found.id, options, [check] if check else None)
+    view = common.find_campaign(campaign)
+    job_id = label_review.look_again(store, actor, view.id, options, [check] if check else None)
     if not wait:
         return common.left_to_worker(f"The second look is queued as job {job_id}.")
     common.do_here(job_id)
@@ -57,14 +57,14 @@ def list_(
     store, actor = common.PLACE.store, common.PLACE.actor
     campaign_id = common.find_campaign(campaign).id
     if check is None:
-        rows = [(one.id, one.open, one.decided, one.line) for one in label_review.queues(store, actor, campaign_id)]
+        rows = [(row.id, row.open, row.decided, row.line) for row in label_review.queues(store, actor, campaign_id)]
         common.table(rows, ("check", "open", "decided", "finds"))
         return
-    found = label_review.findings(store, actor, campaign_id, check)[:limit]
+    shown = label_review.findings(store, actor, campaign_id, check)[:limit]
     lines = [
-        (one.id, f"{one.score:.2f}", one.split, in_words(one.sentence, one.there),
-         in_words(one.sentence, one.proposed), one.why)
-        for one in found
+        (finding.id, f"{finding.score:.2f}", finding.split, in_words(finding.sentence, finding.there),
+         in_words(finding.sentence, finding.proposed), finding.why)
+        for finding in shown
     ]  # fmt: skip
     common.table(lines, ("no", "doubt", "split", "is", "proposed", "why"))
 
@@ -83,14 +83,14 @@ def files(
     parsed = [(path.stem, item) for path in paths for item in open_file(path).labelled]
     types = tuple(sorted({span.type for _, item in parsed for span in item.spans}))
     gold = Gold(tuple(item for _, item in parsed), tuple(split for split, _ in parsed), types)
-    found = find_check(check).find(gold, SecondLookOptions(), Desk()) or []
+    findings = find_check(check).find(gold, SecondLookOptions(), Desk()) or []
     rows = [
-        (f"{one.score:.2f}", one.kind, gold.splits[one.item], gold.items[one.item].sentence.id,
-         in_words(gold.items[one.item].sentence, one.there), one.why)
-        for one in found[:limit]
+        (f"{finding.score:.2f}", finding.kind, gold.splits[finding.item], gold.items[finding.item].sentence.id,
+         in_words(gold.items[finding.item].sentence, finding.there), finding.why)
+        for finding in findings[:limit]
     ]  # fmt: skip
     common.table(rows, ("doubt", "kind", "split", "sentence", "is", "why"))
-    typer.echo(f"{len(found)} findings.")
+    typer.echo(f"{len(findings)} findings.")
 
 
 app.command("compute", cls=OptionsCommand)(compute)

@@ -23,12 +23,14 @@ def list_studies() -> None:
     from workbench.runs import studies
 
     rows = []
-    for one in studies.list_studies(common.PLACE.store, common.PLACE.actor):
-        cells = f"{one.done} of {one.total}" if one.result else "–"
-        state = one.job.state if one.job else "–"
-        if one.job and state == "running":
-            state += f" {one.job.progress:.0%}"
-        rows.append((one.id, one.section or "–", cells, state, one.result.made_at if one.result else "–", one.title))
+    for study in studies.list_studies(common.PLACE.store, common.PLACE.actor):
+        cells = f"{study.done} of {study.total}" if study.result else "–"
+        state = study.job.state if study.job else "–"
+        if study.job and state == "running":
+            state += f" {study.job.progress:.0%}"
+        rows.append(
+            (study.id, study.section or "–", cells, state, study.result.made_at if study.result else "–", study.title)
+        )
     common.table(rows, ("study", "section", "cells", "job", "made", "title"))
 
 
@@ -121,7 +123,7 @@ def _own_options(study: str, given: list[str]) -> dict[str, Any]:
 
     from workbench.runs import studies
 
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     kinds = studies.option_kinds(study)
     for text in given:
         name, sign, value = text.partition("=")
@@ -129,7 +131,7 @@ def _own_options(study: str, given: list[str]) -> dict[str, Any]:
             common.refuse(f"--option is {text!r}; give NAME=VALUE with one of {', '.join(kinds) or 'none'} as NAME.")
         text = f"[{value}]" if kinds[name] is tuple and not value.startswith("[") else value
         try:
-            found[name] = json.loads(text)
+            values[name] = json.loads(text)
         except ValueError:
-            found[name] = [part.strip() for part in value.split(",")] if kinds[name] is tuple else value
-    return found
+            values[name] = [part.strip() for part in value.split(",")] if kinds[name] is tuple else value
+    return values

@@ -84,8 +84,8 @@ def few_shot(
         sizes=common.numbers(sizes, "--sizes"),
         seeds=common.numbers(seeds, "--seeds"),
     )
-    said = f"Curve {started.group_id}: {started.started} runs queued, {started.reused} were there before."
-    typer.echo(f"{said} {started.note}".rstrip())
+    message = f"Curve {started.group_id}: {started.started} runs queued, {started.reused} were there before."
+    typer.echo(f"{message} {started.note}".rstrip())
     return _wait(sorted(set(started.runs.values()))) if wait else common.left_to_worker()
 
 
@@ -102,23 +102,23 @@ def runs(
     store, actor = common.PLACE.store, common.PLACE.actor
     campaign_id = common.find_campaign(campaign).id if campaign else None
     dataset_id = sets.get_dataset(store, actor, dataset).id if dataset else None
-    found = adaptation.list_runs(store, actor, campaign_id, dataset_id=dataset_id, limit=limit)
+    views = adaptation.list_runs(store, actor, campaign_id, dataset_id=dataset_id, limit=limit)
     rows = [
         (
-            one.id,
-            one.state,
-            f"{100 * one.progress:.0f} %",
-            one.snapshot[:12] if one.snapshot else one.dataset,
-            setting_name(one.recipe["setting"]),
-            architecture_name(one.recipe["architecture"]),
-            encoder_name(one.recipe["encoder"]),
-            one.size,
-            one.seed,
-            common.percent(one.dev_f1),
-            common.percent(one.test_f1),
-            one.error or one.message,
+            run.id,
+            run.state,
+            f"{100 * run.progress:.0f} %",
+            run.snapshot[:12] if run.snapshot else run.dataset,
+            setting_name(run.recipe["setting"]),
+            architecture_name(run.recipe["architecture"]),
+            encoder_name(run.recipe["encoder"]),
+            run.size,
+            run.seed,
+            common.percent(run.dev_f1),
+            common.percent(run.test_f1),
+            run.error or run.message,
         )
-        for one in found
+        for run in views
     ]
     head = ("run", "state", "done", "on", "setting", "architecture", "encoder", "size", "seed", "dev F1", "test F1")
     common.table(rows, (*head, "says"))
@@ -140,7 +140,7 @@ def curve(
         common.refuse("Name a --campaign or a --dataset whose curve to print.")
     for series in curves.curve(store, actor, campaign_id, dataset_id=dataset_id, measure=measure):
         typer.echo(f"{series.title}" + (f" ({series.pending} runs to come)" if series.pending else ""))
-        rows = [(one.size, common.percent(one.mean), common.percent(one.sd), one.n) for one in series.points]
+        rows = [(point.size, common.percent(point.mean), common.percent(point.sd), point.n) for point in series.points]
         common.table(rows, ("sentences", f"{measure} F1", "sd", "seeds"))
 
 
@@ -152,18 +152,18 @@ def compare(
     """Say which of two runs is better on the sentences both answered, and whether it is more than chance."""
     from workbench.reports import comparing
 
-    found = comparing.compare(common.PLACE.store, common.PLACE.actor, first, second, split=split)
-    test = found.test
+    comparison = comparing.compare(common.PLACE.store, common.PLACE.actor, first, second, split=split)
+    test = comparison.test
     typer.echo(
-        f"F1 on {test.sentences} {found.split} sentences: {100 * test.first:.2f} -> {100 * test.second:.2f}, "
+        f"F1 on {test.sentences} {comparison.split} sentences: {100 * test.first:.2f} -> {100 * test.second:.2f}, "
         f"{100 * test.difference:+.2f} (95 % interval {100 * test.low:+.2f} to {100 * test.high:+.2f})"
     )
     typer.echo(f"p = {test.permutation_p:.4f} by permutation, {test.bootstrap_p:.4f} by paired bootstrap")
-    if found.left_out:
-        typer.echo(f"{found.left_out} sentences that only one of them answered are left out.")
+    if comparison.left_out:
+        typer.echo(f"{comparison.left_out} sentences that only one of them answered are left out.")
     rows = [
-        (one.type, one.support, *(f"{100 * value:.2f}" for value in (one.first, one.second, one.low, one.high)))
-        for one in found.types
+        (row.type, row.support, *(f"{100 * value:.2f}" for value in (row.first, row.second, row.low, row.high)))
+        for row in comparison.types
     ]
     common.table(rows, ("type", "in gold", f"run {first}", f"run {second}", "from", "to"))
 
@@ -227,10 +227,10 @@ def _target(campaign: str | None, dataset: str | None, snapshot: str | None) -> 
         return {"dataset_id": sets.get_dataset(store, actor, dataset).id}
     campaign_id = common.find_campaign(str(campaign)).id
     if snapshot is not None:
-        found = snapshots.find_snapshot(store, actor, campaign_id, snapshot)
+        view = snapshots.find_snapshot(store, actor, campaign_id, snapshot)
     else:
-        found = snapshots.freeze(store, actor, campaign_id)
-    return {"campaign_id": campaign_id, "snapshot_id": found.id}
+        view = snapshots.freeze(store, actor, campaign_id)
+    return {"campaign_id": campaign_id, "snapshot_id": view.id}
 
 
 def _wait(run_ids: list[int]) -> int:

@@ -37,7 +37,7 @@ def rules(
     store, actor = common.PLACE.store, common.PLACE.actor
     campaign_id = common.find_campaign(campaign).id
     now = rounds.turn_settings(store, actor, campaign_id)
-    if changes or any(one is not None for one in (strategy, random_share, retrain_every)):
+    if changes or any(option is not None for option in (strategy, random_share, retrain_every)):
         now = rounds.change_turns(
             store, actor, campaign_id,
             strategy=now.strategy if strategy is None else strategy,
@@ -69,11 +69,11 @@ def order(
         return common.left_to_worker(f"Turn {turn_id} is queued.")
     common.do_here(rounds.job_of_turn(store, actor, campaign_id, turn_id))
     rounds.tick(store)
-    found = next(one for one in rounds.list_turns(store, actor, campaign_id) if one.id == turn_id)
-    typer.echo(f"Turn {turn_id} {found.state}: {found.ordered or 0} sentences ordered, {found.scored or 0} scored.")
-    for note in found.notes:
+    turn = next(view for view in rounds.list_turns(store, actor, campaign_id) if view.id == turn_id)
+    typer.echo(f"Turn {turn_id} {turn.state}: {turn.ordered or 0} sentences ordered, {turn.scored or 0} scored.")
+    for note in turn.notes:
         typer.echo(note)
-    return 0 if found.state == "done" else 2
+    return 0 if turn.state == "done" else 2
 
 
 @app.command()
@@ -91,19 +91,19 @@ def list_(campaign: CampaignName) -> None:
     from workbench.runs import rounds
 
     campaign_id = common.find_campaign(campaign).id
-    found = rounds.list_turns(common.PLACE.store, common.PLACE.actor, campaign_id)
+    views = rounds.list_turns(common.PLACE.store, common.PLACE.actor, campaign_id)
     rows = [
         (
-            str(one.id),
-            f"{one.created_at:%Y-%m-%d %H:%M}",
-            one.state,
-            str(one.gold),
-            str(one.run_id or "–"),
-            common.percent(one.run_f1),
-            str(one.ordered if one.ordered is not None else "–"),
-            one.strategy or "–",
+            str(view.id),
+            f"{view.created_at:%Y-%m-%d %H:%M}",
+            view.state,
+            str(view.gold),
+            str(view.run_id or "–"),
+            common.percent(view.run_f1),
+            str(view.ordered if view.ordered is not None else "–"),
+            view.strategy or "–",
         )
-        for one in found
+        for view in views
     ]
     state = rounds.queue_state(common.PLACE.store, common.PLACE.actor, campaign_id)
     if state.under_way:
@@ -116,7 +116,10 @@ def functions() -> None:
     """List the acquisition functions that strategies are made of."""
     from workbench.runs import rounds
 
-    rows = [(one.id, "yes" if one.needs_model else "no", one.title, one.reference) for one in rounds.functions()]
+    rows = [
+        (function.id, "yes" if function.needs_model else "no", function.title, function.reference)
+        for function in rounds.functions()
+    ]
     common.table(rows, ("function", "needs a model", "title", "source"))
 
 
@@ -128,12 +131,12 @@ def costs(campaign: CampaignName) -> None:
 
     from workbench.reports.annotator_costs import fitted_costs
 
-    found = fitted_costs(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
-    seconds = {name: value for name, value in asdict(found.options).items() if name.startswith("seconds_")}
+    costs = fitted_costs(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
+    seconds = {name: value for name, value in asdict(costs.options).items() if name.startswith("seconds_")}
     typer.echo(json.dumps(seconds))
-    typer.echo(f"Fitted to {found.seen} sentences; explains {found.explained:.0%} of their differences.", err=True)
-    if found.unseen:
-        typer.echo(f"As published, as it never happened here: {', '.join(found.unseen)}.", err=True)
+    typer.echo(f"Fitted to {costs.seen} sentences; explains {costs.explained:.0%} of their differences.", err=True)
+    if costs.unseen:
+        typer.echo(f"As published, as it never happened here: {', '.join(costs.unseen)}.", err=True)
 
 
 @app.command()
@@ -163,7 +166,7 @@ def simulate(
     store, actor = common.PLACE.store, common.PLACE.actor
     campaign_id = common.find_campaign(campaign).id
     drawn = simulations.drawn_seeds(seeds)
-    people = [_json_object(one) for one in annotators or ()]
+    people = [_json_object(text) for text in annotators or ()]
     job_id = simulations.start_simulations(
         store, actor, campaign_id, strategies, seeds=drawn, suggestions=suggestions, annotators=people
     )
@@ -207,32 +210,32 @@ def _print_saved(campaign_id: int, job: int | None = None) -> int:
 
     store, actor = common.PLACE.store, common.PLACE.actor
     if job is not None:
-        found: simulations.SimulationsView | None = simulations.get_play(store, actor, campaign_id, job)
+        play: simulations.SimulationsView | None = simulations.get_play(store, actor, campaign_id, job)
     else:
-        found = simulations.newest_simulations(store, actor, campaign_id)
-    if found is None:
+        play = simulations.newest_simulations(store, actor, campaign_id)
+    if play is None:
         typer.echo("No strategy has been played on this campaign's gold yet; see workbench turn simulate.")
         return 2
-    typer.echo(f"Gold {found.snapshot}: {found.done} of {found.total} campaigns played, {found.job.state}.")
-    if found.done < found.total:
-        typer.echo(found.job.error or found.job.message)
+    typer.echo(f"Gold {play.snapshot}: {play.done} of {play.total} campaigns played, {play.job.state}.")
+    if play.done < play.total:
+        typer.echo(play.job.error or play.job.message)
         before = simulations.newest_simulations(store, actor, campaign_id, with_points=True)
         if job is not None or before is None or before.done < before.total:
             return 2
         typer.echo(f"Those before, of {before.job.created_at:%d %B %Y, %H:%M} UTC:")
-        found = before
-    spared = seconds_saved(found.points)
+        play = before
+    spared = seconds_saved(play.points)
     rows = [
         (
-            one.strategy,
-            str(one.seeds),
-            common.percent(one.area),
-            common.percent(one.final),
-            "–" if one.needs is None else f"{one.needs:.0f}",
-            "–" if one.saved is None else f"{one.saved:.0f}",
-            "–" if (seconds := spared[one.strategy]) is None else time_words(seconds),
+            summary.strategy,
+            str(summary.seeds),
+            common.percent(summary.area),
+            common.percent(summary.final),
+            "–" if summary.needs is None else f"{summary.needs:.0f}",
+            "–" if summary.saved is None else f"{summary.saved:.0f}",
+            "–" if (seconds := spared[summary.strategy]) is None else time_words(seconds),
         )
-        for one in summarise(found.points)
+        for summary in summarise(play.points)
     ]
     common.table(rows, ("strategy", "seeds", "area", "last F1", "sentences", "saved", "time saved"))
     return 0

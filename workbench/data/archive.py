@@ -69,9 +69,9 @@ def _people(session: Session, campaign_id: int, lines: list[dict[str, Any]]) -> 
     """Return who worked here and the members: names and roles, never a password."""
     mentioned = {user.name for user in people_rows.members(session, campaign_id)}
     for line in lines:
-        mentioned |= {one["decided_by"] for one in line["second_look"]}
+        mentioned |= {finding["decided_by"] for finding in line["second_look"]}
         for task in line["tasks"]:
-            mentioned |= {one for one in (task["done_by"], *(work["user"] for work in task["annotations"])) if one}
+            mentioned |= {user for user in (task["done_by"], *(work["user"] for work in task["annotations"])) if user}
             for question in task["questions"]:
                 mentioned |= {question["asked_by"], *(answer["user"] for answer in question["answers"])}
     rows = archive_rows.people(session, sorted(mentioned))
@@ -86,7 +86,7 @@ def _sentence_lines(session: Session, campaign_id: int, names: dict[int, str]) -
     for row, tasks in archive_rows.sentences(session, campaign_id):
         line = _plain(archive_rows.values(row, SENTENCE))
         for part in ("links", "suggestions"):
-            line[part] = [archive_rows.values(one, PARTS[part]) for one in getattr(row, part)]
+            line[part] = [archive_rows.values(item, PARTS[part]) for item in getattr(row, part)]
         line["tasks"] = [_task(task, names, versions, questions) for task in tasks]
         line["second_look"] = decided.get(row.id, [])
         lines.append(line)
@@ -97,14 +97,14 @@ def _decided(session: Session, campaign_id: int) -> dict[int, list[dict[str, Any
     """Return what was decided at a second look, by sentence id; the sentence compared with goes by its content hash."""
     rows = second_look_rows.decided(session, campaign_id)
     others = second_look_rows.sentences(session, [row.other_id for row, _ in rows if row.other_id is not None])
-    hashes = {one.id: one.content_hash for one in others}
-    found: dict[int, list[dict[str, Any]]] = {}
+    hashes = {other.id: other.content_hash for other in others}
+    grouped: dict[int, list[dict[str, Any]]] = {}
     for row, user in reversed(rows):
         values = _plain(archive_rows.values(row, PARTS["second_look"]))
         values |= {"decided_by": user.name, "other": hashes.get(row.other_id or 0)}
         values["left_out"] = row.left_out_id and ("this" if row.left_out_id == row.sentence_id else "other")
-        found.setdefault(row.sentence_id, []).append(values)
-    return found
+        grouped.setdefault(row.sentence_id, []).append(values)
+    return grouped
 
 
 def _task(task: Any, names: dict[int, str], versions: dict[int, Any], questions: dict[int, Any]) -> dict[str, Any]:
@@ -112,22 +112,25 @@ def _task(task: Any, names: dict[int, str], versions: dict[int, Any], questions:
     # A lease is a promise between a browser and this server; elsewhere the task is simply open.
     values["state"] = "open" if task.state == "leased" else task.state
     values["done_by"] = names.get(task.done_by) if task.done_by else None
-    values["annotations"] = [_annotation(one, names, versions.get(one.id, [])) for one in task.annotations]
-    values["questions"] = [_question(one, names) for one in questions.get(task.id, [])]
+    values["annotations"] = [
+        _annotation(annotation, names, versions.get(annotation.id, [])) for annotation in task.annotations
+    ]
+    values["questions"] = [_question(question, names) for question in questions.get(task.id, [])]
     return values
 
 
 def _annotation(annotation: Any, names: dict[int, str], versions: list[Any]) -> dict[str, Any]:
     values = {"user": names[annotation.user_id], **_plain(archive_rows.values(annotation, ANNOTATION))}
     for part in ("spans", "flags", "rejected", "decisions"):
-        values[part] = [archive_rows.values(one, PARTS[part]) for one in getattr(annotation, part)]
-    values["versions"] = [_plain(archive_rows.values(one, PARTS["versions"])) for one in versions]
+        values[part] = [archive_rows.values(item, PARTS[part]) for item in getattr(annotation, part)]
+    values["versions"] = [_plain(archive_rows.values(version, PARTS["versions"])) for version in versions]
     return values
 
 
 def _question(question: Any, names: dict[int, str]) -> dict[str, Any]:
     answers = [
-        {"user": names[one.user_id], "text": one.text, "answered_at": iso(one.answered_at)} for one in question.answers
+        {"user": names[answer.user_id], "text": answer.text, "answered_at": iso(answer.answered_at)}
+        for answer in question.answers
     ]
     times = {"asked_at": iso(question.asked_at), "closed_at": iso(question.closed_at)}
     return {"asked_by": names[question.asked_by], "text": question.text, **times, "answers": answers}

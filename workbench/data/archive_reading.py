@@ -51,14 +51,14 @@ def read_archive(data: bytes) -> Archive:
     toml = _text(files, "domain.toml")
     domain = parse_domain(toml, origin="domain.toml")
     people = _json(files, "people.json")
-    if not isinstance(people, list) or not all(_is_person(one) for one in people):
+    if not isinstance(people, list) or not all(_is_person(person) for person in people):
         raise BadInput("people.json must list objects with name, display_name and role.")
     return Archive(
         domain=domain,
         domain_toml=toml,
         settings=_object(_json(files, "campaign.json"), "campaign.json"),
         people=tuple(people),
-        sentences=tuple(_sentences(_text(files, "sentences.jsonl"), domain, {one["name"] for one in people})),
+        sentences=tuple(_sentences(_text(files, "sentences.jsonl"), domain, {person["name"] for person in people})),
         snapshots=tuple(_snapshots(files)),
     )
 
@@ -157,15 +157,15 @@ def _sentences(text: str, domain: Domain, people: set[str]) -> Iterable[tuple[Se
 
 def _sentence(values: Mapping[str, Any]) -> Sentence:
     tokens = tuple(Token(_whole(start), _whole(end)) for start, end in values["tokens"])
-    links = tuple(Link(_whole(one["start"]), _whole(one["end"]), _string(one["target"])) for one in values["links"])
+    links = tuple(Link(_whole(link["start"]), _whole(link["end"]), _string(link["target"])) for link in values["links"])
     meta = _object(values["meta"], "meta")
     sentence = Sentence(
         _string(values["external_id"]), _string(values["text"]), tokens, links, **fields_from_kept(meta)
     )
     if not tokens:
         raise BadInput("a sentence without tokens.")
-    for one in values["suggestions"]:
-        _check_range(one, sentence)
+    for suggestion in values["suggestions"]:
+        _check_range(suggestion, sentence)
     return sentence
 
 
@@ -178,15 +178,15 @@ def _check_task(task: Mapping[str, Any], sentence: Sentence, domain: Domain, peo
         raise BadInput(f"{', '.join(sorted(map(str, unknown)))} worked on it but is not in people.json.")
     for work in task["annotations"]:
         for part in ("flags", "rejected"):
-            for one in work[part]:
-                _check_range(one, sentence)
+            for item in work[part]:
+                _check_range(item, sentence)
         spans = check_spans(sentence, [Span(_whole(s["start"]), _whole(s["end"]), s["type"]) for s in work["spans"]])
         foreign = sorted({span.type for span in spans} - set(domain.type_names))
         if foreign:
             raise UnknownType(f"entity type {', '.join(foreign)} is none of {', '.join(domain.type_names)}.")
-        for one in work["spans"]:
-            if sentence.surface(one["start"], one["end"]) != one["surface"]:
-                raise InvalidSpan(f"[{one['start']}, {one['end']}) does not cover {one['surface']!r} in the text.")
+        for item in work["spans"]:
+            if sentence.surface(item["start"], item["end"]) != item["surface"]:
+                raise InvalidSpan(f"[{item['start']}, {item['end']}) does not cover {item['surface']!r} in the text.")
 
 
 def _check_doubt(doubt: Mapping[str, Any], sentence: Sentence, people: set[str]) -> None:
@@ -229,8 +229,8 @@ def _snapshots(files: Mapping[str, bytes]) -> Iterable[tuple[Mapping[str, Any], 
     listed = _json(files, "snapshots.json") if "snapshots.json" in files else []
     if not isinstance(listed, list):
         raise BadInput("snapshots.json must be a list.")
-    for one in listed:
-        values = _object(one, "snapshots.json")
+    for entry in listed:
+        values = _object(entry, "snapshots.json")
         name = f"snapshots/{values.get('hash')}.jsonl"
         if name not in files:
             raise BadInput(f"snapshots.json names {values.get('hash')!r}, but {name} is not in the zip.")

@@ -53,7 +53,7 @@ def insert_campaign(store: Store, actor: Actor, archive: Archive, *, name: str |
         campaign = campaign_rows.add(session, domain_toml=archive.domain_toml, **tidy)
         ids = _people(session, archive)
         members = archive.settings.get("members", [])
-        campaign_rows.add_members(session, campaign.id, [ids[one] for one in members if one in ids])
+        campaign_rows.add_members(session, campaign.id, [ids[name] for name in members if name in ids])
         try:
             rows = {
                 sentence.content_hash: _insert(session, campaign.id, sentence, values, ids)
@@ -72,7 +72,7 @@ def insert_campaign(store: Store, actor: Actor, archive: Archive, *, name: str |
 
 def _people(session: Session, archive: Archive) -> dict[str, int]:
     """Match people by account name; add a closed account for those unknown here."""
-    wanted = {one["name"]: one for one in archive.people}
+    wanted = {person["name"]: person for person in archive.people}
     known = archive_rows.people(session, sorted(wanted))
     ids = {name: user.id for name, user in known.items()}
     for name in sorted(set(wanted) - set(known)):
@@ -97,10 +97,10 @@ def _insert(
     for given in values["tasks"]:
         task = archive_rows.columns_of(Task, with_moments(given), TASK)
         task.sentence_id, task.done_by = row.id, ids[given["done_by"]] if given["done_by"] else None
-        task.annotations = [_annotation(one, ids) for one in given["annotations"]]
+        task.annotations = [_annotation(work, ids) for work in given["annotations"]]
         archive_rows.add(session, task)
-        for annotation, one in zip(task.annotations, given["annotations"], strict=True):
-            for version in one["versions"]:
+        for annotation, work in zip(task.annotations, given["annotations"], strict=True):
+            for version in work["versions"]:
                 kept = archive_rows.columns_of(AnnotationVersion, with_moments(version), PARTS["versions"])
                 kept.annotation_id = annotation.id
                 archive_rows.add(session, kept)
@@ -131,14 +131,18 @@ def _question(given: Mapping[str, Any], task_id: int, ids: Mapping[str, int]) ->
     moments = with_moments(dict(given))
     row = Question(task_id=task_id, asked_by=ids[given["asked_by"]], text=given["text"])
     row.asked_at, row.closed_at = moments["asked_at"], moments["closed_at"]
-    for one in given["answers"]:
-        answer = Answer(user_id=ids[one["user"]], text=one["text"], answered_at=with_moments(one)["answered_at"])
+    for given_answer in given["answers"]:
+        answer = Answer(
+            user_id=ids[given_answer["user"]],
+            text=given_answer["text"],
+            answered_at=with_moments(given_answer)["answered_at"],
+        )
         row.answers.append(answer)
     return row
 
 
 def _parts(part: str, given: Mapping[str, Any]) -> list[Any]:
-    return [archive_rows.columns_of(_TABLES[part], one, PARTS[part]) for one in given[part]]
+    return [archive_rows.columns_of(_TABLES[part], item, PARTS[part]) for item in given[part]]
 
 
 def _insert_snapshot(session: Session, campaign_id: int, listed: Mapping[str, Any], content: str) -> None:

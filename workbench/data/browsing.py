@@ -100,7 +100,9 @@ def browse(
             session, campaign_id, place=place, split=split, text=text.strip(), offset=max(offset, 0), limit=limit
         )
         parts = browse_rows.part_counts(session, [row.id for row, _ in rows])
-        lines = (SentenceLine(row.id, row.external_id, row.text, row.split, at, *parts[row.id]) for row, at in rows)
+        lines = (
+            SentenceLine(row.id, row.external_id, row.text, row.split, stage, *parts[row.id]) for row, stage in rows
+        )
         return Found(tuple(lines), total)
 
 
@@ -112,18 +114,18 @@ def sentence_layers(store: Store, actor: Actor, campaign_id: int, sentence_id: i
     require(actor, *OVERSEERS)
     with store.read() as session:
         _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
-        found = browse_rows.one(session, campaign_id, sentence_id)
-        if found is None:
+        result = browse_rows.one(session, campaign_id, sentence_id)
+        if result is None:
             raise NotFound(f"The campaign has no sentence {sentence_id}; it may have been deleted.")
-        row, place = found
-        if place != "gold" and actor.role not in KEEPERS:
+        row, stands_at = result
+        if stands_at != "gold" and actor.role not in KEEPERS:
             raise NotAllowed("What others said of a sentence can be seen once it is gold; this one is not finished.")
         sentence = sentence_of(row, row.links)
-        suggestions = tuple(suggestion_of(one) for one in row.suggestions)
+        suggestions = tuple(suggestion_of(suggestion) for suggestion in row.suggestions)
         return SentenceLayers(
             sentence=sentence,
             split=row.split,
-            place=place,
+            place=stands_at,
             control=row.control,
             blind=row.blind,
             meta={key: value for key, value in row.meta.items() if not key.startswith("_")},
@@ -146,10 +148,10 @@ def layer_counts(store: Store, actor: Actor, campaign_id: int) -> dict[str, int]
 
 
 def _left_out(session: Session, sentence_id: int) -> str:
-    found = second_look_rows.who_left_out(session, sentence_id)
-    if found is None:
+    names = second_look_rows.who_left_out(session, sentence_id)
+    if names is None:
         return ""
-    row, user = found
+    row, user = names
     return f"{user.display_name}, {row.decided_at:%Y-%m-%d %H:%M} UTC. {row.why}"
 
 

@@ -82,7 +82,7 @@ def sample(store: Store, actor: Actor, name: str, *, count: int = 20, seed: int 
     corpus = open_corpus(store, actor, name)
     many = min(count, MOST, len(corpus))
     drawn = np.random.default_rng(seed).choice(len(corpus), size=many, replace=False) if many > 0 else ()
-    return tuple(corpus.rows(int(one) for one in drawn))
+    return tuple(corpus.rows(int(number) for number in drawn))
 
 
 def class_tree(settings: Settings, corpus: Corpus) -> ClassTree:

@@ -28,14 +28,14 @@ def note_again(session: Session, campaign_id: int, again: Sequence[LabelledSente
         if sentence_id not in gold:
             continue
         stands = LabelledSentence(item.sentence, spans_of(gold[sentence_id]))
-        for start, end, there, proposed in differences(stands, item):
+        for start, end, current, proposed in differences(stands, item):
             rows.append(
                 {
                     "sentence_id": sentence_id,
                     "kind": "conflict",
                     "start": start,
                     "end": end,
-                    "there": [[span.start, span.end, span.type] for span in there],
+                    "there": [[span.start, span.end, span.type] for span in current],
                     "proposed": [[span.start, span.end, span.type] for span in proposed],
                     "score": 1.0,
                     "why": f"It came in again, as {split}, where it is {in_words(item.sentence, proposed)}.",

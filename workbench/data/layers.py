@@ -34,19 +34,19 @@ def gold(session: Session, campaign_id: int) -> tuple[GoldSentence, ...]:
     """Return the gold of a campaign in the order it became gold; every surface is asserted against its text."""
     rows = layer_rows.submitted(session, campaign_id, "adjudicate")
     links = layer_rows.links(session, campaign_id)
-    found = []
+    items = []
     for row, annotation in rows:
         sentence = sentence_of(row, links.get(row.id, ()))
         labelled = LabelledSentence(sentence, checked_spans(sentence, annotation.spans))
-        found.append((annotation.submitted_at or annotation.updated_at, row, labelled))
-    found.sort(key=lambda one: (one[0], one[1].position, one[1].id))
-    return tuple(GoldSentence(labelled, row.split, when, row.id) for when, row, labelled in found)
+        items.append((annotation.submitted_at or annotation.updated_at, row, labelled))
+    items.sort(key=lambda pair: (pair[0], pair[1].position, pair[1].id))
+    return tuple(GoldSentence(labelled, row.split, when, row.id) for when, row, labelled in items)
 
 
 def gold_to_learn_from(session: Session, campaign_id: int) -> tuple[GoldSentence, ...]:
     """Return the gold without the sentences that an expert left out at a second look."""
     left_out = second_look_rows.left_out(session, campaign_id)
-    return tuple(one for one in gold(session, campaign_id) if one.sentence_id not in left_out)
+    return tuple(item for item in gold(session, campaign_id) if item.sentence_id not in left_out)
 
 
 def layer(store: Store, actor: Actor, campaign_id: int, which: str) -> list[tuple[LabelledSentence, str]]:
@@ -61,26 +61,26 @@ def layer(store: Store, actor: Actor, campaign_id: int, which: str) -> list[tupl
     with store.read() as session:
         _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
         if which == "gold":
-            return [(one.labelled, one.split) for one in gold(session, campaign_id)]
+            return [(item.labelled, item.split) for item in gold(session, campaign_id)]
         if which == "suggestions":
             return _suggested(session, campaign)
         links = layer_rows.links(session, campaign_id)
-        found = []
+        items = []
         for row, annotation in layer_rows.submitted(session, campaign_id, _STAGE[which]):
             sentence = sentence_of(row, links.get(row.id, ()))
-            found.append((LabelledSentence(sentence, checked_spans(sentence, annotation.spans)), row.split))
-        return found
+            items.append((LabelledSentence(sentence, checked_spans(sentence, annotation.spans)), row.split))
+        return items
 
 
 def _suggested(session: Session, campaign: Campaign) -> list[tuple[LabelledSentence, str]]:
     links, weights = layer_rows.links(session, campaign.id), weights_of(campaign)
-    found = []
+    items = []
     suggestions = layer_rows.suggestions(session, campaign.id)
     for row in layer_rows.sentences(session, campaign.id):
         rows = suggestions.get(row.id, [])
         if row.preannotated_at is None and not rows:
             continue
         sentence = sentence_of(row, links.get(row.id, ()))
-        best = best_suggestions((suggestion_of(one) for one in rows), weights)
-        found.append((LabelledSentence(sentence, tuple(one.span for one in best)), row.split))
-    return found
+        best = best_suggestions((suggestion_of(suggestion) for suggestion in rows), weights)
+        items.append((LabelledSentence(sentence, tuple(suggestion.span for suggestion in best)), row.split))
+    return items

@@ -151,7 +151,7 @@ def sample_into_campaign(
     with store.write() as session:
         current, campaign = enter(session, actor, campaign_id, *KEEPERS)
         with_own = campaign.suggestions_on and _speaks_of(session, opened, campaign)
-        done = append(session, current, campaign, [_with_origin(one, opened) for one in chosen], split=plan.split)
+        done = append(session, current, campaign, [_with_origin(drawn, opened) for drawn in chosen], split=plan.split)
         suggested = _add_mentions(session, campaign, chosen) if with_own else 0
         endpoint, wants = campaign.endpoint, campaign.suggestions_on
     note = suggest_new(store, actor, campaign_id, endpoint) if wants and not with_own and done.added else ""
@@ -164,7 +164,7 @@ def _sentences(session: Session, campaign_id: int) -> list[Sentence]:
 
 def _check_types(plan: SamplingPlan, corpus: Corpus, campaign: Campaign) -> None:
     types = domain_of(campaign).type_names
-    unknown = [one for one in plan.types if one not in types]
+    unknown = [name for name in plan.types if name not in types]
     if unknown:
         raise InvalidConfig(f"Sampling: there is no entity type {unknown[0]!r}; types are {', '.join(types)}.")
     if plan.mentions and corpus.manifest.domain is None:
@@ -199,16 +199,16 @@ def _draw(
     near = NearDuplicates(plan.threshold)
     for sentence in known:
         near.add(sentence)
-    hashes, pages = {one.content_hash for one in known}, Counter[int]()
+    hashes, pages = {row.content_hash for row in known}, Counter[int]()
     left_out, order, considered = _fitting(corpus, plan, most_rows)
     fitting = considered - sum(left_out.values())
     chosen: list[CorpusSentence] = []
     repeated = dict.fromkeys(("there already", "nearly the same", "enough of that page"), 0)
-    for one in _in_order(corpus, order[:most_tries], step=plan.count * 2):
-        if why := _repeats(one, plan, hashes, pages, near):
+    for candidate in _in_order(corpus, order[:most_tries], step=plan.count * 2):
+        if why := _repeats(candidate, plan, hashes, pages, near):
             repeated[why] += 1
             continue
-        chosen.append(one)
+        chosen.append(candidate)
         if len(chosen) == plan.count:
             break
     complete = len(chosen) == plan.count or (considered == len(corpus) and fitting <= most_tries)
@@ -217,22 +217,22 @@ def _draw(
 
 
 def _in_order(corpus: Corpus, order: np.ndarray, *, step: int) -> Iterator[CorpusSentence]:
-    for at in range(0, len(order), step):
-        yield from corpus.rows(int(row) for row in order[at : at + step])
+    for first in range(0, len(order), step):
+        yield from corpus.rows(int(row) for row in order[first : first + step])
 
 
 def _repeats(
-    one: CorpusSentence, plan: SamplingPlan, hashes: set[str], pages: Counter[int], near: NearDuplicates
+    candidate: CorpusSentence, plan: SamplingPlan, hashes: set[str], pages: Counter[int], near: NearDuplicates
 ) -> str | None:
     """Say why a drawn sentence is left out, None if it stays; then it counts for those after it."""
-    page = one.sentence.meta["page"]
+    page = candidate.sentence.meta["page"]
     if plan.per_page and pages[page] >= plan.per_page:
         return "enough of that page"
-    if one.sentence.content_hash in hashes:
+    if candidate.sentence.content_hash in hashes:
         return "there already"
-    if not near.add_if_new(one.sentence):
+    if not near.add_if_new(candidate.sentence):
         return "nearly the same"
-    hashes.add(one.sentence.content_hash)
+    hashes.add(candidate.sentence.content_hash)
     pages[page] += 1
     return None
 
@@ -241,25 +241,25 @@ def _fitting(corpus: Corpus, plan: SamplingPlan, most_rows: int | None) -> tuple
     """Return how many each filter keeps out, and the rows that fit in the order they are drawn."""
     rng = np.random.default_rng(plan.seed)
     left_out = dict.fromkeys(("length", "links", "mentions", "text", "title", "section"), 0)
-    found, kept, at = [(np.zeros(0, np.int64), np.zeros(0))], 0, 0
+    drawn_rows, kept, position = [(np.zeros(0, np.int64), np.zeros(0))], 0, 0
     for batch in corpus.tables(_COLUMNS):
-        if most_rows is not None and at >= most_rows:
+        if most_rows is not None and position >= most_rows:
             break
         drawn = rng.random(batch.num_rows)  # for every row, so that a filter does not change the others' order
         fits = np.ones(batch.num_rows, bool)
         for name, passes in _filters(batch, plan):
             left_out[name] += int((fits & ~passes).sum())
             fits &= passes
-        found.append((at + np.flatnonzero(fits), drawn[fits]))
-        kept, at = kept + int(fits.sum()), at + batch.num_rows
+        drawn_rows.append((position + np.flatnonzero(fits), drawn[fits]))
+        kept, position = kept + int(fits.sum()), position + batch.num_rows
         if kept > 2 * _RESERVE:
-            found, kept = [_soonest(found)], _RESERVE
-    return left_out, _soonest(found)[0], at
+            drawn_rows, kept = [_soonest(drawn_rows)], _RESERVE
+    return left_out, _soonest(drawn_rows)[0], position
 
 
-def _soonest(found: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+def _soonest(drawn_rows: Sequence[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     """Return the rows that are drawn first, in that order, with their keys."""
-    rows, keys = (np.concatenate(part) for part in zip(*found, strict=True))
+    rows, keys = (np.concatenate(part) for part in zip(*drawn_rows, strict=True))
     order = np.argsort(keys, kind="stable")[:_RESERVE]
     return rows[order], keys[order]
 
@@ -295,36 +295,36 @@ def _typed(column: Any, types: Sequence[str]) -> np.ndarray:
     return np.bincount(parents, weights=weights, minlength=len(column))
 
 
-def _with_origin(one: CorpusSentence, corpus: Corpus) -> Sentence:
+def _with_origin(drawn: CorpusSentence, corpus: Corpus) -> Sentence:
     origin = {"corpus": corpus.name, "corpus_hash": corpus.manifest.hash}
-    return replace(one.sentence, meta={**one.sentence.meta, **origin})
+    return replace(drawn.sentence, meta={**drawn.sentence.meta, **origin})
 
 
 def _add_mentions(session: Session, campaign: Campaign, chosen: Sequence[CorpusSentence]) -> int:
     """Write the mentions of the campaign's types as suggestions; return how many."""
     types = domain_of(campaign).type_names
-    found = {one.sentence.content_hash: one.mentions for one in chosen if one.mentions is not None}
-    ids = campaign_rows.ids_of(session, campaign.id, list(found))
+    mentions = {drawn.sentence.content_hash: drawn.mentions for drawn in chosen if drawn.mentions is not None}
+    ids = campaign_rows.ids_of(session, campaign.id, list(mentions))
     still = suggestion_rows.still_open(session, campaign.id, ids.values())
     ids = {content_hash: id_ for content_hash, id_ in ids.items() if id_ in still}
     rows = [
-        suggestion_values(id_, _suggestion(one, one.type))
+        suggestion_values(id_, _suggestion(mention, mention.type))
         for content_hash, id_ in sorted(ids.items(), key=lambda pair: pair[1])
-        for one in found[content_hash]
-        if one.type is not None and one.type in types
+        for mention in mentions[content_hash]
+        if mention.type is not None and mention.type in types
     ]
     suggestion_rows.replace_suggestions(session, ids.values(), rows, kinds=GAZETTEER.kinds)
     suggestion_rows.mark_preannotated(session, ids.values())
     return len(rows)
 
 
-def _suggestion(one: Mention, kind: str) -> Suggestion:
+def _suggestion(mention: Mention, kind: str) -> Suggestion:
     from crossner_core.gazetteer.candidates import address_of
 
-    entity = address_of(one.entity) if one.entity else None
-    return Suggestion(one.start, one.end, kind, one.source, min(max(one.score, 0.0), 1.0), entity)
+    entity = address_of(mention.entity) if mention.entity else None
+    return Suggestion(mention.start, mention.end, kind, mention.source, min(max(mention.score, 0.0), 1.0), entity)
 
 
 def plan_options() -> dict[str, tuple[Any, str]]:
     """Return the plan's fields with their default and what each means, for forms and flags."""
-    return {one.name: (one.default, one.metadata["doc"]) for one in fields(SamplingPlan)}
+    return {field.name: (field.default, field.metadata["doc"]) for field in fields(SamplingPlan)}

@@ -41,12 +41,12 @@ class SnapshotView:
     @property
     def notes(self) -> tuple[str, ...]:
         """What cannot be measured on it, in words."""
-        found = []
+        notes = []
         if not self.counts["dev"]:
-            found.append("No dev gold: runs train for the fixed number of epochs, without early stop.")
+            notes.append("No dev gold: runs train for the fixed number of epochs, without early stop.")
         if not self.counts["test"]:
-            found.append("No test gold: runs have no test score.")
-        return tuple(found)
+            notes.append("No test gold: runs have no test score.")
+        return tuple(notes)
 
 
 def freeze(store: Store, actor: Actor, campaign_id: int) -> SnapshotView:
@@ -98,12 +98,12 @@ def find_snapshot(store: Store, actor: Actor, campaign_id: int, prefix: str) -> 
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
-        found = snapshot_rows.by_prefix(session, campaign_id=campaign_id, prefix=prefix)
-        if len(found) != 1:
-            what = "No snapshot" if not found else "More than one snapshot"
+        rows = snapshot_rows.by_prefix(session, campaign_id=campaign_id, prefix=prefix)
+        if len(rows) != 1:
+            what = "No snapshot" if not rows else "More than one snapshot"
             known = ", ".join(row.hash[:12] for row in snapshot_rows.listed(session, campaign_id=campaign_id)) or "none"
             raise NotFound(f"{what} of this campaign begins with {prefix!r}; there are: {known}.")
-        return view(found[0])
+        return view(rows[0])
 
 
 def content_of(session: Session, snapshot_id: int) -> tuple[Snapshot, dict[str, tuple[LabelledSentence, ...]]]:
@@ -134,15 +134,15 @@ def view(row: Snapshot, *, runs: int = 0, is_new: bool = False) -> SnapshotView:
 
 def _gold(session: Session, campaign_id: int) -> list[tuple[str, LabelledSentence]]:
     gold = []
-    for one in layers.gold_to_learn_from(session, campaign_id):
+    for item in layers.gold_to_learn_from(session, campaign_id):
         # Metadata decides nothing about a training; it stays with the campaign.
-        gold.append((one.split, LabelledSentence(one.labelled.sentence.bare(), one.labelled.spans)))
+        gold.append((item.split, LabelledSentence(item.labelled.sentence.bare(), item.labelled.spans)))
     if not any(split == "pool" for split, _ in gold):
         left_out = second_look_rows.left_out_gold(session, [campaign_id]).get(campaign_id, 0)
-        there = f"the {len(gold)} gold sentences are dev and test, which are not trained on" if gold else "no gold yet"
+        why = f"the {len(gold)} gold sentences are dev and test, which are not trained on" if gold else "no gold yet"
         if left_out:
-            there = f"{left_out} gold sentences are left out, {len(gold)} are dev and test, which are not trained on"
-        raise BadInput(f"Nothing to train on: {there}. Adjudicate sentences of the pool, or import some with gold.")
+            why = f"{left_out} gold sentences are left out, {len(gold)} are dev and test, which are not trained on"
+        raise BadInput(f"Nothing to train on: {why}. Adjudicate sentences of the pool, or import some with gold.")
     return gold
 
 

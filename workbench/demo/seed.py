@@ -52,7 +52,7 @@ def seed_if_empty(store: Store) -> Iterator[str]:
     people = _people(store)
     if not people:
         return
-    known = {one.name: one.id for one in campaigns.list_campaigns(store, people["ada"])}
+    known = {view.name: view.id for view in campaigns.list_campaigns(store, people["ada"])}
     for name, domain in CAMPAIGNS:
         begun = name in known and not snapshots.list_snapshots(store, people["ada"], known[name])
         if (fresh and name not in known) or begun:
@@ -86,7 +86,7 @@ def _make_people(store: Store) -> dict[str, str]:
 
 def _people(store: Store) -> dict[str, Actor]:
     """Find the demo's people; none where this store was set up otherwise."""
-    listed = {one.name: one for one in accounts.list_people(store, accounts.operator(store))}
+    listed = {person.name: person for person in accounts.list_people(store, accounts.operator(store))}
     if not all(name in listed and listed[name].active for name, _display, _role in PEOPLE):
         return {}
     return {name: Actor(listed[name].id, name, listed[name].display_name, listed[name].role) for name, _, _ in PEOPLE}

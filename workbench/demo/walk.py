@@ -51,7 +51,7 @@ class _Walker:
 
     def work(self, actor: Actor, stage: str, answer: Answer, *, share: float) -> None:
         """Let one person do their share of a stage, a few sentences at a time as in the browser."""
-        left = round(share * sum(STAGES.index(one.sentence.meta["stage"]) > STAGES.index(stage) for one in self._all))
+        left = round(share * sum(STAGES.index(item.sentence.meta["stage"]) > STAGES.index(stage) for item in self._all))
         client = str(uuid.uuid4())
         sent = 0
         while left > 0:

@@ -48,10 +48,10 @@ def sign_in_page(
     *, token: str, target: str, name: str = "", problem: str = "", notice: str = "", status: int = 200
 ) -> HTMLResponse:
     """Show the sign-in form; `problem` says why the last try failed, `notice` what happened before."""
-    said = f'<p class="problem" role="alert">{escape(problem)}</p>' if problem else ""
-    said += f'<p role="status">{escape(notice)}</p>' if notice else ""
+    message = f'<p class="problem" role="alert">{escape(problem)}</p>' if problem else ""
+    message += f'<p role="status">{escape(notice)}</p>' if notice else ""
     focus_name, focus_password = ("", " autofocus") if name else (" autofocus", "")
-    body = f"""<h1>CrossNER workbench</h1><p>Sign in to annotate, check, adjudicate or retrain.</p>{said}
+    body = f"""<h1>CrossNER workbench</h1><p>Sign in to annotate, check, adjudicate or retrain.</p>{message}
 <form method="post" action="/auth/login">
 <input type="hidden" name="form_token" value="{escape(token)}">
 <input type="hidden" name="next" value="{escape(target)}">

@@ -134,12 +134,12 @@ def parked(store: Store, actor: Actor, campaign_id: int) -> tuple[ParkedView, ..
 
 def parked_views(session: Session, campaign_id: int) -> tuple[ParkedView, ...]:
     """Return the parked sentences of a campaign, inside a transaction that is open already."""
-    found = task_rows.parked(session, campaign_id)
+    tasks = task_rows.parked(session, campaign_id)
     reasons: dict[int, list[str]] = {}
-    for task_id, _, reason in annotation_rows.skips(session, [task.id for task, _ in found]):
+    for task_id, _, reason in annotation_rows.skips(session, [task.id for task, _ in tasks]):
         reasons.setdefault(task_id, []).append(reason)
     return tuple(
-        ParkedView(task.id, row.id, task.stage, row.text, tuple(reasons.get(task.id, ()))) for task, row in found
+        ParkedView(task.id, row.id, task.stage, row.text, tuple(reasons.get(task.id, ()))) for task, row in tasks
     )
 
 

@@ -34,7 +34,7 @@ def change_gold(session: Session, campaign: Campaign, actor: Actor, task: Task, 
             raise UnknownType(f"The type {span.type!r} is not one of this campaign: {', '.join(known)}.")
     annotation = take_up(session, campaign, actor, task)
     before = work_of(annotation)
-    kept = {one.span: one for one in before.spans}
+    kept = {item.span: item for item in before.spans}
     work = replace(
         before,
         spans=tuple(

@@ -68,7 +68,7 @@ def build(
     for task_id in task_ids:
         row, work = sentences[task_id], mine.get(task_id)
         # A domain that was taken over may lack the type of an older suggestion: accepted, it could not be saved.
-        known = [one for one in suggestions.get(row.id, ()) if one.type in types]
+        known = [suggestion for suggestion in suggestions.get(row.id, ()) if suggestion.type in types]
         proposed = proposals_json(known, weights, campaign.hint_below)
         item = _sentence_json(task_id, row, links.get(row.id, [])) | {"suggestions": proposed}
         item |= _stage_json(stage, row, layers.get(row.id))
@@ -109,9 +109,9 @@ def _notes(
     notes: dict[int, list[dict[str, str]]] = {task_id: [] for task_id in task_ids}
     for task_id in task_ids:
         row = sentences[task_id]
-        found = layers.get(row.id)
-        if found is not None and not (stage == "check" and row.blind):
-            for who, annotation in (("annotator 1", found.first), ("annotator 2", found.second)):
+        layer = layers.get(row.id)
+        if layer is not None and not (stage == "check" and row.blind):
+            for who, annotation in (("annotator 1", layer.first), ("annotator 2", layer.second)):
                 if annotation is not None and annotation.comment and (stage, who) != ("check", "annotator 2"):
                     notes[task_id].append({"who": who, "text": annotation.comment})
     for task_id, _, reason in annotation_rows.skips(session, task_ids):

@@ -112,15 +112,15 @@ def queues(store: Store, actor: Actor, campaign_id: int) -> tuple[QueueView, ...
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
         rows = {id: second_look_rows.of_check(session, campaign_id=campaign_id, found_by=id) for id in _queue_ids()}
-        waiting = {id: [row for row in found if row.state == "open"] for id, found in rows.items()}
-        gold = _gold(session, [row for found in waiting.values() for row in found])
+        waiting = {id: [row for row in findings if row.state == "open"] for id, findings in rows.items()}
+        gold = _gold(session, [row for findings in waiting.values() for row in findings])
         left_out = second_look_rows.left_out(session, campaign_id)
         views = []
-        for id, found in rows.items():
+        for id, stored in rows.items():
             title, line = _IMPORTED_WORDS if id == IMPORTED else (check(id).title, check(id).line)
-            if found or id != IMPORTED:
+            if stored or id != IMPORTED:
                 count = sum(_fits(row, gold) and not _settled(row, left_out) for row in waiting[id])
-                views.append(QueueView(id, title, line, count, len(found) - len(waiting[id])))
+                views.append(QueueView(id, title, line, count, len(stored) - len(waiting[id])))
         return tuple(views)
 
 
@@ -140,8 +140,8 @@ def findings(
         if check_id not in _queue_ids():
             check(check_id)
         rows = second_look_rows.of_check(session, campaign_id=campaign_id, found_by=check_id, state="open")
-        place = {id: at for at, id in enumerate(later, start=1)}
-        return _current(session, sorted(rows, key=lambda row: place.get(row.id, 0)), limit=limit)
+        turn = {id: number for number, id in enumerate(later, start=1)}
+        return _current(session, sorted(rows, key=lambda row: turn.get(row.id, 0)), limit=limit)
 
 
 def decided(store: Store, actor: Actor, campaign_id: int) -> tuple[FindingView, ...]:
@@ -177,19 +177,19 @@ def decide(store: Store, actor: Actor, finding_id: int, decision: str) -> None:
         views = _current(session, [row])
         if not views:
             raise Conflict("The gold is another here by now, so this doubt is past; go on to the next.")
-        (one,) = views
-        if decision == "change" and not one.can_change:
+        (view,) = views
+        if decision == "change" and not view.can_change:
             raise BadInput("Nothing is proposed in place of what is there; keep it, or reopen the sentence.")
         out = None
         if decision == "leave_out":
-            if not one.leaves:
+            if not view.leaves:
                 raise BadInput("Only a sentence that is repeated across splits is left out; choose another decision.")
-            out = row.sentence_id if one.split == one.leaves else row.other_id
+            out = row.sentence_id if view.split == view.leaves else row.other_id
         elif decision != "keep":
             task = task_rows.of_sentence(session, row.sentence_id)["adjudicate"]
             if decision == "change":
-                rest = [span for span in one.spans if span not in one.there]
-                change_gold(session, campaign, current, task, [*rest, *one.proposed])
+                rest = [span for span in view.spans if span not in view.there]
+                change_gold(session, campaign, current, task, [*rest, *view.proposed])
             else:
                 take_up(session, campaign, current, task)
         second_look_rows.decide(row, state=DECISIONS[decision], user_id=current.id, left_out_id=out)
@@ -214,15 +214,19 @@ def take_back(store: Store, actor: Actor, finding_id: int) -> None:
             raise NotAllowed("Somebody else decided this; only they can take it back.")
         if row.state == "reopened":
             raise Conflict("The sentence waits under Adjudicate already; give it the labels that it should have there.")
-        there, proposed = (tuple(sorted(_spans(spans))) for spans in (row.there, row.proposed))
+        current_spans, proposed = (tuple(sorted(_spans(spans))) for spans in (row.there, row.proposed))
         mine = _gold(session, [row]).get(row.sentence_id)
-        if mine is None or touching(mine, row.start, row.end) != (proposed if row.state == "changed" else there):
+        if mine is None or touching(mine, row.start, row.end) != (
+            proposed if row.state == "changed" else current_spans
+        ):
             raise Conflict(
                 "The gold is another here by now, so the decision stands; look again to see what is in doubt."
             )
         if row.state == "changed":
             task = task_rows.of_sentence(session, row.sentence_id)["adjudicate"]
-            change_gold(session, campaign, current, task, [*(span for span in mine if span not in proposed), *there])
+            change_gold(
+                session, campaign, current, task, [*(span for span in mine if span not in proposed), *current_spans]
+            )
         second_look_rows.reopen(row)
 
 
@@ -233,7 +237,7 @@ def keep_findings(
 
     Those that leaving a sentence out has settled count as decided; they stand again should it be taken in again.
     """
-    rows = [_values(one, sentence_ids) for one in found]
+    rows = [_values(finding, sentence_ids) for finding in found]
     stand, before = second_look_rows.replace_open(session, campaign_id=campaign_id, found_by=check_id, rows=rows)
     left_out = second_look_rows.left_out(session, campaign_id)
     kept = second_look_rows.of_check(session, campaign_id=campaign_id, found_by=check_id, state="open")
@@ -252,19 +256,19 @@ def _for_decision(session: Session, actor: Actor, finding_id: int) -> tuple[Find
     return row, current, campaign
 
 
-def _values(one: Finding, sentence_ids: Sequence[int]) -> dict[str, Any]:
-    other = None if one.other is None else sentence_ids[one.other]
+def _values(finding: Finding, sentence_ids: Sequence[int]) -> dict[str, Any]:
+    other = None if finding.other is None else sentence_ids[finding.other]
     return {
-        "sentence_id": sentence_ids[one.item],
-        "kind": one.kind,
-        "start": one.start,
-        "end": one.end,
-        "there": _json(one.there),
-        "proposed": _json(one.proposed),
-        "score": min(max(one.score, 0.0), 1.0),
-        "why": one.why,
+        "sentence_id": sentence_ids[finding.item],
+        "kind": finding.kind,
+        "start": finding.start,
+        "end": finding.end,
+        "there": _json(finding.there),
+        "proposed": _json(finding.proposed),
+        "score": min(max(finding.score, 0.0), 1.0),
+        "why": finding.why,
         "other_id": other,
-        "other_there": None if other is None else _json(one.other_there),
+        "other_there": None if other is None else _json(finding.other_there),
     }
 
 
@@ -283,8 +287,8 @@ def _queue_ids() -> tuple[str, ...]:
 def _gold(session: Session, rows: Sequence[FindingRow]) -> dict[int, tuple[Span, ...]]:
     """Return the gold of all sentences that findings are about, by sentence id."""
     ids = {row.sentence_id for row in rows} | {row.other_id for row in rows if row.other_id is not None}
-    found = annotation_rows.submitted(session, sorted(ids), "adjudicate")
-    return {id: spans_of(annotation) for id, annotation in found.items()}
+    annotations = annotation_rows.submitted(session, sorted(ids), "adjudicate")
+    return {id: spans_of(annotation) for id, annotation in annotations.items()}
 
 
 def _current(session: Session, rows: Sequence[FindingRow], *, limit: int | None = None) -> tuple[FindingView, ...]:

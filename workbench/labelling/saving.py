@@ -20,25 +20,25 @@ def save(
     session: Session, annotation: Annotation, work: Work, task: Task, *, revision: int, client: str | None
 ) -> None:
     """Put the work in place of the annotation's as a draft at this revision."""
-    found = layers_of(session, [task.sentence_id])[task.sentence_id].units if task.stage == "adjudicate" else ()
+    units = layers_of(session, [task.sentence_id])[task.sentence_id].units if task.stage == "adjudicate" else ()
     annotation_rows.replace_parts(
         session,
         annotation,
         spans=[asdict(span) for span in work.spans],
         flags=[asdict(flag) for flag in work.flags],
-        rejected=[asdict(one) for one in work.rejected],
-        decisions=list(_decisions(work, found)),
+        rejected=[asdict(rejected) for rejected in work.rejected],
+        decisions=list(_decisions(work, units)),
     )
     annotation.no_entities, annotation.comment = work.no_entities, work.comment
     annotation.revision, annotation.client = revision, client
     annotation.state, annotation.updated_at, annotation.submitted_at = "draft", now(), None
 
 
-def _decisions(work: Work, found: tuple[Unit, ...]) -> Iterator[dict[str, Any]]:
+def _decisions(work: Work, units: tuple[Unit, ...]) -> Iterator[dict[str, Any]]:
     """Return the decisions with the units they are about, as the server sees them."""
     for choice in work.decisions:
-        if choice.unit >= len(found):
-            raise BadInput(f"There is no unit {choice.unit}; this sentence has {len(found)}. Drop your changes.")
-        unit = found[choice.unit]
+        if choice.unit >= len(units):
+            raise BadInput(f"There is no unit {choice.unit}; this sentence has {len(units)}. Drop your changes.")
+        unit = units[choice.unit]
         first, second = ([s.start, s.end, s.type] if s else None for s in (unit.first, unit.second))
         yield {"unit": choice.unit, "kind": unit.kind, "choice": choice.choice, "first": first, "second": second}

@@ -77,11 +77,11 @@ def _check_flags(session: Session, task: Task, work: Work, first: tuple[Span, ..
 
 def submit(session: Session, campaign: Campaign, actor: Actor, task: Task, annotation: Annotation) -> None:
     """Hand the work in and open the next stage; after the adjudication it is gold."""
-    at = now()
-    annotation.state, annotation.submitted_at, annotation.skip_reason = "submitted", at, None
+    finished_at = now()
+    annotation.state, annotation.submitted_at, annotation.skip_reason = "submitted", finished_at, None
     annotation.no_entities = not annotation.spans
     annotation_rows.keep_version(session, annotation, to_json(work_of(annotation)), revision=annotation.revision)
-    task_rows.finish(task, user_id=actor.id, at=at)
+    task_rows.finish(task, user_id=actor.id, at=finished_at)
     if task.stage == "adjudicate":
         question_rows.close_all(session, task.id)
         session.flush()

@@ -39,17 +39,17 @@ def units(first: Iterable[Span], second: Iterable[Span], flags: Iterable[Flag] =
     notes = {(flag.start, flag.end): flag.note for flag in flags}
     left, right = sorted(set(first)), sorted(set(second))
     pairs = sorted(_rank(a, b) for a in left for b in right if a.start < b.end and b.start < a.end)
-    found: list[Unit] = []
+    units: list[Unit] = []
     used_left: set[Span] = set()
     used_right: set[Span] = set()
     for _, a, b in pairs:
         if a not in used_left and b not in used_right:
             used_left.add(a)
             used_right.add(b)
-            found.append(_unit(a, b, notes))
-    found += [_unit(a, None, notes) for a in left if a not in used_left]
-    found += [_unit(None, b, notes) for b in right if b not in used_right]
-    return tuple(sorted(found, key=lambda unit: (unit.extent, unit.kind)))
+            units.append(_unit(a, b, notes))
+    units += [_unit(a, None, notes) for a in left if a not in used_left]
+    units += [_unit(None, b, notes) for b in right if b not in used_right]
+    return tuple(sorted(units, key=lambda unit: (unit.extent, unit.kind)))
 
 
 def _rank(a: Span, b: Span) -> tuple[tuple[int, int, int], Span, Span]:

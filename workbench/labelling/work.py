@@ -140,7 +140,7 @@ def _flags(flags: Iterable[Flag]) -> tuple[Flag, ...]:
     by_place: dict[tuple[int, int], Flag] = {}
     for flag in sorted(flags, key=lambda flag: bool(flag.note)):
         by_place[flag.start, flag.end] = flag
-    return tuple(by_place[place] for place in sorted(by_place))
+    return tuple(by_place[extent] for extent in sorted(by_place))
 
 
 def _choices(choices: Iterable[Choice]) -> tuple[Choice, ...]:

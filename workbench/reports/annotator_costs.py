@@ -51,21 +51,21 @@ def saved_by_suggestions(store: Store, actor: Actor, campaign_id: int) -> Saved:
 
 def saved(observed: Sequence[Observed]) -> Saved:
     """Return what suggestions saved in these sentences; raise BadInput where they are too few to tell."""
-    found = fit_costs(observed)
-    prices = found.options
-    with_them = sum(prices.seconds(**_steps(one)) for one in observed)
-    bare = sum(prices.seconds(tokens=one.tokens, added=one.kept + one.changed + one.added) for one in observed)
-    spent = sum(one.seconds for one in observed)
-    return Saved(spent / 3600, with_them / 3600, bare / 3600, len(observed), found)
+    fit = fit_costs(observed)
+    prices = fit.options
+    with_them = sum(prices.seconds(**_steps(seen)) for seen in observed)
+    bare = sum(prices.seconds(tokens=seen.tokens, added=seen.kept + seen.changed + seen.added) for seen in observed)
+    spent = sum(seen.seconds for seen in observed)
+    return Saved(spent / 3600, with_them / 3600, bare / 3600, len(observed), fit)
 
 
 def costs_in(session: Session, campaign_id: int) -> tuple[AnnotatorOptions, int]:
     """Return a campaign's prices and to how many sentences they are fitted: to 0, where too few tell, as published."""
     try:
-        found = fit_costs(_observations(session, campaign_id))
+        fit = fit_costs(_observations(session, campaign_id))
     except BadInput:
         return AnnotatorOptions(), 0
-    return found.options, found.seen
+    return fit.options, fit.seen
 
 
 def _seen(store: Store, actor: Actor, campaign_id: int) -> list[Observed]:
@@ -80,8 +80,8 @@ def _observations(session: Session, campaign_id: int) -> list[Observed]:
     return [_observed(row, work) for row, work in submitted if work.origin == "person"]
 
 
-def _steps(one: Observed) -> dict[str, int]:
-    return {name: getattr(one, name) for name in ("tokens", "kept", "changed", "added", "deleted")}
+def _steps(seen: Observed) -> dict[str, int]:
+    return {name: getattr(seen, name) for name in ("tokens", "kept", "changed", "added", "deleted")}
 
 
 def _observed(row: SentenceRow, work: Annotation) -> Observed:

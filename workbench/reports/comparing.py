@@ -94,13 +94,13 @@ def compare(store: Store, actor: Actor, first: int, second: int, *, split: str |
     if first == second:
         raise BadInput(f"Run {first} is compared with itself; choose two different runs.")
     with store.read() as session:
-        one, two = (finished(session, actor, run_id) for run_id in (first, second))
-        chosen = split or _common_split(one, two)
-        answers = answers_of(session, one, chosen), answers_of(session, two, chosen)
-        recipes = effective(one.recipe), effective(two.recipe)
+        first_run, second_run = (finished(session, actor, run_id) for run_id in (first, second))
+        chosen = split or _common_split(first_run, second_run)
+        answers = answers_of(session, first_run, chosen), answers_of(session, second_run, chosen)
+        recipes = effective(first_run.recipe), effective(second_run.recipe)
     common = _Common(*answers)
     gold = [item.spans for item in common.items]
-    counts = [sentence_counts(gold, said) for said in (common.first, common.second)]
+    counts = [sentence_counts(gold, predicted) for predicted in (common.first, common.second)]
     rng = np.random.default_rng(SEED)
     apart = common.disagreements()
     return Comparison(
@@ -118,11 +118,12 @@ def compare(store: Store, actor: Actor, first: int, second: int, *, split: str |
     )
 
 
-def _common_split(one: Run, two: Run) -> str:
-    shared = [split for split in measured_on(one) if split in measured_on(two)]
+def _common_split(first: Run, second: Run) -> str:
+    shared = [split for split in measured_on(first) if split in measured_on(second)]
     if not shared:
         raise BadInput(
-            f"Runs {one.id} and {two.id} were measured on no common split; compare runs that both have dev or test."
+            f"Runs {first.id} and {second.id} were measured on no common split; "
+            "compare runs that both have dev or test."
         )
     return shared[0]
 
@@ -131,12 +132,12 @@ class _Common:
     """The sentences that two runs answered, in the newer one's order and with its gold."""
 
     def __init__(self, first: Answers, second: Answers) -> None:
-        older, newer = sorted((first, second), key=lambda one: one.run_id)
-        there = {item.sentence.content_hash: at for at, item in enumerate(older.items)}
+        older, newer = sorted((first, second), key=lambda answers: answers.run_id)
+        older_index = {item.sentence.content_hash: index for index, item in enumerate(older.items)}
         pairs = [
-            (there[item.sentence.content_hash], at)
-            for at, item in enumerate(newer.items)
-            if item.sentence.content_hash in there
+            (older_index[item.sentence.content_hash], index)
+            for index, item in enumerate(newer.items)
+            if item.sentence.content_hash in older_index
         ]
         if len(pairs) < FEWEST_SENTENCES:
             raise BadInput(
@@ -144,52 +145,52 @@ class _Common:
                 f"{first.split} sentences, of which {len(pairs)} are the same; compare runs on the same campaign or "
                 "data set."
             )
-        self.items = tuple(newer.items[at] for _, at in pairs)
+        self.items = tuple(newer.items[index] for _, index in pairs)
         self.types = tuple(dict.fromkeys((*newer.types, *older.types)))
-        said = {
-            older.run_id: tuple(older.predicted[at] for at, _ in pairs),
-            newer.run_id: tuple(newer.predicted[at] for _, at in pairs),
+        predicted = {
+            older.run_id: tuple(older.predicted[index] for index, _ in pairs),
+            newer.run_id: tuple(newer.predicted[index] for _, index in pairs),
         }
-        self.first, self.second = said[first.run_id], said[second.run_id]
+        self.first, self.second = predicted[first.run_id], predicted[second.run_id]
         self.left_out = len(older.items) + len(newer.items) - 2 * len(pairs)
         self.regraded = sum(set(older.items[a].spans) != set(newer.items[b].spans) for a, b in pairs)
 
     def disagreements(self) -> list[Disagreement]:
         """Return the sentences with different answers, those with the widest gain or loss first."""
-        found = [
-            Disagreement(item, one, two, _rightness(item, two) - _rightness(item, one))
-            for item, one, two in zip(self.items, self.first, self.second, strict=True)
-            if set(one) != set(two)
+        differing = [
+            Disagreement(item, first, second, _rightness(item, second) - _rightness(item, first))
+            for item, first, second in zip(self.items, self.first, self.second, strict=True)
+            if set(first) != set(second)
         ]
-        return sorted(found, key=lambda one: -abs(one.gain))
+        return sorted(differing, key=lambda pair: -abs(pair.gain))
 
 
-def _rightness(item: LabelledSentence, said: Sequence[Span]) -> int:
+def _rightness(item: LabelledSentence, predicted: Sequence[Span]) -> int:
     """Return right entities less wrong ones."""
-    right = len(set(said) & set(item.spans))
-    return right - (len(set(said)) - right)
+    right = len(set(predicted) & set(item.spans))
+    return right - (len(set(predicted)) - right)
 
 
 def _types(common: _Common, rng: np.random.Generator) -> list[TypeChange]:
     gold = [item.spans for item in common.items]
-    one, two = (score_spans(gold, said, common.types).per_type for said in (common.first, common.second))
+    first, second = (score_spans(gold, predicted, common.types).per_type for predicted in (common.first, common.second))
     counts = {
         name: (sentence_counts(gold, common.first, name), sentence_counts(gold, common.second, name))
-        for name in dict.fromkeys([*one, *two])
+        for name in dict.fromkeys([*first, *second])
     }
     shown = {name: pair for name, pair in counts.items() if any(part[:, 1:].any() for part in pair)}
     rows = []
     for name, (low, high) in zip(shown, difference_intervals(list(shown.values()), rng), strict=True):
-        before, after = (part[name].f1 if name in part else 0.0 for part in (one, two))
+        before, after = (part[name].f1 if name in part else 0.0 for part in (first, second))
         support = int(shown[name][0][:, 2].sum())
         rows.append(TypeChange(name, support, before, after, after - before, low, high))
     return rows
 
 
 def _outcomes(common: _Common) -> Outcomes:
-    found = [
-        (span in one, span in two)
-        for item, one, two in zip(common.items, map(set, common.first), map(set, common.second), strict=True)
+    differing = [
+        (span in first, span in second)
+        for item, first, second in zip(common.items, map(set, common.first), map(set, common.second), strict=True)
         for span in item.spans
     ]
-    return Outcomes(*(found.count(pair) for pair in ((True, True), (True, False), (False, True), (False, False))))
+    return Outcomes(*(differing.count(pair) for pair in ((True, True), (True, False), (False, True), (False, False))))

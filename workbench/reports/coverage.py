@@ -46,9 +46,9 @@ def campaign_coverage(store: Store, actor: Actor, campaign_id: int) -> CoverageV
         gold = layers.gold(session, campaign_id)
         rows = layer_rows.suggestions(session, campaign_id)
         shown = shown_to_people(campaign)
-        said = [shown(rows.get(one.sentence_id, ())) for one in gold]
-    pairs = [(one.labelled.sentence, one.labelled.spans) for one in gold]
-    return CoverageView(coverage(pairs, said, domain.type_names), domain, len(gold))
+        suggested = [shown(rows.get(item.sentence_id, ())) for item in gold]
+    pairs = [(item.labelled.sentence, item.labelled.spans) for item in gold]
+    return CoverageView(coverage(pairs, suggested, domain.type_names), domain, len(gold))
 
 
 def campaign_coverage_afresh(
@@ -62,7 +62,7 @@ def campaign_coverage_afresh(
     with store.read() as session:
         _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
         domain, gold = domain_of(campaign), layers.gold(session, campaign_id)
-    return _afresh(store, [one.labelled for one in gold], domain, gazetteer, most)
+    return _afresh(store, [item.labelled for item in gold], domain, gazetteer, most)
 
 
 def dataset_coverage(
@@ -87,20 +87,20 @@ def dataset_coverage(
         wanted = domain or own
         if wanted is None:
             raise NotFound(f"The data set {name!r} names no domain; choose the one whose types it has.")
-        found = find_domain(session, wanted)
-    foreign = sorted(set(types) - set(found.type_names))
+        target = find_domain(session, wanted)
+    foreign = sorted(set(types) - set(target.type_names))
     if foreign:
         raise UnknownType(
-            f"The data set {name!r} has the type {foreign[0]!r}; the domain {found.name} has "
-            f"{', '.join(found.type_names)}; choose one that has the types."
+            f"The data set {name!r} has the type {foreign[0]!r}; the domain {target.name} has "
+            f"{', '.join(target.type_names)}; choose one that has the types."
         )
-    return _afresh(store, [item for item, _ in frozen.read_lines(content)], found, gazetteer, most)
+    return _afresh(store, [item for item, _ in frozen.read_lines(content)], target, gazetteer, most)
 
 
 def _dataset(session: Session, name: str, split: str) -> tuple[str, str | None, Sequence[str]]:
     row = dataset_rows.find(session, name)
     if row is None:
-        known = ", ".join(one.name for one in dataset_rows.listed(session)) or "none yet"
+        known = ", ".join(row.name for row in dataset_rows.listed(session)) or "none yet"
         raise NotFound(f"There is no data set {name!r}; there are: {known}.")
     content = dataset_rows.content(session, dataset_id=row.id, split=split)
     if content is None:
@@ -118,6 +118,6 @@ def _afresh(
     chosen, problems = gold[:most], list[str]()
     sources: list[Source] = [] if gazetteer is None else [open_gazetteer(store, gazetteer)]
     machine = Preannotator([*sources, EmbeddedSource()], domain, on_problem=problems.append)
-    said: list[tuple[Suggestion, ...]] = machine.suggest(one.sentence for one in chosen)
-    table = coverage([(one.sentence, one.spans) for one in chosen], said, domain.type_names)
+    suggested: list[tuple[Suggestion, ...]] = machine.suggest(item.sentence for item in chosen)
+    table = coverage([(item.sentence, item.spans) for item in chosen], suggested, domain.type_names)
     return CoverageView(table, domain, len(gold), tuple(dict.fromkeys(problems)))

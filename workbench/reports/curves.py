@@ -122,11 +122,11 @@ def recipe_family(recipe: Mapping[str, Any]) -> str:
 
 
 def _by_method(rows: Iterable[Run], by_turns: Mapping[int, str]) -> dict[tuple[Any, ...], list[Run]]:
-    found: dict[tuple[Any, ...], list[Run]] = {}
+    grouped: dict[tuple[Any, ...], list[Run]] = {}
     for row in rows:
-        place = (None, None) if row.id in by_turns else (row.snapshot_id, row.dataset_id)
-        found.setdefault((*place, recipe_family(row.recipe)), []).append(row)
-    return found
+        source = (None, None) if row.id in by_turns else (row.snapshot_id, row.dataset_id)
+        grouped.setdefault((*source, recipe_family(row.recipe)), []).append(row)
+    return grouped
 
 
 def _series(rows: list[Run], measure: str, by_turns: Mapping[int, str]) -> Series:
@@ -173,16 +173,16 @@ def _title(run: Run) -> str:
     return f"{recipe_name(run.recipe)} · {where}"
 
 
-def _told_apart(found: Sequence[Series]) -> tuple[Series, ...]:
+def _told_apart(series: Sequence[Series]) -> tuple[Series, ...]:
     """Add to titles that read the same the recipe fields in which those series differ."""
 
-    def extra(one: Series) -> str:
-        twins = [other.recipe for other in found if other.title == one.title]
+    def extra(line: Series) -> str:
+        twins = [other.recipe for other in series if other.title == line.title]
         names = sorted({name for recipe in twins for name in effective(recipe)} - {*MACHINE})
         differing = [name for name in names if len({json.dumps(recipe.get(name)) for recipe in twins}) > 1]
-        return "".join(f" · {field_name(name)} {value_name(one.recipe.get(name))}" for name in differing[:_MOST_EXTRA])
+        return "".join(f" · {field_name(name)} {value_name(line.recipe.get(name))}" for name in differing[:_MOST_EXTRA])
 
-    return tuple(replace(one, title=one.title + extra(one)) for one in found)
+    return tuple(replace(line, title=line.title + extra(line)) for line in series)
 
 
 def finished(session: Session, actor: Actor, run_id: int) -> Run:

@@ -71,14 +71,14 @@ def efforts(submitted: Submitted, *, suggestions_on: bool) -> tuple[Effort, ...]
 
 
 def _effort(stage: str, suggestions: str, works: Iterable[Annotation]) -> Effort:
-    found = list(works)
+    annotations = list(works)
     return Effort(
         stage=stage,
         suggestions=suggestions,
-        sentences=len(found),
-        entities=sum(len(work.spans) for work in found),
-        active_seconds=sum(work.active_ms for work in found) / 1000,
-        keystrokes=sum(work.keystrokes for work in found),
+        sentences=len(annotations),
+        entities=sum(len(work.spans) for work in annotations),
+        active_seconds=sum(work.active_ms for work in annotations) / 1000,
+        keystrokes=sum(work.keystrokes for work in annotations),
     )
 
 
@@ -88,10 +88,10 @@ def person_rows(submitted: Submitted, people: Mapping[int, User], skipped: Mappi
     rows = []
     for user_id, user in people.items():
         own = {
-            stage: {id_: w for id_, (_, w) in found.items() if w.user_id == user_id and w.origin == "person"}
-            for stage, found in submitted.items()
+            stage: {id_: w for id_, (_, w) in by_sentence.items() if w.user_id == user_id and w.origin == "person"}
+            for stage, by_sentence in submitted.items()
         }
-        works = [work for found in own.values() for work in found.values()]
+        works = [work for by_sentence in own.values() for work in by_sentence.values()]
         if not works and not skipped.get(user_id):
             continue
         judged = [

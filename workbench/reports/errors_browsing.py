@@ -80,7 +80,7 @@ def speakers(store: Store, actor: Actor, campaign_id: int) -> tuple[Speaker, ...
         runs = run_rows.listed(session, campaign_id=campaign_id, states=("done",))
         sources = _sources(session, campaign_id)
         shown = [Speaker(source=SUGGESTED)] if len(sources) > 1 else []
-        return (*(Speaker(run_id=run.id) for run in runs), *shown, *(Speaker(source=one) for one in sources))
+        return (*(Speaker(run_id=run.id) for run in runs), *shown, *(Speaker(source=source) for source in sources))
 
 
 def splits_of(store: Store, actor: Actor, campaign_id: int, speaker: Speaker) -> tuple[str, ...]:
@@ -92,10 +92,10 @@ def splits_of(store: Store, actor: Actor, campaign_id: int, speaker: Speaker) ->
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
         if speaker.run_id is not None:
-            found = set(measured_on(_run_of(session, actor, campaign_id, speaker.run_id)))
+            splits = set(measured_on(_run_of(session, actor, campaign_id, speaker.run_id)))
         else:
-            found = {one.split for one in layers.gold(session, campaign_id)}
-        return tuple(split for split in ("dev", "pool", "test") if split in found)
+            splits = {item.split for item in layers.gold(session, campaign_id)}
+        return tuple(split for split in ("dev", "pool", "test") if split in splits)
 
 
 def errors_of(
@@ -123,11 +123,11 @@ def errors_of(
         _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
         if speaker.run_id is not None:
             answers = answers_of(session, _run_of(session, actor, campaign_id, speaker.run_id), split)
-            items, said = answers.items, answers.predicted
+            items, predicted = answers.items, answers.predicted
         else:
-            items, said = _suggested(session, campaign, str(speaker.source), split)
+            items, predicted = _suggested(session, campaign, str(speaker.source), split)
         rows = {row.content_hash: row.id for row in layer_rows.sentences(session, campaign_id)}
-    errors = find_errors([item.spans for item in items], said)
+    errors = find_errors([item.spans for item in items], predicted)
     fitting = [error for error in errors if _fits(error, items, kinds, types, text.strip().casefold())]
     lines = [
         ErrorLine(
@@ -135,12 +135,12 @@ def errors_of(
             error.gold,
             error.predicted,
             items[error.sentence],
-            said[error.sentence],
+            predicted[error.sentence],
             rows.get(items[error.sentence].sentence.content_hash),
         )
         for error in fitting[max(offset, 0) : max(offset, 0) + limit]
     ]
-    score = score_spans([item.spans for item in items], said).overall
+    score = score_spans([item.spans for item in items], predicted).overall
     return ErrorList(tuple(lines), len(fitting), score, len(items), count_errors(errors), _by_type(errors))
 
 
@@ -160,19 +160,19 @@ def _fits(
 
 
 def _by_type(errors: Iterable[SpanError]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    counts: dict[str, dict[str, int]] = {}
     for error in errors:
         span = error.gold or error.predicted
         assert span is not None, "an error has a gold or a predicted span"
-        row = found.setdefault(span.type, dict.fromkeys(KINDS, 0))
+        row = counts.setdefault(span.type, dict.fromkeys(KINDS, 0))
         row[error.kind] += 1
-    return dict(sorted(found.items(), key=lambda pair: (-sum(pair[1].values()), pair[0])))
+    return dict(sorted(counts.items(), key=lambda pair: (-sum(pair[1].values()), pair[0])))
 
 
 def _sources(session: Session, campaign_id: int) -> list[str]:
     """Return the sources of suggestions, gazetteers and links first, then models."""
-    found = layer_rows.suggestion_sources(session, campaign_id)
-    return sorted(found, key=lambda source: (is_trained(source), source))
+    sources = layer_rows.suggestion_sources(session, campaign_id)
+    return sorted(sources, key=lambda source: (is_trained(source), source))
 
 
 def _suggested(
@@ -182,10 +182,10 @@ def _suggested(
     rows = layer_rows.suggestions(session, campaign.id)
     reached = {row.id for row in layer_rows.sentences(session, campaign.id, preannotated=True)}
     reached |= rows.keys()  # a model may have been the first to say something
-    gold = [one for one in layers.gold(session, campaign.id) if one.split == split and one.sentence_id in reached]
+    gold = [item for item in layers.gold(session, campaign.id) if item.split == split and item.sentence_id in reached]
     shown = shown_to_people(campaign) if source == SUGGESTED else partial(_alone, source)
-    said = (shown(rows.get(one.sentence_id, ())) for one in gold)
-    return tuple(one.labelled for one in gold), tuple(tuple(best.span for best in some) for some in said)
+    suggested = (shown(rows.get(item.sentence_id, ())) for item in gold)
+    return tuple(item.labelled for item in gold), tuple(tuple(best.span for best in some) for some in suggested)
 
 
 def _alone(source: str, rows: Iterable[SuggestionRow]) -> tuple[Suggestion, ...]:

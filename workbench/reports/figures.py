@@ -78,55 +78,59 @@ def _figure(name: str, definition: str, paper: float, numerator: int, denominato
 
 
 def _preannotated(material: Iterable[Material]) -> Figure:
-    seen = [one for one in material if one.preannotated]
+    seen = [item for item in material if item.preannotated]
     return _figure(
         "pre-annotated",
         "Entities that the gazetteers suggest, divided by the entities with a hyperlink, in the sentences that have "
         "been pre-annotated. Suggestions of trained models do not count. Names without a link are suggested too, so "
         "it can go over 100 %.",
         0.6364,
-        sum(not is_trained(s.source) for one in seen for s in one.suggestions),
-        sum(one.links for one in seen),
+        sum(not is_trained(s.source) for item in seen for s in item.suggestions),
+        sum(item.links for item in seen),
         "No pre-annotated sentence has a hyperlink yet.",
     )
 
 
 def _corrected(material: Iterable[Material]) -> Figure:
-    seen = [one for one in material if one.first is not None and one.shown and one.preannotated]
+    seen = [item for item in material if item.first is not None and item.shown and item.preannotated]
     return _figure(
         "corrected",
         "Entities in which annotator 1's spans differ from the suggestions (added, retyped, moved, or a suggestion not "
         "taken over), divided by the entities with a hyperlink, in the sentences annotator 1 has submitted and saw "
         "suggestions for. The paper's value is above its pre-annotated share, so additions must count in it.",
         0.7333,
-        sum(unit.kind != "agree" for one in seen for unit in units((s.span for s in one.suggestions), one.first or ())),
-        sum(one.links for one in seen),
+        sum(
+            unit.kind != "agree"
+            for item in seen
+            for unit in units((s.span for s in item.suggestions), item.first or ())
+        ),
+        sum(item.links for item in seen),
         "Annotator 1 has submitted no sentence with suggestions and a hyperlink yet.",
     )
 
 
 def _flagged(material: Iterable[Material]) -> Figure:
-    seen = [one for one in material if one.second is not None and one.first is not None and not one.blind]
+    seen = [item for item in material if item.second is not None and item.first is not None and not item.blind]
     return _figure(
         "flagged",
         "Entities of annotator 1 that annotator 2 flagged as perhaps wrong, divided by all entities of annotator 1, in "
         "the checked sentences. Blind checks are left out: there annotator 2 sees nothing to flag.",
         0.0859,
-        sum(one.flags for one in seen),
-        sum(len(one.first or ()) for one in seen),
+        sum(item.flags for item in seen),
+        sum(len(item.first or ()) for item in seen),
         "No entity of annotator 1 has been checked yet.",
     )
 
 
 def _changed(material: Iterable[Material]) -> Figure:
     changed = total = 0
-    for one in material:
-        if one.first is None or one.second is None or one.gold is None or one.blind:
+    for item in material:
+        if item.first is None or item.second is None or item.gold is None or item.blind:
             continue
-        marked = units(one.first, one.second)
+        marked = units(item.first, item.second)
         extents = [unit.extent for unit in marked]
-        gold = set(one.gold)
-        added = [s for s in one.gold if not any(s.start < end and start < s.end for start, end in extents)]
+        gold = set(item.gold)
+        added = [s for s in item.gold if not any(s.start < end and start < s.end for start, end in extents)]
         changed += len(added) + sum(unit.second not in gold if unit.second else unit.first in gold for unit in marked)
         total += len(added) + len(marked)
     return _figure(
@@ -144,10 +148,10 @@ def _changed(material: Iterable[Material]) -> Figure:
 def acceptance(material: Iterable[Material]) -> tuple[Acceptance, ...]:
     """Return what became of the suggestions annotator 1 saw, by source and type, the most frequent first."""
     counts: Counter[tuple[str, str, str]] = Counter()
-    for one in material:
-        if one.first is not None and one.shown:
-            for suggestion in one.suggestions:
-                counts[suggestion.source, suggestion.type, outcome(suggestion, one.first, one.rejected)] += 1
+    for item in material:
+        if item.first is not None and item.shown:
+            for suggestion in item.suggestions:
+                counts[suggestion.source, suggestion.type, outcome(suggestion, item.first, item.rejected)] += 1
     pairs = {(source, type_name) for source, type_name, _ in counts}
     made = [
         Acceptance(source, type_name, **{name: counts[source, type_name, name] for name in OUTCOMES})

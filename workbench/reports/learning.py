@@ -47,9 +47,9 @@ def rounds(
         types = run_rows.result_parts(session, ids, measure, "per_type")
         corpora: dict[tuple[int | None, int | None], _Corpus] = {}
         for run in runs.values():
-            if (place := (run.snapshot_id, run.dataset_id)) not in corpora:
-                corpora[place] = _corpus(session, run)
-    found = {}
+            if (source := (run.snapshot_id, run.dataset_id)) not in corpora:
+                corpora[source] = _corpus(session, run)
+    by_title = {}
     for line in series:
         placed = [
             (number, point, run_id)
@@ -57,11 +57,11 @@ def rounds(
             for run_id in point.runs
             if run_id in runs
         ]
-        found[line.title] = tuple(
+        by_title[line.title] = tuple(
             _point(line.title, number, point.size, runs[run_id], measure, types[run_id] or {}, corpora)
             for number, point, run_id in placed
         )
-    return found
+    return by_title
 
 
 def confusions(store: Store, actor: Actor, line: Series) -> dict[int, Confusion]:
@@ -73,9 +73,9 @@ def confusions(store: Store, actor: Actor, line: Series) -> dict[int, Confusion]
         parts = run_rows.result_parts(session, ids, "confusion")
     made = {}
     for point in line.points:
-        there = [Confusion.from_dict(parts[run_id]) for run_id in point.runs if parts.get(run_id)]
-        if there:
-            made[point.size] = summed(there)
+        by_run = [Confusion.from_dict(parts[run_id]) for run_id in point.runs if parts.get(run_id)]
+        if by_run:
+            made[point.size] = summed(by_run)
     return made
 
 

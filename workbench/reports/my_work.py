@@ -58,11 +58,11 @@ def my_work(store: Store, actor: Actor, campaign_id: int) -> MyWork:
     require(actor, *LABELLERS)
     with store.read() as session:
         current, campaign = enter(session, actor, campaign_id, *LABELLERS)
-        found = layer_rows.submitted_by(session, campaign.id, current.id)
-        ids = [row.id for row, _, _ in found]
+        submitted = layer_rows.submitted_by(session, campaign.id, current.id)
+        ids = [row.id for row, _, _ in submitted]
         gold = annotation_rows.submitted(session, ids, "adjudicate")
         checked = annotation_rows.submitted(session, ids, "check")
-        open_again = reopenable(session, campaign, current, (work for _, _, work in found))
+        open_again = reopenable(session, campaign, current, (work for _, _, work in submitted))
         rows = [
             _row(
                 row,
@@ -72,7 +72,7 @@ def my_work(store: Store, actor: Actor, campaign_id: int) -> MyWork:
                 checked=row.id in checked,
                 can_reopen=(stage == "adjudicate" or row.id not in gold) and work.task_id in open_again,
             )
-            for row, stage, work in found
+            for row, stage, work in submitted
         ]
         return MyWork(
             rows=tuple(sorted(rows, key=lambda row: row.submitted_at, reverse=True)),
@@ -81,7 +81,7 @@ def my_work(store: Store, actor: Actor, campaign_id: int) -> MyWork:
             kept=sum(row.kept for row in rows),
             changed=sum(row.changed for row in rows),
             skipped=layer_rows.skips_by_person(session, campaign.id).get(current.id, 0),
-            active_seconds=sum(work.active_ms for _, _, work in found) / 1000,
+            active_seconds=sum(work.active_ms for _, _, work in submitted) / 1000,
         )
 
 

@@ -43,19 +43,19 @@ class TextSource:
 def text_sources(store: Store, actor: Actor) -> tuple[TextSource, ...]:
     """Return everything with sentences that the actor may see: corpora, data sets, campaigns."""
     require(actor, *OVERSEERS)
-    found = [
-        TextSource("corpus", one.name, one.sentences, one.hash)
-        for one in corpora.list_corpora(store, actor)
-        if not one.problem and one.sentences
+    sources = [
+        TextSource("corpus", corpus.name, corpus.sentences, corpus.hash)
+        for corpus in corpora.list_corpora(store, actor)
+        if not corpus.problem and corpus.sentences
     ]
     for data in datasets.list_datasets(store, actor):
         many = sum(part.sentences for part in data.splits)
-        found.append(TextSource("data set", data.name, many, data.created_at.isoformat()))
+        sources.append(TextSource("data set", data.name, many, data.created_at.isoformat()))
     for campaign in campaigns.list_campaigns(store, actor):
         if campaign.sentences:
             state = f"{campaign.id}:{campaign.sentences}"
-            found.append(TextSource("campaign", campaign.name, campaign.sentences, state))
-    return tuple(found)
+            sources.append(TextSource("campaign", campaign.name, campaign.sentences, state))
+    return tuple(sources)
 
 
 def vocabulary_of(store: Store, actor: Actor, source: TextSource, *, most: int = MOST) -> Vocabulary:
@@ -85,7 +85,7 @@ def _dataset_words(store: Store, actor: Actor, name: str) -> Iterable[Sequence[s
 
 
 def _campaign_words(store: Store, actor: Actor, name: str) -> Iterable[Sequence[str]]:
-    known = {one.name: one.id for one in campaigns.list_campaigns(store, actor)}
+    known = {view.name: view.id for view in campaigns.list_campaigns(store, actor)}
     if name not in known:
         raise NotFound(f"There is no campaign {name!r}; it may have been deleted or archived.")
     with store.read() as session:

@@ -104,8 +104,8 @@ def _material(
     links, suggestions = layer_rows.links(session, campaign.id), layer_rows.suggestions(session, campaign.id)
 
     def spans(stage: str, row: SentenceRow) -> tuple[Span, ...] | None:
-        found = submitted[stage].get(row.id)
-        return spans_of(found[1]) if found else None
+        pair = submitted[stage].get(row.id)
+        return spans_of(pair[1]) if pair else None
 
     made, shown = [], shown_to_people(campaign)
     for row in rows:

@@ -226,8 +226,8 @@ def list_runs(
             session, campaign_id=campaign_id, dataset_id=dataset_id, group_id=group_id, states=states, limit=limit
         )
         ids = [row.id for row in rows]
-        found, awaited = job_rows.for_runs(session, ids), job_rows.awaited_by(session, ids)
-        return tuple(_run_view(row, found.get(row.id), awaited.get(row.id)) for row in rows)
+        jobs, awaited = job_rows.for_runs(session, ids), job_rows.awaited_by(session, ids)
+        return tuple(_run_view(row, jobs.get(row.id), awaited.get(row.id)) for row in rows)
 
 
 def get_run(store: Store, actor: Actor, run_id: int, *, after: int = 0) -> RunDetail:
@@ -319,7 +319,7 @@ def _twin(session: Session, target: _Target, recipe: Recipe, size: int) -> int |
     """Return a run of the same cell; one that hears names is another where they were asked after it began."""
     whole = size >= target.sentences
     asked_in = target.campaign_id if recipe.uses_gazetteer and target.snapshot_id is not None else None
-    found = run_rows.twin(
+    same = run_rows.twin(
         session,
         snapshot_id=target.snapshot_id,
         dataset_id=target.dataset_id,
@@ -328,7 +328,7 @@ def _twin(session: Session, target: _Target, recipe: Recipe, size: int) -> int |
         order_seed=None if whole else recipe.seed,
         since=layer_rows.last_preannotated(session, asked_in) if asked_in is not None else None,
     )
-    return found.id if found else None
+    return same.id if same else None
 
 
 def _sizes(sizes: Sequence[int], most: int) -> list[int]:
@@ -383,11 +383,11 @@ def _reasons(run: Run) -> tuple[str, ...]:
     """Say in words how a finished run ended and what it lacks."""
     if run.state != "done" or run.result is None:
         return ()
-    found = list(run.result.get("notes", ()))
+    reasons = list(run.result.get("notes", ()))
     if run.test_f1 is None:
-        found.append("No test score: there is no test gold in what it was trained on.")
+        reasons.append("No test score: there is no test gold in what it was trained on.")
     if run.dev_f1 is None:
-        found.append("No dev score: there is no dev gold in what it was trained on.")
+        reasons.append("No dev score: there is no dev gold in what it was trained on.")
     if run.size is not None:
-        found.append("Its weights were not kept: it is a point of a curve, trained on a part of the gold.")
-    return tuple(found)
+        reasons.append("Its weights were not kept: it is a point of a curve, trained on a part of the gold.")
+    return tuple(reasons)

@@ -41,15 +41,17 @@ def gains(session: Session, name: str, base: str) -> tuple[Gain, ...]:
     before = {_key(run): run for run in run_rows.of_encoders(session, [base], states=("done",))}
     pairs = defaultdict(list)
     for run in run_rows.of_encoders(session, [name], states=("done",)):
-        twin = before.get(_key(run))
-        measure = next((one for one in ("test", "dev") if twin and _f1(run, one) and _f1(twin, one)), None)
-        if twin is not None and measure is not None:
-            pairs[_where(run), _method(run), run.size, measure].append((_f1(twin, measure), _f1(run, measure)))
-    return tuple(_gain(key, found) for key, found in pairs.items())
+        base_run = before.get(_key(run))
+        measure = next(
+            (split for split in ("test", "dev") if base_run and _f1(run, split) and _f1(base_run, split)), None
+        )
+        if base_run is not None and measure is not None:
+            pairs[_where(run), _method(run), run.size, measure].append((_f1(base_run, measure), _f1(run, measure)))
+    return tuple(_gain(key, pair_scores) for key, pair_scores in pairs.items())
 
 
-def _gain(key: tuple[str, str, int | None, str], found: Iterable[tuple[float | None, float | None]]) -> Gain:
-    scores = [(old, new) for old, new in found if old is not None and new is not None]
+def _gain(key: tuple[str, str, int | None, str], pair_scores: Iterable[tuple[float | None, float | None]]) -> Gain:
+    scores = [(old, new) for old, new in pair_scores if old is not None and new is not None]
     changes = [new - old for old, new in scores]
     base, own = fmean(old for old, _ in scores), fmean(new for _, new in scores)
     return Gain(*key, base, own, fmean(changes), stdev(changes) if len(changes) > 1 else None, len(changes))

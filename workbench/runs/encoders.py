@@ -111,13 +111,13 @@ def list_encoders(store: Store, actor: Actor) -> tuple[EncoderView, ...]:
 
 def encoder_names(store: Store, actor: Actor) -> tuple[str, ...]:
     """Return the names that a recipe can choose from; folders and hub names can be written too."""
-    return tuple(one.name for one in list_encoders(store, actor) if not one.problem)
+    return tuple(encoder.name for encoder in list_encoders(store, actor) if not encoder.problem)
 
 
 def encoder_log(store: Store, actor: Actor, name: str) -> tuple[LogLine, ...]:
     """Return the log of an encoder's pre-training; empty for one that has none."""
-    found = next((one for one in list_encoders(store, actor) if one.name == name), None)
-    return read_log(settings_of(store).encoders / name) if found is not None and found.kind else ()
+    view = next((encoder for encoder in list_encoders(store, actor) if encoder.name == name), None)
+    return read_log(settings_of(store).encoders / name) if view is not None and view.kind else ()
 
 
 def encoder_gains(store: Store, actor: Actor, encoder: EncoderView) -> tuple[Gain, ...]:
@@ -220,12 +220,12 @@ def remove(store: Store, actor: Actor, name: str) -> None:
         fresh(session, actor, *KEEPERS)
         if name == BUNDLED:
             raise Conflict(f"{BUNDLED!r} comes with the workbench and stays.")
-        found = [job for job in _newest(session, library) if job.payload["name"] == name]
-        if name not in library_names(library) and not found:
+        jobs = [job for job in _newest(session, library) if job.payload["name"] == name]
+        if name not in library_names(library) and not jobs:
             known = ", ".join(library_names(library)) or "none yet"
             raise NotFound(f"No encoder {name!r} was pre-trained here; there are: {known}.")
         _require_unused(session, library, name)
-        for job in found:
+        for job in jobs:
             remove_work_folder(library, job.payload["key"])
         if name in library_names(library):
             # Hidden first: nobody takes half an encoder for a whole one.
@@ -310,12 +310,12 @@ def _require_unused(session: Session, library: Path, name: str) -> None:
 
 def _newest(session: Session, library: Path) -> list[Job]:
     """Return the newest job of each order that is not done and not removed, newest first."""
-    found: dict[str, Job] = {}
+    newest: dict[str, Job] = {}
     for job in job_rows.recent(session, kinds=(KIND,), limit=_MOST_JOBS):
-        found.setdefault(job.payload["key"], job)
+        newest.setdefault(job.payload["key"], job)
     return [
         job
-        for key, job in found.items()
+        for key, job in newest.items()
         if job.state in queue.OPEN or (job.state == "failed" and work_folder(library, key).is_dir())
     ]
 
@@ -346,38 +346,39 @@ def _encoder_view(folder: Path, runs: int) -> EncoderView:
 
 
 def _of_result(name: str, result: PretrainResult, runs: int) -> EncoderView:
-    told = result.provenance
-    made_at = told.get("made_at")
+    provenance = result.provenance
+    made_at = provenance.get("made_at")
     return EncoderView(
         name=name,
-        how=str(told.get("how", result.kind)),
-        base=(told.get("base") or {}).get("name"),
+        how=str(provenance.get("how", result.kind)),
+        base=(provenance.get("base") or {}).get("name"),
         kind=result.kind,
         measure=result.measure,
         before=result.before,
         after=result.after if result.refit is None else result.refit,
         equal_heads=result.refit is not None,
-        held_out=_held_out(told),
+        held_out=_held_out(provenance),
         steps=result.steps,
         epochs=result.epochs,
         tokens=result.tokens,
         seconds=result.seconds,
         peak_memory_mb=result.peak_memory_mb,
-        made_by=str(told.get("made_by", "")),
+        made_by=str(provenance.get("made_by", "")),
         made_at=dt.datetime.fromisoformat(made_at) if made_at else None,
         runs=runs,
-        options=dict(told.get("options", {})),
-        history=tuple((one.step, one.value) for one in result.history),
+        options=dict(provenance.get("options", {})),
+        history=tuple((point.step, point.value) for point in result.history),
     )
 
 
-def _held_out(told: Mapping[str, Any]) -> str:
+def _held_out(provenance: Mapping[str, Any]) -> str:
     """Say on how much of the held-out text was measured; an empty text for results that did not keep it."""
-    options = told.get("options", {})
-    if {"held_out_subwords", "block_size"} <= told.keys() and "held_out_blocks" in options:
-        return f"{min(told['held_out_subwords'], options['held_out_blocks'] * told['block_size']):,} held-out subwords"
-    if "held_out_windows" in told and "held_out_sentences" in options:
-        return f"{min(told['held_out_windows'], options['held_out_sentences']):,} held-out sentences"
+    options = provenance.get("options", {})
+    if {"held_out_subwords", "block_size"} <= provenance.keys() and "held_out_blocks" in options:
+        subwords = min(provenance["held_out_subwords"], options["held_out_blocks"] * provenance["block_size"])
+        return f"{subwords:,} held-out subwords"
+    if "held_out_windows" in provenance and "held_out_sentences" in options:
+        return f"{min(provenance['held_out_windows'], options['held_out_sentences']):,} held-out sentences"
     return ""
 
 

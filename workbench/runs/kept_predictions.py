@@ -40,16 +40,16 @@ def answers_of(session: Session, run: Run, split: str) -> Answers:
         raise BadInput(
             f"Run {run.id} was not measured on {split}: there was no {split} gold in what it was trained on."
         )
-    said = _stored(run.result, split)
-    if said is None:
+    stored = _stored(run.result, split)
+    if stored is None:
         raise BadInput(
             f"Run {run.id} was trained by an older version of the workbench, which kept its scores on {split} but not "
             "its answers. Train the same recipe again to see them."
         )
     types, items = _gold(session, run, split)
-    predicted = tuple(tuple(Span(*span) for span in spans) for spans in said)
+    predicted = tuple(tuple(Span(*span) for span in spans) for spans in stored)
     scores = Scores.from_dict(run.result[split])
-    if len(items) != len(predicted) or score_spans([one.spans for one in items], predicted).overall != scores.overall:
+    if len(items) != len(predicted) or score_spans([item.spans for item in items], predicted).overall != scores.overall:
         raise BadInput(
             f"The answers kept of run {run.id} do not fit the {split} sentences of what it was trained on: counted "
             "again they give another score. The store was changed by other hands; train the same recipe again."

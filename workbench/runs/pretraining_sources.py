@@ -164,8 +164,8 @@ def tagged_source(settings: Settings, name: str) -> Source:
 
 def tagged_names(settings: Settings) -> tuple[str, ...]:
     """Return the names of the entity-tagging corpora in the home folder."""
-    found = settings.tagged.iterdir() if settings.tagged.is_dir() else ()
-    return tuple(sorted(path.name for path in found if (path / "manifest.json").is_file()))
+    folders = settings.tagged.iterdir() if settings.tagged.is_dir() else ()
+    return tuple(sorted(path.name for path in folders if (path / "manifest.json").is_file()))
 
 
 def open_texts(store: Store, source: Source, options: DaptOptions) -> tuple[Texts, Texts | None]:
@@ -200,7 +200,7 @@ def open_tagged(store: Store, source: Source) -> Tagged:
     folder = Path(source.path)
     manifest = TaggingManifest.read(folder)
     _require_same(source, _tagged_hash(manifest.to_json()))
-    types = tuple(sorted(one.category for one in manifest.categories))
+    types = tuple(sorted(category.category for category in manifest.categories))
     return Tagged(lambda: read_tagged(folder), None, types)
 
 
@@ -234,7 +234,7 @@ def _dataset_parts(store: Store, source: Source) -> tuple[list[LabelledSentence]
 def _dataset(session: Session, name: str) -> Dataset:
     row = dataset_rows.find(session, name)
     if row is None:
-        known = ", ".join(one.name for one in dataset_rows.listed(session)) or "none yet"
+        known = ", ".join(row.name for row in dataset_rows.listed(session)) or "none yet"
         raise NotFound(f"There is no data set {name!r}; there are: {known}.")
     return row
 

@@ -72,9 +72,9 @@ def other_than_default(config: type, values: Mapping[str, Any], *, leave: Sequen
 
 def without_effect(values: Mapping[str, Any], given: Sequence[str]) -> list[str]:
     """Say of each field of a recipe that was given, and has no effect beside the other values, why."""
-    found = []
+    reasons = []
     for spec in fields(Recipe):
         if spec.name in given and (names := hindering(spec, values)):
             why = (f"{name} {value_name(values[name])}" for name in names)
-            found.append(f"{spec.name} has no effect with {' and '.join(why)}.")
-    return found
+            reasons.append(f"{spec.name} has no effect with {' and '.join(why)}.")
+    return reasons

@@ -103,8 +103,8 @@ class FunctionView:
 
 def functions() -> tuple[FunctionView, ...]:
     """Return every acquisition function, random first."""
-    found = [acquisition(id) for id in acquisition_ids()]
-    return tuple(FunctionView(one.id, one.title, one.reference, one.model) for one in found)
+    known = [acquisition(id) for id in acquisition_ids()]
+    return tuple(FunctionView(function.id, function.title, function.reference, function.model) for function in known)
 
 
 def queue_state(store: Store, actor: Actor, campaign_id: int) -> QueueState:
@@ -205,8 +205,8 @@ def list_turns(store: Store, actor: Actor, campaign_id: int, *, limit: int = 100
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
         turns = turn_rows.listed(session, campaign_id, limit=limit)
-        runs = {run.id: run for run in run_rows.some(session, [one.run_id for one in turns if one.run_id])}
-        return tuple(_view(one, runs.get(one.run_id or 0)) for one in turns)
+        runs = {run.id: run for run in run_rows.some(session, [row.run_id for row in turns if row.run_id])}
+        return tuple(_view(row, runs.get(row.run_id or 0)) for row in turns)
 
 
 def job_of_turn(store: Store, actor: Actor, campaign_id: int, turn_id: int) -> int:
@@ -241,7 +241,7 @@ def tick(store: Store) -> int:
     after one that failed, as much gold has to come in again.
     """
     with store.read() as session:
-        due = [one.id for one in turn_rows.automatic_campaigns(session)]
+        due = [campaign.id for campaign in turn_rows.automatic_campaigns(session)]
     return sum(_tick_safely(store, campaign_id) for campaign_id in due)
 
 

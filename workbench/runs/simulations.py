@@ -61,7 +61,7 @@ class SimulationsView(PlayView):
 
 def drawn_seeds(count: int) -> tuple[int, ...]:
     """Return so many seeds: 555, 666, 777 and on."""
-    return tuple(FIRST_SEED + SEEDS_APART * at for at in range(count))
+    return tuple(FIRST_SEED + SEEDS_APART * number for number in range(count))
 
 
 def start_simulations(
@@ -85,7 +85,7 @@ def start_simulations(
     were asked in none of it; Conflict while others are under way.
     """
     require(actor, *KEEPERS)
-    texts = dict.fromkeys((BASELINE, *(strategy(one).text for one in strategies)))
+    texts = dict.fromkeys((BASELINE, *(strategy(text).text for text in strategies)))
     wanted = tuple(map(strategy, texts))
     drawn = tuple(dict.fromkeys(seeds)) or drawn_seeds(3)
     if len(wanted) < 2 or len(wanted) * len(drawn) > MOST_CAMPAIGNS:
@@ -98,14 +98,14 @@ def start_simulations(
         current, campaign = enter(session, actor, campaign_id, *KEEPERS)
         refuse_archived(campaign)
         snapshot = snapshots.freeze_gold(session, actor, campaign)
-        deaf = [one.text for one in wanted if one.gazetteer]
+        deaf = [asked.text for asked in wanted if asked.gazetteer]
         if deaf and not _have_names(session, campaign_id):
             raise BadInput(
                 f"{deaf[0]!r} hears gazetteer and links, which were asked in no sentence that is gold; pre-annotate "
                 "before people begin, or leave out 'and gazetteer'."
             )
         recipe, (own, seen) = Recipe.from_dict(campaign.turn_recipe), costs_in(session, campaign_id)
-        annotator, *others = (own.differing(one) for one in annotators or ({},))
+        annotator, *others = (own.differing(prices) for prices in annotators or ({},))
         check_source(session, recipe)
         options = SimulationOptions(at=_sizes(snapshot.counts), dev_sentences=snapshot.counts["dev"])
         payload = {"priced_by": seen, "gold_by_choice": dict(rounds.by_choice(session, campaign_id))}
@@ -113,14 +113,14 @@ def start_simulations(
         for seed in drawn:
             for chosen in wanted:
                 shown = suggestions and chosen.text != BASELINE
-                told = replace(
+                own_options = replace(
                     options, strategy=chosen.functions, self_training=chosen.self_training,
                     gazetteer_teaches=chosen.gazetteer, seed=seed,
                     random_share=0.0 if chosen.text == BASELINE else campaign.random_share,
                     suggestions=shown, suggestions_from=campaign.hint_below if shown else 0.0,
                 )  # fmt: skip
-                one = Simulation(campaign.domain_name, told, recipe, annotator, tuple(others))
-                simulation_rows.add(session, job_id=job_id, snapshot_id=snapshot.id, settings=one.to_dict())
+                simulation = Simulation(campaign.domain_name, own_options, recipe, annotator, tuple(others))
+                simulation_rows.add(session, job_id=job_id, snapshot_id=snapshot.id, settings=simulation.to_dict())
         return job_id
 
 
@@ -143,9 +143,9 @@ def list_plays(store: Store, actor: Actor, campaign_id: int, *, limit: int = 100
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
-        there = simulation_rows.newest_jobs(session, campaign_id, limit=limit)
-        rows = simulation_rows.told(session, [job.id for job in there])
-        return tuple(PlayView(**_told(job, rows[job.id])) for job in there)
+        jobs = simulation_rows.newest_jobs(session, campaign_id, limit=limit)
+        rows = simulation_rows.told(session, [job.id for job in jobs])
+        return tuple(PlayView(**_told(job, rows[job.id])) for job in jobs)
 
 
 def get_play(store: Store, actor: Actor, campaign_id: int, job_id: int) -> SimulationsView:
@@ -166,16 +166,16 @@ def _measured(job: Job, rows: Sequence[SimulationRow]) -> SimulationsView:
 
 def _told(job: Job, rows: Sequence[tuple[SimulationRow, bool]]) -> dict[str, Any]:
     """Return the fields of a PlayView."""
-    told = [Simulation.from_dict(row.settings) for row, _ in rows]
+    simulations = [Simulation.from_dict(row.settings) for row, _ in rows]
     return {
         "job": view(job),
         "snapshot": snapshots.view(rows[0][0].snapshot).name,
         "done": sum(is_through for _, is_through in rows),
         "total": len(rows),
-        "strategies": tuple(dict.fromkeys(one.options.label for one in told)),
-        "seeds": tuple(dict.fromkeys(one.options.seed for one in told)),
-        "recipe": told[0].recipe.to_dict(),
-        "annotators": told[0].annotators,
+        "strategies": tuple(dict.fromkeys(simulation.options.label for simulation in simulations)),
+        "seeds": tuple(dict.fromkeys(simulation.options.seed for simulation in simulations)),
+        "recipe": simulations[0].recipe.to_dict(),
+        "annotators": simulations[0].annotators,
         "priced_by": job.payload.get("priced_by"),
         "gold_by_choice": job.payload.get("gold_by_choice"),
     }

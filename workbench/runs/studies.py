@@ -90,12 +90,12 @@ def list_studies(store: Store, actor: Actor) -> tuple[StudyView, ...]:
     """Return all studies, each of their sections by itself: with results first, then those under way, by title."""
     newest = _newest_jobs(store, actor)
     out = settings_of(store).experiments
-    found = [
+    views = [
         _view(study(id), section, out, newest.get((id, section)))
         for id in study_ids()
         for section in _sections(id, out, newest)
     ]
-    return tuple(sorted(found, key=lambda one: (one.result is None, one.job is None, one.title, one.section)))
+    return tuple(sorted(views, key=lambda view: (view.result is None, view.job is None, view.title, view.section)))
 
 
 def get_study(store: Store, actor: Actor, id: str, section: str = "") -> StudyView:
@@ -118,8 +118,8 @@ def study_archive(
     folder = _results(store, actor, id, section)
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
-        for at in range(len(read_study(folder).tables)):
-            archive.writestr(table_file(at), prepared(_read(folder / table_file(at))))
+        for number in range(len(read_study(folder).tables)):
+            archive.writestr(table_file(number), prepared(_read(folder / table_file(number))))
     return whole.getvalue()
 
 
@@ -139,9 +139,9 @@ def choices(store: Store, actor: Actor, id: str) -> StudyChoices:
     """Return what the study can be run on here."""
     _admit(store, actor, *OVERSEERS)
     settings = settings_of(store)
-    there = corpus_ids(settings.data) if settings.data is not None else ()
+    ids = corpus_ids(settings.data) if settings.data is not None else ()
     known = known_study(id)
-    return StudyChoices(settings.data, known.corpora, there, known.config)
+    return StudyChoices(settings.data, known.corpora, ids, known.config)
 
 
 def option_kinds(id: str) -> dict[str, type]:
@@ -246,8 +246,8 @@ def _newest_jobs(store: Store, actor: Actor) -> dict[tuple[str, str], JobView]:
     require(actor, *OVERSEERS)
     with store.read() as session:
         fresh(session, actor, *OVERSEERS)
-        found = job_rows.recent(session, kinds=("study",), limit=_MOST_JOBS)
-        return {_named(job.payload): view(job) for job in reversed(found)}
+        recent = job_rows.recent(session, kinds=("study",), limit=_MOST_JOBS)
+        return {_named(job.payload): view(job) for job in reversed(recent)}
 
 
 def _admit(store: Store, actor: Actor, *roles: str) -> None:
@@ -285,17 +285,17 @@ def _data_folder(folder: Path | None) -> Path:
     return folder.resolve()
 
 
-def _whole(known: Study, config: StudyConfig, there: Sequence[str]) -> StudyConfig:
+def _whole(known: Study, config: StudyConfig, present: Sequence[str]) -> StudyConfig:
     """Return the config with the corpora that it will be run on."""
-    return replace(config, corpora=config.corpora or tuple(one for one in known.corpora if one in there))
+    return replace(config, corpora=config.corpora or tuple(name for name in known.corpora if name in present))
 
 
 def _require_corpora(known: Study, config: StudyConfig, folder: Path) -> None:
-    there = corpus_ids(folder)
-    absent = [id for id in config.corpora if id not in there]
-    if absent or not (config.corpora or set(known.corpora) & set(there)):
+    present = corpus_ids(folder)
+    absent = [id for id in config.corpora if id not in present]
+    if absent or not (config.corpora or set(known.corpora) & set(present)):
         wanted = absent or known.corpora
-        raise BadInput(f"There is no {', '.join(wanted)} in {folder}; there are: {', '.join(there) or 'none'}.")
+        raise BadInput(f"There is no {', '.join(wanted)} in {folder}; there are: {', '.join(present) or 'none'}.")
 
 
 def _require_text(config: StudyConfig, home: Path) -> None:
@@ -311,7 +311,7 @@ def _require_text(config: StudyConfig, home: Path) -> None:
 def _own_corpus(name: str, home: Path, corpora: Sequence[str]) -> str:
     """Write a Wikipedia corpus that was made here by its folder."""
     own = (home / "corpora" / name.replace("{corpus}", corpus) for corpus in corpora)
-    return str(home / "corpora" / name) if name and any(one.is_dir() for one in own) else name
+    return str(home / "corpora" / name) if name and any(path.is_dir() for path in own) else name
 
 
 def own_places(values: Mapping[str, Any], home: Path, corpora: Sequence[str]) -> dict[str, Any]:
@@ -343,16 +343,16 @@ def own_places(values: Mapping[str, Any], home: Path, corpora: Sequence[str]) ->
     if values.get("dapt_corpus"):
         made["dapt_corpus"] = _own_corpus(values["dapt_corpus"], home, corpora)
     if "tagged" in values:
-        made["tagged"] = [labelled(one, tagged_at) for one in values["tagged"]]
-    made["encoders"] = [labelled(one, at) for one in values.get("encoders", ())]
+        made["tagged"] = [labelled(text, tagged_at) for text in values["tagged"]]
+    made["encoders"] = [labelled(text, at) for text in values.get("encoders", ())]
     made["recipe"] = with_encoder(values.get("recipe", {}))
     made["rows"] = {label: with_encoder(recipe) for label, recipe in values.get("rows", {}).items()}
     if "candidates" in values:
         made["candidates"] = [
             " ".join(
-                f"encoder={at(word.removeprefix('encoder='))}" if word.startswith("encoder=") else word
-                for word in one.split()
+                f"encoder={at(part.removeprefix('encoder='))}" if part.startswith("encoder=") else part
+                for part in candidate.split()
             )
-            for one in values["candidates"]
+            for candidate in values["candidates"]
         ]
     return made

@@ -75,15 +75,15 @@ def _unlabelled(session: Session, run: Run, whole: tuple[LabelledSentence, ...],
     goes on tomorrow finds the same. Dev and test sentences stay out, with or without gold, and so does what an expert
     had left out when the run was queued.
     """
-    found = [item.sentence for item in whole] if run.size is not None else []
+    sentences = [item.sentence for item in whole] if run.size is not None else []
     if run.snapshot is not None:
         rows = layer_rows.sentences(session, run.snapshot.campaign_id)
         since = second_look_rows.left_out(session, run.snapshot.campaign_id)
         out = {id_ for id_, when in since.items() if when <= run.created_at}
-        found += [sentence_of(row) for row in rows if row.split == "pool" and row.id not in out]
+        sentences += [sentence_of(row) for row in rows if row.split == "pool" and row.id not in out]
     train = subset(whole, run.size, run.order_seed or 0) if run.size is not None else whole
     known = {item.sentence.content_hash for item in (*train, *parts["dev"], *parts["test"])}
-    by_hash = {sentence.content_hash: sentence for sentence in found}
+    by_hash = {sentence.content_hash: sentence for sentence in sentences}
     return tuple(by_hash[name] for name in sorted(by_hash.keys() - known))
 
 
@@ -95,8 +95,8 @@ def _proposed(session: Session, run: Run) -> dict[str, tuple[Span, ...]]:
     """
     if run.snapshot is None:
         return {}
-    found = suggested_by_names(session, run.snapshot.campaign_id, splits=("pool",))
-    return {content_hash: best_spans(said) for content_hash, said in found.items()}
+    by_hash = suggested_by_names(session, run.snapshot.campaign_id, splits=("pool",))
+    return {content_hash: best_spans(suggested) for content_hash, suggested in by_hash.items()}
 
 
 def suggested_by_names(
@@ -108,8 +108,8 @@ def suggested_by_names(
     """
     # The sentences are read first: one that is pre-annotated meanwhile is one that was not asked.
     rows = [row for row in layer_rows.sentences(session, campaign_id, preannotated=True) if row.split in splits]
-    found = without_models(layer_rows.suggestions(session, campaign_id))
-    return {row.content_hash: found.get(row.id, ()) for row in rows}
+    by_sentence = without_models(layer_rows.suggestions(session, campaign_id))
+    return {row.content_hash: by_sentence.get(row.id, ()) for row in rows}
 
 
 def _parents(session: Session, run: Run) -> dict[str, str]:
@@ -128,7 +128,7 @@ def _parents_of(session: Session, campaign_id: int) -> dict[str, str]:
 def subset(train: tuple[LabelledSentence, ...], size: int, seed: int) -> tuple[LabelledSentence, ...]:
     """Return so many training sentences by the random order of `seed`; smaller subsets lie within larger ones."""
     size = min(size, len(train))
-    return tuple(train[at] for at in nested_subsets(len(train), [size], seed).indices[size])
+    return tuple(train[index] for index in nested_subsets(len(train), [size], seed).indices[size])
 
 
 def sources_of(session: Session, recipe: Recipe) -> tuple[SourceCorpus, ...]:
@@ -157,14 +157,14 @@ def require_sources(session: Session, recipe: Recipe) -> list[Dataset]:
 
 
 def _require_source(session: Session, recipe: Recipe, name: str) -> Dataset:
-    found = dataset_rows.find(session, name)
-    if found is None or not any(part.split == "train" for part in found.splits):
+    dataset = dataset_rows.find(session, name)
+    if dataset is None or not any(part.split == "train" for part in dataset.splits):
         known = ", ".join(row.name for row in dataset_rows.listed(session)) or "none yet"
         raise NotFound(
             f"The setting {recipe.setting!r} needs a data set {name!r} with a train split; "
             f"data sets here: {known}. Import it (workbench import --dataset {name} …), or choose direct."
         )
-    return found
+    return dataset
 
 
 def dataset_parts(session: Session, dataset: Dataset) -> Parts:

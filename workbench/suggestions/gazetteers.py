@@ -120,7 +120,7 @@ def look_up(store: Store, actor: Actor, name: str | None, surface: str, domain: 
         return _look_up_bundled(text, domain)
     gazetteer = open_gazetteer(store, name)
     tree, words = gazetteer.tree, words_of(text)
-    found = tuple(
+    views = tuple(
         CandidateView(
             entity=entry.entity,
             classes=entry.classes,
@@ -132,7 +132,7 @@ def look_up(store: Store, actor: Actor, name: str | None, surface: str, domain: 
         for entry in gazetteer.entries(text)
     )
     parts = [" ".join(words[start:end]) for start, end, _ in gazetteer.scan([words])[0]]
-    return LookUp(text, found, tuple(part for part in parts if part != " ".join(words)))
+    return LookUp(text, views, tuple(part for part in parts if part != " ".join(words)))
 
 
 def _look_up_bundled(text: str, domain: Domain) -> LookUp:
@@ -140,14 +140,14 @@ def _look_up_bundled(text: str, domain: Domain) -> LookUp:
     from crossner_core.gazetteer.ontology import BUILTIN
     from crossner_core.gazetteer.titles import RESOURCE, collapse, local_name
 
-    found = []
-    for one in EmbeddedSource().lookup([text]).get(text, ()):
-        page = collapse(unquote(one.entity.removeprefix(RESOURCE)))
-        classes = tuple(local_name(item) for item in one.classes)
-        way = way_words(one.via)
+    views = []
+    for candidate in EmbeddedSource().lookup([text]).get(text, ()):
+        page = collapse(unquote(candidate.entity.removeprefix(RESOURCE)))
+        classes = tuple(local_name(item) for item in candidate.classes)
+        way = way_words(candidate.via)
         path = class_path(classes, domain, BUILTIN)
-        found.append(CandidateView(page, classes, _type(classes, domain, BUILTIN), path, (way,), 0))
-    return LookUp(text, tuple(found))
+        views.append(CandidateView(page, classes, _type(classes, domain, BUILTIN), path, (way,), 0))
+    return LookUp(text, tuple(views))
 
 
 def explain_sentence(
@@ -167,11 +167,11 @@ def explain_sentence(
     gazetteer = open_gazetteer(store, name) if name is not None else None
     sources = [*((gazetteer,) if gazetteer is not None else ()), EmbeddedSource()]
     places = Preannotator(sources, domain).explain(sentence)
-    paths = {}
-    for one in (candidate for place in places for candidate in place.candidates):
-        tree = gazetteer.tree if gazetteer is not None and one.source == gazetteer.name else BUILTIN
-        paths[one.source, one.entity] = class_path(one.classes, domain, tree)
-    return SentenceExplained(sentence, tuple(places), paths)
+    class_paths = {}
+    for answer in (candidate for explained in places for candidate in explained.candidates):
+        tree = gazetteer.tree if gazetteer is not None and answer.source == gazetteer.name else BUILTIN
+        class_paths[answer.source, answer.entity] = class_path(answer.classes, domain, tree)
+    return SentenceExplained(sentence, tuple(places), class_paths)
 
 
 def sentence_from_text(text: str) -> Sentence:
@@ -179,14 +179,14 @@ def sentence_from_text(text: str) -> Sentence:
     from crossner_core.schema import Link, Token
     from crossner_core.tokenize import tokenize
 
-    plain, at, marks = "", 0, []
+    plain, end, marks = "", 0, []
     for match in _LINK.finditer(text):
-        plain += text[at : match.start()]
+        plain += text[end : match.start()]
         shown = match["shown"] or match["page"]
         marks.append((len(plain), len(plain) + len(shown), match["page"].strip()))
-        plain, at = plain + shown, match.end()
-    plain += text[at:]
-    tokens = tuple(Token(one.start, one.end) for one in tokenize(plain))
+        plain, end = plain + shown, match.end()
+    plain += text[end:]
+    tokens = tuple(Token(token.start, token.end) for token in tokenize(plain))
     links: list[Link] = []
     for low, high, page in marks:
         inside = [number for number, token in enumerate(tokens) if token.start < high and token.end > low]
@@ -208,7 +208,7 @@ def class_path(classes: tuple[str, ...], domain: Domain, tree: ClassTree) -> tup
     """Return the classes from one of a page's own up to the nearest that the domain maps; up to the top without one."""
     from crossner_core.gazetteer.classes import type_of_class
 
-    mapped = [one for one in classes if type_of_class(one, domain, tree) is not None]
+    mapped = [name for name in classes if type_of_class(name, domain, tree) is not None]
     start = max(mapped or classes, key=tree.depth, default=None)
     path: list[str] = []
     while start is not None and start not in path:
@@ -217,7 +217,7 @@ def class_path(classes: tuple[str, ...], domain: Domain, tree: ClassTree) -> tup
             break
         above = tree.parents.get(start, ())
         start = next(
-            (one for one in above if type_of_class(one, domain, tree) is not None), above[0] if above else None
+            (name for name in above if type_of_class(name, domain, tree) is not None), above[0] if above else None
         )
     return tuple(path)
 
@@ -246,7 +246,7 @@ def _view(folder: Path) -> GazetteerView:
     except WorkbenchError as error:
         return GazetteerView(folder.name, problem=str(error))
     source = manifest.source
-    files = ", ".join(one.name for one in source.files)
+    files = ", ".join(file.name for file in source.files)
     words = {"dump": "DBpedia dumps", "endpoint": "the endpoint", "wikipedia": "a Wikipedia dump"}
     made = f"{words.get(source.kind, source.kind)} {source.address or files}".strip()
     return GazetteerView(

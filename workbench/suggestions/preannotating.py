@@ -126,7 +126,11 @@ def _suggesters(
         cache=StoreCache(store),
         on_problem=on_problem,
     )
-    return {one.id: one.open(one.settings_from(campaign), resources) for one in registered() if one.open is not None}
+    return {
+        source_kind.id: source_kind.open(source_kind.settings_from(campaign), resources)
+        for source_kind in registered()
+        if source_kind.open is not None
+    }
 
 
 def _write(
@@ -142,7 +146,7 @@ def _write(
     with store.write() as session:
         enter(session, actor, campaign_id, *_ALLOWED)
         done = suggestion_rows.still_open(session, campaign_id, sentence_ids)
-        rows = {id: _rows(done, found) for id, found in suggested.items()}
+        rows = {id: _rows(done, by_sentence) for id, by_sentence in suggested.items()}
         for id, values in rows.items():
             suggestion_rows.replace_suggestions(session, done, values, kinds=source(id).kinds)
         if complete:
@@ -151,7 +155,7 @@ def _write(
 
 
 def _rows(done: set[int], suggested: Mapping[int, Sequence[Suggestion]]) -> list[dict[str, Any]]:
-    return [suggestion_values(id_, one) for id_ in sorted(done) for one in suggested[id_]]
+    return [suggestion_values(id_, suggestion) for id_ in sorted(done) for suggestion in suggested[id_]]
 
 
 def suggestion_values(sentence_id: int, one: Suggestion, *, run_id: int | None = None) -> dict[str, Any]:
@@ -188,18 +192,20 @@ def add_model_suggestions(
         done = suggestion_rows.still_open(session, campaign_id, suggestions)
         rows = []
         for id_ in sorted(done):
-            for one in suggestions[id_]:
-                if one.type not in types:
-                    raise UnknownType(f"Run {run_id} suggests {one.type!r}, which is none of {', '.join(types)}.")
-                rows.append(suggestion_values(id_, _from_model(one), run_id=run_id))
+            for suggestion in suggestions[id_]:
+                if suggestion.type not in types:
+                    raise UnknownType(
+                        f"Run {run_id} suggests {suggestion.type!r}, which is none of {', '.join(types)}."
+                    )
+                rows.append(suggestion_values(id_, _from_model(suggestion), run_id=run_id))
         suggestion_rows.replace_suggestions(session, done, rows, kinds=MODEL.kinds)
         return len(done)
 
 
-def _from_model(one: Suggestion | Span) -> Suggestion:
-    if not isinstance(one, Suggestion):
-        return Suggestion(one.start, one.end, one.type, MODEL.id, 0.5)
-    return one if is_trained(one.source) else replace(one, source=MODEL.id)
+def _from_model(suggestion: Suggestion | Span) -> Suggestion:
+    if not isinstance(suggestion, Suggestion):
+        return Suggestion(suggestion.start, suggestion.end, suggestion.type, MODEL.id, 0.5)
+    return suggestion if is_trained(suggestion.source) else replace(suggestion, source=MODEL.id)
 
 
 def unlabelled_pool(session: Session, campaign_id: int) -> list[tuple[int, Sentence]]:

@@ -31,8 +31,11 @@ def weights_of(campaign: Campaign) -> SourceWeights:
 
 def proposals_json(rows: Iterable[SuggestionRow], weights: SourceWeights, hint_below: float) -> list[dict[str, Any]]:
     """Return a sentence's proposals as the editor's JSON, in the order of the text."""
-    found = propose([suggestion_of(row) for row in rows], weights)
-    return [_json(one, hint_below) for one in sorted(found, key=lambda one: (one.start, -one.score))]
+    proposals = propose([suggestion_of(row) for row in rows], weights)
+    return [
+        _json(proposal, hint_below)
+        for proposal in sorted(proposals, key=lambda proposal: (proposal.start, -proposal.score))
+    ]
 
 
 def shown_to_people(campaign: Campaign) -> Callable[[Iterable[SuggestionRow]], tuple[Suggestion, ...]]:
@@ -41,23 +44,25 @@ def shown_to_people(campaign: Campaign) -> Callable[[Iterable[SuggestionRow]], t
     return lambda rows: best_suggestions(map(suggestion_of, rows), weights, hint_below=hint_below)
 
 
-def _json(one: Proposal, hint_below: float) -> dict[str, Any]:
+def _json(proposal: Proposal, hint_below: float) -> dict[str, Any]:
     return {
-        "start": one.start,
-        "end": one.end,
-        "type": one.type,
-        "source": one.sources[0],
-        "sources": list(one.sources),
-        "score": round(one.score, 4),
-        "entity": one.entity,
-        "hint": one.score < hint_below,
+        "start": proposal.start,
+        "end": proposal.end,
+        "type": proposal.type,
+        "source": proposal.sources[0],
+        "sources": list(proposal.sources),
+        "score": round(proposal.score, 4),
+        "entity": proposal.entity,
+        "hint": proposal.score < hint_below,
     }
 
 
 def without_models(rows: Mapping[int, Iterable[SuggestionRow]]) -> dict[int, tuple[Suggestion, ...]]:
     """Return what gazetteer and links suggest, of the sentences in which they suggest anything."""
-    found = {id_: tuple(suggestion_of(row) for row in some if not is_trained(row.source)) for id_, some in rows.items()}
-    return {id_: some for id_, some in found.items() if some}
+    by_sentence = {
+        id_: tuple(suggestion_of(row) for row in some if not is_trained(row.source)) for id_, some in rows.items()
+    }
+    return {id_: some for id_, some in by_sentence.items() if some}
 
 
 def proposed_without_model(
@@ -67,7 +72,9 @@ def proposed_without_model(
     rows, weights = without_models(layer_rows.suggestions(session, campaign.id)), weights_of(campaign)
     if not any(id_ in rows for id_ in sentence_ids):
         return None
-    return tuple(tuple(one.span for one in best_suggestions(rows.get(id_, ()), weights)) for id_ in sentence_ids)
+    return tuple(
+        tuple(suggestion.span for suggestion in best_suggestions(rows.get(id_, ()), weights)) for id_ in sentence_ids
+    )
 
 
 def source_weights(store: Store, actor: Actor, campaign_id: int) -> SourceWeights:
@@ -86,18 +93,18 @@ def learn_from_gold(session: Session, campaign_id: int) -> SourceWeights:
     gold: dict[int, set[Span]] = {id_: set() for id_ in suggestion_rows.ids_to_learn_from(session, campaign_id)}
     for sentence_id, start, end, kind in suggestion_rows.gold_spans(session, campaign_id):
         gold[sentence_id].add(Span(start, end, kind))
-    said: dict[int, list[Suggestion]] = {}
+    suggested: dict[int, list[Suggestion]] = {}
     for sentence_id, start, end, kind, source, score in suggestion_rows.said_of_gold(session, campaign_id):
-        said.setdefault(sentence_id, []).append(Suggestion(start, end, kind, source, score))
-    return learn((found, gold[id_]) for id_, found in sorted(said.items()))
+        suggested.setdefault(sentence_id, []).append(Suggestion(start, end, kind, source, score))
+    return learn((suggestions, gold[id_]) for id_, suggestions in sorted(suggested.items()))
 
 
 def relearn(session: Session, campaign_id: int) -> None:
     """Keep what gold says of the sources now, for the sentences that are handed out from here on."""
-    found = learn_from_gold(session, campaign_id)
+    weights = learn_from_gold(session, campaign_id)
     campaign = campaign_rows.find(session, campaign_id)
     if campaign is not None:
-        campaign.source_weights = found.to_dict() if found.sentences else None
+        campaign.source_weights = weights.to_dict() if weights.sentences else None
         session.flush()
 
 

@@ -37,27 +37,27 @@ def browse_view(actor: Actor, campaign: CampaignView) -> None:
         st.button("All sentences", on_click=_forget_sentence, type="tertiary")
         layers_view(browsing.sentence_layers(shell.store(), actor, campaign.id, int(asked)), campaign)
         return
-    place, split, text = _filter(campaign.id)
+    stage, split, text = _filter(campaign.id)
     page_key = f"data:page:{campaign.id}"
     page = st.session_state.get(page_key, 1)
-    found = browsing.browse(
+    listing = browsing.browse(
         shell.store(),
         actor,
         campaign.id,
-        place=place,
+        place=stage,
         split=split,
         text=text,
         offset=_PAGE * (page - 1),
         limit=_PAGE,
     )
-    if not found.total:
-        narrowed = place or split or text
+    if not listing.total:
+        narrowed = stage or split or text
         st.info("No sentence fits this filter." if narrowed else "No sentences yet. Bring some in under Import.")
         return
-    if not found.lines:
+    if not listing.lines:
         del st.session_state[page_key]
         st.rerun()
-    chosen = _table(found, page, page_key, key=f"data:table:{campaign.id}:{place}:{split}:{text}:{page}")
+    chosen = _table(listing, page, page_key, key=f"data:table:{campaign.id}:{stage}:{split}:{text}:{page}")
     layers_view(browsing.sentence_layers(shell.store(), actor, campaign.id, chosen), campaign)
 
 
@@ -69,7 +69,7 @@ def _filter(campaign_id: int) -> tuple[str | None, str | None, str]:
     changed = partial(_first_page, campaign_id)
     first, second, third = st.columns([1, 1, 2])
     with first:
-        place = st.selectbox(
+        stage = st.selectbox(
             "Stands at",
             ["", *PLACE_WORDS],
             format_func=_or_all(PLACE_WORDS),
@@ -83,7 +83,7 @@ def _filter(campaign_id: int) -> tuple[str | None, str | None, str]:
         )
     with third:
         text = st.text_input("Text or id contains", key=f"data:text:{campaign_id}", max_chars=200, on_change=changed)
-    return place or None, split or None, text
+    return stage or None, split or None, text
 
 
 def _or_all(words: dict[str, str]) -> Callable[[str], str]:
@@ -94,35 +94,35 @@ def _first_page(campaign_id: int) -> None:
     st.session_state[f"data:page:{campaign_id}"] = 1
 
 
-def _table(found: Found, page: int, page_key: str, *, key: str) -> int:
+def _table(listing: Found, page: int, page_key: str, *, key: str) -> int:
     """Draw the list; return the id of the chosen sentence, the first if none is chosen."""
     chosen = chosen_row(
         pd.DataFrame(
             [
                 {
-                    "Sentence": one.text,
-                    "Stands at": PLACE_WORDS[one.place],
-                    "Split": one.split,
-                    "Links": one.links,
-                    "Suggestions": one.suggestions,
-                    "Id": one.external_id,
+                    "Sentence": line.text,
+                    "Stands at": PLACE_WORDS[line.place],
+                    "Split": line.split,
+                    "Links": line.links,
+                    "Suggestions": line.suggestions,
+                    "Id": line.external_id,
                 }
-                for one in found.lines
+                for line in listing.lines
             ]
         ),
-        [one.id for one in found.lines],
+        [line.id for line in listing.lines],
         key=key,
-        height="auto" if len(found.lines) < _FEW else _TABLE_HEIGHT,
+        height="auto" if len(listing.lines) < _FEW else _TABLE_HEIGHT,
         column_config={"Sentence": st.column_config.TextColumn(width="large")},
     )
     first = _PAGE * (page - 1) + 1
     with st.container(horizontal=True, vertical_alignment="center"):
-        last = first + len(found.lines) - 1
-        st.caption(f"{first}–{last} of {found.total} sentences. Choose one to see its layers.")
-        pages = -(-found.total // _PAGE)
+        last = first + len(listing.lines) - 1
+        st.caption(f"{first}–{last} of {listing.total} sentences. Choose one to see its layers.")
+        pages = -(-listing.total // _PAGE)
         if pages > 1:
             st.pagination(pages, key=page_key)
-    return found.lines[0].id if chosen is None else chosen
+    return listing.lines[0].id if chosen is None else chosen
 
 
 def layers_view(found: SentenceLayers, campaign: CampaignView) -> None:
@@ -143,18 +143,18 @@ def layers_view(found: SentenceLayers, campaign: CampaignView) -> None:
         with st.container(gap=None):
             nothing = "none" if found.preannotated else "not looked for yet"
             st.text("Suggestions" if found.shown else f"Suggestions · {nothing}")
-            sources = {one.span: f"{one.source} {one.score:.2f}" for one in found.shown}
+            sources = {suggestion.span: f"{suggestion.source} {suggestion.score:.2f}" for suggestion in found.shown}
             st.html(marked_sentence(sentence, sources, domain, sources))
         _more(found)
 
 
-def _about(found: SentenceLayers) -> str:
-    facts = [f"{len(found.sentence.tokens)} tokens"]
-    if found.control:
+def _about(layers: SentenceLayers) -> str:
+    facts = [f"{len(layers.sentence.tokens)} tokens"]
+    if layers.control:
         facts.append("suggestions are withheld, as a control")
-    if found.blind:
+    if layers.blind:
         facts.append("annotator 2 labels it blind")
-    if not found.work:
+    if not layers.work:
         facts.append("nobody has begun it")
     return " · ".join(facts)
 
@@ -167,8 +167,8 @@ def _who(layer: LayerView) -> str:
     return " · ".join(words)
 
 
-def _named(found: SentenceLayers, layer: LayerView) -> list[str]:
-    return [f"{found.sentence.surface(one.start, one.end)} ({one.type})" for one in layer.flagged]
+def _named(layers: SentenceLayers, layer: LayerView) -> list[str]:
+    return [f"{layers.sentence.surface(flag.start, flag.end)} ({flag.type})" for flag in layer.flagged]
 
 
 def _line(name: str, value: str) -> None:
@@ -176,26 +176,28 @@ def _line(name: str, value: str) -> None:
         st.text(f"{name}: {value}")
 
 
-def _more(found: SentenceLayers) -> None:
-    sentence = found.sentence
-    if sentence.links or found.suggestions or found.meta:
+def _more(layers: SentenceLayers) -> None:
+    sentence = layers.sentence
+    if sentence.links or layers.suggestions or layers.meta:
         with st.expander("Links, all suggestions, metadata"):
             if sentence.links:
-                links = [{"Link": sentence.surface(one.start, one.end), "Page": one.target} for one in sentence.links]
+                links = [
+                    {"Link": sentence.surface(link.start, link.end), "Page": link.target} for link in sentence.links
+                ]
                 st.dataframe(links, hide_index=True)
-            if found.suggestions:
+            if layers.suggestions:
                 st.dataframe(
                     [
                         {
-                            "Suggestion": sentence.surface(one.start, one.end),
-                            "Type": one.type,
-                            "Source": one.source,
-                            "Score": one.score,
-                            "Entity": one.entity or "",
+                            "Suggestion": sentence.surface(suggestion.start, suggestion.end),
+                            "Type": suggestion.type,
+                            "Source": suggestion.source,
+                            "Score": suggestion.score,
+                            "Entity": suggestion.entity or "",
                         }
-                        for one in found.suggestions
+                        for suggestion in layers.suggestions
                     ],
                     hide_index=True,
                 )
-            if found.meta:
-                st.code(json.dumps(dict(found.meta), ensure_ascii=False, indent=1), language="json", wrap_lines=True)
+            if layers.meta:
+                st.code(json.dumps(dict(layers.meta), ensure_ascii=False, indent=1), language="json", wrap_lines=True)

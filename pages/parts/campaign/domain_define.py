@@ -41,7 +41,7 @@ def define_view(actor: Actor, known: Sequence[DomainView]) -> None:
     _begin_from(actor, known)
     text = _edited()
     domain = _checked(text)
-    own = {one.name for one in known if not one.is_builtin}
+    own = {view.name for view in known if not view.is_builtin}
     with st.container(horizontal=True, vertical_alignment="center"):
         again = domain is not None and domain.name in own
         save = st.button("Save the changed domain" if again else "Save", type="primary", disabled=domain is None)
@@ -97,7 +97,7 @@ def _edited() -> str:
 
 
 def _begin_from(actor: Actor, known: Sequence[DomainView]) -> None:
-    named = {one.name: one for one in known}
+    named = {view.name: view for view in known}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         start = st.selectbox(
             "Begin from",
@@ -123,8 +123,8 @@ def _begin_from(actor: Actor, known: Sequence[DomainView]) -> None:
         st.rerun()
 
 
-def _offer(one: DomainView) -> str:
-    return f"a copy of {one.title}" if one.is_builtin else f"{one.title}, to change it"
+def _offer(view: DomainView) -> str:
+    return f"a copy of {view.title}" if view.is_builtin else f"{view.title}, to change it"
 
 
 def _table() -> str:

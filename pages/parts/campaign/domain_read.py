@@ -27,7 +27,7 @@ _STYLE = """<style>
 
 def read_view(actor: Actor, known: Sequence[DomainView]) -> None:
     """Draw the choice of a domain, and the one chosen."""
-    named = {one.name: one for one in known}
+    named = {view.name: view for view in known}
     campaign = shell.current_campaign(actor)
     if _WHICH not in st.session_state and campaign is not None and campaign.domain_name in named:
         st.session_state[_WHICH] = campaign.domain_name
@@ -50,20 +50,20 @@ def read_view(actor: Actor, known: Sequence[DomainView]) -> None:
     draw_types(domain)
 
 
-def _title(one: DomainView) -> str:
-    return f"{one.title} ({one.name}, {'built in' if one.is_builtin else 'own'})"
+def _title(view: DomainView) -> str:
+    return f"{view.title} ({view.name}, {'built in' if view.is_builtin else 'own'})"
 
 
 def draw_types(domain: Domain) -> None:
     """Draw every type on a row of its own; a narrow screen stacks it."""
-    st.html(f'{_STYLE}<div class="types" role="list">{"".join(_row(domain, one) for one in domain.types)}</div>')
+    st.html(f'{_STYLE}<div class="types" role="list">{"".join(_row(domain, kind) for kind in domain.types)}</div>')
 
 
-def _row(domain: Domain, one: EntityType) -> str:
-    above = " → ".join(domain.type(name).title for name in domain.ancestors(one.name))
+def _row(domain: Domain, kind: EntityType) -> str:
+    above = " → ".join(domain.type(name).title for name in domain.ancestors(kind.name))
     parent = f"<p class='small'>a kind of {escape(above)}</p>" if above else ""
-    classes = f"<p class='small'>DBpedia: {escape(', '.join(one.dbpedia))}</p>" if one.dbpedia else ""
+    classes = f"<p class='small'>DBpedia: {escape(', '.join(kind.dbpedia))}</p>" if kind.dbpedia else ""
     return (
-        f'<div role="listitem"><p>{type_chip(one)}</p><div><p><kbd>{escape(one.key)}</kbd>{escape(one.name)}</p>'
-        f"{parent}</div><div><p>{escape(one.guideline) or '–'}</p>{classes}</div></div>"
+        f'<div role="listitem"><p>{type_chip(kind)}</p><div><p><kbd>{escape(kind.key)}</kbd>{escape(kind.name)}</p>'
+        f"{parent}</div><div><p>{escape(kind.guideline) or '–'}</p>{classes}</div></div>"
     )

@@ -31,10 +31,12 @@ _COLUMNS = 3
 
 def new_view(actor: Actor) -> None:
     """Draw the form for a new campaign."""
-    known = {one.name: one for one in domains.list_domains(shell.store(), actor)}
+    known = {domain.name: domain for domain in domains.list_domains(shell.store(), actor)}
     people = _people(actor)
     # Researchers and admins see every campaign anyway.
-    workers = [one.id for one in accounts.list_people(shell.store(), actor) if one.active and one.role in LABELLERS]
+    workers = [
+        person.id for person in accounts.list_people(shell.store(), actor) if person.active and person.role in LABELLERS
+    ]
     turn = st.session_state.setdefault(_ROUND, 0)
     with st.form(f"campaigns:new:{turn}"):
         left, right = st.columns(2)
@@ -84,17 +86,17 @@ def _made(name: str) -> None:
 
 def change_view(actor: Actor, known: Sequence[CampaignView]) -> None:
     """Draw the choice of a campaign, then its rules, members, suggestions and end."""
-    named = {one.id: one for one in known}
+    named = {view.id: view for view in known}
     if st.session_state.get("campaigns:which") not in named:
         st.session_state["campaigns:which"] = known[0].id
-    one = named[
+    chosen = named[
         st.selectbox("Campaign to change", list(named), format_func=lambda id_: named[id_].name, key="campaigns:which")
     ]
     # Tabs would fall back to the first one whenever a note appears above them.
     part = st.segmented_control(
         "What to change", list(_PARTS), default="Rules", required=True, key="campaigns:part", width="content"
     )
-    _PARTS[part](actor, one)
+    _PARTS[part](actor, chosen)
 
 
 def _rules(actor: Actor, key: str, now: CampaignView | None = None) -> dict[str, Any]:
@@ -131,65 +133,65 @@ def _or_none(name: str) -> str:
     return name or "none"
 
 
-def _change_rules(actor: Actor, one: CampaignView) -> None:
-    with st.form(f"campaigns:rules:{one.id}"):
-        name = st.text_input("Name", one.name, max_chars=100, key=f"campaigns:name:{one.id}")
-        settings = _rules(actor, str(one.id), one)
-        st.caption(f"Seed {one.seed}. Changed shares hold for sentences that nobody has begun.")
+def _change_rules(actor: Actor, campaign: CampaignView) -> None:
+    with st.form(f"campaigns:rules:{campaign.id}"):
+        name = st.text_input("Name", campaign.name, max_chars=100, key=f"campaigns:name:{campaign.id}")
+        settings = _rules(actor, str(campaign.id), campaign)
+        st.caption(f"Seed {campaign.seed}. Changed shares hold for sentences that nobody has begun.")
         pressed = st.form_submit_button("Save the rules", type="primary")
     if pressed:
         with shell.shown_errors():
-            campaigns.update_settings(shell.store(), actor, one.id, name=name, **settings)
+            campaigns.update_settings(shell.store(), actor, campaign.id, name=name, **settings)
             shell.note(f"The rules of {as_text(name.strip())} are saved.")
             st.rerun()
 
 
 def _people(actor: Actor) -> dict[int, str]:
-    found = accounts.list_people(shell.store(), actor)
-    return {one.id: f"{one.display_name} · {one.role}" for one in found if one.active}
+    people = accounts.list_people(shell.store(), actor)
+    return {person.id: f"{person.display_name} · {person.role}" for person in people if person.active}
 
 
-def _change_members(actor: Actor, one: CampaignView) -> None:
-    closed = {member.id: f"{member.display_name} · account closed" for member in one.members if not member.active}
+def _change_members(actor: Actor, campaign: CampaignView) -> None:
+    closed = {member.id: f"{member.display_name} · account closed" for member in campaign.members if not member.active}
     people = _people(actor) | closed
-    with st.form(f"campaigns:members:{one.id}"):
+    with st.form(f"campaigns:members:{campaign.id}"):
         chosen = st.multiselect(
             "Members",
             list(people),
-            default=[member.id for member in one.members if member.id in people],
+            default=[member.id for member in campaign.members if member.id in people],
             format_func=people.__getitem__,
             placeholder="Choose people",
-            key=f"campaigns:people:{one.id}",
+            key=f"campaigns:people:{campaign.id}",
         )
         st.caption("Whoever is taken off sees the campaign no longer; their work stays in it.")
         pressed = st.form_submit_button("Save the members", type="primary")
     if pressed:
         with shell.shown_errors():
-            campaigns.set_members(shell.store(), actor, one.id, chosen)
-            shell.note(f"{as_text(one.name)} has {len(chosen)} members now.")
+            campaigns.set_members(shell.store(), actor, campaign.id, chosen)
+            shell.note(f"{as_text(campaign.name)} has {len(chosen)} members now.")
             st.rerun()
 
 
-def _preannotation(actor: Actor, one: CampaignView) -> None:
-    st.text(f"Names are looked up in {', then in '.join(one.sources)}.")
+def _preannotation(actor: Actor, campaign: CampaignView) -> None:
+    st.text(f"Names are looked up in {', then in '.join(campaign.sources)}.")
     worker_line()
     with shell.shown_errors():
-        if st.button("Queue pre-annotation again", disabled=one.archived, key=f"campaigns:again:{one.id}"):
-            queue.start_job(shell.store(), actor, "preannotate", one.id)
-            shell.note(f"The worker will pre-annotate the new sentences of {as_text(one.name)}.")
+        if st.button("Queue pre-annotation again", disabled=campaign.archived, key=f"campaigns:again:{campaign.id}"):
+            queue.start_job(shell.store(), actor, "preannotate", campaign.id)
+            shell.note(f"The worker will pre-annotate the new sentences of {as_text(campaign.name)}.")
             st.rerun()
-    found = [job for job in queue.list_jobs(shell.store(), actor, one.id, limit=20) if job.kind in _JOB_KINDS]
-    if busy := [job for job in found if job.is_under_way]:
+    jobs = [job for job in queue.list_jobs(shell.store(), actor, campaign.id, limit=20) if job.kind in _JOB_KINDS]
+    if busy := [job for job in jobs if job.is_under_way]:
         with shell.shown_errors():
             if cancel_button(
                 "Cancel what is under way",
                 asked=all(job.cancel_requested for job in busy),
-                key=f"campaigns:cancel:{one.id}",
+                key=f"campaigns:cancel:{campaign.id}",
                 help="What was suggested until then stays.",
             ):
-                queue.cancel_in_campaign(shell.store(), actor, one.id, *_JOB_KINDS)
+                queue.cancel_in_campaign(shell.store(), actor, campaign.id, *_JOB_KINDS)
                 st.rerun()
-    if found:
+    if jobs:
         st.dataframe(
             [
                 {
@@ -199,7 +201,7 @@ def _preannotation(actor: Actor, one: CampaignView) -> None:
                     "Done": job.progress,
                     "Says": job.error or job.message,
                 }
-                for job in found
+                for job in jobs
             ],
             hide_index=True,
             column_config={
@@ -209,10 +211,10 @@ def _preannotation(actor: Actor, one: CampaignView) -> None:
         )
 
 
-def _domain(actor: Actor, one: CampaignView) -> None:
-    mine = one.domain
+def _domain(actor: Actor, campaign: CampaignView) -> None:
+    mine = campaign.domain
     try:
-        newest = domains.get_domain(shell.store(), one.domain_name)
+        newest = domains.get_domain(shell.store(), campaign.domain_name)
     except NotFound:
         newest = None
     if newest is None:
@@ -222,37 +224,39 @@ def _domain(actor: Actor, one: CampaignView) -> None:
     else:
         st.text(f"The domain {mine.name} was changed since: {len(mine.types)} types here, {len(newest.types)} there.")
         with shell.shown_errors():
-            if st.button("Take over the changed domain", disabled=one.archived, key=f"campaigns:domain:{one.id}"):
-                campaigns.update_domain(shell.store(), actor, one.id, newest)
-                shell.note(f"{as_text(one.name)} has the changed domain now.")
+            if st.button(
+                "Take over the changed domain", disabled=campaign.archived, key=f"campaigns:domain:{campaign.id}"
+            ):
+                campaigns.update_domain(shell.store(), actor, campaign.id, newest)
+                shell.note(f"{as_text(campaign.name)} has the changed domain now.")
                 st.rerun()
 
 
-def _domain_and_end(actor: Actor, one: CampaignView) -> None:
-    _domain(actor, one)
-    _end(actor, one)
+def _domain_and_end(actor: Actor, campaign: CampaignView) -> None:
+    _domain(actor, campaign)
+    _end(actor, campaign)
 
 
-def _end(actor: Actor, one: CampaignView) -> None:
+def _end(actor: Actor, campaign: CampaignView) -> None:
     with shell.shown_errors():
-        word = "Bring back from the archive" if one.archived else "Archive: no more work"
-        if st.button(word, key=f"campaigns:archive:{one.id}"):
-            campaigns.update_settings(shell.store(), actor, one.id, archived=not one.archived)
-            shell.note(f"{as_text(one.name)} is {'open again' if one.archived else 'archived'}.")
+        label = "Bring back from the archive" if campaign.archived else "Archive: no more work"
+        if st.button(label, key=f"campaigns:archive:{campaign.id}"):
+            campaigns.update_settings(shell.store(), actor, campaign.id, archived=not campaign.archived)
+            shell.note(f"{as_text(campaign.name)} is {'open again' if campaign.archived else 'archived'}.")
             st.rerun()
-        if one.archived:
-            with st.form(f"campaigns:delete:{one.id}"):
+        if campaign.archived:
+            with st.form(f"campaigns:delete:{campaign.id}"):
                 st.text(
                     "Deleting takes every sentence, annotation and run with it, and the runs' weights, for good. "
                     "Export it first: bring it back from the archive, then Sentences, Export."
                 )
                 typed = st.text_input("Type the campaign's name to delete it")
                 pressed = st.form_submit_button("Delete the campaign")
-            if pressed and typed.strip() != one.name:
+            if pressed and typed.strip() != campaign.name:
                 st.info("The name differs; nothing was deleted.")
             elif pressed:
-                campaigns.delete_campaign(shell.store(), actor, one.id, home=settings_of(shell.store()).home)
-                shell.note(f"The campaign {as_text(one.name)} is deleted.")
+                campaigns.delete_campaign(shell.store(), actor, campaign.id, home=settings_of(shell.store()).home)
+                shell.note(f"The campaign {as_text(campaign.name)} is deleted.")
                 st.rerun()
 
 

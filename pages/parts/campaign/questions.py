@@ -28,8 +28,8 @@ def progress_view(actor: Actor, campaign: CampaignView, found: Overview, report:
     """Draw the stages, the splits, the people, and the parked sentences."""
     gold = next(stage.done for stage in found.stages if stage.stage == "adjudicate")
     total = max(found.sentences, 1)
-    said = report.text(f"{gold} of {found.sentences} sentences are gold ({found.imported_gold} imported)")
-    st.progress(gold / total, text=said)
+    line = report.text(f"{gold} of {found.sentences} sentences are gold ({found.imported_gold} imported)")
+    st.progress(gold / total, text=line)
     if campaign.left_out:
         st.caption(report.text(f"{campaign.left_out} of them left out of snapshots, see Second look", caption=True))
     stages = pd.DataFrame(
@@ -65,7 +65,7 @@ def progress_view(actor: Actor, campaign: CampaignView, found: Overview, report:
                 st.rerun()
 
 
-def _people(found: Overview) -> pd.DataFrame:
+def _people(state: Overview) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
@@ -78,7 +78,7 @@ def _people(found: Overview) -> pd.DataFrame:
                 "kept by gold": _share(row.kept, row.judged),
                 "active minutes": round(row.active_seconds / 60, 1),
             }
-            for row in found.people
+            for row in state.people
         ]
     )
 
@@ -98,8 +98,8 @@ def agreement_view(actor: Actor, campaign: CampaignView, found: Overview, report
     """Draw agreement on the blind share, with coverage and interval, and words where it is undefined."""
     blind = found.blind
     covered = "" if blind.coverage is None else f", {100 * blind.coverage:.0f} % of the {blind.checked} checked ones"
-    said = f"Measured on {blind.sentences} sentences checked blind{covered}; {blind.planned} are planned."
-    st.caption(report.text(said, caption=True))
+    line = f"Measured on {blind.sentences} sentences checked blind{covered}; {blind.planned} are planned."
+    st.caption(report.text(line, caption=True))
     agreement = blind.agreement
     rows: list[Measure] = [
         agreement.entity_f1,
@@ -150,8 +150,8 @@ def suggestions_view(actor: Actor, campaign: CampaignView, found: Overview, repo
         ]
     )
     st.dataframe(report.table(table), hide_index=True, height="content" if len(table) < 16 else 560)
-    said = "In the sentences that annotator 1 has submitted and in which suggestions were shown."
-    st.caption(report.text(said, caption=True))
+    line = "In the sentences that annotator 1 has submitted and in which suggestions were shown."
+    st.caption(report.text(line, caption=True))
 
 
 def effort_view(actor: Actor, campaign: CampaignView, found: Overview, report: HtmlReport) -> None:
@@ -180,11 +180,11 @@ def effort_view(actor: Actor, campaign: CampaignView, found: Overview, report: H
             f"{what} {unit}": _ONE_DECIMAL for what in ("seconds", "keystrokes") for unit in ("a sentence", "an entity")
         },
     )
-    said = (
+    line = (
         f"{found.control_sentences} sentences are controls. Seconds are active ones: pauses of more than half a minute "
         "or a hidden tab do not count."
     )
-    st.caption(report.text(said, caption=True))
+    st.caption(report.text(line, caption=True))
 
 
 def _rounded(value: float | None) -> float | None:

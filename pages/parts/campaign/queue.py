@@ -76,8 +76,8 @@ def _said(rules: TurnSettings, state: QueueState) -> str:
 
 def next_view(actor: Actor, campaign: CampaignView) -> None:
     """Draw the sentences that will be handed out next, and the button that orders them anew."""
-    found = rounds.upcoming(shell.store(), actor, campaign.id)
-    if not found:
+    upcoming = rounds.upcoming(shell.store(), actor, campaign.id)
+    if not upcoming:
         st.info("Nobody waits for anything: every sentence of the pool has been begun. Import more under Sentences.")
         return
     rules = rounds.turn_settings(shell.store(), actor, campaign.id)
@@ -86,7 +86,10 @@ def next_view(actor: Actor, campaign: CampaignView) -> None:
         rounds.order_now(shell.store(), actor, campaign.id)
         shell.note("The worker will order the queue with the best model there is.")
         st.rerun()
-    rows = [{"Place": at, "Sentence": one.text, "Chosen by": one.why} for at, one in enumerate(found, start=1)]
+    rows = [
+        {"Place": number, "Sentence": sentence.text, "Chosen by": sentence.why}
+        for number, sentence in enumerate(upcoming, start=1)
+    ]
     report = HtmlReport("What comes next", [campaign.name])
     st.dataframe(
         report.table(pd.DataFrame(rows)),
@@ -99,42 +102,42 @@ def next_view(actor: Actor, campaign: CampaignView) -> None:
     )
     brought = rounds.gold_by_choice(shell.store(), actor, campaign.id)
     if brought:
-        said = ", ".join(f"{count:,} by {why}" for why, count in sorted(brought.items(), key=lambda one: -one[1]))
-        st.caption(as_text(report.text(f"Gold so far: {said}.", caption=True)))
+        counts = ", ".join(f"{count:,} by {why}" for why, count in sorted(brought.items(), key=lambda pair: -pair[1]))
+        st.caption(as_text(report.text(f"Gold so far: {counts}.", caption=True)))
     report_download(lambda: report, name=f"next-{campaign.id}")
 
 
 def turns_view(actor: Actor, campaign: CampaignView) -> None:
     """Draw the turns so far, newest first, with what was said about each."""
-    found = rounds.list_turns(shell.store(), actor, campaign.id)
-    if not found:
+    turns = rounds.list_turns(shell.store(), actor, campaign.id)
+    if not turns:
         st.info("No turn yet. Choose a strategy, or after how much gold to retrain, under Rules.")
         return
     when = st.column_config.DatetimeColumn(format="D MMM, HH:mm")
     report = HtmlReport("Turns", [campaign.name])
-    rows = pd.DataFrame([_row(one) for one in found])
+    rows = pd.DataFrame([_row(turn) for turn in turns])
     st.dataframe(report.table(rows), hide_index=True, column_config={"When": when}, placeholder="–")
-    for at, one in enumerate(found):
-        for note in one.notes:
-            said = report.text(f"Turn {one.id}: {note}", caption=True)
-            if at < _TURNS_IN_WORDS:
-                st.caption(as_text(said))
+    for index, turn in enumerate(turns):
+        for note in turn.notes:
+            line = report.text(f"Turn {turn.id}: {note}", caption=True)
+            if index < _TURNS_IN_WORDS:
+                st.caption(as_text(line))
     report_download(lambda: report, name=f"turns-{campaign.id}")
 
 
-def _row(one: TurnView) -> dict[str, Any]:
+def _row(turn: TurnView) -> dict[str, Any]:
     return {
-        "Turn": one.id,
-        "When": one.created_at,
-        "State": _STATES[one.state],
-        "Gold": one.gold,
-        "Run": one.run_id,
-        "F1": None if one.run_f1 is None else round(100 * one.run_f1, 1),
-        "Strategy": one.strategy or "–",
-        "Scored": one.scored,
-        "Ordered": one.ordered,
-        "Seconds": None if one.seconds is None else round(one.seconds),
-        "By": "itself" if one.automatic else "a person",
+        "Turn": turn.id,
+        "When": turn.created_at,
+        "State": _STATES[turn.state],
+        "Gold": turn.gold,
+        "Run": turn.run_id,
+        "F1": None if turn.run_f1 is None else round(100 * turn.run_f1, 1),
+        "Strategy": turn.strategy or "–",
+        "Scored": turn.scored,
+        "Ordered": turn.ordered,
+        "Seconds": None if turn.seconds is None else round(turn.seconds),
+        "By": "itself" if turn.automatic else "a person",
     }
 
 
@@ -173,36 +176,36 @@ def rules_view(actor: Actor, campaign: CampaignView) -> None:
         st.caption("Researchers and admins change these.")
 
 
-def _strategy(place: Any, campaign: CampaignView, now: TurnSettings, may: bool) -> str:
+def _strategy(column: Any, campaign: CampaignView, now: TurnSettings, may: bool) -> str:
     before = read_strategy(now.strategy) if now.strategy else None
-    functions = _functions(place, campaign, before.functions if before is not None else "", may)
+    functions = _functions(column, campaign, before.functions if before is not None else "", may)
     if not functions:
         return ""
     if functions.strip().endswith((SELF_TRAINING, AND_GAZETTEER)):
-        place.caption("What models learn from is said behind the functions; leave it out there to choose it here.")
+        column.caption("What models learn from is said behind the functions; leave it out there to choose it here.")
         return functions
-    learns = place.checkbox(
+    learns = column.checkbox(
         "Models learn from the rest of the pool, too (self-training)",
         (before or _USUAL).self_training,
         help="A model's word on the sentences that nobody has annotated yet teaches the next one. A run takes longer.",
         disabled=not may,
         key=f"queue:students:{campaign.id}",
     )
-    told = learns and place.checkbox(
+    self_training = learns and column.checkbox(
         "… and from what gazetteer and links propose there",
         (before or _USUAL).gazetteer,
         help="How far they are believed is learnt from gold in which they were asked. Without, it changes nothing.",
         disabled=not may,
         key=f"queue:told:{campaign.id}",
     )
-    return f"{functions} {AND_GAZETTEER if told else SELF_TRAINING}" if learns else functions
+    return f"{functions} {AND_GAZETTEER if self_training else SELF_TRAINING}" if learns else functions
 
 
-def _functions(place: Any, campaign: CampaignView, before: str, may: bool) -> str:
-    known = {one.id: one for one in rounds.functions()}
+def _functions(column: Any, campaign: CampaignView, before: str, may: bool) -> str:
+    known = {function.id: function for function in rounds.functions()}
     names = [_NONE, _USUAL.functions, *known, _OWN]
     usual = _NONE if not before else before if before in names else _OWN
-    chosen = place.selectbox(
+    chosen = column.selectbox(
         "Strategy",
         names,
         index=names.index(usual),
@@ -212,7 +215,7 @@ def _functions(place: Any, campaign: CampaignView, before: str, may: bool) -> st
     )
     if chosen == _OWN:
         return str(
-            place.text_input(
+            column.text_input(
                 "Functions, joined by +",
                 before,
                 placeholder="2*token_entropy + rare_types + bert_km",
@@ -222,10 +225,12 @@ def _functions(place: Any, campaign: CampaignView, before: str, may: bool) -> st
             )
         )
     if chosen in known:
-        one = known[chosen]
-        place.caption(as_text(f"{one.reference}{'; needs a model' if one.needs_model else '; needs no model'}."))
+        function = known[chosen]
+        column.caption(
+            as_text(f"{function.reference}{'; needs a model' if function.needs_model else '; needs no model'}.")
+        )
     if chosen == _USUAL.functions:
-        place.caption(
+        column.caption(
             "Uncertain sentences, of each cluster of alike ones the most typical. Under Saved it can be tried out."
         )
     return "" if chosen == _NONE else chosen
@@ -234,7 +239,7 @@ def _functions(place: Any, campaign: CampaignView, before: str, may: bool) -> st
 def _recipe(actor: Actor, campaign: CampaignView, now: dict[str, Any]) -> dict[str, Any]:
     from crossner_core.training.recipe import Recipe, effective
 
-    sources = [one.name for one in datasets.list_datasets(shell.store(), actor)]
+    sources = [view.name for view in datasets.list_datasets(shell.store(), actor)]
     names = encoders.encoder_names(shell.store(), actor)
     st.caption(as_text(f"Now: {now or 'the default recipe'}."))
     before = Recipe.from_dict(now)

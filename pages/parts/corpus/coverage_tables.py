@@ -30,7 +30,7 @@ def choose_gazetteer(names: Sequence[str], campaign: CampaignView | None = None)
             "Gazetteer",
             names,
             index=names.index(own) if own in names else 0,
-            format_func=lambda one: f"{one}, then the bundled sample" if one else "the bundled sample alone",
+            format_func=lambda name: f"{name}, then the bundled sample" if name else "the bundled sample alone",
             key=f"coverage:gazetteer:{campaign.id}" if campaign is not None else "coverage:gazetteer",
         )
         or None
@@ -39,20 +39,27 @@ def choose_gazetteer(names: Sequence[str], campaign: CampaignView | None = None)
 
 def dataset_view(actor: Actor, sets: Sequence[DatasetView], names: Sequence[str]) -> CoverageView | None:
     """Draw the choice of a data set, its split, its domain and a gazetteer; return what comes of it."""
-    named = {one.name: one for one in sets}
+    named = {dataset.name: dataset for dataset in sets}
     first, second, third = st.columns(3)
     name = first.selectbox("Data set", list(named), key="coverage:set")
-    one = named[name]
-    splits = [part.split for part in one.splits]
+    dataset = named[name]
+    splits = [part.split for part in dataset.splits]
     split = second.selectbox("Split", splits, index=len(splits) - 1, key=f"coverage:split:{name}")
-    known = [found.name for found in domains.list_domains(shell.store(), actor)]
-    own = known.index(one.domain_name) if one.domain_name in known else 0
+    known = [domain.name for domain in domains.list_domains(shell.store(), actor)]
+    own = known.index(dataset.domain_name) if dataset.domain_name in known else 0
     domain = third.selectbox("Its types are those of", known, index=own, key=f"coverage:domain:{name}")
     gazetteer = choose_gazetteer(names)
-    found = {view.name: view.hash for view in gazetteers.list_gazetteers(shell.store(), actor)}
+    hashes = {view.name: view.hash for view in gazetteers.list_gazetteers(shell.store(), actor)}
     with st.spinner("Looking …"):
         return _looked_through(
-            shell.store(), actor, name, one.created_at.isoformat(), split, domain, gazetteer, found.get(gazetteer or "")
+            shell.store(),
+            actor,
+            name,
+            dataset.created_at.isoformat(),
+            split,
+            domain,
+            gazetteer,
+            hashes.get(gazetteer or ""),
         )
 
 
@@ -79,13 +86,13 @@ def draw(view: CoverageView, *, about: Sequence[str]) -> None:
         words = f"The first {table.sentences:,} of {view.total:,} gold sentences were looked through."
         st.caption(words)
         report.text(words, caption=True)
-    shares = (
+    parts = (
         (_percent(overall.found, overall.gold), "of gold found"),
         (_percent(overall.right, overall.gold), "with the right type"),
         (_percent(overall.right, overall.suggested), "precision"),
     )
-    st.markdown(" · ".join(f"**{share}** {words}" for share, words in shares))
-    report.text(" · ".join(f"{share} {words}" for share, words in shares))
+    st.markdown(" · ".join(f"**{share}** {words}" for share, words in parts))
+    report.text(" · ".join(f"{share} {words}" for share, words in parts))
     counted = (
         f"{overall.gold:,} gold entities in {table.sentences:,} sentences, {overall.suggested:,} suggestions. CrossNER "
         "reports 63.64 % found over its five domains. In the figure, full colour is found with the right type, faint "
@@ -95,7 +102,7 @@ def draw(view: CoverageView, *, about: Sequence[str]) -> None:
     report.text(counted, caption=True)
     if not overall.gold and not overall.suggested:
         return
-    colours = {one.name: one.color for one in view.domain.types}
+    colours = {kind.name: kind.color for kind in view.domain.types}
     figure, by_type = coverage_figure(table.per_type, colours), coverage_table(table.per_type, "type")
     saved_figure(figure, by_type, name="coverage")
     _table(by_type)
@@ -112,8 +119,8 @@ def draw(view: CoverageView, *, about: Sequence[str]) -> None:
 
 
 def _table(rows: pd.DataFrame) -> None:
-    shares = {name: st.column_config.NumberColumn(format="%.1f") for name in rows.columns if name.endswith("%")}
-    st.dataframe(rows, hide_index=True, placeholder="–", height="content", column_config=shares)
+    columns = {name: st.column_config.NumberColumn(format="%.1f") for name in rows.columns if name.endswith("%")}
+    st.dataframe(rows, hide_index=True, placeholder="–", height="content", column_config=columns)
 
 
 def coverage_table(rows: Mapping[str, Coverage], what: str) -> pd.DataFrame:
@@ -122,15 +129,15 @@ def coverage_table(rows: Mapping[str, Coverage], what: str) -> pd.DataFrame:
         [
             {
                 what: name,
-                "gold": one.gold,
-                "found": one.found,
-                "found, %": _share(one.found, one.gold),
-                "right": one.right,
-                "right, %": _share(one.right, one.gold),
-                "suggested": one.suggested,
-                "precision, %": _share(one.right, one.suggested),
+                "gold": row.gold,
+                "found": row.found,
+                "found, %": _share(row.found, row.gold),
+                "right": row.right,
+                "right, %": _share(row.right, row.gold),
+                "suggested": row.suggested,
+                "precision, %": _share(row.right, row.suggested),
             }
-            for name, one in rows.items()
+            for name, row in rows.items()
         ]
     )
 

@@ -26,22 +26,22 @@ def counts_line(one: CorpusView) -> None:
         st.caption(as_text(facts))
 
 
-def _counted(one: CorpusView) -> tuple[str, str]:
+def _counted(view: CorpusView) -> tuple[str, str]:
     """Return what a corpus holds, and how it was made."""
-    skipped = sum(one.skipped.values())
+    skipped = sum(view.skipped.values())
     counted = (
-        f"{one.pages:,} pages: {one.kept:,} kept, {one.redirects:,} redirects, {one.categories:,} categories, "
-        f"{skipped:,} skipped. {one.paragraphs:,} paragraphs, {one.sentences:,} sentences, {one.tokens:,} tokens, "
-        f"{one.links:,} links" + (f", {one.mentions:,} mentions of known names." if one.gazetteer else ".")
+        f"{view.pages:,} pages: {view.kept:,} kept, {view.redirects:,} redirects, {view.categories:,} categories, "
+        f"{skipped:,} skipped. {view.paragraphs:,} paragraphs, {view.sentences:,} sentences, {view.tokens:,} tokens, "
+        f"{view.links:,} links" + (f", {view.mentions:,} mentions of known names." if view.gazetteer else ".")
     )
-    facts = [f"from {one.made_from}"]
-    if one.gazetteer:
-        facts.append(f"pre-annotated by the gazetteer {one.gazetteer}")
-        facts.append(f"typed for {one.domain}" if one.domain else "classes only, no domain")
+    facts = [f"from {view.made_from}"]
+    if view.gazetteer:
+        facts.append(f"pre-annotated by the gazetteer {view.gazetteer}")
+        facts.append(f"typed for {view.domain}" if view.domain else "classes only, no domain")
     else:
         facts.append("not pre-annotated")
-    if one.skipped:
-        facts.append("skipped: " + ", ".join(f"{why} {many:,}" for why, many in sorted(one.skipped.items())))
+    if view.skipped:
+        facts.append("skipped: " + ", ".join(f"{why} {many:,}" for why, many in sorted(view.skipped.items())))
     return counted, " · ".join(facts)
 
 
@@ -54,20 +54,20 @@ def look_view(actor: Actor, one: CorpusView) -> None:
     count = second.number_input("Sentences", 1, corpora.MOST, _SHOWN, key="corpus:count")
     seed = third.number_input("Seed", 0, 2**31 - 1, 0, key="corpus:seed", disabled=bool(text))
     if text:
-        found = corpora.search(shell.store(), actor, one.name, text, limit=count + 1)
-        more = len(found) > count
-        found = found[:count]
-        word = "sentence contains it" if len(found) == 1 else "sentences contain it"
-        said = f"The first {count} that contain it." if more else f"{len(found)} {word}."
+        sentences = corpora.search(shell.store(), actor, one.name, text, limit=count + 1)
+        more = len(sentences) > count
+        sentences = sentences[:count]
+        ending = "sentence contains it" if len(sentences) == 1 else "sentences contain it"
+        line = f"The first {count} that contain it." if more else f"{len(sentences)} {ending}."
     else:
-        found = corpora.sample(shell.store(), actor, one.name, count=count, seed=seed)
-        said = f"{len(found)} of {one.sentences:,} sentences, drawn at random. Choose one to see where it is from."
-    st.caption(said if found else "No sentence contains it. Case does not matter; accents and spaces do.")
-    if found:
+        sentences = corpora.sample(shell.store(), actor, one.name, count=count, seed=seed)
+        line = f"{len(sentences)} of {one.sentences:,} sentences, drawn at random. Choose one to see where it is from."
+    st.caption(line if sentences else "No sentence contains it. Case does not matter; accents and spaces do.")
+    if sentences:
         report = HtmlReport(f"Corpus {one.name}", [f"sentences that contain {text!r}" if text else f"seed {seed}"])
-        for words in (*_counted(one), said):
+        for words in (*_counted(one), line):
             report.text(words, caption=True)
-        st.html(report.html(corpus_list(found, domain_of(one))))
+        st.html(report.html(corpus_list(sentences, domain_of(one))))
         report_download(lambda: report, name=f"corpus-{one.name}")
 
 

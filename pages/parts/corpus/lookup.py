@@ -46,18 +46,21 @@ def sentence_view(actor: Actor, name: str | None, domain: Domain, campaign: Camp
     sentence = _chosen(actor, campaign)
     if sentence is None:
         return
-    found = gazetteers.explain_sentence(shell.store(), actor, name, sentence, domain)
-    won = [one for one in found.places if one.won and one.type is not None]
-    spans = {Span(one.start, one.end, str(one.type)): f"{one.score:.2f}" for one in won}
+    explained = gazetteers.explain_sentence(shell.store(), actor, name, sentence, domain)
+    won = [explanation for explanation in explained.places if explanation.won and explanation.type is not None]
+    spans = {
+        Span(explanation.start, explanation.end, str(explanation.type)): f"{explanation.score:.2f}"
+        for explanation in won
+    }
     report = HtmlReport("Why spans were suggested", [name or SAMPLE, domain.title])
     st.html(report.html(marked_sentence(sentence, spans, domain, spans, links=sentence.links)))
-    if not found.places:
+    if not explained.places:
         st.info("No name is known in this sentence.")
         return
-    lost = len(found.places) - len(won)
-    said = f"{len(found.places)} places were considered, {len(won)} suggested, {lost} not. Choose one to see why."
-    st.caption(report.text(said, caption=True))
-    st.html(report.html(rows_html([_place(one, found, domain) for one in found.places])))
+    lost = len(explained.places) - len(won)
+    line = f"{len(explained.places)} places were considered, {len(won)} suggested, {lost} not. Choose one to see why."
+    st.caption(report.text(line, caption=True))
+    st.html(report.html(rows_html([_place(explanation, explained, domain) for explanation in explained.places])))
     report_download(lambda: report, name="gazetteer-sentence")
 
 
@@ -80,13 +83,14 @@ def _chosen(actor: Actor, campaign: CampaignView | None) -> Sentence | None:
         return sentence if sentence is not None and sentence.tokens else None
     left, right = st.columns([1, 3])
     wanted = left.text_input("Contains", max_chars=200, key=f"gazetteer:contains:{campaign.id}")
-    found = browsing.browse(shell.store(), actor, campaign.id, text=wanted, limit=_CHOICES)
-    texts = {line.id: line.text for line in found.lines}
+    sentences = browsing.browse(shell.store(), actor, campaign.id, text=wanted, limit=_CHOICES)
+    texts = {line.id: line.text for line in sentences.lines}
     if not texts:
         st.info("No sentence of the campaign contains this." if wanted else "The campaign has no sentences yet.")
         return None
     which = right.selectbox(
-        "Sentence" + (f", one of the first {len(texts)} of {found.total:,}" if found.total > len(texts) else ""),
+        "Sentence"
+        + (f", one of the first {len(texts)} of {sentences.total:,}" if sentences.total > len(texts) else ""),
         list(texts),
         format_func=texts.__getitem__,
         key=f"gazetteer:sentence:{campaign.id}",
@@ -94,23 +98,22 @@ def _chosen(actor: Actor, campaign: CampaignView | None) -> Sentence | None:
     return browsing.sentence_layers(shell.store(), actor, campaign.id, which).sentence
 
 
-def _place(one: Explanation, found: SentenceExplained, domain: Domain) -> str:
-    outcome = "suggested" if one.won and one.type else "not suggested"
-    said = f"{words_of(one.source)} · score {one.score:.2f} · {outcome}: {one.reason}"
-    summary = (
-        f'<b dir="auto">{escape(one.surface)}</b> {_chip(one.type, domain)}<span class="small">{escape(said)}</span>'
-    )
+def _place(explanation: Explanation, explained: SentenceExplained, domain: Domain) -> str:
+    outcome = "suggested" if explanation.won and explanation.type else "not suggested"
+    line = f"{words_of(explanation.source)} · score {explanation.score:.2f} · {outcome}: {explanation.reason}"
+    chip = _chip(explanation.type, domain)
+    summary = f'<b dir="auto">{escape(explanation.surface)}</b> {chip}<span class="small">{escape(line)}</span>'
     rows = [
         (
             ("✓ " if candidate.won else "") + candidate.entity,
             _chip(next(iter(candidate.types), None), domain),
-            " › ".join(found.paths.get((candidate.source, candidate.entity), ())),
+            " › ".join(explained.paths.get((candidate.source, candidate.entity), ())),
             gazetteers.way_words(candidate.way),
             f"{candidate.prior:,}" if candidate.prior else "–",
             candidate.source,
             candidate.reason,
         )
-        for candidate in one.candidates
+        for candidate in explanation.candidates
     ]
     head = ("Page", "Type", "Classes", "Way", "Links to it", "Known to", "Why")
     return opening_row(summary, table_html(head, rows, html=(1,)) or "<p>Nobody knows this page.</p>")
@@ -123,14 +126,14 @@ def name_view(actor: Actor, name: str | None, domain: Domain) -> None:
     )
     if not surface.strip():
         return
-    found = gazetteers.look_up(shell.store(), actor, name, surface, domain)
-    inside = f"Known inside it: {', '.join(found.inside)}" if found.inside else ""
-    if found.candidates:
-        many = len(found.candidates)
+    result = gazetteers.look_up(shell.store(), actor, name, surface, domain)
+    inside = f"Known inside it: {', '.join(result.inside)}" if result.inside else ""
+    if result.candidates:
+        many = len(result.candidates)
         report = HtmlReport(f"What {surface.strip()} may stand for", [name or SAMPLE, domain.title])
-        said = "One page has this name." if many == 1 else f"{many} pages have this name."
-        st.caption(report.text(said, caption=True))
-        st.html(report.html(rows_html([_candidates(found.candidates, domain)])))
+        line = "One page has this name." if many == 1 else f"{many} pages have this name."
+        st.caption(report.text(line, caption=True))
+        st.html(report.html(rows_html([_candidates(result.candidates, domain)])))
         report.text(inside)
         report_download(lambda: report, name="gazetteer-name")
     else:
@@ -139,16 +142,16 @@ def name_view(actor: Actor, name: str | None, domain: Domain) -> None:
         st.text(inside)
 
 
-def _candidates(found: Sequence[CandidateView], domain: Domain) -> str:
+def _candidates(candidates: Sequence[CandidateView], domain: Domain) -> str:
     rows = [
         (
-            one.entity,
-            _chip(one.type, domain),
-            " › ".join(one.path),
-            ", ".join(one.ways),
-            f"{one.prior:,}" if one.prior else "–",
+            candidate.entity,
+            _chip(candidate.type, domain),
+            " › ".join(candidate.path),
+            ", ".join(candidate.ways),
+            f"{candidate.prior:,}" if candidate.prior else "–",
         )
-        for one in found
+        for candidate in candidates
     ]
     return table_html(("Page", "Type", "Classes", "Way", "Links to it"), rows, html=(1,))
 
@@ -166,8 +169,8 @@ def classes_view(actor: Actor, name: str, domain: Domain) -> None:
         st.success("Every class leads to a type.")
         return
     report = HtmlReport("Classes without a type", [name, domain.title])
-    said = f"{len(rows)} classes lead to no type of this domain. A page may have others that do."
-    st.caption(report.text(said, caption=True))
+    line = f"{len(rows)} classes lead to no type of this domain. A page may have others that do."
+    st.caption(report.text(line, caption=True))
     table = pd.DataFrame(
         [
             {

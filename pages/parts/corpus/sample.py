@@ -57,7 +57,7 @@ def _preview(
     return sampling.preview(_store, _actor, campaign, corpus, plan)
 
 
-def _plan(one: CorpusView, campaign: CampaignView, domain: Domain) -> SamplingPlan | None:
+def _plan(corpus: CorpusView, campaign: CampaignView, domain: Domain) -> SamplingPlan | None:
     """Draw the fields of the plan and return it; say what is wrong with it and return None."""
     first = st.columns(4)
     count = first[0].number_input("Sentences", 1, sampling.MOST, 100, help=_doc("count"), key="sample:count")
@@ -76,7 +76,7 @@ def _plan(one: CorpusView, campaign: CampaignView, domain: Domain) -> SamplingPl
     title = third[1].text_input("Page title contains", max_chars=200, help=_doc("title"), key="sample:title")
     section = third[2].text_input("Section contains", max_chars=200, help=_doc("section"), key="sample:section")
     mentions, types = 0, list[str]()
-    if one.domain is not None:
+    if corpus.domain is not None:
         fourth = st.columns([1, 3])
         mentions = fourth[0].number_input(
             "Suggestions, at least", 0, 1000, 0, help=_doc("min_mentions"), key="sample:min_mentions"

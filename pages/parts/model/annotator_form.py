@@ -18,11 +18,11 @@ def annotator_inputs(key: str, usual: AnnotatorOptions) -> list[dict[str, Any]]:
     count = st.number_input(
         "Annotators", 1, _MOST, 1, key=f"{key}:count", help="Several take sentences in turn, drawn by the seed."
     )
-    found = []
+    annotators = []
     for number in range(1, int(count) + 1):
         with st.container(border=True):
             if count > 1:
                 st.markdown(f"**Annotator {number}**")
             # Where the usual prices are others, what was typed beside the old ones does not stay.
-            found.append(changed_options(AnnotatorOptions, f"{key}:{number}:{hash(usual)}", start=asdict(usual)))
-    return found
+            annotators.append(changed_options(AnnotatorOptions, f"{key}:{number}:{hash(usual)}", start=asdict(usual)))
+    return annotators

@@ -36,15 +36,15 @@ def compare_view(actor: Actor, campaign: CampaignView) -> None:
     if first.id == second.id:
         st.info("Choose two different runs.")
         return
-    found = _compared(shell.store(), actor, (first.id, second.id), split, (first.finished_at, second.finished_at))
+    comparison = _compared(shell.store(), actor, (first.id, second.id), split, (first.finished_at, second.finished_at))
     domain = campaign.domain
     report = HtmlReport(f"Run {second.id} against run {first.id}", [campaign.name])
     for run in (first, second):
         report.text(run.title)
-    _verdict(found, report)
-    _by_type(found, domain, report)
-    _recipes(found, report)
-    _sentences(found, domain, report)
+    _verdict(comparison, report)
+    _by_type(comparison, domain, report)
+    _recipes(comparison, report)
+    _sentences(comparison, domain, report)
     report_download(lambda: report, name=f"compare-{first.id}-{second.id}")
 
 
@@ -97,25 +97,28 @@ def verdict(found: Comparison) -> str:
     return f"Run {better} is ahead of run {worse}, but that may well be chance."
 
 
-def _verdict(found: Comparison, report: HtmlReport) -> None:
-    test, said = found.test, verdict(found)
-    st.markdown(f"#### {said}")
-    report.heading(said)
+def _verdict(comparison: Comparison, report: HtmlReport) -> None:
+    test, line = comparison.test, verdict(comparison)
+    st.markdown(f"#### {line}")
+    report.heading(line)
     figures = (
-        f"Entity F1 on {test.sentences} {found.split} sentences: {100 * test.first:.1f} → {100 * test.second:.1f}, "
-        f"{_points(test.difference)} points (95 % interval {_points(test.low)} to {_points(test.high)}). "
+        f"Entity F1 on {test.sentences} {comparison.split} sentences: "
+        f"{100 * test.first:.1f} → {100 * test.second:.1f}, {_points(test.difference)} points "
+        f"(95 % interval {_points(test.low)} to {_points(test.high)}). "
         f"p = {_p(test.permutation_p)} by permutation, {_p(test.bootstrap_p)} by bootstrap."
     )
-    out = found.outcomes
+    out = comparison.outcomes
     entities = (
         f"Of {out.both + out.only_first + out.only_second + out.neither} gold entities both found {out.both}, only run "
-        f"{found.first} {out.only_first}, only run {found.second} {out.only_second}, neither {out.neither}."
+        f"{comparison.first} {out.only_first}, only run {comparison.second} {out.only_second}, neither {out.neither}."
     )
     notes = []
-    if found.left_out:
-        notes.append(f"{found.left_out} sentences that only one of them answered are left out.")
-    if found.regraded:
-        notes.append(f"The gold of {found.regraded} sentences changed since the older run; both are scored on the new.")
+    if comparison.left_out:
+        notes.append(f"{comparison.left_out} sentences that only one of them answered are left out.")
+    if comparison.regraded:
+        notes.append(
+            f"The gold of {comparison.regraded} sentences changed since the older run; both are scored on the new."
+        )
     for words in (figures, entities):
         st.markdown(as_text(words))
         report.text(words)
@@ -124,35 +127,35 @@ def _verdict(found: Comparison, report: HtmlReport) -> None:
         report.text(" ".join(notes), caption=True)
 
 
-def _by_type(found: Comparison, domain: Domain, report: HtmlReport) -> None:
+def _by_type(comparison: Comparison, domain: Domain, report: HtmlReport) -> None:
     colours = {kind.name: kind.color for kind in domain.types}
-    figure = comparison_charts.difference_figure(found, colours)
-    table = comparison_charts.difference_table(found)
-    title = f"F1 of run {found.second} less F1 of run {found.first}, by entity type"
-    said = "Lines are 95 % intervals, each for itself: of many types, some lie beside zero by chance."
+    figure = comparison_charts.difference_figure(comparison, colours)
+    table = comparison_charts.difference_table(comparison)
+    title = f"F1 of run {comparison.second} less F1 of run {comparison.first}, by entity type"
+    line = "Lines are 95 % intervals, each for itself: of many types, some lie beside zero by chance."
     st.markdown(f"**{title}**")
-    saved_figure(figure, table, name=f"compare-{found.first}-{found.second}")
-    st.caption(said)
+    saved_figure(figure, table, name=f"compare-{comparison.first}-{comparison.second}")
+    st.caption(line)
     with st.expander("As a table"):
         st.dataframe(table, hide_index=True, height="content", placeholder="–")
     report.heading(title)
     report.figure(figure)
-    report.text(said, caption=True)
+    report.text(line, caption=True)
     report.table(table)
 
 
-def _recipes(found: Comparison, report: HtmlReport) -> None:
-    if not found.recipe_changes:
+def _recipes(comparison: Comparison, report: HtmlReport) -> None:
+    if not comparison.recipe_changes:
         st.caption("Their recipes are the same but for the sentences they learnt from.")
         return
     table = pd.DataFrame(
         [
             {
                 "field": field_name(name),
-                f"run {found.first}": recipe_value(name, one),
-                f"run {found.second}": recipe_value(name, two),
+                f"run {comparison.first}": recipe_value(name, first),
+                f"run {comparison.second}": recipe_value(name, second),
             }
-            for name, (one, two) in found.recipe_changes.items()
+            for name, (first, second) in comparison.recipe_changes.items()
         ]
     )
     st.markdown("**What differs in the recipe**")
@@ -161,30 +164,34 @@ def _recipes(found: Comparison, report: HtmlReport) -> None:
     report.table(table)
 
 
-def _sentences(found: Comparison, domain: Domain, report: HtmlReport) -> None:
-    if not found.disagreements:
+def _sentences(comparison: Comparison, domain: Domain, report: HtmlReport) -> None:
+    if not comparison.disagreements:
         st.caption("They answer every sentence alike.")
         return
-    shown = len(found.disagreements)
-    words = f"Sentences they answer differently: {found.differing}" + (
-        f", the {shown} widest apart shown" if shown < found.differing else ""
+    shown = len(comparison.disagreements)
+    words = f"Sentences they answer differently: {comparison.differing}" + (
+        f", the {shown} widest apart shown" if shown < comparison.differing else ""
     )
     st.markdown(f"**{words}**")
-    st.html(rows_html([_row(one, found, domain) for one in found.disagreements]))
+    st.html(rows_html([_row(disagreement, comparison, domain) for disagreement in comparison.disagreements]))
     report.heading(words)
-    report.html(rows_html([_row(one, found, domain) for one in found.disagreements]))
+    report.html(rows_html([_row(disagreement, comparison, domain) for disagreement in comparison.disagreements]))
 
 
-def _row(one: Disagreement, found: Comparison, domain: Domain) -> str:
+def _row(disagreement: Disagreement, comparison: Comparison, domain: Domain) -> str:
     """Return a sentence that opens to gold and both answers."""
-    better = found.second if one.gain > 0 else found.first
-    said = "as good either way" if not one.gain else f"run {better} does better by {abs(one.gain)}"
-    sentence = one.item.sentence
-    layers = (("Gold", one.item.spans), (f"Run {found.first}", one.first), (f"Run {found.second}", one.second))
+    better = comparison.second if disagreement.gain > 0 else comparison.first
+    line = "as good either way" if not disagreement.gain else f"run {better} does better by {abs(disagreement.gain)}"
+    sentence = disagreement.item.sentence
+    layers = (
+        ("Gold", disagreement.item.spans),
+        (f"Run {comparison.first}", disagreement.first),
+        (f"Run {comparison.second}", disagreement.second),
+    )
     more = "".join(
         f'<p class="small">{escape(name)}</p>{marked_sentence(sentence, spans, domain, {})}' for name, spans in layers
     )
-    return opening_row(f'{escape(sentence.text)}<span class="small">{escape(f"{sentence.id} · {said}")}</span>', more)
+    return opening_row(f'{escape(sentence.text)}<span class="small">{escape(f"{sentence.id} · {line}")}</span>', more)
 
 
 def _points(value: float) -> str:

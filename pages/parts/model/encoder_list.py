@@ -34,59 +34,61 @@ def under_way(actor: Actor, found: Sequence[PretrainingView]) -> None:
     """Draw the pre-trainings that wait, run or failed, while there are any."""
     if not found:
         return
-    if any(one.job.state != "failed" for one in found):
+    if any(pretraining.job.state != "failed" for pretraining in found):
         worker_line()
-    _live(actor, tuple(one.job.id for one in found))
+    _live(actor, tuple(pretraining.job.id for pretraining in found))
 
 
 @st.fragment(run_every=2)
 def _live(actor: Actor, known: tuple[int, ...]) -> None:
     with shell.shown_errors():
-        found = encoders.list_pretrainings(shell.store(), actor)
-        if tuple(one.job.id for one in found) != known:
+        pretrainings = encoders.list_pretrainings(shell.store(), actor)
+        if tuple(pretraining.job.id for pretraining in pretrainings) != known:
             st.rerun(scope="app")  # one is done: the list of encoders has a line more
-        for one in sorted(found, key=_order):
+        for pretraining in sorted(pretrainings, key=_order):
             with st.container(border=True, gap="small"):
-                _one_pretraining(actor, one)
+                _one_pretraining(actor, pretraining)
 
 
-def _order(one: PretrainingView) -> tuple[int, int]:
-    return ("running", "queued", "failed").index(one.job.state), one.job.id
+def _order(pretraining: PretrainingView) -> tuple[int, int]:
+    return ("running", "queued", "failed").index(pretraining.job.state), pretraining.job.id
 
 
-def _one_pretraining(actor: Actor, one: PretrainingView) -> None:
+def _one_pretraining(actor: Actor, pretraining: PretrainingView) -> None:
     with st.container(gap=None, width="stretch"):
-        st.markdown(f"**{as_text(one.name)}** — {_STATE_WORDS[one.job.state]}")
-        st.caption(as_text(f"{one.how}, from {encoder_name(one.base)}. Asked for by {one.made_by}."))
+        st.markdown(f"**{as_text(pretraining.name)}** — {_STATE_WORDS[pretraining.job.state]}")
+        st.caption(
+            as_text(f"{pretraining.how}, from {encoder_name(pretraining.base)}. Asked for by {pretraining.made_by}.")
+        )
     job_state(
         actor,
-        one.job,
-        key=f"encoder:cancel-{one.job.id}",
-        resume=("Go on", f"encoder:go-on-{one.job.id}"),
+        pretraining.job,
+        key=f"encoder:cancel-{pretraining.job.id}",
+        resume=("Go on", f"encoder:go-on-{pretraining.job.id}"),
     )
     if (
-        one.job.state == "failed"
+        pretraining.job.state == "failed"
         and actor.role in KEEPERS
-        and st.button("Give up", key=f"encoder:drop-{one.job.id}", help="Removes what it left behind.")
+        and st.button("Give up", key=f"encoder:drop-{pretraining.job.id}", help="Removes what it left behind.")
     ):
-        encoders.remove(shell.store(), actor, one.name)
+        encoders.remove(shell.store(), actor, pretraining.name)
         st.rerun(scope="app")
-    job_log(actor, one.job)
+    job_log(actor, pretraining.job)
 
 
 def list_view(actor: Actor) -> None:
     """Draw the table of encoders and what is known of the chosen one."""
-    found = encoders.list_encoders(shell.store(), actor)
-    for one in found:
-        if one.problem:
-            st.warning(as_text(f"{one.name}: {one.problem}"))
-    report, table = HtmlReport("Encoders"), encoders_table(found)
+    views = encoders.list_encoders(shell.store(), actor)
+    for encoder in views:
+        if encoder.problem:
+            st.warning(as_text(f"{encoder.name}: {encoder.problem}"))
+    report, table = HtmlReport("Encoders"), encoders_table(views)
     report.table(table)
     chosen = chosen_row(
         table,
-        [one.name for one in found],
+        [encoder.name for encoder in views],
         key="encoder-table",
-        height="content" if len(found) < 9 else 320,
+        height="content" if len(views) < 9 else 320,
         placeholder="–",
         column_config={
             "how it was made": st.column_config.TextColumn(width="large"),
@@ -95,14 +97,16 @@ def list_view(actor: Actor) -> None:
             "runs": st.column_config.NumberColumn(help="Runs whose recipe names it"),
         },
     )
-    made = [one for one in found if one.kind and not one.problem]
+    made = [encoder for encoder in views if encoder.kind and not encoder.problem]
     if chosen is not None:
-        _one_encoder(actor, next(one for one in found if one.name == chosen), report)
+        _one_encoder(actor, next(encoder for encoder in views if encoder.name == chosen), report)
     elif made:
-        _one_encoder(actor, max(made, key=lambda one: one.made_at or dt.datetime.min.replace(tzinfo=dt.UTC)), report)
+        _one_encoder(
+            actor, max(made, key=lambda encoder: encoder.made_at or dt.datetime.min.replace(tzinfo=dt.UTC)), report
+        )
     else:
-        said = "No encoder was pre-trained here yet: every recipe starts from one that knows nothing of your domain."
-        st.info(f"{said} **Pre-train** makes one that does." if actor.role in KEEPERS else said)
+        line = "No encoder was pre-trained here yet: every recipe starts from one that knows nothing of your domain."
+        st.info(f"{line} **Pre-train** makes one that does." if actor.role in KEEPERS else line)
     report_download(lambda: report, name="encoders")
 
 
@@ -111,88 +115,91 @@ def encoders_table(found: Sequence[EncoderView]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "encoder": one.name,
-                "from": encoder_name(one.base) if one.base else None,
-                "before": _figure(one.measure, one.before),
-                "after": _figure(one.measure, one.after),
-                "measured": _MEASURES[one.measure] if one.measure else None,
-                "subwords": one.tokens or None,
-                "runs": one.runs,
-                "made": one.made_at,
-                "by": one.made_by or None,
-                "how it was made": "cannot be read" if one.problem else one.how,
+                "encoder": encoder.name,
+                "from": encoder_name(encoder.base) if encoder.base else None,
+                "before": _figure(encoder.measure, encoder.before),
+                "after": _figure(encoder.measure, encoder.after),
+                "measured": _MEASURES[encoder.measure] if encoder.measure else None,
+                "subwords": encoder.tokens or None,
+                "runs": encoder.runs,
+                "made": encoder.made_at,
+                "by": encoder.made_by or None,
+                "how it was made": "cannot be read" if encoder.problem else encoder.how,
             }
-            for one in found
+            for encoder in found
         ]
     )
 
 
-def _one_encoder(actor: Actor, one: EncoderView, report: HtmlReport) -> None:
-    st.markdown(f"#### {as_text(one.name)}")
-    report.heading(one.name)
-    if not one.kind or one.measure is None or one.before is None or one.after is None:
-        runs = f"{one.runs} runs name it" if one.runs != 1 else "1 run names it"
-        st.caption(as_text(report.text(f"{one.how[:1].upper()}{one.how[1:]}. {runs}.", caption=True)))
+def _one_encoder(actor: Actor, encoder: EncoderView, report: HtmlReport) -> None:
+    st.markdown(f"#### {as_text(encoder.name)}")
+    report.heading(encoder.name)
+    if not encoder.kind or encoder.measure is None or encoder.before is None or encoder.after is None:
+        runs = f"{encoder.runs} runs name it" if encoder.runs != 1 else "1 run names it"
+        st.caption(as_text(report.text(f"{encoder.how[:1].upper()}{encoder.how[1:]}. {runs}.", caption=True)))
         return
-    st.caption(as_text(report.text(f"{one.how}, from {encoder_name(one.base or '')}.", caption=True)))
-    change = f"{'-' if one.after < one.before else '+'}{_figure(one.measure, abs(one.after - one.before))}"
+    st.caption(as_text(report.text(f"{encoder.how}, from {encoder_name(encoder.base or '')}.", caption=True)))
+    difference = encoder.after - encoder.before
+    change = f"{'-' if difference < 0 else '+'}{_figure(encoder.measure, abs(difference))}"
     st.metric(
-        _MEASURES[one.measure].capitalize(),
-        _figure(one.measure, one.after),
-        f"{change} from {_figure(one.measure, one.before)}",
-        delta_color="normal" if one.measure == "f1" else "inverse",
+        _MEASURES[encoder.measure].capitalize(),
+        _figure(encoder.measure, encoder.after),
+        f"{change} from {_figure(encoder.measure, encoder.before)}",
+        delta_color="normal" if encoder.measure == "f1" else "inverse",
         width="content",
     )
     report.text(
-        f"{_MEASURES[one.measure].capitalize()}: {_figure(one.measure, one.before)} before, "
-        f"{_figure(one.measure, one.after)} after."
+        f"{_MEASURES[encoder.measure].capitalize()}: {_figure(encoder.measure, encoder.before)} before, "
+        f"{_figure(encoder.measure, encoder.after)} after."
     )
-    if not one.equal_heads:
-        said = "After: through the head that went on learning with the encoder, to which part of the change is due."
+    if not encoder.equal_heads:
+        note = "After: through the head that went on learning with the encoder, to which part of the change is due."
     else:
-        said = "Before and after: each through a fresh head, taught alike, so that the change is the encoder's."
-    st.caption(report.text(said, caption=True))
-    st.caption(as_text(report.text(_cost(one), caption=True)))
+        note = "Before and after: each through a fresh head, taught alike, so that the change is the encoder's."
+    st.caption(report.text(note, caption=True))
+    st.caption(as_text(report.text(_cost(encoder), caption=True)))
     if actor.role in KEEPERS:
-        _gains(encoders.encoder_gains(shell.store(), actor, one), one, report)
-    _history(one, report)
-    lines = encoders.encoder_log(shell.store(), actor, one.name)
+        _gains(encoders.encoder_gains(shell.store(), actor, encoder), encoder, report)
+    _history(encoder, report)
+    lines = encoders.encoder_log(shell.store(), actor, encoder.name)
     if lines:
         with st.expander("Log"):
             log_lines(
                 [
-                    f"{dt.datetime.fromtimestamp(line.at, dt.UTC):%H:%M:%S}  {line_text(line, one.kind)}"
+                    f"{dt.datetime.fromtimestamp(line.at, dt.UTC):%H:%M:%S}  {line_text(line, encoder.kind)}"
                     for line in lines
                 ]
             )
     with st.expander("Options"):
-        st.json(dict(one.options))
+        st.json(dict(encoder.options))
     if actor.role in KEEPERS:
-        _remove(actor, one)
+        _remove(actor, encoder)
 
 
-def _cost(one: EncoderView) -> str:
+def _cost(encoder: EncoderView) -> str:
     """Say what the pre-training cost, when it was and by whom, and who uses the encoder."""
-    made = f"made on {one.made_at:%d %b %Y} by {one.made_by}" if one.made_at else ""
+    made = f"made on {encoder.made_at:%d %b %Y} by {encoder.made_by}" if encoder.made_at else ""
     parts = (
-        f"{one.steps:,} steps in {one.epochs} passes" if one.epochs != 1 else f"{one.steps:,} steps in one pass",
-        f"{one.tokens:,} subwords read in {_duration(one.seconds)}",
-        f"measured on {one.held_out}" if one.held_out else "",
-        f"{one.peak_memory_mb:,.0f} MB of memory at most",
+        f"{encoder.steps:,} steps in {encoder.epochs} passes"
+        if encoder.epochs != 1
+        else f"{encoder.steps:,} steps in one pass",
+        f"{encoder.tokens:,} subwords read in {_duration(encoder.seconds)}",
+        f"measured on {encoder.held_out}" if encoder.held_out else "",
+        f"{encoder.peak_memory_mb:,.0f} MB of memory at most",
         made,
-        "1 run names it" if one.runs == 1 else f"{one.runs:,} runs name it",
+        "1 run names it" if encoder.runs == 1 else f"{encoder.runs:,} runs name it",
     )
     return " · ".join(part for part in parts if part)
 
 
-def _gains(found: Sequence[Gain], one: EncoderView, report: HtmlReport) -> None:
+def _gains(gains: Sequence[Gain], encoder: EncoderView, report: HtmlReport) -> None:
     st.markdown("**Runs with it**")
-    base = encoder_name(one.base or "")
-    if not found:
+    base = encoder_name(encoder.base or "")
+    if not gains:
         st.caption(
             as_text(
                 "Nothing to compare yet. Train one recipe twice, with the same seed on the same sentences: "
-                f"from {base} and from {one.name}."
+                f"from {base} and from {encoder.name}."
             )
         )
         return
@@ -203,13 +210,13 @@ def _gains(found: Sequence[Gain], one: EncoderView, report: HtmlReport) -> None:
                 "method": each.method,
                 "sentences": "all" if each.sentences is None else str(each.sentences),
                 f"F1 from {base}": 100 * each.base,
-                f"F1 from {one.name}": 100 * each.own,
+                f"F1 from {encoder.name}": 100 * each.own,
                 "change": 100 * each.change,
                 "± sd": None if each.sd is None else 100 * each.sd,
                 "pairs": each.pairs,
                 "measured on": each.measure,
             }
-            for each in found
+            for each in gains
         ]
     )
     report.heading("Runs with it")
@@ -222,7 +229,7 @@ def _gains(found: Sequence[Gain], one: EncoderView, report: HtmlReport) -> None:
             name: st.column_config.NumberColumn(format=form)
             for name, form in (
                 (f"F1 from {base}", "%.2f"),
-                (f"F1 from {one.name}", "%.2f"),
+                (f"F1 from {encoder.name}", "%.2f"),
                 ("change", "%+.2f"),
                 ("± sd", "%.2f"),
             )
@@ -230,13 +237,13 @@ def _gains(found: Sequence[Gain], one: EncoderView, report: HtmlReport) -> None:
     )
 
 
-def _history(one: EncoderView, report: HtmlReport) -> None:
-    points = [(0, one.before), *one.history]
-    scale = 100 if one.measure == "f1" else 1
+def _history(encoder: EncoderView, report: HtmlReport) -> None:
+    points = [(0, encoder.before), *encoder.history]
+    scale = 100 if encoder.measure == "f1" else 1
     table = pd.DataFrame({"step": [step for step, _ in points], "value": [scale * (y or 0.0) for _, y in points]})
     if len(table) < 3:
         return
-    name = _MEASURES[one.measure or "f1"]
+    name = _MEASURES[encoder.measure or "f1"]
     figure = go.Figure()
     colours = mark_colours(2)
     figure.add_scatter(
@@ -247,8 +254,8 @@ def _history(one: EncoderView, report: HtmlReport) -> None:
         line={"color": colours[0], "width": 2},
         hovertemplate=f"step %{{x}}: {name} %{{y:.2f}}, {_TAUGHT_WITH_IT}<extra></extra>",
     )
-    if one.equal_heads and one.after is not None:
-        last = pd.DataFrame({"step": [one.steps], "value": [scale * one.after], "head": [_FRESH]})
+    if encoder.equal_heads and encoder.after is not None:
+        last = pd.DataFrame({"step": [encoder.steps], "value": [scale * encoder.after], "head": [_FRESH]})
         table = pd.concat([table.assign(head=_TAUGHT_WITH_IT), last], ignore_index=True)
         figure.add_scatter(
             x=last["step"],
@@ -261,17 +268,19 @@ def _history(one: EncoderView, report: HtmlReport) -> None:
     figure.update_xaxes(title="step", rangemode="tozero")
     figure.update_yaxes(title=name)
     saved_figure(
-        report.figure(laid_out(figure, height=320)), table.rename(columns={"value": name}), name=f"encoder-{one.name}"
+        report.figure(laid_out(figure, height=320)),
+        table.rename(columns={"value": name}),
+        name=f"encoder-{encoder.name}",
     )
 
 
-def _remove(actor: Actor, one: EncoderView) -> None:
+def _remove(actor: Actor, encoder: EncoderView) -> None:
     with st.popover("Remove this encoder"):
         kept = " Runs trained from it keep their checkpoints and scores; its name is not given again."
-        st.text(f"Its weights and log are deleted.{kept if one.runs else ''}")
-        if st.button("Remove it", key=f"encoder:remove-{one.name}"):
-            encoders.remove(shell.store(), actor, one.name)
-            shell.note(as_text(f"The encoder {one.name} is removed."))
+        st.text(f"Its weights and log are deleted.{kept if encoder.runs else ''}")
+        if st.button("Remove it", key=f"encoder:remove-{encoder.name}"):
+            encoders.remove(shell.store(), actor, encoder.name)
+            shell.note(as_text(f"The encoder {encoder.name} is removed."))
             st.rerun()
 
 

@@ -48,20 +48,22 @@ def errors_view(actor: Actor, campaign: CampaignView) -> None:
     kinds, types, text = _filter(campaign)
     page_key = f"errors:page:{campaign.id}"
     page = st.session_state.get(page_key, 1)
-    found = errors_browsing.errors_of(
+    errors = errors_browsing.errors_of(
         store, actor, campaign.id, speaker, split=split, kinds=kinds, types=types, text=text,
         offset=_PAGE * (page - 1), limit=_PAGE,
     )  # fmt: skip
-    if not found.lines and page > 1:
+    if not errors.lines and page > 1:
         st.session_state[page_key] = 1
         st.rerun()
-    st.markdown(as_text(summary(found, split)))
-    if not found.lines:
-        st.info("No error fits this filter." if sum(found.counts.values()) else "No error at all.")
+    st.markdown(as_text(summary(errors, split)))
+    if not errors.lines:
+        st.info("No error fits this filter." if sum(errors.counts.values()) else "No error at all.")
     else:
-        line = _list(found, page, page_key, key=f"errors:{campaign.id}:{speaker}:{split}:{kinds}:{types}:{text}:{page}")
+        line = _list(
+            errors, page, page_key, key=f"errors:{campaign.id}:{speaker}:{split}:{kinds}:{types}:{text}:{page}"
+        )
         _one(line, campaign.domain, actor, campaign)
-    _by_type(found)
+    _by_type(errors)
     make = partial(
         _report, store, actor, campaign, speaker, speaker_line(speaker, runs),
         split=split, kinds=kinds, types=types, text=text,
@@ -92,7 +94,7 @@ def _choose(
     left, right = st.columns([4, 1])
     with left:
         speaker = st.selectbox(
-            "Whose", speakers, format_func=lambda one: speaker_line(one, runs), key=f"errors:whose:{campaign.id}",
+            "Whose", speakers, format_func=lambda who: speaker_line(who, runs), key=f"errors:whose:{campaign.id}",
             on_change=partial(_first, campaign.id),
         )  # fmt: skip
     splits = errors_browsing.splits_of(shell.store(), actor, campaign.id, speaker)
@@ -128,23 +130,23 @@ def _first(campaign_id: int) -> None:
     st.session_state[f"errors:page:{campaign_id}"] = 1
 
 
-def _list(found: ErrorList, page: int, page_key: str, *, key: str) -> ErrorLine:
+def _list(errors: ErrorList, page: int, page_key: str, *, key: str) -> ErrorLine:
     """Draw the errors that fit; return the one chosen, at first the first."""
-    ids = [(line.item.sentence.id, line.item.sentence.text, line.gold, line.predicted) for line in found.lines]
+    ids = [(line.item.sentence.id, line.item.sentence.text, line.gold, line.predicted) for line in errors.lines]
     chosen = chosen_row(
-        error_table(found),
+        error_table(errors),
         ids,
         key=key,
-        height="content" if len(found.lines) < 9 else _TABLE_HEIGHT,
+        height="content" if len(errors.lines) < 9 else _TABLE_HEIGHT,
         column_config={"sentence": st.column_config.TextColumn(width="large")},
         placeholder="–",
     )
     with st.container(horizontal=True, vertical_alignment="center"):
         begin = _PAGE * (page - 1)
-        st.caption(f"{begin + 1}–{begin + len(found.lines)} of {found.total} errors. Choose one to see its sentence.")
-        if found.total > _PAGE:
-            st.pagination(-(-found.total // _PAGE), key=page_key)
-    return found.lines[0 if chosen is None else ids.index(chosen)]
+        st.caption(f"{begin + 1}–{begin + len(errors.lines)} of {errors.total} errors. Choose one to see its sentence.")
+        if errors.total > _PAGE:
+            st.pagination(-(-errors.total // _PAGE), key=page_key)
+    return errors.lines[0 if chosen is None else ids.index(chosen)]
 
 
 def error_table(found: ErrorList) -> pd.DataFrame:
@@ -187,10 +189,10 @@ def _one(line: ErrorLine, domain: Domain, actor: Actor, campaign: CampaignView) 
             layers_view(browsing.sentence_layers(shell.store(), actor, campaign.id, line.sentence_id), campaign)
 
 
-def _by_type(found: ErrorList) -> None:
-    if found.by_type:
+def _by_type(errors: ErrorList) -> None:
+    if errors.by_type:
         with st.expander("How many of each type"):
-            st.dataframe(by_type_table(found), hide_index=True, height="content")
+            st.dataframe(by_type_table(errors), hide_index=True, height="content")
 
 
 def by_type_table(found: ErrorList) -> pd.DataFrame:
@@ -203,19 +205,19 @@ def _report(
     store: Store, actor: Actor, campaign: CampaignView, speaker: Speaker, who: str, *, split: str, **narrowed: Any
 ) -> HtmlReport:
     """Make the report: what the errors come to, then each that fits the filter with its sentence."""
-    found = errors_browsing.errors_of(store, actor, campaign.id, speaker, split=split, limit=_IN_REPORT, **narrowed)
+    errors = errors_browsing.errors_of(store, actor, campaign.id, speaker, split=split, limit=_IN_REPORT, **narrowed)
     report, domain = HtmlReport("Errors", [campaign.name, who]), campaign.domain
-    report.text(summary(found, split))
+    report.text(summary(errors, split))
     report.heading("Errors by entity type")
-    report.table(by_type_table(found))
-    shown = f", the first {len(found.lines)} of them below" if len(found.lines) < found.total else ""
-    report.heading(f"{found.total} errors that fit the filter{shown}")
-    for _, group in groupby(found.lines, key=lambda line: line.item.sentence.id):
+    report.table(by_type_table(errors))
+    shown = f", the first {len(errors.lines)} of them below" if len(errors.lines) < errors.total else ""
+    report.heading(f"{errors.total} errors that fit the filter{shown}")
+    for _, group in groupby(errors.lines, key=lambda line: line.item.sentence.id):
         lines = list(group)
-        item, said = lines[0].item, lines[0].said
+        item, predicted = lines[0].item, lines[0].said
         kinds = ", ".join(line.kind for line in lines)
         report.text(f"{item.sentence.id} · {kinds}: gold, then the answer", caption=True)
-        for spans, wrong in ((item.spans, "gold"), (said, "predicted")):
+        for spans, wrong in ((item.spans, "gold"), (predicted, "predicted")):
             notes = {getattr(line, wrong): line.kind for line in lines if getattr(line, wrong)}
             report.html(marked_sentence(item.sentence, spans, domain, notes))
     return report

@@ -50,15 +50,15 @@ def _live_curve(actor: Actor, of: RunsOf) -> None:
             st.info("Choose a method.")
             return
         points = learning.rounds(shell.store(), actor, shown)
-        axis, type_name = axis_and_type([one for line in points.values() for one in line], "curve", help=_AXES_HELP)
-        figure, table, said = _curve(of, shown, points, axis, type_name)
+        axis, type_name = axis_and_type([point for line in points.values() for point in line], "curve", help=_AXES_HELP)
+        figure, table, words = _curve(of, shown, points, axis, type_name)
         if of.campaign is not None and any(not line.measured_on for line in shown):
-            said = f"{said.rstrip()} {of_chosen_gold(actor, of.campaign)}".rstrip()
+            words = f"{words.rstrip()} {of_chosen_gold(actor, of.campaign)}".rstrip()
         saved_figure(figure, table, name=f"few-shot-{of.key}")
-        st.caption(as_text(said))
+        st.caption(as_text(words))
         report = HtmlReport("Few-shot curve", [of.name])
         report.figure(figure)
-        report.text(said, caption=True)
+        report.text(words, caption=True)
         _summary(points, axis, type_name, report)
         report.heading("The points")
         report.table(table)
@@ -67,8 +67,8 @@ def _live_curve(actor: Actor, of: RunsOf) -> None:
 
 def _drawn(actor: Actor, of: RunsOf) -> list[Series]:
     """Return the curves that have points; say what is to come, or that there is none."""
-    found = curves.curve(shell.store(), actor, of.campaign_id, dataset_id=of.dataset_id)
-    drawn, pending = [line for line in found if line.points], sum(line.pending for line in found)
+    series = curves.curve(shell.store(), actor, of.campaign_id, dataset_id=of.dataset_id)
+    drawn, pending = [line for line in series if line.points], sum(line.pending for line in series)
     if pending:
         st.caption(f"{pending} runs wait or are under way; the curve grows as they finish.")
     elif not drawn:
@@ -83,7 +83,7 @@ def _curve(
     axis: str,
     type_name: str | None,
 ) -> tuple[go.Figure, pd.DataFrame, str]:
-    said = _where_from(shown)
+    words = _where_from(shown)
     if axis == "sentences" and not type_name:
         settings = {line.recipe["setting"] for line in shown}
         references = [
@@ -91,29 +91,29 @@ def _curve(
             for point in published(domain=of.domain_name)
             if point.system == _REFERENCE_SYSTEM and point.setting in settings
         ]
-        said += "Open markers: published, with BERT-base on the whole training set." if references else ""
-        return charts.few_shot_figure(shown, references), charts.few_shot_table(shown), said
+        words += "Open markers: published, with BERT-base on the whole training set." if references else ""
+        return charts.few_shot_figure(shown, references), charts.few_shot_table(shown), words
     lines = {name: mean_curve(line, axis, type_name) for name, line in points.items()}
     if axis != "sentences":
-        said += f"Seeds differ in their {axis}: between two sizes F1 is taken to lie on the straight line."
+        words += f"Seeds differ in their {axis}: between two sizes F1 is taken to lie on the straight line."
     return (
         comparison_charts.learning_figure(lines, axis, what=measured(type_name)),
         comparison_charts.learning_table(lines, axis),
-        said,
+        words,
     )
 
 
 def _where_from(shown: Sequence[Series]) -> str:
     """Say how the sentences of some curves were chosen; a space at the end."""
-    said = ""
+    words = ""
     if any(not line.measured_on for line in shown):
-        said += "Mean over seeds, band: one standard deviation; sentences in random order. "
+        words += "Mean over seeds, band: one standard deviation; sentences in random order. "
     for line in (line for line in shown if line.measured_on):
         how = ", then ".join(f"by {text}" if text else "as they were imported" for text in line.strategies)
-        said += f"Turns: all the gold there was, as the queue had chosen it ({how}), not drawn at random. "
+        words += f"Turns: all the gold there was, as the queue had chosen it ({how}), not drawn at random. "
         if len(counts := dict.fromkeys(line.measured_on)) > 1:
-            said += f"Measured on the gold of the day: {' → '.join(map(str, counts))} sentences. "
-    return said
+            words += f"Measured on the gold of the day: {' → '.join(map(str, counts))} sentences. "
+    return words
 
 
 def _summary(points: Mapping[str, Sequence[RoundPoint]], axis: str, type_name: str | None, report: HtmlReport) -> None:
@@ -126,13 +126,13 @@ def _summary(points: Mapping[str, Sequence[RoundPoint]], axis: str, type_name: s
         st.caption(as_text(f"No area under the curve yet. {error}"))
         return
     table = comparison_charts.summary_table(rows, axis)
-    said = "Area: mean F1 over the range that all curves cover."
+    words = "Area: mean F1 over the range that all curves cover."
     if len(rows) > 1:
-        said += f" Saved: how many {axis} less are needed for the best F1 of “{baseline}”."
+        words += f" Saved: how many {axis} less are needed for the best F1 of “{baseline}”."
     st.dataframe(table, hide_index=True, height="content", placeholder="–")
-    st.caption(as_text(said))
+    st.caption(as_text(words))
     report.table(table)
-    report.text(said, caption=True)
+    report.text(words, caption=True)
 
 
 def growth_view(actor: Actor, campaign: CampaignView) -> None:
@@ -141,12 +141,12 @@ def growth_view(actor: Actor, campaign: CampaignView) -> None:
     drawn = _drawn(actor, of)
     if not drawn:
         return
-    line = st.selectbox("Method", drawn, format_func=lambda one: one.title, key=f"growth-method-{of.key}")
+    line = st.selectbox("Method", drawn, format_func=lambda series: series.title, key=f"growth-method-{of.key}")
     points = learning.rounds(shell.store(), actor, [line])[line.title]
     report = HtmlReport("As gold grows", [of.name, line.title])
     if line.measured_on:
-        st.caption(as_text(said := _where_from([line]).rstrip()))
-        report.text(said, caption=True)
+        st.caption(as_text(words := _where_from([line]).rstrip()))
+        report.text(words, caption=True)
     _types(of, points, report)
     _errors(of, learning.confusions(shell.store(), actor, line), report)
     report_download(lambda: report, name=f"growth-{of.key}")
@@ -167,16 +167,16 @@ def _types(of: RunsOf, points: Sequence[RoundPoint], report: HtmlReport) -> None
     report.figure(figure)
 
 
-def _errors(of: RunsOf, found: Mapping[int, Confusion], report: HtmlReport) -> None:
-    if not found:
+def _errors(of: RunsOf, confusions: Mapping[int, Confusion], report: HtmlReport) -> None:
+    if not confusions:
         return
-    fates, title = comparison_charts.fates_figure(found), "What becomes of the gold entities"
+    fates, title = comparison_charts.fates_figure(confusions), "What becomes of the gold entities"
     st.markdown(f"**{title}**")
-    saved_figure(fates, comparison_charts.fates_table(found), name=f"growth-errors-{of.key}")
+    saved_figure(fates, comparison_charts.fates_table(confusions), name=f"growth-errors-{of.key}")
     report.heading(title)
     report.figure(fates)
-    report.table(comparison_charts.fates_table(found))
-    pairs, title = comparison_charts.pairs_table(found), "Types taken for others, % of the gold type by sentences"
+    report.table(comparison_charts.fates_table(confusions))
+    pairs, title = comparison_charts.pairs_table(confusions), "Types taken for others, % of the gold type by sentences"
     if len(pairs):
         st.markdown(f"**{title}**")
         st.dataframe(pairs, hide_index=True, height="content", placeholder="–")

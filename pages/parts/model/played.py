@@ -35,7 +35,7 @@ _SECONDS_BETWEEN_LOOKS = 5
 
 def played_view(actor: Actor, campaign: CampaignView) -> bool:
     """Draw the play that is chosen, looking again while one is under way; say whether one is."""
-    busy = any(one.job.is_under_way for one in simulations.list_plays(shell.store(), actor, campaign.id, limit=1))
+    busy = any(play.job.is_under_way for play in simulations.list_plays(shell.store(), actor, campaign.id, limit=1))
     st.fragment(_played, run_every=_SECONDS_BETWEEN_LOOKS if busy else None)(actor, campaign)
     return busy
 
@@ -56,64 +56,64 @@ def _played(actor: Actor, campaign: CampaignView) -> None:
 
 def _chosen(campaign: CampaignView, plays: Sequence[PlayView]) -> PlayView:
     """Ask which play to look at: the newest that has points, until a person chooses another."""
-    by_job, key = {one.job.id: one for one in plays}, f"saved:play-chosen:{campaign.id}"
-    usual = next((one.job.id for one in plays if one.done), plays[0].job.id)
+    by_job, key = {play.job.id: play for play in plays}, f"saved:play-chosen:{campaign.id}"
+    usual = next((play.job.id for play in plays if play.done), plays[0].job.id)
     if st.session_state.get(key) in (None, st.session_state.get(f"{key}:usual")):
         st.session_state[key] = usual  # who has not chosen goes along to a newer one
     st.session_state[f"{key}:usual"] = usual
     return by_job[st.selectbox("Play", list(by_job), format_func=lambda id: _play_line(by_job[id]), key=key)]
 
 
-def _play_line(one: PlayView) -> str:
+def _play_line(play: PlayView) -> str:
     """Name a play, for lists to choose from."""
-    played = "" if one.done == one.total else f" · {one.job.state}, {one.done} of {one.total} played"
-    seeds = f"seed{'s' if len(one.seeds) > 1 else ''} {', '.join(map(str, one.seeds))}"
-    strategies = "; ".join(name for name in one.strategies if name != BASELINE)
-    return f"{_when(one)}{played} · {strategies} · {seeds} · gold {one.snapshot} · {recipe_name(one.recipe)}"
+    played = "" if play.done == play.total else f" · {play.job.state}, {play.done} of {play.total} played"
+    seeds = f"seed{'s' if len(play.seeds) > 1 else ''} {', '.join(map(str, play.seeds))}"
+    strategies = "; ".join(name for name in play.strategies if name != BASELINE)
+    return f"{_when(play)}{played} · {strategies} · {seeds} · gold {play.snapshot} · {recipe_name(play.recipe)}"
 
 
-def _when(one: PlayView) -> str:
-    return f"{one.job.created_at:%d %B %Y, %H:%M} UTC"
+def _when(play: PlayView) -> str:
+    return f"{play.job.created_at:%d %B %Y, %H:%M} UTC"
 
 
-def _state(actor: Actor, campaign: CampaignView, found: PlayView) -> None:
-    if found.job.is_under_way:
+def _state(actor: Actor, campaign: CampaignView, play: PlayView) -> None:
+    if play.job.is_under_way:
         job_state(
             actor,
-            found.job,
-            words=f"{found.done} of {found.total} campaigns played. {found.job.message}",
+            play.job,
+            words=f"{play.done} of {play.total} campaigns played. {play.job.message}",
             cancel="Cancel these campaigns",
             key=f"saved:cancel:{campaign.id}",
             help="Those that are through are kept.",
         )
-    elif found.done < found.total:
-        played = f"{found.done} of {found.total} were played"
-        st.warning(as_text(f"Of those of {_when(found)}, {played}. {_why_not(found)}"))
+    elif play.done < play.total:
+        played = f"{play.done} of {play.total} were played"
+        st.warning(as_text(f"Of those of {_when(play)}, {played}. {_why_not(play)}"))
 
 
-def _why_not(found: PlayView) -> str:
-    return found.job.error or found.job.message or f"The job was {found.job.state}."
+def _why_not(play: PlayView) -> str:
+    return play.job.error or play.job.message or f"The job was {play.job.state}."
 
 
-def _results(actor: Actor, campaign: CampaignView, found: SimulationsView) -> None:
+def _results(actor: Actor, campaign: CampaignView, view: SimulationsView) -> None:
     by_strategy: dict[str, list[RoundPoint]] = {}
-    for point in found.points:
+    for point in view.points:
         by_strategy.setdefault(point.strategy, []).append(point)
-    axis, type_name = axis_and_type(found.points, "saved")
-    said = _sentences(found.points, type_name)
-    told = f"{_told(found)} {of_chosen_gold(actor, campaign, found.gold_by_choice)}".rstrip()
-    for one in said:
-        st.markdown(as_text(one))
+    axis, type_name = axis_and_type(view.points, "saved")
+    sentences = _sentences(view.points, type_name)
+    summary = f"{_told(view)} {of_chosen_gold(actor, campaign, view.gold_by_choice)}".rstrip()
+    for sentence in sentences:
+        st.markdown(as_text(sentence))
     lines = {name: mean_curve(line, axis, type_name) for name, line in by_strategy.items()}
     figure = comparison_charts.learning_figure(lines, axis, what=measured(type_name))
     table = comparison_charts.learning_table(lines, axis)
     saved_figure(figure, table, name=f"strategies-{campaign.id}")
-    st.caption(as_text(told))
-    report = HtmlReport("What strategies save", [campaign.name, _play_line(found)])
+    st.caption(as_text(summary))
+    report = HtmlReport("What strategies save", [campaign.name, _play_line(view)])
     report.figure(figure)
-    for one in (*said, told):
-        report.text(one)
-    _areas(found.points, axis, type_name, report)
+    for sentence in (*sentences, summary):
+        report.text(sentence)
+    _areas(view.points, axis, type_name, report)
     report.heading("The points")
     report.table(table)
     report_download(lambda: report, name=f"strategies-{campaign.id}")
@@ -129,11 +129,11 @@ def _areas(points: Sequence[RoundPoint], axis: str, type_name: str | None, repor
         return
     types = dict.fromkeys(name for point in points for name in point.per_type)
     by_type = {name: _summary(points, axis, name) for name in types}
-    areas = comparison_charts.areas_table(by_type, [one.strategy for one in rows])
+    areas = comparison_charts.areas_table(by_type, [row.strategy for row in rows])
     title = f"Area under the curve of each entity type over {axis}"
     st.markdown(f"**{title}**")
     # So narrow that the figures stand beside their types on a phone, too.
-    narrow = {one.strategy: st.column_config.NumberColumn(width=130) for one in rows}
+    narrow = {row.strategy: st.column_config.NumberColumn(width=130) for row in rows}
     st.dataframe(areas, hide_index=True, height="content", width="content", placeholder="–", column_config=narrow)
     report.heading(title)
     report.table(areas)
@@ -141,7 +141,7 @@ def _areas(points: Sequence[RoundPoint], axis: str, type_name: str | None, repor
 
 def _sentences(points: Sequence[RoundPoint], type_name: str | None = None) -> list[str]:
     """Say of each strategy how many sentences and how much time it needs for the best that random sentences gave."""
-    rows, said = _summary(points, "sentences", type_name), []
+    rows, sentences = _summary(points, "sentences", type_name), []
     spared = seconds_saved(points, type=type_name) if rows else {}
     of = f" of {type_name}" if type_name else ""
     for row in rows:
@@ -149,12 +149,12 @@ def _sentences(points: Sequence[RoundPoint], type_name: str | None = None) -> li
             continue
         goal = f"F1{of} {100 * row.f1:.1f}, the best of random sentences"
         if row.needs is None or row.saved is None:
-            said.append(f"{row.strategy}: never reached {goal}.")
+            sentences.append(f"{row.strategy}: never reached {goal}.")
             continue
         seconds = spared[row.strategy]
         less = "" if seconds is None else f", and {_less(seconds)} of annotators' time"
-        said.append(f"{row.strategy}: {row.needs:.0f} sentences for {goal}; {_fewer(round(row.saved))}{less}.")
-    return said
+        sentences.append(f"{row.strategy}: {row.needs:.0f} sentences for {goal}; {_fewer(round(row.saved))}{less}.")
+    return sentences
 
 
 def _fewer(sentences: int) -> str:
@@ -172,11 +172,11 @@ def _summary(points: Sequence[RoundPoint], axis: str, type_name: str | None) -> 
         return ()
 
 
-def _told(found: PlayView) -> str:
+def _told(play: PlayView) -> str:
     return (
-        f"Mean over {len(found.seeds)} seeds ({', '.join(map(str, found.seeds))}), band: one standard deviation. Gold "
-        f"{found.snapshot} answered for the annotators; {recipe_name(found.recipe)}. {_people(found.annotators)}"
-        f"{_prices(found.priced_by)}"
+        f"Mean over {len(play.seeds)} seeds ({', '.join(map(str, play.seeds))}), band: one standard deviation. Gold "
+        f"{play.snapshot} answered for the annotators; {recipe_name(play.recipe)}. {_people(play.annotators)}"
+        f"{_prices(play.priced_by)}"
     )
 
 
@@ -191,5 +191,5 @@ def _prices(sentences: int | None) -> str:
 def _people(annotators: Sequence[AnnotatorOptions]) -> str:
     if len(annotators) == 1:
         return annotators[0].words
-    each = " ".join(f"Annotator {number}: {one.words}" for number, one in enumerate(annotators, start=1))
+    each = " ".join(f"Annotator {number}: {prices.words}" for number, prices in enumerate(annotators, start=1))
     return f"{len(annotators)} annotators took sentences in turn. {each}"

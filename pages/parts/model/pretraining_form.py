@@ -113,16 +113,16 @@ def _tagged_source(actor: Actor) -> dict[str, Any] | None:
 
 
 def _corpus(actor: Actor) -> dict[str, Any] | None:
-    found = {one.name: one for one in corpora.list_corpora(shell.store(), actor) if not one.problem}
-    if not found:
+    views = {view.name: view for view in corpora.list_corpora(shell.store(), actor) if not view.problem}
+    if not views:
         st.info("There is no corpus yet. Make one on the machine that runs the workbench:")
         st.code("workbench corpus build DUMP --name NAME --gazetteer GAZETTEER --domain DOMAIN", language=None)
         return None
     first, second, third = st.columns(3)
     name = first.selectbox(
-        "Corpus", list(found), **_kept("corpus"), format_func=lambda one: f"{one} · {found[one].tokens:,} tokens"
+        "Corpus", list(views), **_kept("corpus"), format_func=lambda name: f"{name} · {views[name].tokens:,} tokens"
     )
-    can = list(_LEVELS) if found[name].gazetteer else ["domain"]
+    can = list(_LEVELS) if views[name].gazetteer else ["domain"]
     level = second.selectbox(
         "Level",
         can,
@@ -133,8 +133,8 @@ def _corpus(actor: Actor) -> dict[str, Any] | None:
     )
     if level == "domain":
         return {"corpus": name, "level": level}
-    known = [one.name for one in domains.list_domains(shell.store(), actor)]
-    own = found[name].domain
+    known = [view.name for view in domains.list_domains(shell.store(), actor)]
+    own = views[name].domain
     domain = third.selectbox(
         "Domain",
         known,
@@ -146,10 +146,13 @@ def _corpus(actor: Actor) -> dict[str, Any] | None:
 
 
 def _dataset(actor: Actor) -> dict[str, Any] | None:
-    sets = [one for one in datasets.list_datasets(shell.store(), actor) if one.count("train")]
+    sets = [dataset for dataset in datasets.list_datasets(shell.store(), actor) if dataset.count("train")]
     return _chosen(
         "Data set",
-        {one.name: f"{one.name} · {one.count('train'):,} sentences, {len(one.types)} types" for one in sets},
+        {
+            dataset.name: f"{dataset.name} · {dataset.count('train'):,} sentences, {len(dataset.types)} types"
+            for dataset in sets
+        },
         "dataset",
         "There is no data set with a train split yet. Import one under Sentences.",
         "Its train split is read; what is held out is its dev split, where it has one.",
@@ -157,10 +160,10 @@ def _dataset(actor: Actor) -> dict[str, Any] | None:
 
 
 def _campaign(actor: Actor) -> dict[str, Any] | None:
-    mine = [one for one in campaigns.list_campaigns(shell.store(), actor) if not one.archived]
+    mine = [campaign for campaign in campaigns.list_campaigns(shell.store(), actor) if not campaign.archived]
     return _chosen(
         "Campaign",
-        {one.id: f"{one.name} · {one.splits.get('pool', 0):,} sentences" for one in mine},
+        {campaign.id: f"{campaign.name} · {campaign.splits.get('pool', 0):,} sentences" for campaign in mine},
         "campaign_id",
         "There is no campaign yet.",
         "Its sentences as they are now, without those of dev and test.",
@@ -168,17 +171,17 @@ def _campaign(actor: Actor) -> dict[str, Any] | None:
 
 
 def _tagged(actor: Actor) -> dict[str, Any] | None:
-    found = _chosen(
+    corpus = _chosen(
         "Entity-tagging corpus",
         {name: name for name in encoders.tagged_corpora(shell.store(), actor)},
         "tagged",
         "There is no entity-tagging corpus yet. Make one on the machine that runs the workbench:",
         "Links of a Wikipedia corpus with the classes of their pages.",
     )
-    if found is None:
+    if corpus is None:
         folder = settings_of(shell.store()).tagged
         st.code(f"workbench corpus entity-tagging CORPUS --output {folder / 'NAME'}", language=None)
-    return found
+    return corpus
 
 
 def _upload(_actor: Actor) -> dict[str, Any] | None:

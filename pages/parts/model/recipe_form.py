@@ -92,8 +92,8 @@ def option_inputs(
     names = specs if only is None else only
     shown = [specs[name] for name in names if whatever or matters(specs[name], standing)]
     asked: dict[str, Any] = {}
-    for at in range(0, len(shown), _COLUMNS):  # row by row: the tab key follows the order of drawing
-        for column, spec in zip(st.columns(_COLUMNS), shown[at : at + _COLUMNS], strict=False):
+    for left in range(0, len(shown), _COLUMNS):  # row by row: the tab key follows the order of drawing
+        for column, spec in zip(st.columns(_COLUMNS), shown[left : left + _COLUMNS], strict=False):
             with column, shell.shown_errors():
                 asked[spec.name] = _input(
                     spec, begin[spec.name], f"{key}-{spec.name}", (choices or {}).get(spec.name), spec.name in free
@@ -132,13 +132,13 @@ def _sections(rest: Sequence[Field[Any]], values: Mapping[str, Any]) -> dict[str
         "architecture": f"What {architecture_name(values['architecture'])} can be told",
         "setting": f"What “{setting_name(values['setting'])}” can be told",
     }
-    found: dict[str, list[str]] = {title: [] for title in (*own.values(), *_GROUP_TITLES.values())}
+    groups: dict[str, list[str]] = {title: [] for title in (*own.values(), *_GROUP_TITLES.values())}
     for spec in rest:
         decides = spec.metadata["only"]
         if all(values.get(name) in allowed for name, allowed in decides.items() if name in own):
             part = next((own[name] for name in own if name in decides), _GROUP_TITLES[spec.metadata["group"]])
-            found[part].append(spec.name)
-    return {title: names for title, names in found.items() if names}
+            groups[part].append(spec.name)
+    return {title: names for title, names in groups.items() if names}
 
 
 def _input(spec: Field[Any], begin: Any, key: str, offered: Sequence[str] | None, is_free: bool) -> Any:

@@ -54,13 +54,13 @@ def train_view(actor: Actor, campaign: CampaignView) -> None:
         st.info("Researchers start runs; you can read their results under the other views.")
         return
     known = datasets.list_datasets(shell.store(), actor)
-    chosen = _data_choice(actor, campaign, [one for one in known if one.count("train")])
+    chosen = _data_choice(actor, campaign, [dataset for dataset in known if dataset.count("train")])
     if chosen is None:
         return
     on_snapshot = isinstance(chosen, SnapshotView)
     for line in chosen.notes if isinstance(chosen, SnapshotView) else ():
         st.caption(as_text(line))
-    sources = tuple(one.name for one in known)
+    sources = tuple(dataset.name for dataset in known)
     with st.container(border=True):
         st.markdown("**Recipe**")
         values = recipe_inputs(f"recipe-{campaign.id}", sources, encoders.encoder_names(shell.store(), actor))
@@ -70,17 +70,17 @@ def train_view(actor: Actor, campaign: CampaignView) -> None:
         st.markdown("**Few-shot curve**")
         left, right = st.columns(2)
         usual = ", ".join(map(str, _default_sizes(_count(chosen))))
-        place = f"{'snapshot' if on_snapshot else 'data'}-{chosen.id}"
-        sizes = left.text_input("Sizes", value=usual, key=f"curve-sizes-{place}", persist_state="session")
+        data_key = f"{'snapshot' if on_snapshot else 'data'}-{chosen.id}"
+        sizes = left.text_input("Sizes", value=usual, key=f"curve-sizes-{data_key}", persist_state="session")
         usual = ", ".join(map(str, adaptation.SEEDS))
         seeds = right.text_input("Seeds", value=usual, key=f"curve-seeds-{campaign.id}", persist_state="session")
         with st.container(horizontal=True):
-            one = st.button("Start one run", type="primary", key=f"start-run-{campaign.id}")
+            one_run = st.button("Start one run", type="primary", key=f"start-run-{campaign.id}")
             many = st.button("Start the curve", key=f"start-curve-{campaign.id}")
-    if one or many:
+    if one_run or many:
         recipe = Recipe.from_dict(values)
         on = {"campaign_id": campaign.id, "snapshot_id": chosen.id} if on_snapshot else {"dataset_id": chosen.id}
-        if one:
+        if one_run:
             run_id = adaptation.start_run(shell.store(), actor, **on, recipe=recipe)
             shell.note(f"Run {run_id} waits for the worker; follow it under Runs.")
         else:
@@ -92,8 +92,8 @@ def train_view(actor: Actor, campaign: CampaignView) -> None:
                 sizes=_numbers(sizes, "Sizes"),
                 seeds=_numbers(seeds, "Seeds"),
             )
-            said = f"{started.started} runs wait for the worker; {started.reused} trained before count too."
-            shell.note(f"{said} {started.note}".rstrip())
+            message = f"{started.started} runs wait for the worker; {started.reused} trained before count too."
+            shell.note(f"{message} {started.note}".rstrip())
         st.rerun()
 
 
@@ -140,11 +140,11 @@ def _data_choice(
     return chosen
 
 
-def _data_line(one: SnapshotView | DatasetView) -> str:
-    parts = one.counts if isinstance(one, SnapshotView) else {split: one.count(split) for split in ("dev", "test")}
-    name = f"Snapshot {one.name}" if isinstance(one, SnapshotView) else f"Data set {one.name}"
+def _data_line(data: SnapshotView | DatasetView) -> str:
+    parts = data.counts if isinstance(data, SnapshotView) else {split: data.count(split) for split in ("dev", "test")}
+    name = f"Snapshot {data.name}" if isinstance(data, SnapshotView) else f"Data set {data.name}"
     return (
-        f"{name} · {_count(one)} to train on, {parts['dev']} dev, {parts['test']} test · {one.created_at:%d %b %H:%M}"
+        f"{name} · {_count(data)} to train on, {parts['dev']} dev, {parts['test']} test · {data.created_at:%d %b %H:%M}"
     )
 
 

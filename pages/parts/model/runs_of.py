@@ -42,7 +42,7 @@ def of_campaign(campaign: CampaignView) -> RunsOf:
 def asked_runs(actor: Actor, campaign: CampaignView) -> RunsOf:
     """Ask whose runs to show, where there are any on data sets; these are for those who may start runs."""
     known = datasets.list_datasets(shell.store(), actor) if actor.role in KEEPERS else ()
-    trained_on = {one.name: one for one in known if one.runs}
+    trained_on = {dataset.name: dataset for dataset in known if dataset.runs}
     if not trained_on:
         return of_campaign(campaign)
     chosen = st.selectbox(
@@ -56,8 +56,14 @@ def asked_runs(actor: Actor, campaign: CampaignView) -> RunsOf:
     return _of_dataset(trained_on[chosen]) if chosen else of_campaign(campaign)
 
 
-def _of_dataset(one: DatasetView) -> RunsOf:
-    kinds = domains.get_domain(shell.store(), one.domain_name).types if one.domain_name else ()
+def _of_dataset(dataset: DatasetView) -> RunsOf:
+    kinds = domains.get_domain(shell.store(), dataset.domain_name).types if dataset.domain_name else ()
     # Without a domain the types have no colours of their own: they get those of their places.
-    colours = {kind.name: kind.color for kind in kinds} or {name: at for at, name in enumerate(one.types)}
-    return RunsOf(f"data set {one.name}", f"data-{one.id}", one.domain_name or one.name, colours, dataset_id=one.id)
+    colours = {kind.name: kind.color for kind in kinds} or {name: number for number, name in enumerate(dataset.types)}
+    return RunsOf(
+        f"data set {dataset.name}",
+        f"data-{dataset.id}",
+        dataset.domain_name or dataset.name,
+        colours,
+        dataset_id=dataset.id,
+    )

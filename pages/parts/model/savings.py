@@ -31,22 +31,22 @@ def saved_view(actor: Actor, campaign: CampaignView) -> None:
 
 def _by_suggestions(actor: Actor, campaign: CampaignView) -> None:
     try:
-        found = annotator_costs.saved_by_suggestions(shell.store(), actor, campaign.id)
+        savings = annotator_costs.saved_by_suggestions(shell.store(), actor, campaign.id)
     except BadInput as error:  # no harm: a young campaign cannot tell yet
         st.caption(as_text(str(error)))
         return
-    prices = found.fitted.options
-    share = found.hours / found.from_scratch if found.from_scratch else 0.0
-    more_or_less = "less" if found.hours >= 0 else "more"
+    prices = savings.fitted.options
+    share = savings.hours / savings.from_scratch if savings.from_scratch else 0.0
+    more_or_less = "less" if savings.hours >= 0 else "more"
     st.markdown(
-        f"**{time_words(abs(found.hours) * 3600)} {more_or_less}** ({abs(share):.0%}) than from scratch, on "
-        f"{found.sentences:,} sentences in {time_words(found.spent * 3600)} of active time."
+        f"**{time_words(abs(savings.hours) * 3600)} {more_or_less}** ({abs(share):.0%}) than from scratch, on "
+        f"{savings.sentences:,} sentences in {time_words(savings.spent * 3600)} of active time."
     )
     st.caption(
         f"At this campaign's own prices: {prices.seconds_added:.1f} s for an entity that was not suggested, "
         f"{prices.seconds_kept:.1f} s for one that was kept, {prices.seconds_changed:.1f} s for one that was changed, "
         f"{prices.seconds_deleted:.1f} s for one that was deleted, {prices.seconds_token:.2f} s to read a token. They "
-        f"explain {found.fitted.explained:.0%} of the differences between {found.fitted.seen:,} sentences."
+        f"explain {savings.fitted.explained:.0%} of the differences between {savings.fitted.seen:,} sentences."
     )
 
 

@@ -53,8 +53,8 @@ def types_view(actor: Actor, campaign: CampaignView) -> None:
     report_download(partial(_report, run, scores.overall, rows, confusion, of.colours), name=f"types-run-{run.id}")
     worst = confusion.worst(3)
     if worst:
-        found = " · ".join(f"{gold} taken for {taken}, {n}×" for gold, taken, n in worst)
-        st.caption(as_text(f"Most frequent: {found}"))
+        confused = " · ".join(f"{gold} taken for {taken}, {n}×" for gold, taken, n in worst)
+        st.caption(as_text(f"Most frequent: {confused}"))
 
 
 def _report(

@@ -35,12 +35,12 @@ def pretraining_inputs(actor: Actor, config: type[StudyConfig], key: str) -> dic
 
 
 def _dapt(actor: Actor, config: type[DaptConfig], key: str) -> dict[str, Any]:
-    there = [one.name for one in corpora.list_corpora(shell.store(), actor) if not one.problem]
-    if not there:
+    names = [corpus.name for corpus in corpora.list_corpora(shell.store(), actor) if not corpus.problem]
+    if not names:
         st.caption("There is no Wikipedia corpus here yet. `workbench corpus build` makes one.")
     chosen = st.selectbox(
         "Wikipedia corpus",
-        there,
+        names,
         index=None,
         placeholder="None: only the encoders named above",
         accept_new_options=True,
@@ -65,12 +65,12 @@ def _dapt(actor: Actor, config: type[DaptConfig], key: str) -> dict[str, Any]:
 
 
 def _tagging(actor: Actor, key: str) -> dict[str, Any]:
-    there = encoders.tagged_corpora(shell.store(), actor)
-    if not there:
+    names = encoders.tagged_corpora(shell.store(), actor)
+    if not names:
         st.caption("There is no entity-tagging corpus here yet. `workbench corpus entity-tagging` makes one.")
     chosen = st.multiselect(
         "Entity-tagging corpora",
-        there,
+        names,
         accept_new_options=True,
         key=f"{key}:tagged",
         persist_state="session",

@@ -66,21 +66,21 @@ def start_view(actor: Actor, one: StudyView) -> None:
                 count = studies.count_cells(shell.store(), actor, one.id, values)
                 made = studies.count_encoders(shell.store(), actor, one.id, values)
                 before = f", and before them {made:,} encoder{'s' * (made > 1)} to pre-train" if made else ""
-                there = "Those that have their result already are not trained again."
-                st.caption(f"{count:,} trainings{before}. {there}")
+                note = "Those that have their result already are not trained again."
+                st.caption(f"{count:,} trainings{before}. {note}")
                 can_start = not studies.get_study(shell.store(), actor, one.id, name).is_under_way
         pressed = st.button("Start this study", type="primary", disabled=not can_start)
     if pressed:
         job_id, is_new = studies.start_study(shell.store(), actor, one.id, values, section=name, workers=side_by_side)
-        said = "waits for the worker" if is_new else "is under way already"
-        shell.note(f"The study {said} (job {job_id}).")
+        state = "waits for the worker" if is_new else "is under way already"
+        shell.note(f"The study {state} (job {job_id}).")
         st.rerun()
 
 
-def _row_labels(actor: Actor, one: StudyView, values: dict[str, Any]) -> Sequence[str]:
+def _row_labels(actor: Actor, study: StudyView, values: dict[str, Any]) -> Sequence[str]:
     """Name the rows; none for values that the count of trainings, further down, says what is wrong with."""
     with suppress(InvalidConfig):
-        return studies.row_labels(shell.store(), actor, one.id, values)
+        return studies.row_labels(shell.store(), actor, study.id, values)
     return ()
 
 
@@ -106,7 +106,7 @@ def _annotators(config: type[StudyConfig], key: str) -> dict[str, Any]:
         return {}
     with st.expander("Simulated annotators"):
         asked = annotator_inputs(f"{key}-annotator", AnnotatorOptions())
-    several = {f"annotator {number}": one for number, one in enumerate(asked, start=1)}
+    several = {f"annotator {number}": prices for number, prices in enumerate(asked, start=1)}
     return {"annotator": several if len(asked) > 1 else asked[0]}
 
 
@@ -130,13 +130,13 @@ def _changes_of_rows(key: str, labels: Sequence[str]) -> dict[str, dict[str, Any
     return {row: changes for row, changes in made.items() if changes}
 
 
-def _how(one: StudyView, key: str) -> tuple[str, int]:
+def _how(study: StudyView, key: str) -> tuple[str, int]:
     """Draw under which name results are kept and how many trainings go side by side."""
     first, second = st.columns(2)
     name = first.text_input(
         "Name of these results",
-        one.section,
-        key=f"{key}:section:{one.section}",
+        study.section,
+        key=f"{key}:section:{study.section}",
         persist_state="session",
         placeholder="None",
         help="Results of the same study under another name are kept beside these; under the same, they are replaced.",

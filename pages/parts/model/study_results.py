@@ -52,7 +52,7 @@ def choose(found: Sequence[StudyView]) -> StudyView:
     """Draw the list of studies; return the one chosen, at first the one under way or with the newest result."""
     chosen = chosen_row(
         studies_table(found),
-        [one.key for one in found],
+        [study.key for study in found],
         key="study-table",
         height="content" if len(found) < 7 else 250,
         placeholder="–",
@@ -65,24 +65,24 @@ def choose(found: Sequence[StudyView]) -> StudyView:
         },
     )
     if chosen is not None:
-        return next(one for one in found if one.key == chosen)
-    return next((one for one in found if one.is_under_way), found[0])
+        return next(study for study in found if study.key == chosen)
+    return next((study for study in found if study.is_under_way), found[0])
 
 
 def studies_table(found: Sequence[StudyView]) -> pd.DataFrame:
     """List the studies for people: how far each is, and when its tables were made; their names where any has one."""
-    named = any(one.section for one in found)
+    named = any(study.section for study in found)
     return pd.DataFrame(
         [
             {
-                "study": one.title,
-                **({"name": one.section or None} if named else {}),
-                "state": _state(one),
-                "cells": f"{one.done} of {one.total}" if one.result and one.total else None,
-                "made": pd.Timestamp(one.result.made_at) if one.result else None,
-                "question": one.question,
+                "study": study.title,
+                **({"name": study.section or None} if named else {}),
+                "state": _state(study),
+                "cells": f"{study.done} of {study.total}" if study.result and study.total else None,
+                "made": pd.Timestamp(study.result.made_at) if study.result else None,
+                "question": study.question,
             }
-            for one in found
+            for study in found
         ]
     )
 
@@ -92,15 +92,15 @@ def study_name(title: str, section: str) -> str:
     return f"{title} · {section}" if section else title
 
 
-def _state(one: StudyView) -> str:
-    if one.job is not None and one.is_under_way:
-        far = f", {one.job.progress:.0%}" if one.job.state == "running" else ""
-        return f"{_STATE_WORDS[one.job.state]}{far}"
-    if one.problem:
+def _state(study: StudyView) -> str:
+    if study.job is not None and study.is_under_way:
+        far = f", {study.job.progress:.0%}" if study.job.state == "running" else ""
+        return f"{_STATE_WORDS[study.job.state]}{far}"
+    if study.problem:
         return "cannot be read"
-    if one.result is not None:
-        return "complete" if one.result.complete else "incomplete"
-    return _STATE_WORDS.get(one.job.state, "not run") if one.job is not None else "not run"
+    if study.result is not None:
+        return "complete" if study.result.complete else "incomplete"
+    return _STATE_WORDS.get(study.job.state, "not run") if study.job is not None else "not run"
 
 
 def job_line(actor: Actor, one: StudyView) -> None:
@@ -214,30 +214,30 @@ def _provenance(result: StudyResult) -> str:
     return table_html(("What was trained" if trained else "What was counted", ""), [line for line in lines if line[1]])
 
 
-def _encoder(one: Mapping[str, str]) -> str:
-    named = one["name"] if one["label"] in ("", one["name"]) else f"{one['label']} ({one['name']})"
-    made = f", {one['pretrained']}" if one.get("pretrained") else ""
-    return f"{named}, weights {one['fingerprint'][:8]}{made}"
+def _encoder(encoder: Mapping[str, str]) -> str:
+    named = encoder["name"] if encoder["label"] in ("", encoder["name"]) else f"{encoder['label']} ({encoder['name']})"
+    made = f", {encoder['pretrained']}" if encoder.get("pretrained") else ""
+    return f"{named}, weights {encoder['fingerprint'][:8]}{made}"
 
 
-def _downloads(actor: Actor, one: StudyView, result: StudyResult) -> None:
+def _downloads(actor: Actor, study: StudyView, result: StudyResult) -> None:
     with st.container(horizontal=True, vertical_alignment="center", gap="small"):
         st.caption("The tables as", width="content")
         for label, (name, mime) in _DOWNLOADS.items():
-            make = partial(_table_file, shell.store(), actor, one, name)
-            file_name = f"{one.key}{name[5:]}"
+            make = partial(_table_file, shell.store(), actor, study, name)
+            file_name = f"{study.key}{name[5:]}"
             if label == "CSV" and len(result.tables) > 1:
-                make = partial(studies.study_archive, shell.store(), actor, one.id, one.section, prepared=safe_csv)
-                file_name, mime = f"{one.key}-csv.zip", "application/zip"
-            lazy_download(label, make, file_name=file_name, key=f"{name}-{one.key}", mime=mime, type="tertiary")
+                make = partial(studies.study_archive, shell.store(), actor, study.id, study.section, prepared=safe_csv)
+                file_name, mime = f"{study.key}-csv.zip", "application/zip"
+            lazy_download(label, make, file_name=file_name, key=f"{name}-{study.key}", mime=mime, type="tertiary")
         if result.figure is not None:
             st.caption("the figure as", width="content")
             html = partial(_figure_html, result.figure)
-            lazy_download("HTML", html, file_name=f"{one.key}.html", key=f"html-{one.key}", type="tertiary")
+            lazy_download("HTML", html, file_name=f"{study.key}.html", key=f"html-{study.key}", type="tertiary")
 
 
-def _table_file(store: Store, actor: Actor, one: StudyView, name: str) -> bytes:
-    data = studies.study_file(store, actor, one.id, name, one.section)
+def _table_file(store: Store, actor: Actor, study: StudyView, name: str) -> bytes:
+    data = studies.study_file(store, actor, study.id, name, study.section)
     return safe_csv(data) if name.endswith(".csv") else data
 
 

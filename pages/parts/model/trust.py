@@ -55,7 +55,7 @@ def _run_part(actor: Actor, campaign: CampaignView, page: HtmlReport) -> None:
     st.markdown(f"**{title}**")
     saved_figure(figure, table, name=f"reliability-run-{run.id}")
     raw, now = report.raw, report.calibrated
-    said = (
+    line = (
         f"{now.spans} spans of {report.measured_on}; right means start, end and type. Expected calibration error, ten "
         f"bins of equal mass: {100 * raw.error:.1f} % raw, {100 * now.error:.1f} % calibrated (equal width: "
         f"{100 * raw.error_equal_width:.1f} and {100 * now.error_equal_width:.1f} %). Calibrated on {report.dev_spans} "
@@ -64,7 +64,7 @@ def _run_part(actor: Actor, campaign: CampaignView, page: HtmlReport) -> None:
     page.heading(title)
     page.text(run.title)
     page.figure(figure)
-    for words in (said, report.note):
+    for words in (line, report.note):
         if words:
             st.caption(as_text(words))
             page.text(words, caption=True)
@@ -78,13 +78,13 @@ def _sources_part(weights: SourceWeights, campaign: CampaignView, page: HtmlRepo
         page.text(words)
         return
     table = _table(weights)
-    said = (
+    line = (
         f"{weights.sentences} gold sentences outside test had suggestions. *Said* is how sure the source was on "
         "average, *right* how often gold agrees with start, end and type, *now* what it is believed: near to what it "
         f"said while there is little gold. A proposal below {campaign.hint_below:.2f} is shown as a hint."
     )
-    st.caption(said)
-    page.text(said.replace("*", ""), caption=True)
+    st.caption(line)
+    page.text(line.replace("*", ""), caption=True)
     page.table(table.round(1))
     st.dataframe(
         table,

@@ -73,11 +73,11 @@ def _quiet(key: str) -> dt.timedelta:
     """
     message = _stored_outbox(key) or {}
     number = (message.get("client"), message.get("sent"))
-    known, at = st.session_state[f"{key}:sign"]
+    known, moment = st.session_state[f"{key}:sign"]
     if number != known:
-        at = time.monotonic()
-        st.session_state[f"{key}:sign"] = (number, at)
-    return dt.timedelta(seconds=time.monotonic() - at)
+        moment = time.monotonic()
+        st.session_state[f"{key}:sign"] = (number, moment)
+    return dt.timedelta(seconds=time.monotonic() - moment)
 
 
 def _stored_outbox(key: str) -> dict[str, Any] | None:

@@ -50,16 +50,16 @@ def second_look_view(actor: Actor, campaign: CampaignView) -> None:
         st.info("There is no gold yet. Adjudicate some sentences first.")
         return
     _under_way(actor, campaign)
-    found = label_review.queues(shell.store(), actor, campaign.id)
-    looked = any(one.open or one.decided for one in found)
+    views = label_review.queues(shell.store(), actor, campaign.id)
+    looked = any(view.open or view.decided for view in views)
     if looked:
-        _work_off(actor, campaign, found)
+        _work_off(actor, campaign, views)
     _start(actor, campaign, first=not looked)
     done = label_review.decided(shell.store(), actor, campaign.id)
     _decided(done)
-    _left_out(actor, campaign, [one for one in done if one.state == "left_out"])
+    _left_out(actor, campaign, [finding for finding in done if finding.state == "left_out"])
     if looked or done:
-        make = partial(_report, shell.store(), actor, campaign, found, done)
+        make = partial(_report, shell.store(), actor, campaign, views, done)
         report_download(make, name=f"second-look-{campaign.id}")
 
 
@@ -71,18 +71,18 @@ def _report(
     for each in found:
         report.heading(each.title)
         report.text(f"{each.line} {each.open} open, {each.decided} decided.", caption=True)
-        for one in label_review.findings(store, actor, campaign.id, each.id, limit=_IN_REPORT):
-            report.html(_finding(one, domain))
-            report.text(one.why, caption=True)
+        for finding in label_review.findings(store, actor, campaign.id, each.id, limit=_IN_REPORT):
+            report.html(_finding(finding, domain))
+            report.text(finding.why, caption=True)
     if done:
         report.heading("Decided")
         report.table(_decided_table(done))
     return report
 
 
-def _work_off(actor: Actor, campaign: CampaignView, found: Sequence[QueueView]) -> None:
-    names = {one.id: one for one in found}
-    first = next((one.id for one in found if one.open), found[0].id)
+def _work_off(actor: Actor, campaign: CampaignView, views: Sequence[QueueView]) -> None:
+    names = {view.id: view for view in views}
+    first = next((view.id for view in views if view.open), views[0].id)
     chosen = st.segmented_control(
         "Queue",
         list(names),
@@ -108,31 +108,31 @@ def _work_off(actor: Actor, campaign: CampaignView, found: Sequence[QueueView]) 
     once_a_press()
 
 
-def _shown(one: FindingView, domain: Domain) -> None:
+def _shown(finding: FindingView, domain: Domain) -> None:
     with st.container(border=True):
-        st.caption(as_text(f"{_KINDS.get(one.kind, one.kind)} · {one.split} · doubt {one.score:.2f}"))
-        st.html(_finding(one, domain))
-        st.text(one.why)
-        if one.other is not None:
-            st.caption(as_text(f"The other sentence, in {one.other_split}:"))
-            st.html(marked_sentence(one.other, one.other_spans, domain, {}))
-        if one.leaves:
-            stays = one.other_split if one.leaves == one.split else one.split
+        st.caption(as_text(f"{_KINDS.get(finding.kind, finding.kind)} · {finding.split} · doubt {finding.score:.2f}"))
+        st.html(_finding(finding, domain))
+        st.text(finding.why)
+        if finding.other is not None:
+            st.caption(as_text(f"The other sentence, in {finding.other_split}:"))
+            st.html(marked_sentence(finding.other, finding.other_spans, domain, {}))
+        if finding.leaves:
+            stays = finding.other_split if finding.leaves == finding.split else finding.split
             st.caption(
-                f"*Leave out*: the copy in {one.leaves} stays gold with all its labels, but snapshots frozen from now "
-                f"on lack it, and no training on them uses its text. The copy in {stays} stays as it is."
+                f"*Leave out*: the copy in {finding.leaves} stays gold with all its labels, but snapshots frozen from "
+                f"now on lack it, and no training on them uses its text. The copy in {stays} stays as it is."
             )
 
 
-def _finding(one: FindingView, domain: Domain) -> str:
+def _finding(finding: FindingView, domain: Domain) -> str:
     """Return a doubt as HTML: the sentence with its place underlined, what gold says there, what is proposed."""
-    doubted = [Link(one.start, one.end, "in doubt")] if one.kind != "leak" else []
-    marked = marked_sentence(one.sentence, one.spans, domain, {}, links=doubted)
-    if one.kind == "leak":
+    doubted = [Link(finding.start, finding.end, "in doubt")] if finding.kind != "leak" else []
+    marked = marked_sentence(finding.sentence, finding.spans, domain, {}, links=doubted)
+    if finding.kind == "leak":
         return marked
-    sides = [("Gold", _side(one.sentence, one.there, domain))]
-    if one.can_change:
-        sides.append(("Proposed", _side(one.sentence, one.proposed, domain)))
+    sides = [("Gold", _side(finding.sentence, finding.there, domain))]
+    if finding.can_change:
+        sides.append(("Proposed", _side(finding.sentence, finding.proposed, domain)))
     rows = "".join(f'<span style="opacity:.75">{name}</span><span dir="auto">{side}</span>' for name, side in sides)
     return f'{marked}<div style="{_SIDE}">{rows}</div>'
 
@@ -148,39 +148,39 @@ def _side(sentence: Sentence, spans: Sequence[Span], domain: Domain) -> str:
     return " · ".join(parts) or "no entity"
 
 
-def _decisions(actor: Actor, campaign: CampaignView, one: FindingView) -> None:
+def _decisions(actor: Actor, campaign: CampaignView, finding: FindingView) -> None:
     with st.container(horizontal=True):
-        keep = st.button("Keep", shortcut="1", key=f"keep-{one.id}", help="The gold is right.")
-        if one.leaves:
-            words = f"Models no longer learn from the copy in {one.leaves}."
-            leave_out, change = st.button("Leave out", shortcut="2", key=f"leave-out-{one.id}", help=words), False
+        keep = st.button("Keep", shortcut="1", key=f"keep-{finding.id}", help="The gold is right.")
+        if finding.leaves:
+            words = f"Models no longer learn from the copy in {finding.leaves}."
+            leave_out, change = st.button("Leave out", shortcut="2", key=f"leave-out-{finding.id}", help=words), False
         else:
             leave_out, change = (
                 False,
                 st.button(
                     "Change",
                     shortcut="2",
-                    key=f"change-{one.id}",
-                    disabled=not one.can_change,
+                    key=f"change-{finding.id}",
+                    disabled=not finding.can_change,
                     help="What is proposed becomes gold; the version before is kept.",
                 ),
             )
-        reopen = st.button("Reopen", shortcut="3", key=f"reopen-{one.id}", help="Adjudicate the sentence again.")
-        later = st.button("Later", shortcut="4", key=f"later-{one.id}", type="tertiary")
+        reopen = st.button("Reopen", shortcut="3", key=f"reopen-{finding.id}", help="Adjudicate the sentence again.")
+        later = st.button("Later", shortcut="4", key=f"later-{finding.id}", type="tertiary")
     if later:
         put_off: list[int] = st.session_state[_LATER]
         # Of those put off, the one put off longest comes first.
-        st.session_state[_LATER] = [id for id in put_off if id != one.id] + [one.id]
+        st.session_state[_LATER] = [id for id in put_off if id != finding.id] + [finding.id]
         st.rerun()
     pressed = {"keep": keep, "change": change, "leave_out": leave_out, "reopen": reopen}
     decision = next((name for name, is_pressed in pressed.items() if is_pressed), None)
     if decision:
-        label_review.decide(shell.store(), actor, one.id, decision)
+        label_review.decide(shell.store(), actor, finding.id, decision)
         if decision == "reopen":
             shell.note("The sentence waits for you under Adjudicate.")
-        what = one.leaving.text if decision == "leave_out" else _words(one.sentence, one.there)
-        said = f"{_STATES[label_review.DECISIONS[decision]]}: {what}"
-        st.session_state[f"{_LAST}-{campaign.id}"] = (one.id, said) if decision != "reopen" else None
+        what = finding.leaving.text if decision == "leave_out" else _words(finding.sentence, finding.there)
+        message = f"{_STATES[label_review.DECISIONS[decision]]}: {what}"
+        st.session_state[f"{_LAST}-{campaign.id}"] = (finding.id, message) if decision != "reopen" else None
         st.rerun()
 
 
@@ -251,14 +251,14 @@ def _decided_table(done: Sequence[FindingView]) -> pd.DataFrame:
     return pd.DataFrame(
         [
             {
-                "when": one.decided_at,
-                "who": one.decided_by,
-                "decided": _STATES[one.state],
-                "gold was": _words(one.sentence, one.there),
-                "proposed": _words(one.sentence, one.proposed),
-                "why": one.why,
+                "when": finding.decided_at,
+                "who": finding.decided_by,
+                "decided": _STATES[finding.state],
+                "gold was": _words(finding.sentence, finding.there),
+                "proposed": _words(finding.sentence, finding.proposed),
+                "why": finding.why,
             }
-            for one in done
+            for finding in done
         ]
     )
 
@@ -272,16 +272,16 @@ def _left_out(actor: Actor, campaign: CampaignView, out: Sequence[FindingView]) 
             pd.DataFrame(
                 [
                     {
-                        "when": one.decided_at,
-                        "who": one.decided_by,
-                        "split": one.leaves,
-                        "sentence": one.leaving.text,
-                        "why": one.why,
+                        "when": finding.decided_at,
+                        "who": finding.decided_by,
+                        "split": finding.leaves,
+                        "sentence": finding.leaving.text,
+                        "why": finding.why,
                     }
-                    for one in out
+                    for finding in out
                 ]
             ),
-            ids := [one.id for one in out],
+            ids := [finding.id for finding in out],
             key=f"second-look-left-out-{campaign.id}",
             height="content" if len(out) < 10 else 360,
             column_config={"when": st.column_config.DatetimeColumn(format="D MMM, HH:mm")},

@@ -149,8 +149,8 @@ _KILLED_PARENT = """
 import multiprocessing, os, signal, sys
 from pathlib import Path
 from crossner_core.wikipedia.build import build_corpus
-from tests.dump_builders import CAPITALS
-from tests.test_corpus_build import SMALL
+from tests.support.dump_builders import CAPITALS
+from tests.crossner_core.wikipedia.test_corpus_build import SMALL
 
 def stop(now):
     if now.shards == 2:

@@ -105,7 +105,7 @@ def order_queue(context: JobContext, asked: Asked) -> str:
     if context.should_stop():
         return "Stopped before the queue was ordered."
     places = with_random_share(selection.order.tolist(), len(plan.ids), plan.share, rng)
-    order = [(plan.ids[place.index], CHANCE if place.by_chance else chosen.functions) for place in places]
+    order = [(plan.ids[drawn.index], CHANCE if drawn.by_chance else chosen.functions) for drawn in places]
     usable, gone = _can_suggest(plan, predictor)
     notes = (*plan.notes, *notes, *more, *selection.notes, *gone)
     return _write(context.store, plan, turn_id, order, ordering.scored, time.monotonic() - began, notes, usable)
