@@ -68,7 +68,7 @@ def summed(parts: Iterable[Confusion]) -> Confusion:
     parts = tuple(parts)
     names = tuple(dict.fromkeys(name for part in parts for name in part.types))
     matrix = {
-        gold: {said: count for said in names if (count := sum(part.count(gold, said) for part in parts))}
+        gold: {predicted: count for predicted in names if (count := sum(part.count(gold, predicted) for part in parts))}
         for gold in names
     }
     rest = (
