@@ -161,9 +161,9 @@ def span_masks(masked: Mask, allowed: Mask | None = None) -> Mask:
     places = np.argsort(~masked, axis=1, kind="stable")[:, :steps]
     spans = masked.copy()
     waiting = np.full(len(masked), -1)  # (B,) a lone mask that may still move; -1: none
-    for at in range(steps):
-        here, real = places[:, at], at < counts
-        before = places[:, at - 1] if at else np.full(len(masked), -2)
+    for step in range(steps):
+        here, real = places[:, step], step < counts
+        before = places[:, step - 1] if step else np.full(len(masked), -2)
         none, follows = waiting < 0, here - before == 1
         adjacent = ~none & (waiting == here - 1)
         moves = real & ~none & ~adjacent

@@ -151,12 +151,12 @@ def saved_by_level(
     high = min(max(point.mean for point in line) for line in (curve, baseline))
     if not low < high:
         return ()
-    found = []
+    results = []
     for f1 in np.linspace(low, high, levels):
         needed, usual = reaches(curve, float(f1)), reaches(baseline, float(f1))
         if needed is not None and usual is not None:
-            found.append((float(f1), usual - needed))
-    return tuple(found)
+            results.append((float(f1), usual - needed))
+    return tuple(results)
 
 
 def summarise(

@@ -48,8 +48,8 @@ def sentence_counts(
         raise BadInput(f"{len(gold)} gold sentences but {len(predicted)} predicted ones; they must pair up.")
     rows = []
     for wanted, got in zip(gold, predicted, strict=True):
-        there, said = (_of_type(spans, type) for spans in (wanted, got))
-        rows.append((len(there & said), len(said), len(there)))
+        gold_spans, predicted_spans = (_of_type(spans, type) for spans in (wanted, got))
+        rows.append((len(gold_spans & predicted_spans), len(predicted_spans), len(gold_spans)))
     return np.asarray(rows, dtype=np.float64).reshape(-1, 3)
 
 
