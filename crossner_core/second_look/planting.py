@@ -42,11 +42,11 @@ def plant(
     planted: list[Planted] = []
     for number in range(wanted):
         kind = KINDS[number % len(KINDS)]
-        one = (
+        mistake = (
             _spurious(items, spans, types, rng) if kind == "spurious" else _spoil(items, spans, order, kind, types, rng)
         )
-        if one is not None:
-            planted.append(one)
+        if mistake is not None:
+            planted.append(mistake)
     made = [LabelledSentence(item.sentence, tuple(sorted(now))) for item, now in zip(items, spans, strict=True)]
     return made, planted
 
@@ -80,7 +80,7 @@ def _changed(
         others = [name for name in types if name != span.type]
         return Span(span.start, span.end, others[rng.integers(len(others))])
     covered = {token for other in now if other != span for token in range(other.start, other.end)}
-    moves = [
+    shifted = [
         (span.start - 1, span.end),
         (span.start, span.end + 1),
         (span.start + 1, span.end),
@@ -88,7 +88,7 @@ def _changed(
     ]
     free = [
         (start, end)
-        for start, end in moves
+        for start, end in shifted
         if 0 <= start < end <= len(item.sentence.tokens) and not covered & set(range(start, end))
     ]
     if not free:
