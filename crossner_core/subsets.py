@@ -57,8 +57,8 @@ class Subset:
             return np.ones(len(keys), bool)
         limit = np.uint64(self.limit)
         inside = keys < limit
-        for at in np.flatnonzero(keys == limit)[: self.ties]:
-            inside[at] = True
+        for index in np.flatnonzero(keys == limit)[: self.ties]:
+            inside[index] = True
             self.ties -= 1
         return inside
 

@@ -97,22 +97,22 @@ def split_sentences(text: str) -> list[tuple[int, int]]:
 
 def _paragraphs(text: str) -> list[tuple[int, int]]:
     """Give each paragraph's offsets, line by line: a regular expression would be quadratic in blank space."""
-    found: list[tuple[int, int]] = []
-    starts_new, has_blank, at = True, False, 0
+    spans: list[tuple[int, int]] = []
+    starts_new, has_blank, position = True, False, 0
     for line in text.split("\n"):
-        end = at + len(line)
+        end = position + len(line)
         if not line.strip():
             starts_new = True
-        elif starts_new or not found:
-            has_blank = has_blank or bool(found)
-            found.append((at, end))
+        elif starts_new or not spans:
+            has_blank = has_blank or bool(spans)
+            spans.append((position, end))
             starts_new = False
         else:
-            found[-1] = (found[-1][0], end)
-        at = end + 1
+            spans[-1] = (spans[-1][0], end)
+        position = end + 1
     if has_blank:
-        return found
-    return [span for start, end in found for span in _lines(text, start, end)]
+        return spans
+    return [span for start, end in spans for span in _lines(text, start, end)]
 
 
 def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -122,7 +122,7 @@ def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _split_paragraph(text: str, start: int, end: int) -> list[tuple[int, int]]:
-    found: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     opened = end
     for sentence in _sentencizer()(text[start:end]).sents:
         low, high = min(opened, start + sentence.start_char), start + sentence.end_char
@@ -134,11 +134,11 @@ def _split_paragraph(text: str, start: int, end: int) -> list[tuple[int, int]]:
             high -= 1
         if low == high:
             continue
-        if found and _goes_on(text[found[-1][0] : found[-1][1]], text[low]):
-            found[-1] = (found[-1][0], high)
+        if spans and _goes_on(text[spans[-1][0] : spans[-1][1]], text[low]):
+            spans[-1] = (spans[-1][0], high)
         else:
-            found.append((low, high))
-    return found
+            spans.append((low, high))
+    return spans
 
 
 def _opened(text: str, low: int, high: int, end: int) -> int:
@@ -146,10 +146,12 @@ def _opened(text: str, low: int, high: int, end: int) -> int:
 
     The sentencizer counts all marks after a full stop to the sentence before: `He left. "Why?"`.
     """
-    at = high
-    while at > low and text[at - 1] in _OPENING:
-        at -= 1
-    return at if low < at < high < end and text[at - 1].isspace() and not text[high].isspace() else end
+    position = high
+    while position > low and text[position - 1] in _OPENING:
+        position -= 1
+    return (
+        position if low < position < high < end and text[position - 1].isspace() and not text[high].isspace() else end
+    )
 
 
 def _goes_on(before: str, following: str) -> bool:

@@ -85,17 +85,17 @@ def sentence_words(sentences: Iterable[Sentence | LabelledSentence]) -> Iterator
 
 def overlap(vocabularies: Iterable[Vocabulary]) -> Overlap:
     """Compare each vocabulary with each; raise InvalidConfig unless there are two or more with names of their own."""
-    found = tuple(vocabularies)
-    names = tuple(one.name for one in found)
-    if len(found) < 2 or len(set(names)) < len(names):
+    gathered = tuple(vocabularies)
+    names = tuple(vocabulary.name for vocabulary in gathered)
+    if len(gathered) < 2 or len(set(names)) < len(names):
         raise InvalidConfig(f"An overlap needs two or more sources with different names, not {', '.join(names)}.")
-    rows = tuple(tuple(_share(one, other) for other in found) for one in found)
-    return Overlap(names, tuple(len(one.words) for one in found), rows)
+    rows = tuple(tuple(_share(vocabulary, other) for other in gathered) for vocabulary in gathered)
+    return Overlap(names, tuple(len(vocabulary.words) for vocabulary in gathered), rows)
 
 
-def _share(one: Vocabulary, other: Vocabulary) -> float:
-    size = min(len(one.words), len(other.words))
-    return 100 * len({*one.words[:size]} & {*other.words[:size]}) / size
+def _share(first: Vocabulary, other: Vocabulary) -> float:
+    size = min(len(first.words), len(other.words))
+    return 100 * len({*first.words[:size]} & {*other.words[:size]}) / size
 
 
 def _fold(raw: Mapping[str, int], counts: Counter[str], stop: frozenset[str]) -> int:

@@ -33,11 +33,12 @@ def bert_km(pool: Pool, count: int, config: Any, rng: np.random.Generator) -> Or
     vectors, count = _embeddings(pool), min(count, len(pool))
     if count == 0:
         return np.zeros(0, dtype=np.int64)
-    found = KMeans(count, n_init=1, random_state=int(rng.integers(2**31))).fit(vectors)
-    distances = np.linalg.norm(vectors - found.cluster_centers_[found.labels_], axis=1)
-    sizes = np.bincount(found.labels_, minlength=count)
+    clusters = KMeans(count, n_init=1, random_state=int(rng.integers(2**31))).fit(vectors)
+    distances = np.linalg.norm(vectors - clusters.cluster_centers_[clusters.labels_], axis=1)
+    sizes = np.bincount(clusters.labels_, minlength=count)
     nearest = [
-        int(np.where(found.labels_ == at, distances, np.inf).argmin()) for at in np.argsort(-sizes, kind="stable")
+        int(np.where(clusters.labels_ == cluster, distances, np.inf).argmin())
+        for cluster in np.argsort(-sizes, kind="stable")
     ]
     return np.array(list(dict.fromkeys(nearest)), dtype=np.int64)
 

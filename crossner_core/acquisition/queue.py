@@ -30,22 +30,22 @@ def with_random_share(chosen: Sequence[int], total: int, share: float, rng: np.r
     """
     if not 0 <= share <= 1:
         raise InvalidConfig(f"The random share is {share!r}; it must lie in [0, 1].")
-    ahead = list(dict.fromkeys(int(at) for at in chosen))
+    ahead = list(dict.fromkeys(int(index) for index in chosen))
     taken: set[int] = set()
     shuffled = rng.permutation(total).tolist()
-    found: list[Place] = []
+    places: list[Place] = []
     next_chosen, next_random = iter(ahead), iter(shuffled)
     left, owed = len(ahead), float(rng.random())
-    while len(found) < total:
+    while len(places) < total:
         owed += share
         due = owed >= 1.0 - _ROUNDING
         by_chance = due or left <= 0
         source = next_random if by_chance else next_chosen
-        at = next((one for one in source if one not in taken), None)
-        if at is None:  # the strategy's own are used up
+        index = next((candidate for candidate in source if candidate not in taken), None)
+        if index is None:  # the strategy's own are used up
             left = 0
             continue
         owed -= 1.0 if due else 0.0
-        taken.add(at)
-        found.append(Place(at, by_chance))
-    return tuple(found)
+        taken.add(index)
+        places.append(Place(index, by_chance))
+    return tuple(places)

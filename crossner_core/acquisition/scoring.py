@@ -56,7 +56,7 @@ def embedding_parts(
         if should_stop():
             return
         rows = embed(encoder, chunk).astype(np.float16)
-        yield Part(tuple(one.content_hash for one in chunk), {names.EMBEDDING: rows})
+        yield Part(tuple(sentence.content_hash for sentence in chunk), {names.EMBEDDING: rows})
 
 
 @torch.inference_mode()
@@ -65,19 +65,21 @@ def embed(encoder: Encoder, sentences: Sequence[Sentence]) -> NDArray[np.float32
 
     Source: Reimers and Gurevych 2019 (mean pooling, as the bundled encoder was trained).
     """
-    found = np.zeros((len(sentences), encoder.hidden_size), dtype=np.float32)
-    windows = [one for one in encode(sentences, encoder.tokenizer, encoder.max_length) if one.start == 0]
+    vectors = np.zeros((len(sentences), encoder.hidden_size), dtype=np.float32)
+    windows = [window for window in encode(sentences, encoder.tokenizer, encoder.max_length) if window.start == 0]
     training = encoder.model.training
     encoder.model.eval()
     device = next(encoder.model.parameters()).device
     for indices in ordered_batches([len(window.input_ids) for window in windows], BATCH):
-        batch = collate([windows[at] for at in indices], encoder.tokenizer.pad_token_id).to(device)
+        batch = collate([windows[index] for index in indices], encoder.tokenizer.pad_token_id).to(device)
         hidden = encoder.model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
         kept = batch.attention_mask.unsqueeze(-1)  # (B, L, 1)
         mean = (hidden * kept).sum(1) / kept.sum(1)  # (B, H)
-        found[[windows[at].sentence for at in indices]] = torch.nn.functional.normalize(mean, dim=-1).cpu().numpy()
+        vectors[[windows[index].sentence for index in indices]] = (
+            torch.nn.functional.normalize(mean, dim=-1).cpu().numpy()
+        )
     encoder.model.train(training)
-    return found
+    return vectors
 
 
 def _chunks(sentences: Iterable[Sentence]) -> Iterator[list[Sentence]]:
@@ -106,9 +108,9 @@ class _ModelScorer:
         windows = encode(chunk, self.predictor.tokenizer, self.predictor.max_length)
         with self.predictor.evaluating():
             for indices, batch in self.predictor.batches(windows, BATCH):
-                rows = [windows[at] for at in indices]
+                rows = [windows[index] for index in indices]
                 self._add(sums, batch, np.array([row.sentence for row in rows]), [row.start for row in rows])
-        return Part(tuple(one.content_hash for one in chunk), self._joined(sums))
+        return Part(tuple(sentence.content_hash for sentence in chunk), self._joined(sums))
 
     def _empty(self, count: int) -> dict[str, Any]:
         types = len(self.predictor.types)
@@ -123,33 +125,33 @@ class _ModelScorer:
         }
         return {name: value for name, value in sums.items() if name in self.wanted | names.CHEAP}
 
-    def _add(self, sums: dict[str, Any], batch: Batch, at: NDArray[np.int64], starts: Sequence[int]) -> None:
+    def _add(self, sums: dict[str, Any], batch: Batch, sentences: NDArray[np.int64], starts: Sequence[int]) -> None:
         batch.hidden = self.model.hidden(batch)
         logs = self.model.tag_log_probabilities(batch)[..., : self.allowed].log_softmax(-1)  # (B, W, K)
-        shares, mask = logs.exp(), batch.mask
+        probabilities, mask = logs.exp(), batch.mask
         best, path = logs.max(-1)  # (B, W)
-        np.add.at(sums[names.LOG_PROBABILITY], at, _over(best, mask))
-        np.add.at(sums[names.ENTROPY], at, _over(_entropy(shares), mask))
-        np.minimum.at(sums[names.MARGIN], at, _least_margin(shares, mask))
-        begins = (shares[..., 1::2] * mask.unsqueeze(-1)).sum(1)  # (B, T)
-        np.add.at(sums[names.EXPECTED], at, begins.double().cpu().numpy())
-        for row, (sentence, start, tags) in enumerate(zip(at, starts, path.cpu().numpy(), strict=True)):
+        np.add.at(sums[names.LOG_PROBABILITY], sentences, _over(best, mask))
+        np.add.at(sums[names.ENTROPY], sentences, _over(_entropy(probabilities), mask))
+        np.minimum.at(sums[names.MARGIN], sentences, _least_margin(probabilities, mask))
+        begins = (probabilities[..., 1::2] * mask.unsqueeze(-1)).sum(1)  # (B, T)
+        np.add.at(sums[names.EXPECTED], sentences, begins.double().cpu().numpy())
+        for row, (sentence, start, tags) in enumerate(zip(sentences, starts, path.cpu().numpy(), strict=True)):
             sums[names.TAGS][sentence].append((start, tags[: int(mask[row].sum())].astype(np.uint16)))
         if names.GRADIENT in self.wanted:
-            np.add.at(sums[names.GRADIENT], at, self._gradients(batch, shares, path))
+            np.add.at(sums[names.GRADIENT], sentences, self._gradients(batch, probabilities, path))
         if names.BALD in self.wanted:
-            np.add.at(sums[names.BALD], at, self._bald(batch, int(at[0])))
+            np.add.at(sums[names.BALD], sentences, self._bald(batch, int(sentences[0])))
 
-    def _gradients(self, batch: Batch, shares: Tensor, path: Tensor) -> NDArray[np.float64]:
+    def _gradients(self, batch: Batch, probabilities: Tensor, path: Tensor) -> NDArray[np.float64]:
         """Return (B, D) the gradients of the loss of the decoded tags with respect to a linear head, projected.
 
         Both sides of the outer product are projected by themselves, which keeps inner products in expectation.
         Source: Ash et al. 2020 (BADGE), with the tokens of a sentence added up.
         """
-        wrong = shares - torch.nn.functional.one_hot(path, self.allowed)  # (B, W, K)
-        one = (wrong * batch.mask.unsqueeze(-1)) @ self.tag_side  # (B, W, TAG_SIDE)
+        wrong = probabilities - torch.nn.functional.one_hot(path, self.allowed)  # (B, W, K)
+        errors = (wrong * batch.mask.unsqueeze(-1)) @ self.tag_side  # (B, W, TAG_SIDE)
         other = self.model.token_vectors(batch) @ self.hidden_side  # (B, W, HIDDEN_SIDE)
-        return torch.einsum("bwt,bwh->bth", one, other).flatten(1).double().cpu().numpy()
+        return torch.einsum("bwt,bwh->bth", errors, other).flatten(1).double().cpu().numpy()
 
     def _bald(self, batch: Batch, first: int) -> NDArray[np.float64]:
         """Return (B,) the mutual information of tags and dropout masks. Source: Gal et al. 2017."""
@@ -159,16 +161,16 @@ class _ModelScorer:
         with torch.random.fork_rng(devices=[self.device] if self.device.type == "cuda" else []):
             torch.manual_seed(self.seed + first)
             for _ in range(PASSES):
-                shares = self.model.tag_log_probabilities(bare)[..., : self.allowed].softmax(-1)  # (B, W, K)
-                mean, spread = mean + shares / PASSES, spread + _entropy(shares) / PASSES
+                probabilities = self.model.tag_log_probabilities(bare)[..., : self.allowed].softmax(-1)  # (B, W, K)
+                mean, spread = mean + probabilities / PASSES, spread + _entropy(probabilities) / PASSES
         self.model.eval()
         return _over((_entropy(mean) - spread).clamp(min=0), batch.mask)
 
     def _joined(self, sums: dict[str, Any]) -> dict[str, NDArray[Any]]:
         tags = np.empty(len(sums[names.TAGS]), dtype=object)
-        for at, parts in enumerate(sums[names.TAGS]):
+        for index, parts in enumerate(sums[names.TAGS]):
             ordered = [part for _, part in sorted(parts, key=lambda part: part[0])]
-            tags[at] = np.concatenate(ordered) if ordered else np.zeros(0, dtype=np.uint16)
+            tags[index] = np.concatenate(ordered) if ordered else np.zeros(0, dtype=np.uint16)
         kept = {name: np.asarray(value, dtype=np.float32) for name, value in sums.items() if name != names.TAGS}
         return {**kept, names.TAGS: tags}
 
@@ -178,13 +180,13 @@ def _over(values: Tensor, mask: Tensor) -> NDArray[np.float64]:
     return (values * mask).sum(1).double().cpu().numpy()
 
 
-def _entropy(shares: Tensor) -> Tensor:
-    return -torch.xlogy(shares, shares).sum(-1)
+def _entropy(probabilities: Tensor) -> Tensor:
+    return -torch.xlogy(probabilities, probabilities).sum(-1)
 
 
-def _least_margin(shares: Tensor, mask: Tensor) -> NDArray[np.float64]:
+def _least_margin(probabilities: Tensor, mask: Tensor) -> NDArray[np.float64]:
     """Return (B,) the least margin over tokens that are likelier than not in an entity, or nearly so; else 1."""
-    top = shares.topk(2, dim=-1)  # (B, W, 2)
+    top = probabilities.topk(2, dim=-1)  # (B, W, 2)
     margin = top.values[..., 0] - top.values[..., 1]
-    of_entity = ((top.indices > 0).any(-1)) & (shares[..., 0] < 0.9) & mask
+    of_entity = ((top.indices > 0).any(-1)) & (probabilities[..., 0] < 0.9) & mask
     return margin.masked_fill(~of_entity, 1.0).min(1).values.double().cpu().numpy()

@@ -71,12 +71,12 @@ class Strategy:
     @property
     def needs(self) -> frozenset[str]:
         """The signals that any of its functions reads, and embeddings, by which look-alikes are known."""
-        return frozenset().union(*(one.function.needs for one in self.members), {signals.EMBEDDING})
+        return frozenset().union(*(member.function.needs for member in self.members), {signals.EMBEDDING})
 
     @property
     def model(self) -> bool:
         """Whether any of its functions needs a trained model."""
-        return any(one.function.model for one in self.members)
+        return any(member.function.model for member in self.members)
 
 
 @dataclass(frozen=True)
@@ -96,7 +96,7 @@ def strategy(text: str) -> Strategy:
     bare, students = _STUDENTS.sub("", text.strip()), _STUDENTS.search(text.strip())
     parts = bare.split("+")
     members = tuple(_member(part, text) for part in parts)
-    if sum(one.function.choose is not None for one in members) > 1:
+    if sum(member.function.choose is not None for member in members) > 1:
         raise InvalidConfig(f"The strategy {text!r} has two functions that choose sets; at most one can.")
     gazetteer = students is not None and students["gazetteer"] is not None
     return Strategy(" + ".join(part.strip() for part in parts), members, students is not None, gazetteer)
@@ -124,8 +124,8 @@ def select(
     count = min(count, len(pool))
     if not count:
         return Selection(np.zeros(0, dtype=np.int64), (*notes, "The pool is empty."))
-    by_score = [one for one in members if one.function.score is not None]
-    sets = [one for one in members if one.function.choose is not None]
+    by_score = [member for member in members if member.function.score is not None]
+    sets = [member for member in members if member.function.choose is not None]
     ranked = _ranked(pool, by_score, rng) if by_score else rng.permutation(len(pool))
     if sets:
         sizes = (count,) if batch is None or batch >= count else (batch, count - batch)
@@ -138,13 +138,13 @@ def select(
 
 
 def _member(part: str, text: str) -> Member:
-    found = _PART.fullmatch(part)
-    if found is None:
+    match = _PART.fullmatch(part)
+    if match is None:
         raise InvalidConfig(
             f"The strategy {text!r} cannot be read at {part.strip()!r}; write functions joined by +, each with a "
             f"weight before it (2*longest) and options in brackets; functions are {', '.join(acquisition_ids())}."
         )
-    function, weight = acquisition(found["id"]), float(found["weight"] or 1.0)
+    function, weight = acquisition(match["id"]), float(match["weight"] or 1.0)
     if function.choose is not None and weight != 1:
         raise InvalidConfig(
             f"The weight of {function.id} is {weight:g}; it can only be 1: a function that chooses sets gives no "
@@ -152,12 +152,12 @@ def _member(part: str, text: str) -> Member:
         )
     if not 0 < weight <= 1000:
         raise InvalidConfig(f"The weight of {function.id} is {weight:g}; it must lie in (0, 1000].")
-    return Member(function, weight, function.configured(_options(found["options"] or "", function)))
+    return Member(function, weight, function.configured(_options(match["options"] or "", function)))
 
 
 def _options(text: str, function: Acquisition) -> Mapping[str, float]:
     values = {}
-    for pair in filter(None, (one.strip() for one in text.split(","))):
+    for pair in filter(None, (piece.strip() for piece in text.split(","))):
         name, _, value = pair.partition("=")
         try:
             values[name.strip()] = float(value)
@@ -169,14 +169,14 @@ def _options(text: str, function: Acquisition) -> Mapping[str, float]:
 
 
 def _usable(pool: Pool, chosen: Strategy) -> tuple[tuple[Member, ...], tuple[str, ...]]:
-    usable = tuple(one for one in chosen.members if _can(one.function, pool))
-    left_out = [one.function.id for one in chosen.members if one not in usable]
+    usable = tuple(member for member in chosen.members if _can(member.function, pool))
+    left_out = [member.function.id for member in chosen.members if member not in usable]
     if not left_out:
         return usable, ()
     why = f"Left out for want of what they read: {', '.join(left_out)}."
-    if usable and (not chosen.model or any(one.function.model for one in usable)):
+    if usable and (not chosen.model or any(member.function.model for member in usable)):
         return usable, (why,)
-    cold = next(one for name in COLD_START for one in strategy(name).members if _can(one.function, pool))
+    cold = next(member for name in COLD_START for member in strategy(name).members if _can(member.function, pool))
     return (cold,), (why, f"Until there is a model: {cold.function.id}.")
 
 
@@ -188,9 +188,9 @@ def _can(function: Acquisition, pool: Pool) -> bool:
 def _ranked(pool: Pool, members: list[Member], rng: np.random.Generator) -> Order:
     """Return the whole pool, best first; equal sentences by chance."""
     total = np.zeros(len(pool))
-    for one in members:
-        assert one.function.score is not None
-        total += one.weight * places(one.function.score(pool, one.config, rng))
+    for member in members:
+        assert member.function.score is not None
+        total += member.weight * places(member.function.score(pool, member.config, rng))
     return np.lexsort((rng.random(len(pool)), -total))
 
 
@@ -213,7 +213,7 @@ def _as_set(pool: Pool, before: Order, among: Order, count: int, member: Member,
     if known is not None and len(before):
         known = np.concatenate([known, pool.signals[signals.EMBEDDING][before]])
     part = Pool(
-        [pool.sentences[at] for at in among],
+        [pool.sentences[index] for index in among],
         pool.types,
         {name: values[among] for name, values in pool.signals.items()},
         pool.gold,
@@ -221,4 +221,4 @@ def _as_set(pool: Pool, before: Order, among: Order, count: int, member: Member,
     )
     chosen = among[member.function.choose(part, count, member.config, rng)]
     taken = set(chosen.tolist())
-    return np.concatenate([chosen, np.array([at for at in among if at not in taken], dtype=np.int64)])
+    return np.concatenate([chosen, np.array([index for index in among if index not in taken], dtype=np.int64)])

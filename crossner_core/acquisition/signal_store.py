@@ -25,17 +25,17 @@ class SignalStore:
 
     def missing(self, sentences: Iterable[Sentence], wanted: Collection[str]) -> list[Sentence]:
         """Return the sentences of which not all of the wanted signals are here, each content once."""
-        there = set().union(*(self._hashes(path) for path in self._parts() if self._has(path, wanted)), set())
-        found: dict[str, Sentence] = {}
+        stored = set().union(*(self._hashes(path) for path in self._parts() if self._has(path, wanted)), set())
+        missing: dict[str, Sentence] = {}
         for sentence in sentences:
-            if (key := sentence.content_hash) not in there:
-                found.setdefault(key, sentence)
-        return list(found.values())
+            if (key := sentence.content_hash) not in stored:
+                missing.setdefault(key, sentence)
+        return list(missing.values())
 
     def add(self, part: Part) -> None:
         """Keep a part; raise StorageError where the disk refuses."""
         arrays: dict[str, NDArray[Any]] = {name: values for name, values in part.signals.items() if name != TAGS}
-        arrays[_HASHES] = np.array([bytes.fromhex(one) for one in part.hashes], dtype="V32")
+        arrays[_HASHES] = np.array([bytes.fromhex(key) for key in part.hashes], dtype="V32")
         if TAGS in part.signals:
             rows = list(part.signals[TAGS])
             arrays[_LENGTHS] = np.array([len(row) for row in rows], dtype=np.int64)
@@ -54,17 +54,17 @@ class SignalStore:
 
     def load(self, sentences: Sequence[Sentence], wanted: Collection[str]) -> dict[str, NDArray[Any]]:
         """Return the wanted signals with a row for each sentence; raise CheckpointError where one is not here."""
-        found, seen = self._found(sentences, wanted)
+        arrays, seen = self._found(sentences, wanted)
         if not seen.all():
             raise CheckpointError(
                 f"{int((~seen).sum())} of {len(sentences)} sentences have no scores in {self.folder}; score the pool."
             )
-        return found
+        return arrays
 
     def tags(self, sentences: Sequence[Sentence]) -> NDArray[np.object_]:
         """Return TAGS with a row for each sentence, None for one that is not here."""
-        found, seen = self._found(sentences, [TAGS])
-        rows = found.get(TAGS, np.empty(len(sentences), dtype=object))
+        arrays, seen = self._found(sentences, [TAGS])
+        rows = arrays.get(TAGS, np.empty(len(sentences), dtype=object))
         rows[~seen] = None
         return rows
 
@@ -76,22 +76,22 @@ class SignalStore:
         self, sentences: Sequence[Sentence], wanted: Collection[str]
     ) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]:
         """Return the wanted signals with a row for each sentence, and which rows (N,) are here."""
-        rows = {bytes.fromhex(one.content_hash): [] for one in sentences}  # type: dict[bytes, list[int]]
-        for at, sentence in enumerate(sentences):
-            rows[bytes.fromhex(sentence.content_hash)].append(at)
-        found: dict[str, NDArray[Any]] = {}
+        rows = {bytes.fromhex(sentence.content_hash): [] for sentence in sentences}  # type: dict[bytes, list[int]]
+        for row, sentence in enumerate(sentences):
+            rows[bytes.fromhex(sentence.content_hash)].append(row)
+        gathered: dict[str, NDArray[Any]] = {}
         seen = np.zeros(len(sentences), dtype=bool)
         for hashes, arrays in self._read(wanted):
-            pairs = [(at, place) for at, key in enumerate(hashes) for place in rows.get(key, ())]
+            pairs = [(index, row) for index, key in enumerate(hashes) for row in rows.get(key, ())]
             if not pairs:
                 continue
-            here, there = (np.array(side) for side in zip(*pairs, strict=True))
+            here, targets = (np.array(side) for side in zip(*pairs, strict=True))
             for name, values in arrays.items():
-                if name not in found:
-                    found[name] = np.zeros((len(sentences), *values.shape[1:]), dtype=values.dtype)
-                found[name][there] = values[here]
-            seen[there] = True
-        return found, seen
+                if name not in gathered:
+                    gathered[name] = np.zeros((len(sentences), *values.shape[1:]), dtype=values.dtype)
+                gathered[name][targets] = values[here]
+            seen[targets] = True
+        return gathered, seen
 
     def _parts(self) -> list[Path]:
         return sorted(self.folder.glob("part-*.npz"))
@@ -102,22 +102,22 @@ class SignalStore:
 
     def _hashes(self, path: Path) -> set[str]:
         with np.load(path, allow_pickle=False) as arrays:
-            return {bytes(one).hex() for one in arrays[_HASHES]}
+            return {bytes(key).hex() for key in arrays[_HASHES]}
 
     def _read(self, wanted: Collection[str]) -> Iterator[tuple[list[bytes], Mapping[str, NDArray[Any]]]]:
         for path in self._parts():
             if not self._has(path, wanted):
                 continue
             with np.load(path, allow_pickle=False) as arrays:
-                found = {name: arrays[name] for name in wanted if name != TAGS}
+                values = {name: arrays[name] for name in wanted if name != TAGS}
                 if TAGS in wanted:
-                    found[TAGS] = _split(arrays[_FLAT], arrays[_LENGTHS])
-                yield [bytes(one) for one in arrays[_HASHES]], found
+                    values[TAGS] = _split(arrays[_FLAT], arrays[_LENGTHS])
+                yield [bytes(key) for key in arrays[_HASHES]], values
 
 
 def _split(flat: NDArray[Any], lengths: NDArray[Any]) -> NDArray[np.object_]:
     """Cut an array into rows of these lengths."""
     rows = np.empty(len(lengths), dtype=object)
-    for at, row in enumerate(np.split(flat, np.cumsum(lengths)[:-1])):
-        rows[at] = row
+    for index, row in enumerate(np.split(flat, np.cumsum(lengths)[:-1])):
+        rows[index] = row
     return rows

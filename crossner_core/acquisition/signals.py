@@ -55,9 +55,9 @@ def changes(history: list[NDArray[np.object_]]) -> NDArray[np.float64]:
     have are neighbours, and what fewer than two have seen has not changed. Source: Yao et al. 2020 (historical
     sequences).
     """
-    found = np.zeros(len(history[0]))
-    for at in range(len(found)):
-        rows = [model[at] for model in history if model[at] is not None]
+    rates = np.zeros(len(history[0]))
+    for index in range(len(rates)):
+        rows = [model[index] for model in history if model[index] is not None]
         if len(rows) > 1 and len(rows[0]):
-            found[at] = np.mean([np.mean(one != other) for one, other in pairwise(rows)])
-    return found
+            rates[index] = np.mean([np.mean(row != other) for row, other in pairwise(rows)])
+    return rates

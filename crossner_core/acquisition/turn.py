@@ -62,7 +62,7 @@ class Turn:
     scorer: Scorer
     types: Sequence[str]
     should_stop: Callable[[], bool] = lambda: False
-    on_progress: Callable[[float, str], None] = lambda share, said: None
+    on_progress: Callable[[float, str], None] = lambda share, message: None
     scored: int = field(default=0, init=False)
     """Sentences that had to be scored: those the model had not seen yet."""
     notes: tuple[str, ...] = field(default=(), init=False)
@@ -85,8 +85,8 @@ class Turn:
         gazetteer's spans. Raises CheckpointError where it was stopped before all were scored; what was scored is kept.
         """
         pool = self.pool(sentences, strategy, gold=gold, proposed=proposed)
-        found = select(pool, count, strategy, rng, batch=batch)
-        return replace(found, notes=(*self.notes, *found.notes))
+        selection = select(pool, count, strategy, rng, batch=batch)
+        return replace(selection, notes=(*self.notes, *selection.notes))
 
     def pool(
         self,
@@ -99,23 +99,23 @@ class Turn:
         """Return the pool with the signals that a strategy reads."""
         both = [*sentences, *(item.sentence for item in gold)]
         of_text, of_model = self._by_encoder(both, strategy), self._by_model(sentences, strategy)
-        self._read([one for one in (of_text, of_model) if one is not None])
-        found: dict[str, NDArray[np.generic]] = {}
+        self._read([reading for reading in (of_text, of_model) if reading is not None])
+        arrays: dict[str, NDArray[np.generic]] = {}
         known = predicted = None
         if of_text is not None:
             none = np.zeros((0, 1), dtype=np.float32)
             vectors = of_text.store.load(both, of_text.wanted).get(signals.EMBEDDING, none).astype(np.float32)
-            found[signals.EMBEDDING], known = vectors[: len(sentences)], vectors[len(sentences) :]
+            arrays[signals.EMBEDDING], known = vectors[: len(sentences)], vectors[len(sentences) :]
         if of_model is not None:
             assert self.scorer.predictor is not None
-            said = of_model.store.load(sentences, of_model.wanted)
-            tags, names = said.pop(signals.TAGS), self.scorer.predictor.model.tags
-            found |= said
+            loaded = of_model.store.load(sentences, of_model.wanted)
+            tags, names = loaded.pop(signals.TAGS), self.scorer.predictor.model.tags
+            arrays |= loaded
             if signals.HISTORY in strategy.needs:
-                found[signals.HISTORY] = self._changes(sentences, tags)
+                arrays[signals.HISTORY] = self._changes(sentences, tags)
             self._forget()
             predicted = [_spans(row, names) for row in tags]
-        return Pool(sentences, self.types, found, gold, known, proposed, predicted)
+        return Pool(sentences, self.types, arrays, gold, known, proposed, predicted)
 
     def _by_encoder(self, sentences: Sequence[Sentence], strategy: Strategy) -> _Reading | None:
         from crossner_core.acquisition.scoring import embedding_parts
@@ -143,25 +143,27 @@ class Turn:
 
     def _read(self, readings: Sequence[_Reading]) -> None:
         """Have what is missing read chunk by chunk, by one reader after the other, and keep it."""
-        total, before = sum(len(one.missing) for one in readings), 0
-        for one in readings:
-            count, done = len(one.missing), 0
+        total, before = sum(len(reading.missing) for reading in readings), 0
+        for reading in readings:
+            count, done = len(reading.missing), 0
             if count:
-                self._tell(one, 0, before / total)
-            for part in one.parts:
-                one.store.add(part)
+                self._tell(reading, 0, before / total)
+            for part in reading.parts:
+                reading.store.add(part)
                 done += len(part.hashes)
-                self._tell(one, done, (before + done) / total)
+                self._tell(reading, done, (before + done) / total)
             before += count
 
-    def _tell(self, one: _Reading, done: int, share: float) -> None:
-        self.on_progress(share, f"the {one.reader} has read {done:,} of {len(one.missing):,} sentences new to it")
+    def _tell(self, reading: _Reading, done: int, share: float) -> None:
+        self.on_progress(
+            share, f"the {reading.reader} has read {done:,} of {len(reading.missing):,} sentences new to it"
+        )
 
     def _changes(self, sentences: Sequence[Sentence], newest: NDArray[np.object_]) -> NDArray[np.float64]:
         """Compare the newest tags with those of the models before, where these have seen a sentence; note the rest."""
         stores = [SignalStore(self.folder / f"model-{key}") for key in self.scorer.earlier[-REMEMBERED:]]
         earlier = [store.tags(sentences) for store in stores]
-        unseen = sum(all(tags[at] is None for tags in earlier) for at in range(len(sentences)))
+        unseen = sum(all(tags[index] is None for tags in earlier) for index in range(len(sentences)))
         if unseen == len(sentences):
             self.notes = (*self.notes, "No earlier model has read these sentences: fluctuation goes by entropy alone.")
         elif unseen:
@@ -178,4 +180,4 @@ class Turn:
 
 
 def _spans(tags: NDArray[np.uint16], names: Sequence[str]) -> tuple[Span, ...]:
-    return spans_from_tags([names[at] for at in tags], strict=False)
+    return spans_from_tags([names[tag] for tag in tags], strict=False)

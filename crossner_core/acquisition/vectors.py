@@ -29,12 +29,12 @@ def farthest_first(
     chosen: list[int] = []
     while len(chosen) < count:
         if np.isinf(nearest).all():
-            at = int(_distances(vectors, vectors.mean(0)).argmin())
+            index = int(_distances(vectors, vectors.mean(0)).argmin())
         else:
             best = np.flatnonzero(nearest == nearest.max())
-            at = int(rng.choice(best))
-        chosen.append(at)
-        nearest = np.minimum(nearest, _distances(vectors, vectors[at]))
+            index = int(rng.choice(best))
+        chosen.append(index)
+        nearest = np.minimum(nearest, _distances(vectors, vectors[index]))
         nearest[chosen] = -1.0
     return np.array(chosen, dtype=np.int64)
 
@@ -51,11 +51,11 @@ def without_look_alikes(order: Order, vectors: NDArray[np.float32], count: int, 
     """
     chosen: list[int] = []
     passed: list[int] = []
-    for at in order.tolist():
+    for index in order.tolist():
         if len(chosen) == count:
             break
-        alike = chosen and float((vectors[chosen] @ vectors[at]).max()) > most
-        (passed if alike else chosen).append(at)
+        alike = chosen and float((vectors[chosen] @ vectors[index]).max()) > most
+        (passed if alike else chosen).append(index)
     return np.array((chosen + passed)[:count], dtype=np.int64)
 
 

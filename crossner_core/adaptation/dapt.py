@@ -68,7 +68,7 @@ def run_dapt(
     if not resume:
         job.forget()
     aside = held_out if callable(held_out) or held_out is None else lambda: iter(held_out)
-    job.identify(encoder, begins=[corpus_head(found()) for found in (texts, aside) if found is not None])
+    job.identify(encoder, begins=[corpus_head(source()) for source in (texts, aside) if source is not None])
     if resume and (done := job.finished()) is not None:
         yield done
         return

@@ -58,7 +58,7 @@ def run_entity_tagging(
     if not resume:
         job.forget()
     aside = held_out if callable(held_out) or held_out is None else lambda: iter(held_out)
-    begins = [corpus_head(_plain(found())) for found in (sentences, aside) if found is not None]
+    begins = [corpus_head(_plain(source())) for source in (sentences, aside) if source is not None]
     job.identify(encoder, begins=begins, types=list(types))
     if resume and (done := job.finished()) is not None:
         yield done

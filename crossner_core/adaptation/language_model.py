@@ -139,8 +139,8 @@ def _weight_files(name: str, folder: Path | None) -> Iterator[Path]:
         return
     from huggingface_hub import try_to_load_from_cache
 
-    if isinstance(found := try_to_load_from_cache(name, WEIGHTS), str):
-        yield Path(found)
+    if isinstance(cached := try_to_load_from_cache(name, WEIGHTS), str):
+        yield Path(cached)
 
 
 def token_masks(allowed: Mask, share: float, rng: np.random.Generator) -> Mask:
@@ -161,19 +161,19 @@ def span_masks(masked: Mask, allowed: Mask | None = None) -> Mask:
     places = np.argsort(~masked, axis=1, kind="stable")[:, :steps]
     spans = masked.copy()
     waiting = np.full(len(masked), -1)  # (B,) a lone mask that may still move; -1: none
-    for at in range(steps):
-        here, real = places[:, at], at < counts
-        before = places[:, at - 1] if at else np.full(len(masked), -2)
+    for step in range(steps):
+        here, real = places[:, step], step < counts
+        before = places[:, step - 1] if step else np.full(len(masked), -2)
         none, follows = waiting < 0, here - before == 1
         adjacent = ~none & (waiting == here - 1)
-        moves = real & ~none & ~adjacent
+        movable = real & ~none & ~adjacent
         if allowed is not None:
-            blocked = moves & ~allowed[rows, np.maximum(here - 1, 0)]
-            moves &= ~blocked
+            blocked = movable & ~allowed[rows, np.maximum(here - 1, 0)]
+            movable &= ~blocked
         else:
-            blocked = np.zeros_like(moves)
-        spans[rows[moves], waiting[moves]] = False
-        spans[rows[moves], here[moves] - 1] = True
+            blocked = np.zeros_like(movable)
+        spans[rows[movable], waiting[movable]] = False
+        spans[rows[movable], here[movable] - 1] = True
         starts = real & ((none & ~follows) | blocked)
         waiting = np.where(starts, here, np.where(real, -1, waiting))
     return spans

@@ -216,8 +216,8 @@ class Blocks:
         """Return blocks and their lengths, (B, L) and (B,); only the text's last block can be padded."""
         rows = np.full((len(indices), self.size), self.pad, np.int64)
         lengths = np.zeros(len(indices), np.int64)
-        for row, at in enumerate(indices):
-            text = self.ids[at * self.room : (at + 1) * self.room]
+        for row, index in enumerate(indices):
+            text = self.ids[index * self.room : (index + 1) * self.room]
             rows[row, 0], rows[row, 1 : len(text) + 1], rows[row, len(text) + 1] = self.first, text, self.last
             lengths[row] = len(text) + 2
         width = int(lengths.max())
@@ -241,7 +241,7 @@ def prepare_windows(
     Without held-out sentences of their own, a share is held out, copies of a sentence together. `meta` is kept with the
     training sentences, which are put in place last. Raises BadInput where either is empty, UnknownType, StorageError.
     """
-    index = {tag: at for at, tag in enumerate(head_tags(types))}
+    index = {tag: number for number, tag in enumerate(head_tags(types))}
     dtypes = {"ids": number_type(len(tokenizer)), "tags": "<i4", "lengths": "<u4"}
     with ArrayWriter(folder / HELD_OUT, dtypes) as aside, ArrayWriter(folder / TRAIN, dtypes) as train:
         for chunk in _chunks(sentences):
@@ -274,9 +274,9 @@ class TaggedWindows:
     def read(self, indices: Iterable[int]) -> tuple[list[Window], list[list[int]]]:
         """Return windows, each as a sentence of its own numbered from 0, and the indices of their tokens' tags."""
         windows, tags = [], []
-        for number, at in enumerate(indices):
-            end = int(self._ends[at])
-            start = end - int(self.lengths[at])
+        for number, index in enumerate(indices):
+            end = int(self._ends[index])
+            start = end - int(self.lengths[index])
             known = self.tags[start:end]
             places = np.flatnonzero(known != UNSCORED)
             tags.append(known[places].tolist())

@@ -77,7 +77,7 @@ class PretrainResult:
     def from_dict(cls, values: Mapping[str, Any]) -> PretrainResult:
         """Build a result from what `to_dict` gave."""
         known = {spec.name: values[spec.name] for spec in fields(cls) if spec.name in values}
-        return cls(**{**known, "history": tuple(Measured(**one) for one in values.get("history", ()))})
+        return cls(**{**known, "history": tuple(Measured(**row) for row in values.get("history", ()))})
 
 
 @dataclass(frozen=True, slots=True)

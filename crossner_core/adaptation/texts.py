@@ -103,7 +103,7 @@ def from_tagged(folder: Path, *, repeat: bool = True, held_out: Sequence[Path] =
     """Read an entity-tagging corpus, sentences as often as its balancing says; raise NotFound or BadInput."""
     from crossner_core.wikipedia.tagged_corpus import TaggingManifest, read_tagged  # needs pyarrow, files do not
 
-    types = (one.category for one in TaggingManifest.read(folder).categories if one.after)
+    types = (category.category for category in TaggingManifest.read(folder).categories if category.after)
     named = {"manifest": describe_files([folder / "manifest.json"]), "repeat": repeat}
     return _tagging_source(partial(read_tagged, folder, repeat=repeat), types, named, held_out)
 
@@ -135,7 +135,7 @@ def check_place(place: Path) -> None:
 
 def labelled_paths(place: Path) -> list[Path]:
     """Return a labelled file, or those of a folder; raise BadInput where there is none."""
-    paths = sorted(one for one in place.iterdir() if one.is_file()) if place.is_dir() else [place]
+    paths = sorted(path for path in place.iterdir() if path.is_file()) if place.is_dir() else [place]
     if not paths or not paths[0].is_file():
         raise BadInput(f"{place} is no entity-tagging corpus, and no labelled file or folder of such files either.")
     return paths
@@ -219,15 +219,15 @@ def level_texts(
 
 def describe_files(paths: Sequence[Path]) -> list[dict[str, Any]]:
     """Return name, size and SHA-256 of files: the provenance of an encoder's corpus."""
-    found = []
+    rows = []
     for path in paths:
         try:
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
-            found.append({"name": path.name, "bytes": path.stat().st_size, "sha256": digest})
+            rows.append({"name": path.name, "bytes": path.stat().st_size, "sha256": digest})
         except OSError as error:
             raise BadInput(f"{path} cannot be read: {error.strerror or error}.") from error
-    return found
+    return rows
 
 
 def types_of(*parts: Iterable[LabelledSentence]) -> tuple[str, ...]:

@@ -33,7 +33,7 @@ def join_scores(parts: Sequence[TagScores], tags: int) -> TagScores:
     """Put the windows of a sentence together; one without tokens has none."""
     if not parts:
         return TagScores(np.zeros(0, dtype=np.int64), np.zeros((0, tags)))
-    return TagScores(np.concatenate([one.path for one in parts]), np.concatenate([one.scores for one in parts]))
+    return TagScores(np.concatenate([part.path for part in parts]), np.concatenate([part.scores for part in parts]))
 
 
 @dataclass(frozen=True)
@@ -108,21 +108,21 @@ def calibrate(
         return None
     scores = dev_scores or tagger.tag_scores([item.sentence for item in dev])
     temperature = fit_temperature(scores, _gold_tags(tagger, dev))
-    found = scored_spans(tagger, dev, scores, temperature)
-    choice = choose(found.tempered, found.right, found.sentence)
+    dev_spans = scored_spans(tagger, dev, scores, temperature)
+    choice = choose(dev_spans.tempered, dev_spans.right, dev_spans.sentence)
     calibration = Calibration(temperature, choice.chosen)
-    measured_on, there, given = "dev, on held-out folds", found, choice.held_out
+    measured_on, measured, given = "dev, on held-out folds", dev_spans, choice.held_out
     if any(item.sentence.tokens for item in test):
         scores = test_scores or tagger.tag_scores([item.sentence for item in test])
-        measured_on, there = "test", scored_spans(tagger, test, scores, temperature)
-        given = calibration.spans(there.tempered)
+        measured_on, measured = "test", scored_spans(tagger, test, scores, temperature)
+        given = calibration.spans(measured.tempered)
     tagger.calibrate(calibration)
     return CalibrationReport(
         calibration=calibration,
         measured_on=measured_on,
-        dev_spans=len(found.right),
-        raw=reliability(there.raw, there.right),
-        calibrated=reliability(given, there.right),
+        dev_spans=len(dev_spans.right),
+        raw=reliability(measured.raw, measured.right),
+        calibrated=reliability(given, measured.right),
         losses=choice.losses,
         note=choice.note,
     )
@@ -133,7 +133,7 @@ def fit_temperature(scores: Sequence[TagScores], gold: Sequence[NDArray[np.int64
     import torch
     from torch.nn import functional
 
-    given = torch.from_numpy(np.concatenate([one.scores for one in scores]))  # (N, A)
+    given = torch.from_numpy(np.concatenate([part.scores for part in scores]))  # (N, A)
     own = torch.from_numpy(np.concatenate(list(gold)))  # (N,)
     # The loss is convex in the temperature's inverse.
     inverse = torch.ones((), dtype=torch.float64, requires_grad=True)
@@ -141,9 +141,9 @@ def fit_temperature(scores: Sequence[TagScores], gold: Sequence[NDArray[np.int64
 
     def loss() -> float:
         search.zero_grad()
-        found = functional.cross_entropy(given * inverse, own)
-        torch.autograd.backward(found)
-        return found.item()
+        value = functional.cross_entropy(given * inverse, own)
+        torch.autograd.backward(value)
+        return value.item()
 
     search.step(loss)
     return float(1.0 / np.clip(inverse.item(), 0.05, 10.0))
@@ -157,14 +157,14 @@ def scored_spans(
 ) -> Scored:
     """Return the predicted spans with their raw and tempered scores: the least share among a span's tags."""
     raw, tempered, right, where = [], [], [], []
-    for at, (item, said) in enumerate(zip(items, scores, strict=True)):
-        shares = [_chosen_share(said.scores / t, said.path) for t in (1.0, temperature)]
+    for index, (item, prediction) in enumerate(zip(items, scores, strict=True)):
+        probabilities = [_chosen_share(prediction.scores / t, prediction.path) for t in (1.0, temperature)]
         gold: set[Span] = set(item.spans)
-        for span in spans_from_tags(said.tags(tagger.tags), strict=False):
-            raw.append(shares[0][span.start : span.end].min())
-            tempered.append(shares[1][span.start : span.end].min())
+        for span in spans_from_tags(prediction.tags(tagger.tags), strict=False):
+            raw.append(probabilities[0][span.start : span.end].min())
+            tempered.append(probabilities[1][span.start : span.end].min())
             right.append(span in gold)
-            where.append(at)
+            where.append(index)
     return Scored(
         np.asarray(raw, dtype=float), np.asarray(tempered, dtype=float), np.asarray(right, bool), tuple(where)
     )
@@ -172,13 +172,13 @@ def scored_spans(
 
 def _chosen_share(scores: Floats, path: NDArray[np.int64]) -> Floats:
     """Return the softmax share (T,) of each token's chosen tag."""
-    shares = np.exp(scores - scores.max(axis=1, keepdims=True))  # (T, A)
-    own: Floats = shares[np.arange(len(path)), path] / shares.sum(axis=1)
+    exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))  # (T, A)
+    own: Floats = exponentials[np.arange(len(path)), path] / exponentials.sum(axis=1)
     return own
 
 
 def _gold_tags(tagger: ScoredTagger, items: Sequence[LabelledSentence]) -> list[NDArray[np.int64]]:
-    index = {tag: at for at, tag in enumerate(tagger.tags)}
+    index = {tag: number for number, tag in enumerate(tagger.tags)}
     return [
         np.asarray([index[tag] for tag in tags_from_spans(item.spans, len(item.sentence.tokens))], dtype=np.int64)
         for item in items

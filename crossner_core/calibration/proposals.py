@@ -42,35 +42,46 @@ class Proposal:
 def propose(suggestions: Sequence[Suggestion], weights: SourceWeights) -> tuple[Proposal, ...]:
     """Merge a sentence's suggestions: best first, then the longest, then the first; they may overlap."""
     merged = []
-    for one in _merged(suggestions, weights):
-        offset = weights.groups.get(one.group, NO_GOLD).offset
-        merged.append(replace(one, score=shifted(one.score, offset)))
-    return tuple(sorted(merged, key=lambda one: (-one.score, one.start - one.end, one.start, one.sources, one.type)))
+    for proposal in _merged(suggestions, weights):
+        offset = weights.groups.get(proposal.group, NO_GOLD).offset
+        merged.append(replace(proposal, score=shifted(proposal.score, offset)))
+    return tuple(
+        sorted(
+            merged,
+            key=lambda proposal: (
+                -proposal.score,
+                proposal.start - proposal.end,
+                proposal.start,
+                proposal.sources,
+                proposal.type,
+            ),
+        )
+    )
 
 
 def best_of(proposals: Iterable[Proposal]) -> tuple[Proposal, ...]:
     """Return those of which no two overlap, the best scored first served, in the order of the text."""
     chosen: list[Proposal] = []
-    for one in proposals:
-        if not any(_overlap(one, other) for other in chosen):
-            chosen.append(one)
-    return tuple(sorted(chosen, key=lambda one: one.start))
+    for proposal in proposals:
+        if not any(_overlap(proposal, other) for other in chosen):
+            chosen.append(proposal)
+    return tuple(sorted(chosen, key=lambda proposal: proposal.start))
 
 
 def best_spans(suggestions: Sequence[Suggestion], weights: SourceWeights | None = None) -> tuple[Span, ...]:
     """Return the spans of the best proposals in a sentence, no two overlapping; without weights scores stand."""
-    return tuple(one.span for one in best_of(propose(suggestions, weights or SourceWeights())))
+    return tuple(proposal.span for proposal in best_of(propose(suggestions, weights or SourceWeights())))
 
 
 def learn(known: Iterable[tuple[Sequence[Suggestion], Collection[Span]]]) -> SourceWeights:
     """Learn from sentences whose gold is known what each source, type and agreement is worth."""
     rows = list(known)
     weights = learn_sources(rows)
-    said: dict[str, list[tuple[float, bool]]] = {}
+    by_group: dict[str, list[tuple[float, bool]]] = {}
     for suggestions, gold in rows:
-        for one in _merged(suggestions, weights):
-            said.setdefault(one.group, []).append((log_odds(one.score), one.span in gold))
-    return replace(weights, groups={group: weigh(found) for group, found in sorted(said.items())})
+        for proposal in _merged(suggestions, weights):
+            by_group.setdefault(proposal.group, []).append((log_odds(proposal.score), proposal.span in gold))
+    return replace(weights, groups={group: weigh(pairs) for group, pairs in sorted(by_group.items())})
 
 
 def _merged(suggestions: Sequence[Suggestion], weights: SourceWeights) -> list[Proposal]:
@@ -80,33 +91,33 @@ def _merged(suggestions: Sequence[Suggestion], weights: SourceWeights) -> list[P
     odds o has o / (1 + o + the odds of its rivals).
     """
     places: dict[Span, list[tuple[float, Suggestion]]] = {}
-    for one in suggestions:
-        places.setdefault(one.span, []).append((weights.believed(one), one))
-    for said in places.values():
-        said.sort(key=lambda row: (-row[0], row[1].source))
-    odds = {span: math.exp(log_odds(1.0 - _doubt(said))) for span, said in places.items()}
-    readers = {kind_of(one.source) for one in suggestions if is_trained(one.source)}
-    found = []
-    for span, said in places.items():
+    for suggestion in suggestions:
+        places.setdefault(suggestion.span, []).append((weights.believed(suggestion), suggestion))
+    for scored in places.values():
+        scored.sort(key=lambda row: (-row[0], row[1].source))
+    odds = {span: math.exp(log_odds(1.0 - _doubt(scored))) for span, scored in places.items()}
+    readers = {kind_of(suggestion.source) for suggestion in suggestions if is_trained(suggestion.source)}
+    proposals = []
+    for span, scored in places.items():
         rivals = [other for other in places if other != span and other.start < span.end and span.start < other.end]
         against = sum(odds[other] for other in rivals)
-        score = odds[span] / (1.0 + odds[span] + against) if rivals else 1.0 - _doubt(said)
-        entity = next((one.entity for _, one in said if one.entity), None)
-        sources = tuple(dict.fromkeys(one.source for _, one in said))
-        group = _group(_kinds(said), {kind for other in rivals for kind in _kinds(places[other])}, readers)
-        found.append(Proposal(span.start, span.end, span.type, score, sources, group, entity))
-    return found
+        score = odds[span] / (1.0 + odds[span] + against) if rivals else 1.0 - _doubt(scored)
+        entity = next((suggestion.entity for _, suggestion in scored if suggestion.entity), None)
+        sources = tuple(dict.fromkeys(suggestion.source for _, suggestion in scored))
+        group = _group(_kinds(scored), {kind for other in rivals for kind in _kinds(places[other])}, readers)
+        proposals.append(Proposal(span.start, span.end, span.type, score, sources, group, entity))
+    return proposals
 
 
-def _kinds(said: Sequence[tuple[float, Suggestion]]) -> set[str]:
-    return {kind_of(one.source) for _, one in said}
+def _kinds(scored: Sequence[tuple[float, Suggestion]]) -> set[str]:
+    return {kind_of(suggestion.source) for _, suggestion in scored}
 
 
-def _doubt(said: Sequence[tuple[float, Suggestion]]) -> float:
+def _doubt(scored: Sequence[tuple[float, Suggestion]]) -> float:
     """Return the product of the sources' doubts; two runs, or a name found twice, are no two witnesses."""
     surest: dict[str, float] = {}
-    for score, one in said:
-        kind = kind_of(one.source)
+    for score, suggestion in scored:
+        kind = kind_of(suggestion.source)
         surest[kind] = max(surest.get(kind, 0.0), score)
     return math.prod(1.0 - score for score in surest.values())
 
@@ -118,5 +129,5 @@ def _group(kinds: set[str], others: set[str], readers: set[str]) -> str:
     return words + "".join(f", not {kind}" for kind in sorted(readers - kinds - others))
 
 
-def _overlap(one: Proposal, other: Proposal) -> bool:
-    return one.start < other.end and other.start < one.end
+def _overlap(proposal: Proposal, other: Proposal) -> bool:
+    return proposal.start < other.end and other.start < proposal.end

@@ -66,14 +66,14 @@ def binned(scores: Floats, right: Bools, binning: str = "equal mass", bins: int 
         parts = np.array_split(order, max(1, min(bins, len(order))))
     else:
         edges = np.minimum((scores * bins).astype(np.int64), bins - 1)
-        parts = [np.flatnonzero(edges == at) for at in range(bins)]
+        parts = [np.flatnonzero(edges == number) for number in range(bins)]
     return tuple(Bin(len(part), float(scores[part].mean()), float(right[part].mean())) for part in parts if len(part))
 
 
 def expected_error(bins: Sequence[Bin]) -> float:
     """Return the expected calibration error: |share right - mean score| by bin, weighted by its spans."""
-    total = sum(one.count for one in bins)
-    return sum(one.count * abs(one.right - one.score) for one in bins) / total if total else 0.0
+    total = sum(part.count for part in bins)
+    return sum(part.count * abs(part.right - part.score) for part in bins) / total if total else 0.0
 
 
 def log_loss(scores: Floats, right: Bools) -> float:

@@ -99,21 +99,21 @@ def learn_sources(known: Iterable[tuple[Sequence[Suggestion], Collection[Span]]]
 
     A suggestion is right if gold has a span with its start, end and type.
     """
-    said: dict[str, list[tuple[str, float, bool]]] = {}
+    by_kind: dict[str, list[tuple[str, float, bool]]] = {}
     sentences = 0
     for suggestions, gold in known:
         sentences += 1
-        for one in suggestions:
-            row = one.type, log_odds(one.score), one.span in gold
-            said.setdefault(kind_of(one.source), []).append(row)
+        for suggestion in suggestions:
+            row = suggestion.type, log_odds(suggestion.score), suggestion.span in gold
+            by_kind.setdefault(kind_of(suggestion.source), []).append(row)
     kinds: dict[str, Weight] = {}
     types: dict[tuple[str, str], Weight] = {}
-    for kind, rows in sorted(said.items()):
+    for kind, rows in sorted(by_kind.items()):
         kinds[kind] = weigh([(odds, right) for _, odds, right in rows])
         by_type: dict[str, list[tuple[float, bool]]] = {}
         for name, odds, right in rows:
             by_type.setdefault(name, []).append((odds + kinds[kind].offset, right))
-        types |= {(kind, name): weigh(found) for name, found in sorted(by_type.items())}
+        types |= {(kind, name): weigh(pairs) for name, pairs in sorted(by_type.items())}
     return SourceWeights(kinds, types, {}, sentences)
 
 
@@ -124,7 +124,7 @@ def weigh(said: Sequence[tuple[float, bool]], prior: float = PRIOR) -> Weight:
     """
     import numpy as np  # not at the top: a command that shows a campaign needs none of it
 
-    odds = np.asarray([one for one, _ in said], dtype=np.float64)
+    odds = np.asarray([value for value, _ in said], dtype=np.float64)
     right = sum(ok for _, ok in said)
 
     def mean(offset: float) -> float:

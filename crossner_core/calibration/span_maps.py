@@ -41,8 +41,8 @@ class SpanMap(Record):
         if self.method == "identity":
             return given
         if self.method == "isotonic":
-            at, value = self.numbers
-            return np.interp(given, at, value)
+            knots, value = self.numbers
+            return np.interp(given, knots, value)
         weights, (bias,) = self.numbers
         odds = _features(self.method, given) @ np.asarray(weights) + bias
         probabilities: Floats = 1.0 / (1.0 + np.exp(-odds))

@@ -73,7 +73,7 @@ class Domain:
     @property
     def type_names(self) -> tuple[str, ...]:
         """The names of the types, in order."""
-        return tuple(one.name for one in self.types)
+        return tuple(entity_type.name for entity_type in self.types)
 
     @property
     def hash(self) -> str:
@@ -82,9 +82,9 @@ class Domain:
 
     def type(self, name: str) -> EntityType:
         """Find a type; raise UnknownType naming those there are."""
-        for one in self.types:
-            if one.name == name:
-                return one
+        for entity_type in self.types:
+            if entity_type.name == name:
+                return entity_type
         raise UnknownType(f"Domain {self.name} has no entity type {name!r}; it has {', '.join(self.type_names)}.")
 
     def ancestors(self, name: str) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ class Domain:
 
     @cached_property
     def _by_class(self) -> dict[str, str]:
-        return {known: one.name for one in self.types for known in one.dbpedia}
+        return {known: entity_type.name for entity_type in self.types for known in entity_type.dbpedia}
 
 
 def builtin_domains() -> tuple[str, ...]:
@@ -134,10 +134,10 @@ def parse_domain(toml_text: str, *, origin: str) -> Domain:
 def domain_to_toml(domain: Domain) -> str:
     """Write a definition that `parse_domain` reads back as it was."""
     lines = [f"{key} = {_toml(getattr(domain, key))}" for key in ("name", "title", "description")]
-    for one in domain.types:
+    for entity_type in domain.types:
         lines += ["", "[[types]]"]
         for part in fields(EntityType):
-            value = getattr(one, part.name)
+            value = getattr(entity_type, part.name)
             if value is not None:
                 lines.append(f"{part.name} = {_toml(value)}")
     return "\n".join(lines) + "\n"
@@ -165,7 +165,7 @@ def _type(table: Mapping[str, Any], used_keys: set[Any], used_colors: set[Any]) 
     name = _text(table, "name", "a type")
     what = f"type {name}"
     classes = table.get("dbpedia", [])
-    if not isinstance(classes, list) or not all(isinstance(one, str) for one in classes):
+    if not isinstance(classes, list) or not all(isinstance(value, str) for value in classes):
         raise InvalidDomain(f"{what}: dbpedia must be a list of class names, not {classes!r}.")
     free_key = next((key for key in name + KEYS if key in KEYS and key not in used_keys), "")
     free_color = next((color for color in range(COLORS) if color not in used_colors), 0)
@@ -175,7 +175,7 @@ def _type(table: Mapping[str, Any], used_keys: set[Any], used_colors: set[Any]) 
         parent=_text(table, "parent", what) if "parent" in table else None,
         key=_text(table, "key", what, free_key),
         color=table.get("color", free_color),
-        dbpedia=tuple(_ONTOLOGY.sub("", one, count=1) for one in classes),
+        dbpedia=tuple(_ONTOLOGY.sub("", value, count=1) for value in classes),
         guideline=_text(table, "guideline", what, ""),
     )
 
@@ -197,21 +197,21 @@ def _check_keys(values: Mapping[str, Any], valid: Sequence[str], what: str) -> N
 def _check_unique(domain: Domain) -> None:
     def once(what: str, value_of: Callable[[EntityType], Iterable[object]]) -> None:
         seen: dict[object, str] = {}
-        for one in domain.types:
-            for value in value_of(one):
+        for entity_type in domain.types:
+            for value in value_of(entity_type):
                 if value in seen:
-                    raise InvalidDomain(f"Types {seen[value]} and {one.name} have the same {what} {value!r}.")
-                seen[value] = one.name
+                    raise InvalidDomain(f"Types {seen[value]} and {entity_type.name} have the same {what} {value!r}.")
+                seen[value] = entity_type.name
 
-    once("name", lambda one: [one.name])
-    once("key", lambda one: [one.key])
-    once("DBpedia class", lambda one: one.dbpedia)
+    once("name", lambda entity_type: [entity_type.name])
+    once("key", lambda entity_type: [entity_type.key])
+    once("DBpedia class", lambda entity_type: entity_type.dbpedia)
     if len(domain.types) <= COLORS:
-        once("color", lambda one: [one.color])
+        once("color", lambda entity_type: [entity_type.color])
 
 
 def _check_parents(domain: Domain) -> None:
-    parents = {one.name: one.parent for one in domain.types}
+    parents = {entity_type.name: entity_type.parent for entity_type in domain.types}
     for name, parent in parents.items():
         if parent is not None and parent not in parents:
             raise InvalidDomain(f"Type {name}: unknown parent {parent!r}; types are {', '.join(parents)}.")

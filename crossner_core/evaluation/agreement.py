@@ -66,9 +66,9 @@ def agreement(items: Iterable[Layers], *, rng: np.random.Generator | None = None
     either layer put into a span (their category in the other layer may then still be O).
     """
     layers = tuple(items)
-    for at, item in enumerate(layers):
+    for index, item in enumerate(layers):
         if any(not 0 <= span.start < span.end <= item.length for span in (*item.first, *item.second)):
-            raise BadInput(f"Sentence {at + 1} of {item.length} tokens has a span outside it.")
+            raise BadInput(f"Sentence {index + 1} of {item.length} tokens has a span outside it.")
     rng = rng if rng is not None else np.random.default_rng(0)
     weights = _resamples(len(layers), resamples, rng)
     tables = _token_tables(layers)  # (S, K, K)
@@ -101,7 +101,7 @@ def _pair_counts(
 def _token_tables(layers: Sequence[Layers]) -> Array:
     """Return (S, K, K) counts of tokens by their category in the first and the second layer; category 0 is O."""
     names = sorted({span.type for item in layers for span in (*item.first, *item.second)})
-    index = {name: at + 1 for at, name in enumerate(names)}
+    index = {name: number + 1 for number, name in enumerate(names)}
     tables = np.zeros((len(layers), len(names) + 1, len(names) + 1))
     for row, item in enumerate(layers):
         categories = np.zeros((2, item.length), dtype=np.int64)

@@ -47,10 +47,10 @@ def confusion(
     spurious: Counter[str] = Counter()
     for wanted, got in zip(gold, predicted, strict=True):
         wanted, got = tuple(wanted), tuple(got)
-        found = {(span.start, span.end): span.type for span in got}
+        predicted_types = {(span.start, span.end): span.type for span in got}
         for span in wanted:
-            if (span.start, span.end) in found:
-                pairs[span.type, found[span.start, span.end]] += 1
+            if (span.start, span.end) in predicted_types:
+                pairs[span.type, predicted_types[span.start, span.end]] += 1
             elif _overlaps(span, got):
                 boundary[span.type] += 1
             else:
@@ -68,7 +68,7 @@ def summed(parts: Iterable[Confusion]) -> Confusion:
     parts = tuple(parts)
     names = tuple(dict.fromkeys(name for part in parts for name in part.types))
     matrix = {
-        gold: {said: count for said in names if (count := sum(part.count(gold, said) for part in parts))}
+        gold: {predicted: count for predicted in names if (count := sum(part.count(gold, predicted) for part in parts))}
         for gold in names
     }
     rest = (

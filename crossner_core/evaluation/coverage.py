@@ -81,14 +81,14 @@ def coverage(
     suggested twice for one place with one type counts once, under the source that said it first.
     """
     kinds, sources, sentences = _Counts(), _Counts(), 0
-    said = iter(suggestions)
+    predictions = iter(suggestions)
     for sentence, spans in gold:
-        row = next(said, None)
+        row = next(predictions, None)
         if row is None:
             raise BadInput(f"Suggestions end before gold sentence {sentence.id}; give one row for every sentence.")
         sentences += 1
         _count(set(spans), row, kinds, sources)
-    if next(said, None) is not None:
+    if next(predictions, None) is not None:
         raise BadInput(f"There are more rows of suggestions than the {sentences} gold sentences; they must pair up.")
     overall = kinds.total()
     names = dict.fromkeys(types)
@@ -106,10 +106,10 @@ def _count(gold: set[Span], row: Sequence[Suggestion], kinds: _Counts, sources: 
     for item in row:
         first.setdefault(item.span, item.source)
     places = {(span.start, span.end) for span in gold}
-    said = {(span.start, span.end) for span in first}
+    ranges = {(span.start, span.end) for span in first}
     for span in gold:
         kinds.gold[span.type] += 1
-        kinds.found[span.type] += (span.start, span.end) in said
+        kinds.found[span.type] += (span.start, span.end) in ranges
         kinds.right[span.type] += span in first
     seen: set[tuple[str, int, int]] = set()
     for span, source in first.items():

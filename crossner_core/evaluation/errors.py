@@ -43,12 +43,12 @@ def find_errors(gold: Sequence[Iterable[Span]], predicted: Sequence[Iterable[Spa
     """
     if len(gold) != len(predicted):
         raise BadInput(f"{len(gold)} gold sentences but {len(predicted)} predicted ones; they must pair up.")
-    found = [
+    errors = [
         error
-        for at, (wanted, got) in enumerate(zip(gold, predicted, strict=True))
-        for error in _in_sentence(at, set(wanted), set(got))
+        for index, (wanted, got) in enumerate(zip(gold, predicted, strict=True))
+        for error in _in_sentence(index, set(wanted), set(got))
     ]
-    return tuple(sorted(found, key=lambda error: (error.place, KINDS.index(error.kind))))
+    return tuple(sorted(errors, key=lambda error: (error.place, KINDS.index(error.kind))))
 
 
 def count_errors(errors: Iterable[SpanError]) -> dict[str, int]:
@@ -57,17 +57,22 @@ def count_errors(errors: Iterable[SpanError]) -> dict[str, int]:
     return {kind: counts[kind] for kind in KINDS}
 
 
-def _in_sentence(at: int, wanted: set[Span], got: set[Span]) -> list[SpanError]:
-    gold, said = wanted - got, got - wanted
-    pairs = sorted((_rank(one, other), one, other) for one in gold for other in said if _overlap(one, other) > 0)
-    found = []
-    for rank, one, other in pairs:
-        if one in gold and other in said:
-            gold.discard(one)
-            said.discard(other)
-            found.append(SpanError(at, ("type", "boundary", "boundary+type")[rank[0]], one, other))
-    found += [SpanError(at, "missed", one, None) for one in gold]
-    return found + [SpanError(at, "spurious", None, other) for other in said]
+def _in_sentence(index: int, wanted: set[Span], got: set[Span]) -> list[SpanError]:
+    gold, predicted = wanted - got, got - wanted
+    pairs = sorted(
+        (_rank(gold_span, other), gold_span, other)
+        for gold_span in gold
+        for other in predicted
+        if _overlap(gold_span, other) > 0
+    )
+    errors = []
+    for rank, gold_span, other in pairs:
+        if gold_span in gold and other in predicted:
+            gold.discard(gold_span)
+            predicted.discard(other)
+            errors.append(SpanError(index, ("type", "boundary", "boundary+type")[rank[0]], gold_span, other))
+    errors += [SpanError(index, "missed", span, None) for span in gold]
+    return errors + [SpanError(index, "spurious", None, other) for other in predicted]
 
 
 def _rank(gold: Span, predicted: Span) -> tuple[int, int]:
@@ -77,6 +82,6 @@ def _rank(gold: Span, predicted: Span) -> tuple[int, int]:
     return (1 if gold.type == predicted.type else 2), -_overlap(gold, predicted)
 
 
-def _overlap(one: Span, other: Span) -> int:
+def _overlap(span: Span, other: Span) -> int:
     """Return the number of tokens that two spans share; 0 or less where they share none."""
-    return min(one.end, other.end) - max(one.start, other.start)
+    return min(span.end, other.end) - max(span.start, other.start)

@@ -90,8 +90,8 @@ def mean_curve(points: Iterable[RoundPoint], axis: str = "sentences", type: str 
     sd = values.std(axis=0, ddof=1) if len(lines) > 1 else None
     mean = values.mean(axis=0)
     return tuple(
-        MeanPoint(float(x), float(mean[at]), None if sd is None else float(sd[at]), len(lines))
-        for at, x in enumerate(grid)
+        MeanPoint(float(x), float(mean[index]), None if sd is None else float(sd[index]), len(lines))
+        for index, x in enumerate(grid)
     )
 
 
@@ -112,10 +112,10 @@ def area(
 def common_range(points: Iterable[RoundPoint], axis: str = "sentences", type: str | None = None) -> tuple[float, float]:
     """Return the range of an axis that all seeds of all strategies cover; raise BadInput where there is none."""
     by_strategy = _by(points, lambda point: point.strategy)
-    places = [line[0] for found in by_strategy.values() for line in _lines(found, axis, type)]
+    places = [line[0] for points in by_strategy.values() for line in _lines(points, axis, type)]
     if not places:
         raise BadInput(f"There are no curves over {axis}, so they have no range in common.")
-    low, high = float(max(one[0] for one in places)), float(min(one[-1] for one in places))
+    low, high = float(max(xs[0] for xs in places)), float(min(xs[-1] for xs in places))
     if low == high:
         raise BadInput(
             f"The curves have only {low:g} {axis} in common, and an area needs a range: the shortest has no other "
@@ -151,12 +151,12 @@ def saved_by_level(
     high = min(max(point.mean for point in line) for line in (curve, baseline))
     if not low < high:
         return ()
-    found = []
+    results = []
     for f1 in np.linspace(low, high, levels):
         needed, usual = reaches(curve, float(f1)), reaches(baseline, float(f1))
         if needed is not None and usual is not None:
-            found.append((float(f1), usual - needed))
-    return tuple(found)
+            results.append((float(f1), usual - needed))
+    return tuple(results)
 
 
 def summarise(
@@ -169,15 +169,15 @@ def summarise(
     """
     by_strategy = _by(points, lambda point: point.strategy)
     if baseline not in by_strategy:
-        there = ", ".join(by_strategy) or "none"
+        available = ", ".join(by_strategy) or "none"
         raise BadInput(
-            f"There is no strategy {baseline!r} to compare with; there are: {there}. Run it with the same seeds."
+            f"There is no strategy {baseline!r} to compare with; there are: {available}. Run it with the same seeds."
         )
-    by_strategy = {name: found for name, found in by_strategy.items() if _lines(found, axis, type)}
+    by_strategy = {name: points for name, points in by_strategy.items() if _lines(points, axis, type)}
     if baseline not in by_strategy:
         raise BadInput(f"The strategy {baseline!r} has no scores of type {type!r}.")
-    low, high = common_range((point for found in by_strategy.values() for point in found), axis, type)
-    curves = {name: mean_curve(found, axis, type) for name, found in by_strategy.items()}
+    low, high = common_range((point for points in by_strategy.values() for point in points), axis, type)
+    curves = {name: mean_curve(points, axis, type) for name, points in by_strategy.items()}
     goal = max(point.mean for point in curves[baseline])
     usual = reaches(curves[baseline], goal)
     rows = []
@@ -204,7 +204,7 @@ def seconds_saved(
     rows, by_strategy = summarise(points, type=type, baseline=baseline), _by(points, lambda point: point.strategy)
     took = {row.strategy: _seconds_of(by_strategy[row.strategy], row.needs) for row in rows}
     usual = took[baseline]
-    return {name: None if usual is None or one is None else usual - one for name, one in took.items()}
+    return {name: None if usual is None or cost is None else usual - cost for name, cost in took.items()}
 
 
 def _seconds_of(points: Iterable[RoundPoint], sentences: float | None) -> float | None:
@@ -212,8 +212,8 @@ def _seconds_of(points: Iterable[RoundPoint], sentences: float | None) -> float 
     if sentences is None:
         return None
     found = []
-    for one in _by(points, lambda point: point.seed).values():
-        ordered = sorted(one, key=lambda point: point.round)
+    for of_seed in _by(points, lambda point: point.seed).values():
+        ordered = sorted(of_seed, key=lambda point: point.round)
         seconds = [point.seconds for point in ordered if point.seconds is not None]
         if len(seconds) < len(ordered):
             return None
@@ -226,11 +226,11 @@ def _lines(points: Iterable[RoundPoint], axis: str, type: str | None) -> list[Li
     if axis not in AXES:
         raise BadInput(f"axis is {axis!r}; choose one of {', '.join(AXES)}.")
     lines = []
-    for seed, found in sorted(_by(points, lambda point: point.seed).items()):
-        found = [point for point in found if type is None or type in point.per_type]
-        if any(getattr(point, axis) is None for point in found):
+    for seed, of_seed in sorted(_by(points, lambda point: point.seed).items()):
+        of_seed = [point for point in of_seed if type is None or type in point.per_type]
+        if any(getattr(point, axis) is None for point in of_seed):
             raise BadInput(f"Seed {seed} has rounds whose {axis} nobody counted; choose another axis.")
-        ordered = sorted(found, key=lambda point: point.round)
+        ordered = sorted(of_seed, key=lambda point: point.round)
         places = np.asarray([getattr(point, axis) for point in ordered], dtype=np.float64)
         if (np.diff(places) < 0).any():
             raise BadInput(f"Seed {seed}: the {axis} shrink from a round to the next: {places.tolist()}.")
@@ -244,7 +244,7 @@ def _lines(points: Iterable[RoundPoint], axis: str, type: str | None) -> list[Li
 def _grid(points: Iterable[RoundPoint], lines: Sequence[Line], axis: str) -> NDArray[np.float64]:
     """Return the places of a mean curve: where the rounds are in the mean, within the range that all lines cover."""
     rounds = _by(points, lambda point: point.round).values()
-    means = [float(np.mean([getattr(point, axis) for point in found])) for found in rounds]
+    means = [float(np.mean([getattr(point, axis) for point in points])) for points in rounds]
     low, high = max(line[0][0] for line in lines), min(line[0][-1] for line in lines)
     return np.unique(np.clip(means, low, high)) if low <= high else np.asarray([], dtype=np.float64)
 
@@ -259,7 +259,7 @@ def _area(line: Line, low: float, high: float, axis: str) -> float:
 
 
 def _by(points: Iterable[RoundPoint], key: Callable[[RoundPoint], _Key]) -> dict[_Key, list[RoundPoint]]:
-    found: dict[_Key, list[RoundPoint]] = {}
+    groups: dict[_Key, list[RoundPoint]] = {}
     for point in points:
-        found.setdefault(key(point), []).append(point)
-    return found
+        groups.setdefault(key(point), []).append(point)
+    return groups

@@ -102,13 +102,13 @@ _Counts = tuple["Counter[str]", "Counter[str]", "Counter[str]"]
 
 def _count(gold: Sequence[tuple[Span, ...]], predicted: Sequence[tuple[Span, ...]]) -> _Counts:
     support: Counter[str] = Counter()
-    found: Counter[str] = Counter()
+    counts: Counter[str] = Counter()
     correct: Counter[str] = Counter()
     for wanted, got in zip(gold, predicted, strict=True):
         support.update(span.type for span in set(wanted))
-        found.update(span.type for span in set(got))
+        counts.update(span.type for span in set(got))
         correct.update(span.type for span in set(wanted) & set(got))
-    return support, found, correct
+    return support, counts, correct
 
 
 def _total(counts: _Counts) -> Score:
@@ -124,6 +124,6 @@ def _per_type(counts: _Counts, types: Iterable[str]) -> dict[str, Score]:
 def _check_shapes(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]) -> None:
     if len(gold) != len(predicted):
         raise BadInput(f"{len(gold)} gold sentences but {len(predicted)} predicted ones; they must pair up.")
-    for at, (wanted, got) in enumerate(zip(gold, predicted, strict=True)):
+    for index, (wanted, got) in enumerate(zip(gold, predicted, strict=True)):
         if len(wanted) != len(got):
-            raise BadInput(f"Sentence {at + 1} has {len(wanted)} gold tags but {len(got)} predicted ones.")
+            raise BadInput(f"Sentence {index + 1} has {len(wanted)} gold tags but {len(got)} predicted ones.")

@@ -48,8 +48,8 @@ def sentence_counts(
         raise BadInput(f"{len(gold)} gold sentences but {len(predicted)} predicted ones; they must pair up.")
     rows = []
     for wanted, got in zip(gold, predicted, strict=True):
-        there, said = (_of_type(spans, type) for spans in (wanted, got))
-        rows.append((len(there & said), len(said), len(there)))
+        gold_spans, predicted_spans = (_of_type(spans, type) for spans in (wanted, got))
+        rows.append((len(gold_spans & predicted_spans), len(predicted_spans), len(gold_spans)))
     return np.asarray(rows, dtype=np.float64).reshape(-1, 3)
 
 
@@ -108,8 +108,8 @@ def f1(counts: Counts) -> Counts:
 
 def _bootstrap(first: Counts, second: Counts, rng: np.random.Generator, resamples: int) -> Counts:
     """Return (R,) differences in F1 on resampled sentences, the same ones for both systems."""
-    found = [f1(weights @ second) - f1(weights @ first) for weights in _weights(len(first), rng, resamples)]
-    return np.concatenate(found)
+    differences = [f1(weights @ second) - f1(weights @ first) for weights in _weights(len(first), rng, resamples)]
+    return np.concatenate(differences)
 
 
 def _weights(sentences: int, rng: np.random.Generator, resamples: int) -> Iterator[Counts]:
@@ -124,12 +124,12 @@ def _permuted(first: Counts, second: Counts, rng: np.random.Generator, resamples
     apart = (first != second).any(axis=1)  # exchanging equal counts changes nothing
     change = (second - first)[apart]  # (D, 3)
     sums = first.sum(axis=0), second.sum(axis=0)
-    found = []
+    results = []
     for size in _blocks(resamples, len(change)):
         swaps = rng.integers(0, 2, size=(size, len(change)), dtype=np.int8).astype(np.float64)  # (R, D)
         moved = swaps @ change
-        found.append(f1(sums[1] - moved) - f1(sums[0] + moved))
-    return np.concatenate(found)
+        results.append(f1(sums[1] - moved) - f1(sums[0] + moved))
+    return np.concatenate(results)
 
 
 def _share(values: Counts, observed: float) -> float:

@@ -132,9 +132,9 @@ class DaptConfig(PretrainingConfig):
         way = Way.parse(label)
         options = self.options_of(way)
         if self.dapt_corpus:
-            place = Path(in_corpus(self.dapt_corpus, corpus))
+            folder = Path(in_corpus(self.dapt_corpus, corpus))
             gazetteers = Path(self.dapt_gazetteers) if self.dapt_gazetteers else None
-            source = from_level(place, corpus, self.level_of(way), percent=way.percent, gazetteers=gazetteers)
+            source = from_level(folder, corpus, self.level_of(way), percent=way.percent, gazetteers=gazetteers)
             if self.is_for_all(way):  # whichever corpus comes first
                 provenance = {**source.provenance, "corpus": {**source.provenance["corpus"], "domain": ""}}
                 source = replace(source, provenance=provenance)

@@ -40,7 +40,7 @@ class TaggingConfig(PretrainingConfig):
     def places(self) -> dict[str, str]:
         """Return the corpora by label; that of one without is its folder's name."""
         given = labelled("tagged", self.tagged)
-        return {Path(place).name if label == place else label: place for label, place in given.items()}
+        return {Path(encoder).name if label == encoder else label: encoder for label, encoder in given.items()}
 
     @property
     def own_labels(self) -> tuple[str, ...]:
@@ -57,8 +57,8 @@ class TaggingConfig(PretrainingConfig):
         """Raise BadInput where a corpus is not there, or is none of entity tagging."""
         from crossner_core.adaptation.texts import check_place
 
-        for place in self.places.values():
-            check_place(Path(place))
+        for encoder in self.places.values():
+            check_place(Path(encoder))
 
     def events(self, label: str, corpus: str, out: Path, work: Path, should_stop: ShouldStop) -> Events:
         from crossner_core.adaptation.entity_tagging import run_entity_tagging
@@ -71,5 +71,5 @@ class TaggingConfig(PretrainingConfig):
         )  # fmt: skip
 
     def description(self) -> str:
-        what = ", ".join(f"{label} on {Path(place).name}" for label, place in self.places.items())
+        what = ", ".join(f"{label} on {Path(encoder).name}" for label, encoder in self.places.items())
         return f"Pre-trained by this study by entity tagging{described_changes(self.tagging)}: {what}."

@@ -50,7 +50,7 @@ def write_tables(
         "ambiguous surfaces": int(np.count_nonzero(sizes > 1)),
         "entries": len(tables.arrays["entry_entities"]),
         "entities": len(tables.entities),
-        "classes": len({one for names in tables.classes.sets for one in names}),
+        "classes": len({name for names in tables.classes.sets for name in names}),
     }
     try:
         with _put_in_place(out, replace) as folder:
@@ -60,7 +60,7 @@ def write_tables(
             bits = dict(zip(BITS, (tables.bits.names, tables.bits.beginnings), strict=True))
             for kept, values in (bits | dict(tables.arrays)).items():
                 np.save(folder / f"{kept}.npy", values)
-            files = tuple(SourceFile.of(folder / one) for one in FILES)
+            files = tuple(SourceFile.of(folder / name) for name in FILES)
             built = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
             manifest = GazetteerManifest(
                 name, origin, every, tables.aliases, dict(sorted(skipped.items())), files, built
@@ -203,7 +203,7 @@ class _Dumps:
     def _read(self, path: Path, wanted: Sequence[str], problems: Problems) -> set[str]:
         """Take the wanted kinds out of a file; return all that it holds. A second reading reports to nobody."""
         dump = TripleFile(path, language=self._language, problems=problems)
-        again, told, seen = problems is not self.problems, 0, set[str]()
+        again, reported, seen = problems is not self.problems, 0, set[str]()
         take = {
             TYPES: self.collector.types,
             LABELS: self.collector.labels,
@@ -215,9 +215,9 @@ class _Dumps:
                 if kind in wanted:
                     self.counts[kind] += len(subjects)
                     take[kind](subjects, objects)
-            if dump.triples - told >= _EVERY:
-                told = dump.triples
-                self._progress(f"{path.name}: {told:,} triples")
+            if dump.triples - reported >= _EVERY:
+                reported = dump.triples
+                self._progress(f"{path.name}: {reported:,} triples")
             if TYPES in seen and TYPES not in wanted and not again:
                 raise _LateTypes(path)
         if not again:
@@ -246,7 +246,7 @@ def build_from_facts(
     collector, counts = Collector(tree, count=problems.count), {"facts": 0, **dict.fromkeys((*KINDS, COUNTS), 0)}
     spool = _Spool(collector, counts, progress)
     spool.take(facts)
-    tables = _tables(collector, counts, origin.address or ", ".join(one.name for one in origin.files))
+    tables = _tables(collector, counts, origin.address or ", ".join(source_file.name for source_file in origin.files))
     for reason, number in skipped().items():
         problems.count(reason, number)
     return write_tables(tables, out, name=name, origin=origin, counts=counts, skipped=problems.skipped, replace=replace)
@@ -328,7 +328,7 @@ def _origin(files: Sequence[Path], language: str, tree: ClassTree) -> Origin:
 
 def source_files(files: Iterable[Path]) -> tuple[SourceFile, ...]:
     """Measure the files a gazetteer is made from, by name."""
-    return tuple(sorted(map(SourceFile.of, files), key=lambda one: one.name))
+    return tuple(sorted(map(SourceFile.of, files), key=lambda source_file: source_file.name))
 
 
 def newest_date(files: Iterable[Path]) -> str:

@@ -49,8 +49,8 @@ NO_SIGNALS = Signals()
 @lru_cache(maxsize=1 << 16)
 def stems(text: str) -> frozenset[str]:
     """Return the stems of the words that say something: `MusicalArtist`, `music artists` → `music`, `artist`."""
-    found = (_stem(word.casefold()) for word in _WORD.findall(text))
-    return frozenset(stem for stem in found if len(stem) >= _SHORTEST and stem not in _EMPTY and stem.isalpha())
+    stems = (_stem(word.casefold()) for word in _WORD.findall(text))
+    return frozenset(stem for stem in stems if len(stem) >= _SHORTEST and stem not in _EMPTY and stem.isalpha())
 
 
 def stems_of(texts: Iterable[str]) -> frozenset[str]:
@@ -210,44 +210,44 @@ class Knowledge:
 
     def __init__(self, sources: Sequence[Source], domain: TypeMap | None, report: Callable[[str], None]) -> None:
         self.sources, self._domain, self._report = tuple(sources), domain, report
-        self._scanners = {at: one for at, one in enumerate(sources) if isinstance(one, ScanningSource)}
+        self._scanners = {number: source for number, source in enumerate(sources) if isinstance(source, ScanningSource)}
         self.scanning = tuple(self._scanners.items())
-        self.asking = tuple((at, one) for at, one in enumerate(sources) if at not in self._scanners)
+        self.asking = tuple((number, source) for number, source in enumerate(sources) if number not in self._scanners)
         self._of_class = lru_cache(maxsize=_REMEMBERED)(self._classify)
         self.options_of_key = lru_cache(maxsize=_REMEMBERED)(self._options_of_key)
         self._page = lru_cache(maxsize=_REMEMBERED)(self._page_of)
 
     def pages(self, titles: Iterable[str], down: set[str]) -> dict[str, Options]:
         """Return what pages the titles lead to, directly or by a redirect; those nobody knows are left out."""
-        found: dict[str, Options] = {}
-        for at, source in enumerate(self.sources):
-            missing = [title for title in dict.fromkeys(titles) if title not in found]
+        gathered: dict[str, Options] = {}
+        for number, source in enumerate(self.sources):
+            missing = [title for title in dict.fromkeys(titles) if title not in gathered]
             if not missing:
                 break
-            if at in self._scanners:
-                known = {title: page for title in missing if (page := self._page(at, title))}
-                found |= known
+            if number in self._scanners:
+                known = {title: page for title in missing if (page := self._page(number, title))}
+                gathered |= known
             else:
-                found |= self._ask(source, sorted(missing), TITLE_VIAS, down)
-        return found
+                gathered |= self._ask(source, sorted(missing), TITLE_VIAS, down)
+        return gathered
 
     def names(self, names: Iterable[str], down: set[str]) -> dict[str, tuple[int, Options]]:
         """Return what names stand for in the sources that must be asked, with the place of the first that knows."""
-        found: dict[str, tuple[int, Options]] = {}
-        for at, source in self.asking:
-            missing = sorted({name for name in names if name not in found})
+        gathered: dict[str, tuple[int, Options]] = {}
+        for number, source in self.asking:
+            missing = sorted({name for name in names if name not in gathered})
             if not missing:
                 break
             answers = self._ask(source, missing, frozenset(VIAS), down)
-            found |= {name: (at, options) for name, options in answers.items()}
-        return found
+            gathered |= {name: (number, options) for name, options in answers.items()}
+        return gathered
 
     def _ask(self, source: Source, names: Sequence[str], vias: frozenset[Via], down: set[str]) -> dict[str, Options]:
-        found = {}
+        gathered = {}
         for name, candidates in self._answers(source, names, down).items():
             if usable := tuple(self._option(item, source) for item in candidates if item.via in vias):
-                found[name] = usable
-        return found
+                gathered[name] = usable
+        return gathered
 
     def _answers(self, source: Source, names: Sequence[str], down: set[str]) -> Answers:
         if source.name not in down:
@@ -402,15 +402,15 @@ def _chosen(options: Sequence[Option], option: Option, signals: Signals, reason:
     kind = option.types[0] if option.types else None
     if len(options) == 1:
         return Choice(option, kind, 1.0 / max(len(option.types), 1), 1.0, reason)
-    odds = [_odds(one) for one in options]
+    odds = [_odds(candidate) for candidate in options]
     total = sum(odds)
     same = sum(
-        odd / max(len(one.types), 1)
-        for one, odd in zip(options, odds, strict=True)
-        if kind is None or kind in one.types
+        odd / max(len(candidate.types), 1)
+        for candidate, odd in zip(options, odds, strict=True)
+        if kind is None or kind in candidate.types
     )
     share = same / total
-    mine = sum(odd for one, odd in zip(options, odds, strict=True) if one.entity == option.entity) / total
+    mine = sum(odd for candidate, odd in zip(options, odds, strict=True) if candidate.entity == option.entity) / total
     if option.entity in signals.linked:
         share, mine = max(share, LINKED_SHARE / max(len(option.types), 1)), max(mine, LINKED_SHARE)
     elif signals.stems & option.stems:

@@ -47,14 +47,14 @@ class NameBits:
         """Add names, their words joined by one space."""
         hashes = _hashes(keys)
         left = np.fromiter((key.count(" ") for key in keys), np.int64, len(keys)) + 1
-        at = np.cumsum(left) - left
+        offsets = np.cumsum(left) - left
         state = np.full(len(keys), _SEED)
-        while len(at):
-            state = (state ^ hashes[at]) * _FACTOR
+        while len(offsets):
+            state = (state ^ hashes[offsets]) * _FACTOR
             left = left - 1
             over = left == 0
             _set(self.names, state[over])
-            at, state, left = at[~over] + 1, state[~over], left[~over]
+            offsets, state, left = offsets[~over] + 1, state[~over], left[~over]
             _set(self.beginnings, state)
 
     def candidates(self, rows: Sequence[Sequence[str]]) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray]:
@@ -66,18 +66,18 @@ class NameBits:
         words = list(chain.from_iterable(rows))
         sizes = np.fromiter(map(len, rows), np.int64, len(rows))
         hashes, ends = _hashes(words), np.repeat(np.cumsum(sizes), sizes)
-        at, state, behind = np.arange(len(words)), np.full(len(words), _SEED), np.arange(len(words))
-        found: list[tuple[np.ndarray, np.ndarray]] = []
-        while len(at):
+        positions, state, behind = np.arange(len(words)), np.full(len(words), _SEED), np.arange(len(words))
+        hits: list[tuple[np.ndarray, np.ndarray]] = []
+        while len(positions):
             state = (state ^ hashes[behind]) * _FACTOR
             behind = behind + 1
             whole = _among(self.names, state)
-            found.append((at[whole], behind[whole]))
-            inside = np.flatnonzero(behind < ends[at])
+            hits.append((positions[whole], behind[whole]))
+            inside = np.flatnonzero(behind < ends[positions])
             on = inside[_among(self.beginnings, state[inside])]
-            at, state, behind = at[on], state[on], behind[on]
-        starts = np.concatenate([one for one, _ in found]) if found else at
-        stops = np.concatenate([one for _, one in found]) if found else at
+            positions, state, behind = positions[on], state[on], behind[on]
+        starts = np.concatenate([part for part, _ in hits]) if hits else positions
+        stops = np.concatenate([part for _, part in hits]) if hits else positions
         order = np.lexsort((-stops, starts))
         starts, stops = starts[order], stops[order]
         return words, starts, stops, np.repeat(np.arange(len(rows)), sizes)[starts]
@@ -135,13 +135,13 @@ class Scanner:
         return self._in_parts(rows, every=False)
 
     def _in_parts(self, rows: Sequence[Sequence[str]], *, every: bool) -> list[list[Match]]:
-        found: list[list[Match]] = []
+        matches: list[list[Match]] = []
         for low in range(0, len(rows), _TOGETHER):
-            found += self._found(rows[low : low + _TOGETHER], every=every)
-        return found
+            matches += self._found(rows[low : low + _TOGETHER], every=every)
+        return matches
 
     def _found(self, rows: Sequence[Sequence[str]], *, every: bool) -> list[list[Match]]:
-        found: list[list[Match]] = [[] for _ in rows]
+        matches: list[list[Match]] = [[] for _ in rows]
         if not all(map(_is_plain, map(" ".join, rows), rows)):
             rows = [[_spelt(word) for word in words] for words in rows]
         words, starts, ends, row_of = self._bits.candidates(rows)
@@ -153,10 +153,10 @@ class Scanner:
             key = get(words[start] if end == start + 1 else " ".join(words[start:end]))
             if key is not None:
                 begin = begins[row]
-                found[row].append((start - begin, end - begin, key))
+                matches[row].append((start - begin, end - begin, key))
                 if not every:
                     free = end
-        return found
+        return matches
 
 
 def _is_plain(text: str, words: Sequence[str]) -> bool:
@@ -216,9 +216,9 @@ class CompiledGazetteer:
 
     def __init__(self, folder: Path, manifest: GazetteerManifest) -> None:
         self.folder, self.manifest = folder, manifest
-        for one in manifest.files:
-            _check_size(folder / one.name, one)
-        missing = sorted(set(FILES) - {one.name for one in manifest.files})
+        for source_file in manifest.files:
+            _check_size(folder / source_file.name, source_file)
+        missing = sorted(set(FILES) - {source_file.name for source_file in manifest.files})
         if missing:
             raise BadInput(f"{folder}: {', '.join(missing)} is not in its manifest. {how_to_build(folder)}")
         try:
@@ -248,7 +248,11 @@ class CompiledGazetteer:
 
     def verify(self) -> None:
         """Read every file and compare it with its hash; BadInput naming those that differ."""
-        wrong = [one.name for one in self.manifest.files if SourceFile.of(self.folder / one.name) != one]
+        wrong = [
+            source_file.name
+            for source_file in self.manifest.files
+            if SourceFile.of(self.folder / source_file.name) != source_file
+        ]
         if wrong:
             raise BadInput(f"{self.folder}: {', '.join(wrong)} is not what was written. {how_to_build(self.folder)}")
 
@@ -265,8 +269,8 @@ class CompiledGazetteer:
 
     def entries(self, surface: str) -> tuple[Entry, ...]:
         """Return every page a surface may stand for, most linked first, then the most direct way; () if unknown."""
-        found = _number(self._surfaces, key_of(surface))
-        return () if found is None else self.entries_of(found)
+        number = _number(self._surfaces, key_of(surface))
+        return () if number is None else self.entries_of(number)
 
     def entries_of(self, key: int) -> tuple[Entry, ...]:
         """Return the pages of a surface by its number, as `entries` does."""
@@ -284,8 +288,8 @@ class CompiledGazetteer:
         """Return the page that a link to this title reaches, directly or by a redirect; None if it has no class."""
         titles = dict.fromkeys((collapse(title), title_of(title)))
         for wanted in titles:
-            if (found := _number(self._entities, wanted)) is not None:
-                return self._entry(found, Flag.TITLE)
+            if (number := _number(self._entities, wanted)) is not None:
+                return self._entry(number, Flag.TITLE)
         reached = (entry for wanted in titles for entry in self.entries(wanted) if entry.flags & Flag.REDIRECT)
         return next(reached, None)
 
@@ -307,10 +311,14 @@ class CompiledGazetteer:
         return {name: self._candidates(name) for name in dict.fromkeys(names)}
 
     def _candidates(self, name: str) -> tuple[Candidate, ...]:
-        found = (self.entries(name) or self.entries(title_of(name))) if is_askable(name) else ()
+        entries = (self.entries(name) or self.entries(title_of(name))) if is_askable(name) else ()
         return tuple(
-            Candidate(resource_uri(entry.entity), tuple(sorted(ONTOLOGY + one for one in entry.classes)), _via(entry))
-            for entry in found
+            Candidate(
+                resource_uri(entry.entity),
+                tuple(sorted(ONTOLOGY + class_name for class_name in entry.classes)),
+                _via(entry),
+            )
+            for entry in entries
         )
 
     # text → names

@@ -182,17 +182,17 @@ def _cause(error: BaseException) -> object:
 
 def _by_status(error: urllib.error.HTTPError) -> Exception:
     """Return what an HTTP status means for the query."""
-    said = f"it answers {error.code} {error.reason}".rstrip()
+    message = f"it answers {error.code} {error.reason}".rstrip()
     if error.code in RETRIED:
         kind = TimedOut if error.code == 504 else Transient
-        return kind(said, _seconds(error.headers.get("Retry-After")))
+        return kind(message, _seconds(error.headers.get("Retry-After")))
     if error.code in TOO_MUCH:
-        return Incomplete(said)
+        return Incomplete(message)
     if 300 <= error.code < 400:
         return Refused(
-            f"{said} and points to {error.headers.get('Location', 'nowhere')}; give that URL if you trust it"
+            f"{message} and points to {error.headers.get('Location', 'nowhere')}; give that URL if you trust it"
         )
-    return Refused(said)
+    return Refused(message)
 
 
 def _seconds(retry_after: str | None) -> float | None:

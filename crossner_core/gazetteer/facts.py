@@ -118,15 +118,15 @@ class Index:
         if not len(self._hashes):
             return np.full(len(names), -1, np.int64)
         order = np.argsort(wanted)  # neighbours are near each other in memory
-        at = np.empty(len(names), np.int64)
-        at[order] = np.searchsorted(self._hashes, wanted[order])
-        at[at == len(self._hashes)] = 0
-        return np.where(self._hashes[at] == wanted, self._numbers[at].astype(np.int64), -1)
+        positions = np.empty(len(names), np.int64)
+        positions[order] = np.searchsorted(self._hashes, wanted[order])
+        positions[positions == len(self._hashes)] = 0
+        return np.where(self._hashes[positions] == wanted, self._numbers[positions].astype(np.int64), -1)
 
     def find_all(self, names: Names) -> np.ndarray:
         """Return the number of each name of a list; all are known."""
-        found = [self.find(slab).astype(np.uint32) for slab in names.slabs()]
-        return np.concatenate(found) if found else np.zeros(0, np.uint32)
+        parts = [self.find(slab).astype(np.uint32) for slab in names.slabs()]
+        return np.concatenate(parts) if parts else np.zeros(0, np.uint32)
 
 
 class Hashes:
@@ -144,9 +144,9 @@ class Hashes:
         values, known = np.frombuffer(self._values, np.int64), np.sort(np.frombuffer(others._values, np.int64))
         if not len(known):
             return np.zeros(len(values), bool)
-        at = np.searchsorted(known, values)
-        at[at == len(known)] = 0
-        return known[at] == values
+        positions = np.searchsorted(known, values)
+        positions[positions == len(known)] = 0
+        return known[positions] == values
 
 
 CYCLIC = "redirects in a circle"
@@ -167,11 +167,11 @@ class Redirects:
 
     def add(self, sources: Sequence[str], targets: Sequence[str]) -> None:
         """Add redirects."""
-        found = self._index.find(targets)
-        known = found >= 0
+        numbers = self._index.find(targets)
+        known = numbers >= 0
         self._every.extend(sources)
         self.sources.extend(list(compress(sources, known)))
-        self.entities.extend(found[known].tolist())
+        self.entities.extend(numbers[known].tolist())
         open_ = list(compress(targets, ~known))
         self._waiting.extend(list(compress(sources, ~known)))
         self._targets.extend(open_)
@@ -188,15 +188,15 @@ class Redirects:
         for source, target in steps:
             leads.setdefault(source, target)
         for source, target in steps:
-            at, seen = target, {source}
-            while at not in ends and at in leads and at not in seen:
-                seen.add(at)
-                at = leads[at]
-            if at in ends:
+            current, seen = target, {source}
+            while current not in ends and current in leads and current not in seen:
+                seen.add(current)
+                current = leads[current]
+            if current in ends:
                 self.sources.extend([source])
-                self.entities.append(ends[at])
+                self.entities.append(ends[current])
             else:
-                skipped[CYCLIC if at in seen else UNTYPED] += 1
+                skipped[CYCLIC if current in seen else UNTYPED] += 1
         self._every, self._wanted = Hashes(), Hashes()
         return skipped
 
@@ -236,7 +236,7 @@ def aliases(name: str, traits: int) -> list[tuple[str, int]]:
         found.append((base, how))
     if "'" in base or "’" in base:
         spelt = (_POSSESSIVE.sub("", base), _APOSTROPHE.sub("s", base))
-        found += [(one, how | _BARE) for one in dict.fromkeys(spelt) if one != base]
+        found += [(title, how | _BARE) for title in dict.fromkeys(spelt) if title != base]
     rest = base[1:]
     common = traits & COMMON
     small = rest.islower() and (common or " " in rest) and base[0].isupper()
@@ -297,9 +297,9 @@ class Collector:
     def types(self, titles: Sequence[str], classes: Sequence[str]) -> None:
         """Add classes of pages."""
         if any(DISAMBIGUATION in title for title in titles):
-            kept = [at for at, title in enumerate(titles) if DISAMBIGUATION not in title]
+            kept = [index for index, title in enumerate(titles) if DISAMBIGUATION not in title]
             self.count("disambiguation pages", len(titles) - len(kept))
-            titles, classes = [titles[at] for at in kept], [classes[at] for at in kept]
+            titles, classes = [titles[index] for index in kept], [classes[index] for index in kept]
         ids = self._class_of
         for name in set(classes).difference(ids):
             ids[name] = len(ids)
@@ -321,16 +321,16 @@ class Collector:
 
     def labels(self, titles: Sequence[str], texts: Sequence[str]) -> None:
         """Add names of pages."""
-        found = self._index.find(titles)
-        known = found >= 0
-        self.count("labels of pages without a class", len(found) - int(np.count_nonzero(known)))
+        numbers = self._index.find(titles)
+        known = numbers >= 0
+        self.count("labels of pages without a class", len(numbers) - int(np.count_nonzero(known)))
         if titles == texts:
-            self._labelled[found[known]] = True
+            self._labelled[numbers[known]] = True
             return
-        same = np.fromiter(map(operator.eq, titles, texts), bool, len(found))
-        self._labelled[found[known & same]] = True
+        same = np.fromiter(map(operator.eq, titles, texts), bool, len(numbers))
+        self._labelled[numbers[known & same]] = True
         self._names.extend(list(itertools.compress(texts, known & ~same)))
-        self._named.extend(found[known & ~same].tolist())
+        self._named.extend(numbers[known & ~same].tolist())
 
     def redirects(self, sources: Sequence[str], targets: Sequence[str]) -> None:
         """Add redirects."""
@@ -374,10 +374,10 @@ class Collector:
         elsewhere: dict[str, int] = {}
         low = 0
         for titles in self._linked.slabs():
-            found, links = self._index.find(titles), np.frombuffer(self._links, np.uint64)[low : low + len(titles)]
+            numbers, links = self._index.find(titles), np.frombuffer(self._links, np.uint64)[low : low + len(titles)]
             low += len(titles)
-            known = found >= 0
-            np.add.at(self._priors, found[known], links[known])
+            known = numbers >= 0
+            np.add.at(self._priors, numbers[known], links[known])
             for title, number in zip(itertools.compress(titles, ~known), links[~known].tolist(), strict=True):
                 elsewhere[title] = elsewhere.get(title, 0) + number
         for source, entity in zip(self._redirects.sources, self._redirects.entities, strict=True):
@@ -396,16 +396,16 @@ class Collector:
         starts = np.searchsorted(pairs, np.arange(len(self._entities) + 1, dtype=np.uint64) << np.uint64(32))
         raw, width = classes.tobytes(), classes.itemsize
         numbers: dict[bytes, int] = {}
-        at = starts.tolist()
-        rows = (raw[low * width : high * width] for low, high in itertools.pairwise(at))
+        offsets = starts.tolist()
+        rows = (raw[low * width : high * width] for low, high in itertools.pairwise(offsets))
         sets = np.fromiter((numbers.setdefault(row, len(numbers)) for row in rows), np.uint32, len(self._entities))
-        kept = [[names[one] for one in np.frombuffer(row, np.uint32)] for row in numbers]
+        kept = [[names[number] for number in np.frombuffer(row, np.uint32)] for row in numbers]
         depth = self._tree.depth
         ordered = [tuple(sorted(row, key=lambda name: (-depth(name), name))) for row in kept]
         rank = sorted(range(len(ordered)), key=ordered.__getitem__)  # the order of files must not show
-        place = np.empty(len(rank), np.uint32)
-        place[rank] = np.arange(len(rank), dtype=np.uint32)
-        return place[sets], ClassSets(tuple(ordered[one] for one in rank), self._tree)
+        position = np.empty(len(rank), np.uint32)
+        position[rank] = np.arange(len(rank), dtype=np.uint32)
+        return position[sets], ClassSets(tuple(ordered[number] for number in rank), self._tree)
 
     def _surfaces(self, sets: np.ndarray, traits: Sequence[int]) -> tuple[Names, array[int], array[int]]:
         """Return every surface with its page and flags, a row each; the same may come more than once."""
@@ -441,7 +441,7 @@ class Collector:
             fresh = first[~seen[rows[first]]]
             seen[rows[fresh]] = True
             how = np.where(self._labelled[rows[fresh]], Flag.TITLE | Flag.LABEL, Flag.TITLE)
-            yield [names[at] for at in fresh.tolist()], rows[fresh], how.tolist()
+            yield [names[index] for index in fresh.tolist()], rows[fresh], how.tolist()
         for kept, pages, flag in (
             (self._names, self._named, Flag.LABEL),
             (self._redirects.sources, self._redirects.entities, Flag.REDIRECT),

@@ -199,8 +199,8 @@ class _Links:
 
     def count(self, text: str) -> Iterator[Count]:
         """Count the links of a page's wikitext; yield sums when too many are held."""
-        for found in _LINK.finditer(text):
-            target = found["target"]
+        for match in _LINK.finditer(text):
+            target = match["target"]
             if "&" in target:
                 target = html.unescape(target)
             if "%" in target:

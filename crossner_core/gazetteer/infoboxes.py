@@ -52,15 +52,15 @@ class Condition:
         """Tell whether a use of a template fulfils it; letter case does not matter."""
         if self.operator == "otherwise":
             return True
-        said = name if self.parameter == TEMPLATE_NAME else parameters.get(self.parameter, "")
-        said, value = collapse(said).casefold(), collapse(self.value).casefold()
+        given = name if self.parameter == TEMPLATE_NAME else parameters.get(self.parameter, "")
+        given, value = collapse(given).casefold(), collapse(self.value).casefold()
         match self.operator:
             case "isSet":
-                return bool(said)
+                return bool(given)
             case "equals":
-                return said == value
+                return given == value
             case _:
-                return value in said
+                return value in given
 
 
 @dataclass(frozen=True)
@@ -115,8 +115,8 @@ class InfoboxMappings:
         if (title := self.mapped(template)) is None:
             return None
         name = template_title(template)
-        found = next((case.cls for case in self.cases[title] if case.holds(name, parameters or {})), THING)
-        return None if found == THING else found
+        cls = next((case.cls for case in self.cases[title] if case.holds(name, parameters or {})), THING)
+        return None if cls == THING else cls
 
     def unknown_classes(self, tree: ClassTree) -> dict[str, tuple[str, ...]]:
         """Return the classes that are not in the tree, each with the templates mapped to it."""
@@ -144,10 +144,10 @@ def read_mappings(path: Path | str) -> InfoboxMappings:
     problems: list[str] = []
     with unreadable(path, "a MediaWiki export"), open_binary(path) as stream:
         for title, text in _pages(stream):
-            found = _TITLE.fullmatch(title)
-            if found is None or found["name"].startswith("Table/"):  # tables inside a page say nothing about it
+            match = _TITLE.fullmatch(title)
+            if match is None or match["name"].startswith("Table/"):  # tables inside a page say nothing about it
                 continue
-            name, before = template_title(found["name"]), len(problems)
+            name, before = template_title(match["name"]), len(problems)
             if (redirect := _REDIRECT.match(text)) is not None:
                 target = _TITLE.fullmatch(redirect["target"].strip())
                 redirects[name] = template_title(target["name"] if target else redirect["target"])
@@ -206,10 +206,10 @@ def _without_properties(text: str) -> str:
 
     They are the last argument of a mapping; the braces that closed it are put back by counting.
     """
-    if text.count("mapToClass") == 1 and (found := _DEFAULTS.search(text, text.index("mapToClass"))) is not None:
-        return text[: found.start()] + "}}" * (text.count("{{", 0, found.start()) - text.count("}}", 0, found.start()))
-    if (found := re.search(r"\|\s*defaultMappings\s*=", text)) is not None:
-        return text[: found.start()] + "}}" * (text.count("{{", 0, found.start()) - text.count("}}", 0, found.start()))
+    if text.count("mapToClass") == 1 and (match := _DEFAULTS.search(text, text.index("mapToClass"))) is not None:
+        return text[: match.start()] + "}}" * (text.count("{{", 0, match.start()) - text.count("}}", 0, match.start()))
+    if (match := re.search(r"\|\s*defaultMappings\s*=", text)) is not None:
+        return text[: match.start()] + "}}" * (text.count("{{", 0, match.start()) - text.count("}}", 0, match.start()))
     return text
 
 
@@ -233,18 +233,18 @@ def _cases(cases: Wikicode | None, page: str, problems: list[str]) -> Iterator[C
 
 
 def _templates(code: Wikicode | None, name: str) -> Iterator[Template]:
-    found: Iterable[Template] = () if code is None else code.filter_templates(recursive=False)
-    return (template for template in found if collapse(str(template.name)) == name)
+    templates: Iterable[Template] = () if code is None else code.filter_templates(recursive=False)
+    return (template for template in templates if collapse(str(template.name)) == name)
 
 
 def _class(template: Template, page: str, problems: list[str]) -> str | None:
-    said = collapse(str(_argument(template, "mapToClass") or "")).replace(" ", "_")
-    if said in ("owl:Thing", THING):
+    class_name = collapse(str(_argument(template, "mapToClass") or "")).replace(" ", "_")
+    if class_name in ("owl:Thing", THING):
         return THING
-    if (found := _CLASS.match(said)) is None:
-        problems.append(f"{page}: maps to {said!r}, which is no class name")
+    if (match := _CLASS.match(class_name)) is None:
+        problems.append(f"{page}: maps to {class_name!r}, which is no class name")
         return None
-    return found["name"][:1].upper() + found["name"][1:]
+    return match["name"][:1].upper() + match["name"][1:]
 
 
 LONGEST_BOX = 100_000  # characters; a box is longer only if its braces do not meet
@@ -312,15 +312,15 @@ def lead_boxes(text: str) -> Iterator[Box]:
 
 
 def _box(wikitext: str) -> Iterator[Box]:
-    found = _NAME.match(wikitext)
-    name = template_title(found["name"]) if found is not None else ""
+    match = _NAME.match(wikitext)
+    name = template_title(match["name"]) if match is not None else ""
     if name and not name.casefold().endswith(("stub", "persondata")):
         yield Box(name, wikitext)
 
 
 def stubs(text: str) -> list[str]:
     """Return the titles of the stub notices (and person data) of a page, in order, each once."""
-    return list(dict.fromkeys(template_title(found["name"]) for found in _STUB.finditer(text)))
+    return list(dict.fromkeys(template_title(match["name"]) for match in _STUB.finditer(text)))
 
 
 def parameters(wikitext: str) -> dict[str, str] | None:

@@ -123,7 +123,7 @@ def title_query(names: Sequence[str]) -> Query:
         f"VALUES ?title {{ {terms} }} ?title a ?class .",
         f"VALUES ?redirect {{ {terms} }} ?redirect <{REDIRECTS}> ?resource . ?resource a ?class .",
     )
-    return Query(text, {term[1:-1]: found for term, found in grouped.items()})
+    return Query(text, {term[1:-1]: rows for term, rows in grouped.items()})
 
 
 def label_query(names: Sequence[str], language: str = "en") -> Query:
@@ -133,7 +133,7 @@ def label_query(names: Sequence[str], language: str = "en") -> Query:
         f"VALUES ?label {{ {terms} }} ?resource <{RDFS_LABEL}> ?label . ?resource a ?class .",
         f"VALUES ?name {{ {terms} }} ?resource <{FOAF_NAME}> ?name . ?resource a ?class .",
     )
-    return Query(text, {found[0]: found for found in grouped.values()})
+    return Query(text, {rows[0]: rows for rows in grouped.values()})
 
 
 def _union(*arms: str) -> str:
@@ -188,13 +188,13 @@ class EmbeddedSource:
         wanted = list(dict.fromkeys(names))
         askable = [name for name in wanted if is_askable(name)]
         store, answers = load(self.path, self._language), Answers()
-        for at in range(0, len(askable), BATCH):
-            batch = askable[at : at + BATCH]
-            found = _run(store, title_query(batch))
-            untitled = [name for name in batch if not found[name]]
+        for start in range(0, len(askable), BATCH):
+            batch = askable[start : start + BATCH]
+            answer = _run(store, title_query(batch))
+            untitled = [name for name in batch if not answer[name]]
             if untitled:
-                found |= _run(store, label_query(untitled, self._language))
-            answers |= found
+                answer |= _run(store, label_query(untitled, self._language))
+            answers |= answer
         return {name: answers.get(name, ()) for name in wanted}
 
 
@@ -318,32 +318,32 @@ class SparqlSource:
         if refusal := self._breaker.refusal():
             raise EndpointUnavailable(f"SPARQL endpoint {self.endpoint} is {refusal}")
         until, answers = time.monotonic() + self._deadline, Answers()
-        for at in range(0, len(names), self._batch_size):
+        for start in range(0, len(names), self._batch_size):
             if time.monotonic() >= until:
                 raise EndpointUnavailable(
-                    f"SPARQL endpoint {self.endpoint} answered {at} of {len(names)} names within {self._deadline:g} s; "
-                    "those are kept, ask again for the rest."
+                    f"SPARQL endpoint {self.endpoint} answered {start} of {len(names)} names within "
+                    f"{self._deadline:g} s; those are kept, ask again for the rest."
                 )
-            batch = names[at : at + self._batch_size]
+            batch = names[start : start + self._batch_size]
             try:
-                found = self._answer(batch, until)
+                fetched = self._answer(batch, until)
             except (Transient, Incomplete, Refused) as error:
                 retry_after = getattr(error, "retry_after", None)
                 if not answers or retry_after:  # else it is up, only not quick enough for this deadline
                     self._breaker.failed(str(error), retry_after)
                 raise EndpointUnavailable(
                     f"SPARQL endpoint {self.endpoint} gave no complete answer: {error}. "
-                    f"{at} of {len(names)} names were answered and kept."
+                    f"{start} of {len(names)} names were answered and kept."
                 ) from error
             self._breaker.succeeded()
-            self._keep(found)
-            answers |= found
+            self._keep(fetched)
+            answers |= fetched
         return answers
 
-    def _keep(self, found: Answers) -> None:
+    def _keep(self, answers: Answers) -> None:
         self._cache.put_many(
             self.endpoint,
-            {self._key(name): {"candidates": [item.to_json() for item in items]} for name, items in found.items()},
+            {self._key(name): {"candidates": [item.to_json() for item in items]} for name, items in answers.items()},
         )
 
     def _answer(self, names: Sequence[str], until: float) -> Answers:

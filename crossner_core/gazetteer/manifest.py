@@ -64,7 +64,10 @@ class GazetteerManifest:
     @property
     def hash(self) -> str:
         """SHA-256 over names and hashes of the files."""
-        listed = "\n".join(f"{one.sha256} {one.name}" for one in sorted(self.files, key=lambda one: one.name))
+        listed = "\n".join(
+            f"{source_file.sha256} {source_file.name}"
+            for source_file in sorted(self.files, key=lambda source_file: source_file.name)
+        )
         return hashlib.sha256(listed.encode()).hexdigest()
 
     def to_json(self) -> dict[str, Any]:
@@ -74,17 +77,17 @@ class GazetteerManifest:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> GazetteerManifest:
         """Read what `to_json` wrote; KeyError, TypeError or ValueError if it is something else."""
-        values = {one.name: value[one.name] for one in dataclasses.fields(cls)}
+        values = {field.name: value[field.name] for field in dataclasses.fields(cls)}
         source = dict(values["source"])
-        source["files"] = tuple(SourceFile(**one) for one in source["files"])
+        source["files"] = tuple(SourceFile(**row) for row in source["files"])
         values["source"] = Origin(**source)
-        values["files"] = tuple(SourceFile(**one) for one in values["files"])
+        values["files"] = tuple(SourceFile(**row) for row in values["files"])
         for kept in ("counts", "aliases", "skipped"):
             values[kept] = {str(key): int(number) for key, number in values[kept].items()}
-        found = cls(**values)
-        if found.hash != value["hash"]:
+        manifest = cls(**values)
+        if manifest.hash != value["hash"]:
             raise ValueError("its hash is not that of the files it lists")
-        return found
+        return manifest
 
     def write(self, folder: Path) -> None:
         """Write the manifest into a folder."""

@@ -125,7 +125,7 @@ class Letters:
         self._rules = rules
         if any(bits & _SHOUTED for bits in of) and any(bits & _SMALL for bits in of):
             self._of = [bits & ~_STOP if bits & _SHOUTED else bits for bits in of]
-        self._first = next((at for at, bits in enumerate(self._of) if bits & _STARTS), 0)
+        self._first = next((index for index, bits in enumerate(self._of) if bits & _STARTS), 0)
 
     def case(self, start: int, end: int) -> float:
         """Weigh the letters of words `[start, end)` and of their neighbours in (0, 1]; 0 if they can be no name."""
@@ -189,13 +189,13 @@ def names_of(sentence: Sentence, start: int, end: int) -> tuple[str, ...]:
 
 def free_stretches(sentence: Sentence) -> Iterator[tuple[int, int]]:
     """Yield the longest token ranges `[start, end)` that no link touches, in order."""
-    at = 0
+    position = 0
     for start, end in sorted((link.start, link.end) for link in sentence.links):
-        if start > at:
-            yield at, start
-        at = max(at, end)
-    if at < len(sentence.tokens):
-        yield at, len(sentence.tokens)
+        if start > position:
+            yield position, start
+        position = max(position, end)
+    if position < len(sentence.tokens):
+        yield position, len(sentence.tokens)
 
 
 def ngrams(sentence: Sentence, rules: ScanRules, *, linked: bool = False) -> list[NGram]:
@@ -243,11 +243,11 @@ class Words:
         self._ends: dict[int, int] = {}
         # Ours cover every character but white space; with the same words in the same order theirs are the same places.
         if len(self.ours) != len(self.words) or tuple(self.ours) != self.words:
-            starts = {token.start: at for at, token in enumerate(sentence.tokens)}
-            ends = {token.end: at + 1 for at, token in enumerate(sentence.tokens)}
+            starts = {token.start: index for index, token in enumerate(sentence.tokens)}
+            ends = {token.end: index + 1 for index, token in enumerate(sentence.tokens)}
             tokens = tokenize(sentence.text)
-            self._starts = {at: starts[one.start] for at, one in enumerate(tokens) if one.start in starts}
-            self._ends = {at + 1: ends[one.end] for at, one in enumerate(tokens) if one.end in ends}
+            self._starts = {index: starts[token.start] for index, token in enumerate(tokens) if token.start in starts}
+            self._ends = {index + 1: ends[token.end] for index, token in enumerate(tokens) if token.end in ends}
 
     def place(self, start: int, end: int) -> tuple[int, int] | None:
         """Return the sentence's tokens for some of ours; None where they begin or end inside one, or touch a link."""
@@ -270,33 +270,41 @@ def _segments(sentence: Sentence) -> list[int]:
     """Number the stretches between links token by token; -1 inside a link."""
     found = [0] * len(sentence.tokens)
     for link in sentence.links:
-        for at in range(link.start, link.end):
-            found[at] = -1
+        for index in range(link.start, link.end):
+            found[index] = -1
     number, before = 0, False
-    for at, value in enumerate(found):
+    for index, value in enumerate(found):
         if value < 0:
             number += not before
             before = True
         else:
-            found[at], before = number, False
+            found[index], before = number, False
     return found
 
 
 def leftmost_longest(places: Iterable[Place]) -> list[Place]:
     """Choose places so that none overlap: the leftmost first, of these the longest."""
     chosen: list[Place] = []
-    at = 0
+    position = 0
     for place in sorted(places, key=lambda place: (place.start, -place.end)):
-        if place.start >= at:
+        if place.start >= position:
             chosen.append(place)
-            at = place.end
+            position = place.end
     return chosen
 
 
 def best_links(places: Sequence[Place]) -> list[Place]:
     """Choose links so that none overlap: those with a type first, then the longer, then by score."""
     chosen: list[Place] = []
-    for place in sorted(places, key=lambda one: (one.type is None, one.start - one.end, -one.score, one.start)):
+    for place in sorted(
+        places,
+        key=lambda candidate: (
+            candidate.type is None,
+            candidate.start - candidate.end,
+            -candidate.score,
+            candidate.start,
+        ),
+    ):
         if all(place.end <= other.start or other.end <= place.start for other in chosen):
             chosen.append(place)
     return chosen

@@ -88,8 +88,8 @@ class ClassTree:
 
     def ancestors(self, name: str) -> tuple[str, ...]:
         """Return the classes above a class, nearest first; () for a top class and for one it does not have."""
-        if (found := self._above.get(name)) is not None:
-            return found
+        if (known := self._above.get(name)) is not None:
+            return known
         above: list[str] = []
         level: tuple[str, ...] = (name,)
         while level:

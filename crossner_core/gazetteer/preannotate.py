@@ -85,7 +85,7 @@ class Explanation:
 
 def explanation(place: Place, sentence: Sentence, won: Sequence[Place], min_score: float) -> Explanation:
     """Explain one place of a sentence, given those that won."""
-    choice, is_in = place.choice, any(place is one for one in won)
+    choice, is_in = place.choice, any(place is other for other in won)
     return Explanation(
         place.start,
         place.end,
@@ -103,11 +103,19 @@ def explanation(place: Place, sentence: Sentence, won: Sequence[Place], min_scor
 
 def _candidates(place: Place) -> Iterator[ExplainedCandidate]:
     choice = place.choice
-    for one in place.options:
-        won = choice is not None and one is choice.option
-        reason = "" if choice is None else choice.reason if won else why_lost(one, choice)
+    for option in place.options:
+        won = choice is not None and option is choice.option
+        reason = "" if choice is None else choice.reason if won else why_lost(option, choice)
         yield ExplainedCandidate(
-            one.entity, one.address, one.classes, one.types, one.way, one.prior, one.source, won, reason
+            option.entity,
+            option.address,
+            option.classes,
+            option.types,
+            option.way,
+            option.prior,
+            option.source,
+            won,
+            reason,
         )
 
 
@@ -118,7 +126,7 @@ def _wins(place: Place) -> str:
 def _loses(place: Place, sentence: Sentence, won: Sequence[Place], min_score: float) -> str:
     if place.choice is None and place.type is None:
         return "no source knows a class of the linked page"
-    over = [one for one in won if one.start < place.end and place.start < one.end]
+    over = [winner for winner in won if winner.start < place.end and place.start < winner.end]
     if over:
         return f"gives way to {sentence.surface(over[0].start, over[0].end)!r}"
     if place.case == 0.0:
@@ -168,8 +176,8 @@ class _Known(NamedTuple):
         choice = choose(options, typed=typed)
         if len(options) == 1:
             return cls(options, choice)
-        stems = frozenset().union(*(one.stems for one in options))
-        return cls(options, choice, frozenset(one.entity for one in options), stems)
+        stems = frozenset().union(*(option.stems for option in options))
+        return cls(options, choice, frozenset(option.entity for option in options), stems)
 
     def settled(self, signals: Signals, *, typed: bool) -> Choice:
         """Choose by the signals, where they say anything about the options."""
@@ -248,7 +256,7 @@ class Preannotator:
         *_, row = self._rows([*before, sentence], context)
         won = self._won(row)
         places = [*row.links, *row.places, *(self._refused(row.words) if self._config.scan else ())]
-        places.sort(key=lambda one: (one.start, -one.end, one.source))
+        places.sort(key=lambda place: (place.start, -place.end, place.source))
         return [explanation(place, sentence, won, self._config.min_score) for place in places]
 
     def _read(self, rows: Sequence[Sentence], context: PageContext | None) -> Iterator[list[Place]]:
@@ -258,20 +266,20 @@ class Preannotator:
     def _won(self, row: _Row) -> list[Place]:
         won = leftmost_longest(row.places)
         if row.links:
-            won = sorted([*best_links(row.links), *won], key=lambda one: one.start)
+            won = sorted([*best_links(row.links), *won], key=lambda place: place.start)
         least = self._config.min_score
-        return [one for one in won if one.score >= least and (one.choice is not None or one.type is not None)]
+        return [place for place in won if place.score >= least and (place.choice is not None or place.type is not None)]
 
     def _rows(self, rows: Sequence[Sentence], context: PageContext | None) -> Iterator[_Row]:
         """Yield the places of each sentence where a name may stand."""
         down = set[str]()
         page = self._page(rows, context, down) if context is not None else None
-        for at in range(0, len(rows), self._config.chunk):
-            chunk = rows[at : at + self._config.chunk]
+        for start in range(0, len(rows), self._config.chunk):
+            chunk = rows[start : start + self._config.chunk]
             pages = page.pages if page is not None else self._pages_of(chunk, down)
-            for number, (words, found) in enumerate(self._prepared(chunk, down), start=at):
+            for number, (words, found) in enumerate(self._prepared(chunk, down), start=start):
                 linked = words.sentence.links if self._config.links else ()
-                links = [self._link(words.sentence, one, pages) for one in linked]
+                links = [self._link(words.sentence, link, pages) for link in linked]
                 signals = page.signals if page is not None else _own_signals(links)
                 places = [place for key, known in found.items() if (place := self._scanned(words, key, known, signals))]
                 if page is not None and page.names is not None:
@@ -331,23 +339,23 @@ class Preannotator:
         """Return for each sentence the places where scanning sources know a name and its letters look like one."""
         scans: list[_Found] = [{} for _ in rows]
         known_of = self._known
-        for at, source in self._knowledge.scanning:
-            for words, found, matches in zip(rows, scans, source.matches([one.ours for one in rows]), strict=True):
+        for number, source in self._knowledge.scanning:
+            for words, found, matches in zip(rows, scans, source.matches([row.ours for row in rows]), strict=True):
                 place_of, case_of = words.place, words.letters.case
                 for start, end, key in matches:
                     place = place_of(start, end)
                     if place is None or place in found or not (case := case_of(*place)):
                         continue
-                    if (known := known_of(at, key)) is not None:
+                    if (known := known_of(number, key)) is not None:
                         found[place] = case, known
         return scans
 
     def _refused(self, words: Words) -> Iterator[Place]:
         """Yield the places where scanning sources know a name that is not written like one."""
-        for at, source in self._knowledge.scanning:
+        for number, source in self._knowledge.scanning:
             for start, end, key in source.matches([words.ours])[0]:
                 place = words.place(start, end)
-                if place is None or words.letters.case(*place) or (known := self._known(at, key)) is None:
+                if place is None or words.letters.case(*place) or (known := self._known(number, key)) is None:
                     continue
                 yield Place(*place, DBPEDIA, 0.0, known.choice, known.options, known.choice.type, 0.0)
 
@@ -360,22 +368,22 @@ class Preannotator:
         """Look n-grams up in the sources that cannot scan, but for those that a source before them knows."""
         knowledge, config = self._knowledge, self._config
         first = knowledge.asking[0][0]
-        before = any(at < first for at, _ in knowledge.scanning)
+        before = any(number < first for number, _ in knowledge.scanning)
         grams = [
             [
-                one
-                for one in ngrams(words.sentence, config.rules, linked=not config.links)
-                if not before or (one.start, one.end) not in found
+                gram
+                for gram in ngrams(words.sentence, config.rules, linked=not config.links)
+                if not before or (gram.start, gram.end) not in found
             ]
             for words, found in zip(prepared, scans, strict=True)
         ]
-        answers = knowledge.names({name for row in grams for one in row for name in one.names}, down)
+        answers = knowledge.names({name for row in grams for gram in row for name in gram.names}, down)
         rows = []
         for row in grams:
             known: _Found = {}
-            for one in row:
-                if (answer := next((answers[name] for name in one.names if name in answers), None)) is not None:
-                    known[one.start, one.end] = one.case, _Known.of(answer[1], typed=self._typed)
+            for gram in row:
+                if (answer := next((answers[name] for name in gram.names if name in answers), None)) is not None:
+                    known[gram.start, gram.end] = gram.case, _Known.of(answer[1], typed=self._typed)
             rows.append(known)
         return rows
 
@@ -404,22 +412,24 @@ class Preannotator:
 def _repeated(words: Words, names: PageNames, at: int, links: Sequence[Place], places: Sequence[Place]) -> list[Place]:
     """Add the places that repeat a name of the page, in place of what the scan says there; learn from the links."""
     sentence = words.sentence
-    for link in sorted(links, key=lambda one: one.start):
+    for link in sorted(links, key=lambda place: place.start):
         if link.choice is not None:
             names.add_link(sentence.surface(link.start, link.end), link.target, link.choice.option, at, link.end)
-    found = {(one.start, one.end): one for one in places}
+    existing = {(place.start, place.end): place for place in places}
     for start, end, name in names.found(words.words, words.letters, at):
         if words.is_free(start, end):
             choice = Choice(name.option, name.type, 1.0, 1.0, "the page named it before")
-            case, old = words.letters.case(start, end), found.get((start, end))
+            case, old = words.letters.case(start, end), existing.get((start, end))
             score = name.score(goes_on=words.letters.continues(end))
-            rivals = (one for one in old.options if one.entity != name.option.entity) if old is not None else ()
-            found[start, end] = Place(start, end, PAGE, score, choice, (name.option, *rivals), name.type, case)
-    return list(found.values())
+            rivals = (
+                (option for option in old.options if option.entity != name.option.entity) if old is not None else ()
+            )
+            existing[start, end] = Place(start, end, PAGE, score, choice, (name.option, *rivals), name.type, case)
+    return list(existing.values())
 
 
 def _own_signals(links: Sequence[Place]) -> Signals:
-    linked = frozenset(one.choice.option.entity for one in links if one.choice is not None)
+    linked = frozenset(link.choice.option.entity for link in links if link.choice is not None)
     return Signals(linked) if linked else NO_SIGNALS
 
 
@@ -431,8 +441,8 @@ def _suggestions(row: Sequence[Place]) -> Iterator[Suggestion]:
             yield Suggestion(one.start, one.end, one.type, one.source, round(one.score, 4), entity)
 
 
-def _mention(one: Place) -> Mention:
-    option = one.choice.option if one.choice is not None else None
-    entity = option.entity if option is not None else title_of(one.target)
+def _mention(place: Place) -> Mention:
+    option = place.choice.option if place.choice is not None else None
+    entity = option.entity if option is not None else title_of(place.target)
     classes = option.classes if option is not None else ()
-    return Mention(one.start, one.end, entity, classes, one.type, one.source, round(one.score, 4))
+    return Mention(place.start, place.end, entity, classes, place.type, place.source, round(place.score, 4))

@@ -109,8 +109,8 @@ class PageNames:
                 name.rivals = old.rivals + 1
                 name.clashes = old.clashes or name.type is None or old.type != name.type
         self._known[name.words] = name
-        same = [one for one in self._of_first.get(name.words[0], ()) if one.words != name.words]
-        self._of_first[name.words[0]] = sorted([*same, name], key=lambda one: -len(one.words))
+        same = [known for known in self._of_first.get(name.words[0], ()) if known.words != name.words]
+        self._of_first[name.words[0]] = sorted([*same, name], key=lambda known: -len(known.words))
 
 
 def _stands_alone(name: PageName, words: Sequence[str], letters: Letters, start: int, end: int) -> bool:

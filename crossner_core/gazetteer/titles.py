@@ -34,8 +34,8 @@ def detokenise(surface: str) -> str:
 
 def strip_suffix(title: str) -> str | None:
     """Return the alias of a title with a disambiguating suffix (`Queen (band)` → `Queen`), None without one."""
-    found = _SUFFIX.match(title)
-    return found["name"] if found else None
+    match = _SUFFIX.match(title)
+    return match["name"] if match else None
 
 
 def is_askable(name: str) -> bool:
@@ -58,7 +58,7 @@ def title_of(target: str) -> str:
 def resource_uri(name: str) -> str:
     """Return the DBpedia URI of a name by the title rule; safe to stand between `<` and `>` in a query."""
     path = unicodedata.normalize("NFC", title_of(name)).replace(" ", "_")
-    return RESOURCE + _UNSAFE_IN_URI.sub(lambda found: "".join(f"%{byte:02X}" for byte in found[0].encode()), path)
+    return RESOURCE + _UNSAFE_IN_URI.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), path)
 
 
 def literal(name: str, language: str) -> str:

@@ -48,11 +48,11 @@ def _lines(blob: bytes) -> list[str]:
     try:
         text = blob.decode()
     except UnicodeDecodeError:
-        return [clean_name(one.decode(errors="surrogateescape")) for one in blob.split(b"\n")]
-    found = text.split("\n")
+        return [clean_name(line.decode(errors="surrogateescape")) for line in blob.split(b"\n")]
+    lines = text.split("\n")
     if "  " in text or "\n " in text or " \n" in text or text[:1] == " " or text[-1:] == " " or "\u00a0" in text:
-        return [clean_name(one) for one in found]
-    return [clean_name(one) for one in found] if _may_have_controls(blob) else found
+        return [clean_name(line) for line in lines]
+    return [clean_name(line) for line in lines] if _may_have_controls(blob) else lines
 
 
 def clean_name(text: str) -> str:
@@ -70,8 +70,8 @@ def _may_have_controls(blob: bytes) -> bool:
     return bool(blob.translate(None, _NO_CONTROLS)) or _C1.search(blob) is not None
 
 
-def _unescape(found: re.Match[bytes]) -> bytes:
-    run = found[0]
+def _unescape(match: re.Match[bytes]) -> bytes:
+    run = match[0]
     if len(run) < 3:
         return _BAD
     plain = bytes.fromhex(run.replace(b"%", b"").decode())
@@ -88,9 +88,9 @@ def class_names(raw: Sequence[bytes]) -> list[str]:
 
 
 def _class_of(iri: bytes) -> str:
-    found = iri.removeprefix(_ONTOLOGY)
+    name = iri.removeprefix(_ONTOLOGY)
     try:
-        return found.decode() if found != iri and _CLASS.fullmatch(found) else ""
+        return name.decode() if name != iri and _CLASS.fullmatch(name) else ""
     except UnicodeDecodeError:
         return ""
 
@@ -98,7 +98,7 @@ def _class_of(iri: bytes) -> str:
 def texts_of(raw: Sequence[bytes]) -> list[str]:
     """Return the texts between quotes with their escapes undone and single spaces; "" for one that is unusable."""
     blob = b"\n".join(raw)
-    return [_text(one) for one in raw] if b"\\" in blob else _lines(blob)
+    return [_text(line) for line in raw] if b"\\" in blob else _lines(blob)
 
 
 def _text(raw: bytes) -> str:
@@ -108,8 +108,8 @@ def _text(raw: bytes) -> str:
         return ""
 
 
-def _character(found: re.Match[str]) -> str:
-    short, long, other = found.groups()
+def _character(match: re.Match[str]) -> str:
+    short, long, other = match.groups()
     if short or long:
         return chr(int(short or long, 16))
     return _PLAIN_ESCAPES[other]
@@ -188,17 +188,17 @@ class TripleFile:
         """Return the kinds of triples in the first block that has any."""
         silent = TripleFile(self.path, language=self.language, problems=Problems())
         for batches in silent.blocks():
-            if found := frozenset(batch.kind for batch in batches):
-                return found
+            if kinds := frozenset(batch.kind for batch in batches):
+                return kinds
         return frozenset()
 
     def blocks(self) -> Iterator[list[Batch]]:
         """Yield what each block of lines holds; BadInput if the file is cut off, damaged or not made of triples."""
         bad = 0
         for block in _read_ahead(_blocks(self.path)):
-            found, faults = self._parse(block)
+            parsed, faults = self._parse(block)
             bad += faults
-            yield found
+            yield parsed
         if bad and not self.triples:
             raise BadInput(
                 f"{self.path}: none of its {self.lines:,} lines is a triple. A dump has one triple a line, "
@@ -251,9 +251,9 @@ class TripleFile:
             values = titles_of(objects) if kind == REDIRECTS else texts_of(objects)
         if kind == TYPES and "" in values:
             self._problems.count("classes outside the DBpedia ontology", values.count(""))
-            kept = [at for at, value in enumerate(values) if value]
-            subjects, titles = [subjects[at] for at in kept], [titles[at] for at in kept]
-            objects, values = [objects[at] for at in kept], [values[at] for at in kept]
+            kept = [index for index, value in enumerate(values) if value]
+            subjects, titles = [subjects[index] for index in kept], [titles[index] for index in kept]
+            objects, values = [objects[index] for index in kept], [values[index] for index in kept]
         if "" in titles or "" in values:
             titles, values = self._usable(kind, subjects, objects, titles, values)
         return Batch(kind, titles, values)
@@ -275,9 +275,9 @@ class TripleFile:
     def _one_by_one(self, block: bytes, first: int) -> tuple[list[tuple[bytes, ...]], int]:
         rows: list[tuple[bytes, ...]] = []
         faults = 0
-        for at, line in enumerate(block.split(b"\n")[:-1], start=first):
-            if found := _ANY.fullmatch(line):
-                rows.append(found.groups(b""))
+        for number, line in enumerate(block.split(b"\n")[:-1], start=first):
+            if match := _ANY.fullmatch(line):
+                rows.append(match.groups(b""))
             elif not (bare := line.strip()) or bare.startswith(b"#"):
                 self._problems.count("comments and empty lines")
             else:
@@ -286,7 +286,7 @@ class TripleFile:
                 except (SyntaxError, ValueError) as error:
                     faults += 1
                     shown = line.decode(errors="replace")
-                    self._problems.bad("bad lines", f"{self.path}, line {at}", f"{error}: {shown}")
+                    self._problems.bad("bad lines", f"{self.path}, line {number}", f"{error}: {shown}")
         return rows, faults
 
 
@@ -353,8 +353,8 @@ def _blocks(path: Path) -> Iterator[bytes]:
     except EOFError as error:
         raise BadInput(f"{path}: is cut off in the middle, or damaged there; fetch it again.") from error
     except (OSError, zlib.error) as error:
-        said = getattr(error, "strerror", None) or error
-        raise BadInput(f"{path}: cannot be read ({said}); if the file is there, fetch it again.") from error
+        reason = getattr(error, "strerror", None) or error
+        raise BadInput(f"{path}: cannot be read ({reason}); if the file is there, fetch it again.") from error
     if rest:
         yield rest + b"\n"
 

@@ -50,8 +50,8 @@ def prefixes(mask: Tensor) -> Prefixes:
     row = torch.arange(len(step)) - (sizes.cumsum(0) - sizes)[step]  # (P,)
     tags = positions[row] - 1 - step  # (P,)
     pairs = positions[row] * width + tags % width  # (P,)
-    there = mask.device
-    return Prefixes(sizes.tolist(), positions.to(there), tags.to(there), pairs.to(there))
+    device = mask.device
+    return Prefixes(sizes.tolist(), positions.to(device), tags.to(device), pairs.to(device))
 
 
 def prefix_states(lstm: nn.LSTM, vectors: Tensor, tags: Tensor, sizes: list[int]) -> Tensor:

@@ -108,12 +108,12 @@ class LabelPredictor(nn.Module):
         scores = vectors.tokens.new_zeros(rows, width, len(moves))
         alive = (lengths.unsqueeze(0) > torch.arange(width, device=lengths.device).unsqueeze(1)).sum(1).tolist()
         read = _Read(self, rows) if self.background or self.context else None
-        for at, n in enumerate(alive):
-            states = None if read is None else read.states(tags[:n, :at])  # (n, max(at, 1), 2 d2)
-            here = self.token_scores(vectors.rows(slice(0, n)), at, states)[:, : len(moves)]  # (n, A)
-            chosen = (here + (start if at == 0 else moves[tags[:n, at - 1]])).argmax(-1)  # (n,)
-            tags[:n, at] = first[order[:n]] if first is not None and at == 0 else chosen
-            scores[:n, at] = here
+        for position, n in enumerate(alive):
+            states = None if read is None else read.states(tags[:n, :position])  # (n, max(at, 1), 2 d2)
+            here = self.token_scores(vectors.rows(slice(0, n)), position, states)[:, : len(moves)]  # (n, A)
+            chosen = (here + (start if position == 0 else moves[tags[:n, position - 1]])).argmax(-1)  # (n,)
+            tags[:n, position] = first[order[:n]] if first is not None and position == 0 else chosen
+            scores[:n, position] = here
         back = order.argsort()
         return tags[back], scores[back]
 

@@ -33,9 +33,9 @@ def marginals(scores: Tensor, mask: Tensor, chain: Chain) -> Tensor:
     before = torch.stack(_forward(scores, mask, chain), dim=1)  # (B, W, K) own token's score included
     after = chain.end.expand_as(scores[:, 0])  # (B, K) all that comes behind a token
     behind = [after]
-    for at in range(scores.shape[1] - 1, 0, -1):
-        coming = (scores[:, at] + after).unsqueeze(1) + chain.moves  # (B, K, K) [from, to]
-        after = torch.where(mask[:, at].unsqueeze(1), torch.logsumexp(coming, dim=2), after)
+    for position in range(scores.shape[1] - 1, 0, -1):
+        coming = (scores[:, position] + after).unsqueeze(1) + chain.moves  # (B, K, K) [from, to]
+        after = torch.where(mask[:, position].unsqueeze(1), torch.logsumexp(coming, dim=2), after)
         behind.append(after)
     return (before + torch.stack(behind[::-1], dim=1)).log_softmax(-1)
 
@@ -53,8 +53,8 @@ def _forward(scores: Tensor, mask: Tensor, chain: Chain) -> list[Tensor]:
     """Return for each token the log sums (B, K) of the paths up to it; padding repeats the last token's."""
     so_far = chain.start + scores[:, 0]  # (B, K)
     sums = [so_far]
-    for at in range(1, scores.shape[1]):
-        coming = torch.logsumexp(so_far.unsqueeze(2) + chain.moves, dim=1) + scores[:, at]  # (B, K)
-        so_far = torch.where(mask[:, at].unsqueeze(1), coming, so_far)
+    for position in range(1, scores.shape[1]):
+        coming = torch.logsumexp(so_far.unsqueeze(2) + chain.moves, dim=1) + scores[:, position]  # (B, K)
+        so_far = torch.where(mask[:, position].unsqueeze(1), coming, so_far)
         sums.append(so_far)
     return sums

@@ -78,8 +78,8 @@ class TokenTagger(nn.Module):
     def decode(self, batch: Batch, allowed: int | None = None) -> list[Decoded]:
         """Return tags for the scored tokens of each window, choosing from the first `allowed` tags only."""
         path, scores = self.paths(batch, allowed)  # (B, W), (B, W, A)
-        shares = (scores / self.temperature).log_softmax(-1)  # (B, W, A)
-        chosen = shares.gather(2, path.unsqueeze(2)).squeeze(2).exp()  # (B, W)
+        log_probs = (scores / self.temperature).log_softmax(-1)  # (B, W, A)
+        chosen = log_probs.gather(2, path.unsqueeze(2)).squeeze(2).exp()  # (B, W)
         lengths = batch.mask.sum(1).tolist()
         rows = zip(path.tolist(), chosen.tolist(), lengths, strict=True)
         return [Decoded(tags[:n], probabilities[:n]) for tags, probabilities, n in rows]

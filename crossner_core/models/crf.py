@@ -74,8 +74,8 @@ class Crf(TokenTagger):
         """
         scores, chain = self.scores(batch)[..., :allowed], self._chain().first(allowed)  # (B, W, A)
         if self.config.constrained:
-            start, moves = (part.to(scores.device) for part in iob2_transitions(self.tags[:allowed]))
-            chain = Chain(chain.start + start, chain.moves + moves, chain.end)
+            start, transitions = (part.to(scores.device) for part in iob2_transitions(self.tags[:allowed]))
+            chain = Chain(chain.start + start, chain.moves + transitions, chain.end)
         chain = chain._replace(start=first_scores(chain.start, chain.moves, batch.before))
         if batch.goes_on is not None:
             chain = chain._replace(end=torch.where(batch.goes_on.unsqueeze(1), 0.0, chain.end))  # (B, A)

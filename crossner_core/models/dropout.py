@@ -76,18 +76,18 @@ def attention(
     if dropout == 0.0 or query.device.type != "cpu" or not usual or (attention_mask is None and causal):
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
-        found: tuple[Tensor, None] = sdpa_attention_forward(
+        attended: tuple[Tensor, None] = sdpa_attention_forward(
             module, query, key, value, attention_mask, dropout, scaling, is_causal, **others
         )
-        return found
+        return attended
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     scores = torch.matmul(query * scale, key.transpose(-1, -2)).float()  # (B, N, L, L)
     if attention_mask is not None and attention_mask.dtype == torch.bool:
         scores = scores.masked_fill_(~attention_mask, torch.finfo(torch.float32).min)
     elif attention_mask is not None:
         scores = scores + attention_mask
-    shares = drop(scores.softmax(-1).to(value.dtype), dropout)
-    return torch.matmul(shares, value).transpose(1, 2).contiguous(), None
+    probabilities = drop(scores.softmax(-1).to(value.dtype), dropout)
+    return torch.matmul(probabilities, value).transpose(1, 2).contiguous(), None
 
 
 # What attention of some encoders has besides, which is left to the usual way.

@@ -81,7 +81,7 @@ def _matches(
     target_tags: Sequence[str], source_tags: Sequence[str], parents: Mapping[str, str] | None
 ) -> Iterator[tuple[int, int, bool]]:
     """Yield for each tag of the target its index, that of its like in the source, and whether that is the same tag."""
-    index = {tag: at for at, tag in enumerate(source_tags)}
+    index = {tag: number for number, tag in enumerate(source_tags)}
     for to, tag in enumerate(target_tags):
         if tag in index:
             yield to, index[tag], True

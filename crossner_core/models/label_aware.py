@@ -95,16 +95,16 @@ class LabelAware(TokenTagger):
 
     def _greedy(self, vectors: Vectors, allowed: int | None, before: Tensor | None = None) -> tuple[Tensor, Tensor]:
         device = vectors.tokens.device
-        start, moves = (part.to(device) for part in iob2_transitions(self.tags[:allowed]))
+        start, transitions = (part.to(device) for part in iob2_transitions(self.tags[:allowed]))
         if not self.config.constrained:
-            start, moves = torch.zeros_like(start), torch.zeros_like(moves)
-        start = first_scores(start, moves, before)
+            start, transitions = torch.zeros_like(start), torch.zeros_like(transitions)
+        start = first_scores(start, transitions, before)
         if self.config.label_background or self.config.label_context:
-            return self.predictor.greedy(vectors, start, moves)
+            return self.predictor.greedy(vectors, start, transitions)
         # No tag depends on another: the best path as a whole can be had, as the tagger's.
         history = torch.zeros_like(vectors.mask, dtype=torch.long)
         scores = self.predictor(vectors, history)[..., :allowed]  # (B, W, A)
-        return viterbi(scores, vectors.mask, start, moves), scores
+        return viterbi(scores, vectors.mask, start, transitions), scores
 
     def _history(self, batch: Batch, vectors: Vectors) -> Tensor:
         """Return the tags (B, W) that stand before each token in training, where they differ from gold by recipe."""

@@ -70,7 +70,9 @@ def architecture_title(id: str) -> str:
     file = Path(__file__).parent / f"{id}.py"
     for call in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "register":
-            first, title = (ast.literal_eval(one) if isinstance(one, ast.Constant) else None for one in call.args[:2])
+            first, title = (
+                ast.literal_eval(argument) if isinstance(argument, ast.Constant) else None for argument in call.args[:2]
+            )
             if first == id and isinstance(title, str):
                 return title
     return architecture(id).title  # it registers in some other way: import it after all

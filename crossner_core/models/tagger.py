@@ -51,8 +51,8 @@ class Tagger(TokenTagger):
     def _path(self, scores: Tensor, batch: Batch) -> Tensor:
         if not self.config.constrained:
             return scores.argmax(-1)
-        start, moves = (part.to(scores.device) for part in iob2_transitions(self.tags[: scores.shape[-1]]))
-        return viterbi(scores, batch.mask, first_scores(start, moves, batch.before), moves)
+        start, transitions = (part.to(scores.device) for part in iob2_transitions(self.tags[: scores.shape[-1]]))
+        return viterbi(scores, batch.mask, first_scores(start, transitions, batch.before), transitions)
 
     def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
         if not isinstance(other, Tagger):

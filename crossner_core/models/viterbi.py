@@ -13,7 +13,7 @@ FORBIDDEN = -1e4
 def iob2_transitions(tags: Sequence[str]) -> tuple[Tensor, Tensor]:
     """Return start scores (K,) and transition scores (K, K) [from, to]: 0 where IOB2 allows it, else FORBIDDEN."""
     start = torch.zeros(len(tags))
-    moves = torch.zeros(len(tags), len(tags))
+    transitions = torch.zeros(len(tags), len(tags))
     for to, tag in enumerate(tags):
         if not tag.startswith("I-"):
             continue
@@ -21,8 +21,8 @@ def iob2_transitions(tags: Sequence[str]) -> tuple[Tensor, Tensor]:
         before = {f"B-{tag[2:]}", tag}
         for come, previous in enumerate(tags):
             if previous not in before:
-                moves[come, to] = FORBIDDEN
-    return start, moves
+                transitions[come, to] = FORBIDDEN
+    return start, transitions
 
 
 def first_scores(start: Tensor, moves: Tensor, before: Tensor | None) -> Tensor:
@@ -38,10 +38,10 @@ def viterbi(scores: Tensor, mask: Tensor, start: Tensor, moves: Tensor, end: Ten
     best = scores[:, 0] + start  # (B, K)
     keep = torch.arange(scores.shape[-1], device=scores.device).expand_as(best)  # (B, K)
     back = []
-    for at in range(1, scores.shape[1]):
+    for position in range(1, scores.shape[1]):
         value, origin = (best.unsqueeze(2) + moves).max(dim=1)  # (B, K) over `from`
-        alive = mask[:, at].unsqueeze(1)  # (B, 1)
-        best = torch.where(alive, value + scores[:, at], best)
+        alive = mask[:, position].unsqueeze(1)  # (B, 1)
+        best = torch.where(alive, value + scores[:, position], best)
         back.append(torch.where(alive, origin, keep))
     path = [(best if end is None else best + end).argmax(dim=1)]  # (B,)
     for origin in reversed(back):

@@ -52,7 +52,11 @@ def matters(spec: Field[Any], values: Mapping[str, Any]) -> bool:
 def hindering(spec: Field[Any], values: Mapping[str, Any]) -> tuple[str, ...]:
     """Name the other fields whose values leave this one without effect; none where it has one."""
     lacking = tuple(name for name, allowed in spec.metadata["only"].items() if values.get(name) not in allowed)
-    met = (one for one in spec.metadata["unless"] if all(values.get(name) in those for name, those in one.items()))
+    met = (
+        condition
+        for condition in spec.metadata["unless"]
+        if all(values.get(name) in those for name, those in condition.items())
+    )
     return lacking or tuple(next(met, ()))
 
 

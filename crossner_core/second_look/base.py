@@ -107,7 +107,9 @@ def check(id: str) -> Check:
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:
     """Return findings, the most doubtful first; the order is the same every time."""
-    return sorted(findings, key=lambda one: (-one.score, one.item, one.start, one.end, one.other or 0))
+    return sorted(
+        findings, key=lambda finding: (-finding.score, finding.item, finding.start, finding.end, finding.other or 0)
+    )
 
 
 def touching(spans: Iterable[Span], start: int, end: int) -> tuple[Span, ...]:

@@ -45,14 +45,14 @@ def out_of_sample(
     summed: list[Floats] = [np.zeros((len(item.sentence.tokens), 1 + 2 * len(types))) for item in items]
     for number, held in enumerate(cuts):
         out = set(held)
-        learnt = [at for at in range(len(items)) if at not in out]
-        said = None if desk.should_stop() else judge.judge(learnt, held, number)
-        if said is None:
+        learnt = [index for index in range(len(items)) if index not in out]
+        judged = None if desk.should_stop() else judge.judge(learnt, held, number)
+        if judged is None:
             return None
-        for at, shares in zip(held, said, strict=True):
-            summed[at] += shares
+        for index, probabilities in zip(held, judged, strict=True):
+            summed[index] += probabilities
         desk.report((number + 1) / len(cuts))
-    return [one / options.repeats for one in summed]
+    return [total / options.repeats for total in summed]
 
 
 def _judge(items: Sequence[LabelledSentence], types: Sequence[str], options: SecondLookOptions, desk: Desk) -> Judge:

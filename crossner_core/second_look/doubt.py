@@ -63,7 +63,7 @@ def _usual(places: Sequence[Place]) -> dict[str, float]:
     for place in places:
         if place.given is not None:
             losses.setdefault(place.given.type, []).append(place.signals["type"])
-    return {name: float(np.mean(found)) for name, found in losses.items()}
+    return {name: float(np.mean(values)) for name, values in losses.items()}
 
 
 def _entity(

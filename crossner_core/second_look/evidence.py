@@ -55,7 +55,7 @@ class TagShares:
         tags = head_tags(self.types)
         scores = torch.from_numpy(np.log(np.maximum(self.shares, _LEAST))).float().unsqueeze(0)  # (1, L, K)
         path = viterbi(scores, torch.ones(scores.shape[:2], dtype=torch.bool), *iob2_transitions(tags))
-        return spans_from_tags([tags[at] for at in path[0].tolist()])
+        return spans_from_tags([tags[index] for index in path[0].tolist()])
 
     def goes_on(self, token: int) -> float:
         """Return how likely the token goes on with the entity before it; 0 outside the sentence."""
@@ -69,23 +69,23 @@ def negative_log(value: float) -> float:
 
 def places_of(number: int, item: LabelledSentence, shares: Floats, types: Sequence[str]) -> Iterator[Place]:
     """Yield a place for each gold entity, then one for each run of tokens that models take for an entity gold lacks."""
-    found = TagShares(shares, types)
+    tag_shares = TagShares(shares, types)
     for span in item.spans:
-        yield _entity(number, item, span, found)
+        yield _entity(number, item, span, tag_shares)
     covered = {token for span in item.spans for token in range(span.start, span.end)}
-    yield from _missing(number, found, covered)
+    yield from _missing(number, tag_shares, covered)
 
 
-def _entity(number: int, item: LabelledSentence, span: Span, found: TagShares) -> Place:
+def _entity(number: int, item: LabelledSentence, span: Span, tag_shares: TagShares) -> Place:
     start, end = span.start, span.end
-    inside = found.entity[start:end]
-    outside = [found.entity[token] for token in (start - 1, end) if _is_free(item, token)]
+    inside = tag_shares.entity[start:end]
+    outside = [tag_shares.entity[token] for token in (start - 1, end) if _is_free(item, token)]
     signals = {
-        "type": negative_log(float(found.type_shares(start, end)[found.types.index(span.type)])),
+        "type": negative_log(float(tag_shares.type_shares(start, end)[tag_shares.types.index(span.type)])),
         "outside": negative_log(float(inside.max())),
         "edge": negative_log(float(min(inside[0], inside[-1]))),
-        "left": negative_log(1.0 - found.goes_on(start)),
-        "right": negative_log(1.0 - found.goes_on(end)),
+        "left": negative_log(1.0 - tag_shares.goes_on(start)),
+        "right": negative_log(1.0 - tag_shares.goes_on(end)),
         "beside": negative_log(1.0 - max(outside, default=0.0)),
     }
     return Place(number, span, None, signals)
@@ -96,21 +96,26 @@ def _is_free(item: LabelledSentence, token: int) -> bool:
     return 0 <= token < len(item.sentence.tokens) and all(not s.start <= token < s.end for s in item.spans)
 
 
-def _missing(number: int, found: TagShares, covered: set[int]) -> Iterator[Place]:
-    token, length = 0, len(found.entity)
+def _missing(number: int, tag_shares: TagShares, covered: set[int]) -> Iterator[Place]:
+    token, length = 0, len(tag_shares.entity)
     while token < length:
-        if token in covered or found.entity[token] < ENTITY_CHANCE:
+        if token in covered or tag_shares.entity[token] < ENTITY_CHANCE:
             token += 1
             continue
         end = token + 1
-        while end < length and end not in covered and found.entity[end] >= ENTITY_CHANCE and _continues(found, end):
+        while (
+            end < length
+            and end not in covered
+            and tag_shares.entity[end] >= ENTITY_CHANCE
+            and _continues(tag_shares, end)
+        ):
             end += 1
-        typed = found.type_shares(token, end)
-        proposed = Span(token, end, found.types[int(typed.argmax())])
-        signals = {"chance": negative_log(1.0 - float(found.entity[token:end].max()))}
+        typed = tag_shares.type_shares(token, end)
+        proposed = Span(token, end, tag_shares.types[int(typed.argmax())])
+        signals = {"chance": negative_log(1.0 - float(tag_shares.entity[token:end].max()))}
         yield Place(number, None, proposed, signals)
         token = end
 
 
-def _continues(found: TagShares, token: int) -> bool:
-    return bool(found.inside[token].sum() >= found.begin[token].sum())
+def _continues(tag_shares: TagShares, token: int) -> bool:
+    return bool(tag_shares.inside[token].sum() >= tag_shares.begin[token].sum())

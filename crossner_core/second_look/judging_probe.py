@@ -38,7 +38,7 @@ class ProbeJudge:
         self, items: Sequence[LabelledSentence], types: Sequence[str], options: SecondLookOptions, desk: Desk
     ) -> None:
         tags = head_tags(types)
-        index = {tag: at for at, tag in enumerate(tags)}
+        index = {tag: number for number, tag in enumerate(tags)}
         self.count, self.seed = len(tags), options.seed
         encoder = desk.encoder or load_encoder(options.encoder)
         self.vectors = token_vectors([item.sentence for item in items], encoder, options.device)
@@ -49,15 +49,18 @@ class ProbeJudge:
 
     def judge(self, learnt: Sequence[int], held: Sequence[int], number: int) -> list[Floats]:
         """Learn from the learnt items; return what the classifier says of the held ones."""
-        vectors, tags = np.vstack([self.vectors[at] for at in learnt]), np.concatenate([self.tags[at] for at in learnt])
+        vectors, tags = (
+            np.vstack([self.vectors[index] for index in learnt]),
+            np.concatenate([self.tags[index] for index in learnt]),
+        )
         known = np.unique(tags)
         probe = self._learn(vectors, tags) if len(known) > 1 else None
-        said: list[Floats] = []
-        for at in held:
-            shares = np.zeros((len(self.vectors[at]), self.count))
-            shares[:, known] = probe.predict_proba(self.vectors[at]) if probe is not None else 1.0
-            said.append(shares)
-        return said
+        results: list[Floats] = []
+        for index in held:
+            probabilities = np.zeros((len(self.vectors[index]), self.count))
+            probabilities[:, known] = probe.predict_proba(self.vectors[index]) if probe is not None else 1.0
+            results.append(probabilities)
+        return results
 
     def _learn(self, vectors: np.ndarray, tags: np.ndarray) -> Pipeline:
         dimensions = min(_DIMENSIONS, *vectors.shape)
@@ -78,22 +81,26 @@ def token_vectors(sentences: Sequence[Sentence], encoder: Encoder, device: str) 
     model = encoder.model.to(where).eval()
     windows = encode(sentences, encoder.tokenizer, min(_WINDOW, encoder.max_length))
     layers = min(_LAYERS, model.config.num_hidden_layers)
-    found = [np.zeros((len(one.tokens), layers * encoder.hidden_size + 5), dtype=np.float32) for one in sentences]
+    results = [
+        np.zeros((len(sentence.tokens), layers * encoder.hidden_size + 5), dtype=np.float32) for sentence in sentences
+    ]
     with torch.inference_mode():
         for indices in ordered_batches([len(window.input_ids) for window in windows], 16):
-            batch = collate([windows[at] for at in indices], encoder.tokenizer.pad_token_id).to(where)
+            batch = collate([windows[index] for index in indices], encoder.tokenizer.pad_token_id).to(where)
             states = model(
                 input_ids=batch.input_ids, attention_mask=batch.attention_mask, output_hidden_states=True
             ).hidden_states
             hidden = torch.cat(states[-layers:], -1).float().cpu().numpy()  # (B, L, layers · H)
-            for row, at in enumerate(indices):
-                window = windows[at]
-                found[window.sentence][window.start : window.end, :-5] = hidden[row, list(window.positions)]
-    for vectors, sentence in zip(found, sentences, strict=True):
-        vectors[:, -5:] = _CASE_WEIGHT * np.array([_writing(word, at) for at, word in enumerate(sentence.words)])
-    return found
+            for row, index in enumerate(indices):
+                window = windows[index]
+                results[window.sentence][window.start : window.end, :-5] = hidden[row, list(window.positions)]
+    for vectors, sentence in zip(results, sentences, strict=True):
+        vectors[:, -5:] = _CASE_WEIGHT * np.array(
+            [_writing(word, position) for position, word in enumerate(sentence.words)]
+        )
+    return results
 
 
-def _writing(word: str, at: int) -> tuple[float, ...]:
-    marks = (word[0].isupper(), word.isupper(), word.isdigit(), not word.isalnum(), at == 0)
+def _writing(word: str, position: int) -> tuple[float, ...]:
+    marks = (word[0].isupper(), word.isupper(), word.isdigit(), not word.isalnum(), position == 0)
     return tuple(float(mark) for mark in marks)

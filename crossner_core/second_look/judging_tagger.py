@@ -40,7 +40,7 @@ class TaggerJudge:
             min_epoch_steps=1,
             device=self.options.device,
         )
-        data = TrainingData(train=tuple(self.items[at] for at in learnt), types=self.types)
+        data = TrainingData(train=tuple(self.items[index] for index in learnt), types=self.types)
         with TemporaryDirectory(prefix="second-look-") as folder:
             result = None
             steps = train(
@@ -53,21 +53,21 @@ class TaggerJudge:
             if result.checkpoint is None:
                 raise CheckpointError(f"The tagger of fold {number + 1} could not be trained: {' '.join(result.notes)}")
             predictor = load_tagger(result.checkpoint, device=self.options.device)
-        return tag_shares(predictor, [self.items[at].sentence for at in held])
+        return tag_shares(predictor, [self.items[index].sentence for index in held])
 
 
 def tag_shares(predictor: Predictor, sentences: Sequence[Sentence], batch_size: int = 32) -> list[Floats]:
     """Return each sentence's probabilities of the tags of the predictor's types (tokens, tags)."""
     allowed = len(head_tags(predictor.types))
-    found: list[Floats] = [np.zeros((len(one.tokens), allowed)) for one in sentences]
+    results: list[Floats] = [np.zeros((len(sentence.tokens), allowed)) for sentence in sentences]
     windows = encode(sentences, predictor.tokenizer, predictor.max_length)
     device = next(predictor.model.parameters()).device
     predictor.model.eval()
     with torch.inference_mode():
         for indices in ordered_batches([len(window.input_ids) for window in windows], batch_size):
-            batch = collate([windows[at] for at in indices], predictor.tokenizer.pad_token_id).to(device)
-            shares = predictor.model.tag_log_probabilities(batch)[..., :allowed].softmax(-1)  # (B, W, allowed)
-            for at, row in zip(indices, shares.double().cpu().numpy(), strict=True):
-                window = windows[at]
-                found[window.sentence][window.start : window.end] = row[: window.end - window.start]
-    return found
+            batch = collate([windows[index] for index in indices], predictor.tokenizer.pad_token_id).to(device)
+            probabilities = predictor.model.tag_log_probabilities(batch)[..., :allowed].softmax(-1)  # (B, W, allowed)
+            for index, row in zip(indices, probabilities.double().cpu().numpy(), strict=True):
+                window = windows[index]
+                results[window.sentence][window.start : window.end] = row[: window.end - window.start]
+    return results

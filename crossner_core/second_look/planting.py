@@ -36,17 +36,17 @@ def plant(
     if len(types) < 2:
         raise InvalidConfig(f"Wrong types cannot be planted with {len(types)} entity type; two or more are needed.")
     spans = [list(item.spans) for item in items]
-    untouched = [(at, span) for at, item in enumerate(items) for span in item.spans]
+    untouched = [(index, span) for index, item in enumerate(items) for span in item.spans]
     wanted = round(share * len(untouched))
-    order = [untouched[at] for at in rng.permutation(len(untouched))]
+    order = [untouched[index] for index in rng.permutation(len(untouched))]
     planted: list[Planted] = []
     for number in range(wanted):
         kind = KINDS[number % len(KINDS)]
-        one = (
+        mistake = (
             _spurious(items, spans, types, rng) if kind == "spurious" else _spoil(items, spans, order, kind, types, rng)
         )
-        if one is not None:
-            planted.append(one)
+        if mistake is not None:
+            planted.append(mistake)
     made = [LabelledSentence(item.sentence, tuple(sorted(now))) for item, now in zip(items, spans, strict=True)]
     return made, planted
 
@@ -59,15 +59,15 @@ def _spoil(
     types: Sequence[str],
     rng: np.random.Generator,
 ) -> Planted | None:
-    for number, (at, span) in enumerate(order):
-        given = _changed(items[at], spans[at], span, kind, types, rng)
+    for number, (index, span) in enumerate(order):
+        given = _changed(items[index], spans[index], span, kind, types, rng)
         if kind != "missing" and given is None:
             continue
         del order[number]
-        spans[at].remove(span)
+        spans[index].remove(span)
         if given is not None:
-            spans[at].append(given)
-        return Planted(at, kind, span, given)
+            spans[index].append(given)
+        return Planted(index, kind, span, given)
     return None
 
 
@@ -80,7 +80,7 @@ def _changed(
         others = [name for name in types if name != span.type]
         return Span(span.start, span.end, others[rng.integers(len(others))])
     covered = {token for other in now if other != span for token in range(other.start, other.end)}
-    moves = [
+    shifted = [
         (span.start - 1, span.end),
         (span.start, span.end + 1),
         (span.start + 1, span.end),
@@ -88,7 +88,7 @@ def _changed(
     ]
     free = [
         (start, end)
-        for start, end in moves
+        for start, end in shifted
         if 0 <= start < end <= len(item.sentence.tokens) and not covered & set(range(start, end))
     ]
     if not free:
@@ -101,16 +101,16 @@ def _spurious(
     items: Sequence[LabelledSentence], spans: list[list[Span]], types: Sequence[str], rng: np.random.Generator
 ) -> Planted | None:
     for _ in range(_TRIES):
-        at, size = int(rng.integers(len(items))), int(rng.integers(1, 4))
-        words = items[at].sentence.words
+        index, size = int(rng.integers(len(items))), int(rng.integers(1, 4))
+        words = items[index].sentence.words
         if len(words) < size:
             continue
         start = int(rng.integers(len(words) - size + 1))
         # What the true gold covers stays free, too: an entity that was left out is not to come back by chance.
-        taken = {token for span in (*spans[at], *items[at].spans) for token in range(span.start, span.end)}
+        taken = {token for span in (*spans[index], *items[index].spans) for token in range(span.start, span.end)}
         if taken & set(range(start, start + size)) or not any(word.isalpha() for word in words[start : start + size]):
             continue
         given = Span(start, start + size, types[int(rng.integers(len(types)))])
-        spans[at].append(given)
-        return Planted(at, "spurious", None, given)
+        spans[index].append(given)
+        return Planted(index, "spurious", None, given)
     return None

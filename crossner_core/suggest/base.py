@@ -115,7 +115,7 @@ def sources() -> tuple[SuggestionSource, ...]:
 
 def source(id: str) -> SuggestionSource:
     """Return a source by its id; raise InvalidConfig naming those there are."""
-    known = {one.id: one for one in sources()}
+    known = {source.id: source for source in sources()}
     if id not in known:
         raise InvalidConfig(f"There is no source of suggestions {id!r}; there are {', '.join(known)}.")
     return known[id]
@@ -130,16 +130,16 @@ def source_of(stored: str) -> SuggestionSource | None:
     """Return the source of a suggestion by its `source`; None for a kind that none of them has."""
     _import_all()
     kind = kind_of(stored)
-    return next((one for one in _REGISTERED.values() if kind in one.kinds), None)
+    return next((source for source in _REGISTERED.values() if kind in source.kinds), None)
 
 
 def is_trained(stored: str) -> bool:
     """Tell whether a suggestion's `source` names a model that gold has trained."""
-    found = source_of(stored)
-    return found is not None and found.is_trained
+    source = source_of(stored)
+    return source is not None and source.is_trained
 
 
 def words_of(stored: str) -> str:
     """Say in words where a suggestion comes from; a `source` of no known kind is returned as it is."""
-    found = source_of(stored)
-    return stored if found is None else found.kinds[kind_of(stored)]
+    source = source_of(stored)
+    return stored if source is None else source.kinds[kind_of(stored)]

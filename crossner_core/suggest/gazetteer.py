@@ -39,15 +39,15 @@ def open_gazetteers(settings: GazetteerSettings, resources: Resources) -> Sugges
     from crossner_core.gazetteer.lookup import EmbeddedSource, SparqlSource
     from crossner_core.gazetteer.preannotate import Preannotator
 
-    found: list[Source] = []
+    sources: list[Source] = []
     if settings.gazetteer is not None:
         try:
-            found.append(CompiledGazetteer.open(resources.folder_of("gazetteer", settings.gazetteer)))
+            sources.append(CompiledGazetteer.open(resources.folder_of("gazetteer", settings.gazetteer)))
         except WorkbenchError as error:
             resources.on_problem(str(error))
     if settings.endpoint is not None:
-        found.append(SparqlSource(settings.endpoint, resources.cache, rng=random.Random(resources.seed)))
-    return Preannotator([*found, EmbeddedSource()], resources.domain, on_problem=resources.on_problem).suggest
+        sources.append(SparqlSource(settings.endpoint, resources.cache, rng=random.Random(resources.seed)))
+    return Preannotator([*sources, EmbeddedSource()], resources.domain, on_problem=resources.on_problem).suggest
 
 
 GAZETTEER = register(

@@ -155,8 +155,8 @@ def _with_proposals(
 def _corpus(folder: Path) -> Corpus:
     from crossner_core.experiments.corpora import read_corpus
 
-    place = folder.expanduser().resolve()
-    return read_corpus(place.name, place.parent)
+    path = folder.expanduser().resolve()
+    return read_corpus(path.name, path.parent)
 
 
 def _line(event: TrainEvent) -> str:

@@ -37,17 +37,17 @@ def encode(sentences: Sequence[Sentence], tokenizer: Any, max_length: int) -> li
     A token that the tokenizer drops becomes the unknown subword; one of more subwords than a third of a window keeps
     its first ones. Sentences without tokens give no window.
     """
-    filled = [at for at, sentence in enumerate(sentences) if sentence.tokens]
+    filled = [index for index, sentence in enumerate(sentences) if sentence.tokens]
     if not filled:
         return []
-    words = [list(sentences[at].words) for at in filled]
+    words = [list(sentences[index].words) for index in filled]
     encoded = tokenizer(words, is_split_into_words=True, add_special_tokens=False, truncation=False, verbose=False)
     room = max_length - SPECIAL
     windows: list[Window] = []
-    for row, at in enumerate(filled):
+    for row, index in enumerate(filled):
         pieces = _pieces(encoded["input_ids"][row], encoded.word_ids(row), len(words[row]), tokenizer.unk_token_id)
         capped = [piece[: max(1, room // 3)] for piece in pieces]
-        windows.extend(_windows(at, capped, room, tokenizer.cls_token_id, tokenizer.sep_token_id))
+        windows.extend(_windows(index, capped, room, tokenizer.cls_token_id, tokenizer.sep_token_id))
     return windows
 
 
@@ -88,7 +88,7 @@ class Batcher:
 
 def tag_indices(items: Sequence[LabelledSentence], tags: Sequence[str]) -> list[list[int]]:
     """Return the index of each token's tag, sentence by sentence; `tags` are the model's."""
-    index = {tag: at for at, tag in enumerate(tags)}
+    index = {tag: number for number, tag in enumerate(tags)}
     return [[index[tag] for tag in tags_from_spans(item.spans, len(item.sentence.tokens))] for item in items]
 
 
@@ -97,17 +97,17 @@ def shuffled_batches(lengths: Sequence[int], batch_size: int, rng: np.random.Gen
     order = rng.permutation(len(lengths))
     blurred = np.asarray(lengths) * (1.0 + BLUR * rng.random(len(lengths)))
     batches: list[list[int]] = []
-    for at in range(0, len(order), batch_size * CHUNK):
-        chunk = order[at : at + batch_size * CHUNK]
+    for start in range(0, len(order), batch_size * CHUNK):
+        chunk = order[start : start + batch_size * CHUNK]
         chunk = chunk[np.argsort(blurred[chunk], kind="stable")]
         batches.extend(part.tolist() for part in np.array_split(chunk, -(-len(chunk) // batch_size)))
-    return [batches[at] for at in rng.permutation(len(batches))]
+    return [batches[index] for index in rng.permutation(len(batches))]
 
 
 def ordered_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
     """Return indices in batches, longest first: for prediction, where order is free."""
     order = np.argsort(-np.asarray(lengths, dtype=np.int64), kind="stable").tolist()
-    return [order[at : at + batch_size] for at in range(0, len(order), batch_size)]
+    return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
 
 
 def _pieces(ids: Sequence[int], word_ids: Sequence[int | None], count: int, unknown: int) -> list[list[int]]:
@@ -149,8 +149,8 @@ def _window(
     sentence: int, pieces: list[list[int]], seen: tuple[int, int], scored: tuple[int, int], first: int, last: int
 ) -> Window:
     input_ids, positions = [first], []
-    for at in range(*seen):
-        if scored[0] <= at < scored[1]:
+    for position in range(*seen):
+        if scored[0] <= position < scored[1]:
             positions.append(len(input_ids))
-        input_ids.extend(pieces[at])
+        input_ids.extend(pieces[position])
     return Window(sentence, scored[0], scored[1], (*input_ids, last), tuple(positions))

@@ -224,23 +224,23 @@ class TaskRun(Generic[T]):
 
     def _measure_first(self) -> Iterator[Report]:
         """Measure the model as it comes; losses of the head alone are in no record."""
-        found = self.evaluate()
-        self.progress.first = found.value
+        evaluation = self.evaluate()
+        self.progress.first = evaluation.value
         self.progress.loss_sum, self.progress.loss_count = 0.0, 0
         if self.task.first_counts:
-            self._keep(found)
+            self._keep(evaluation)
         else:
-            yield Report(0.0, found.value)
+            yield Report(0.0, evaluation.value)
 
     def _close(self) -> Report:
         progress = self.progress
         loss, value, is_best = progress.loss_sum / progress.loss_count, None, False
         progress.loss_sum, progress.loss_count = 0.0, 0
         if self.task.measures(progress.step):
-            found = self.evaluate()
-            value, is_best = found.value, self._is_better(found.value)
+            evaluation = self.evaluate()
+            value, is_best = evaluation.value, self._is_better(evaluation.value)
             if is_best:
-                self._keep(found)
+                self._keep(evaluation)
         progress.history.append(self.task.record(progress.step, loss, value))
         if progress.step >= self.plan.all_steps:
             progress.outcome = "done"
@@ -254,9 +254,13 @@ class TaskRun(Generic[T]):
         better = best is None or (value > best if self.task.higher_is_better else value < best)
         return better and math.isfinite(value)
 
-    def _keep(self, found: Evaluation) -> None:
+    def _keep(self, evaluation: Evaluation) -> None:
         """Keep the weights as they are as the best so far."""
-        self.progress.best, self.progress.best_step, self.best_scores = found.value, self.progress.step, found.scores
+        self.progress.best, self.progress.best_step, self.best_scores = (
+            evaluation.value,
+            self.progress.step,
+            evaluation.scores,
+        )
         if self.task.keep_best:
             self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
 
@@ -332,12 +336,12 @@ class TaskRun(Generic[T]):
         self.processes.broadcast(SCORE)
         self.model.eval()
         with torch.inference_mode():
-            found = self.task.evaluate(
+            evaluation = self.task.evaluate(
                 self.processes.gather(self.task.answers(self.processes.rank, self.processes.size))
             )
         self.model.train(training)
         self.progress.seconds += time.perf_counter() - began
-        return found
+        return evaluation
 
     def is_sound(self) -> bool:
         """Return whether all weights are finite numbers."""

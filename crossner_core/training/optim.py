@@ -64,5 +64,5 @@ def rate_factor(step: int, total: int, warmup_share: float, schedule: str = "lin
 
 def _layer(name: str) -> int:
     """Return 1-based encoder layer of a parameter; 0 for the embeddings and whatever has none."""
-    found = _LAYER.match(name)
-    return int(found.group(1)) + 1 if found else 0
+    match = _LAYER.match(name)
+    return int(match.group(1)) + 1 if match else 0

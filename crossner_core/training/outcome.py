@@ -101,7 +101,9 @@ def why_not_finite(run: TaskRun[TaggerTask], loss: float, first_step: int, *, la
         kept = f"the weights of {which} are kept"
     elif run.is_usable:
         kept = f"the weights after step {first_step + step} are kept, which dev did not choose"
-    ids = list(dict.fromkeys(task.stage.train[task.windows[at].sentence].sentence.id for at in task.indices(step)))
+    ids = list(
+        dict.fromkeys(task.stage.train[task.windows[index].sentence].sentence.id for index in task.indices(step))
+    )
     more = f" and {len(ids) - NAMED} more" if len(ids) > NAMED else ""
     return (
         f"Stopped: the loss is {loss} at step {first_step + step + 1} (epoch {epoch + 1}, "

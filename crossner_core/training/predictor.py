@@ -134,7 +134,7 @@ class Predictor:
         would be without, and once more when the tag before them is chosen.
         """
         runs = _runs(windows)
-        later, continued = {at for run in runs for at in run[1:]}, {at for run in runs for at in run[:-1]}
+        later, continued = {index for run in runs for index in run[1:]}, {index for run in runs for index in run[:-1]}
         answers: dict[int, T] = {}
         with self.evaluating():
             for indices, batch in self.batches(windows, batch_size):
@@ -145,14 +145,14 @@ class Predictor:
             for rank in range(1, max((len(run) for run in runs), default=0)):
                 now = {run[rank]: run[rank - 1] for run in runs if len(run) > rank}
                 chosen = list(now)
-                for rows, batch in self.batches([windows[at] for at in chosen], batch_size):
+                for rows, batch in self.batches([windows[index] for index in chosen], batch_size):
                     indices = [chosen[row] for row in rows]
                     batch.goes_on = _flags(continued, indices, batch)
                     batch.before = torch.tensor(
-                        [last_tag(answers[now[at]]) for at in indices], device=batch.mask.device
+                        [last_tag(answers[now[index]]) for index in indices], device=batch.mask.device
                     )
                     answers.update(zip(indices, answer(batch), strict=True))
-        return [answers[at] for at in range(len(windows))]
+        return [answers[index] for index in range(len(windows))]
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
@@ -169,7 +169,7 @@ class Predictor:
         """Yield batches of windows of like length, with the windows' indices."""
         device = next(self.model.parameters()).device
         for indices in ordered_batches([len(window.input_ids) for window in windows], batch_size):
-            yield indices, self.batcher.collate([windows[at] for at in indices]).to(device)
+            yield indices, self.batcher.collate([windows[index] for index in indices]).to(device)
 
     def _join(self, parts: Iterable[tuple[int, Decoded]]) -> tuple[tuple[str, ...], tuple[float, ...]]:
         ordered = [decoded for _, decoded in sorted(parts, key=lambda part: part[0])]
@@ -180,14 +180,14 @@ class Predictor:
 def _runs(windows: Sequence[Window]) -> list[list[int]]:
     """Return the indices of the windows of each sentence that has several, from its first to its last."""
     runs: dict[int, list[int]] = {}
-    for at in sorted(range(len(windows)), key=lambda at: windows[at].start):
-        runs.setdefault(windows[at].sentence, []).append(at)
+    for index in sorted(range(len(windows)), key=lambda index: windows[index].start):
+        runs.setdefault(windows[index].sentence, []).append(index)
     return [run for run in runs.values() if len(run) > 1]
 
 
 def _flags(marked: Collection[int], indices: Sequence[int], batch: Batch) -> Tensor | None:
     """Return which windows of a batch are marked, (B,); None if none is."""
-    flags = [at in marked for at in indices]
+    flags = [index in marked for index in indices]
     return torch.tensor(flags, device=batch.mask.device) if any(flags) else None
 
 

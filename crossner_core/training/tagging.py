@@ -98,7 +98,7 @@ class TaggerTask(Task):
         return Work([Part(part, self._tokens(part) / tokens, step) for part in cut], tokens)
 
     def loss(self, part: Part) -> Tensor:
-        windows = [self.windows[at] for at in part.windows]
+        windows = [self.windows[index] for index in part.windows]
         batch = self.predictor.batcher.collate(windows, self.tags).to(self.device)
         if self.objective is None:
             return self.model.loss(batch) * part.weight
@@ -120,7 +120,7 @@ class TaggerTask(Task):
         return self.predictor.predict_windows(own, len(self.dev_gold))
 
     def evaluate(self, answers: Sequence[Answers]) -> Evaluation:
-        tags = [answers[at % len(answers)][at][0] for at in range(len(self.dev_gold))]
+        tags = [answers[index % len(answers)][index][0] for index in range(len(self.dev_gold))]
         scores = score_tags(self.dev_gold, tags, self.predictor.types)
         return Evaluation(scores.f1, scores)
 
@@ -175,7 +175,7 @@ class TaggerTask(Task):
         )
 
     def _tokens(self, indices: Sequence[int]) -> int:
-        return sum(len(self.windows[at].positions) for at in indices)
+        return sum(len(self.windows[index].positions) for index in indices)
 
 
 def begin_stage(

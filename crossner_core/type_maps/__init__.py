@@ -99,6 +99,6 @@ def _types(values: Any, origin: str) -> dict[str, str]:
 
 
 def _drop(values: Any, origin: str) -> Sequence[str]:
-    if not isinstance(values, list) or not all(isinstance(one, str) for one in values):
+    if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
         raise BadInput(f"{origin}: drop must be a list of type names, not {values!r}.")
     return values

@@ -93,11 +93,11 @@ def _with_links(text: str, targets: list[str], checked: str) -> Run:
     parts = _LINK.split(text)
     links: list[CharLink] = []
     length = len(parts[0])
-    for at in range(1, len(parts), 3):
-        end = length + len(parts[at + 1])
+    for index in range(1, len(parts), 3):
+        end = length + len(parts[index + 1])
         if end > length:
-            links.append(CharLink(length, end, targets[int(parts[at])]))
-        length = end + len(parts[at + 2])
+            links.append(CharLink(length, end, targets[int(parts[index])]))
+        length = end + len(parts[index + 2])
     del parts[1::3]
     return Run("".join(parts), tuple(links), checked)
 
@@ -139,7 +139,7 @@ def _apostrophe_at(line: str) -> int:
             kind = "word"
         if chosen[kind] < 0:
             chosen[kind] = match.start()
-    return next((at for at in chosen.values() if at >= 0), -1)
+    return next((position for position in chosen.values() if position >= 0), -1)
 
 
 # A hole with a space beside it; patterns begin with the hole, so that `re` can skip to the next.
@@ -208,13 +208,13 @@ _KNOWN = STYLE | BLOCK | HIDDEN | FORMULA | TABLE | {"nowiki", "noinclude", "inc
 
 def paragraphs_of(text: str, targets: list[str]) -> tuple[Paragraph, ...]:
     """Make paragraphs of marked text; `targets` are what its link numbers stand for."""
-    found: list[Paragraph] = []
+    paragraphs: list[Paragraph] = []
     for section, lines, is_item in _blocks(_untagged(text), targets):
         run = clean(lines, targets)
         if not run.text or (is_item and not is_prose(run.text)) or not _is_clean(run):
             continue
-        found.append(Paragraph(section, run.text, run.links))
-    return tuple(found)
+        paragraphs.append(Paragraph(section, run.text, run.links))
+    return tuple(paragraphs)
 
 
 def _is_clean(run: Run) -> bool:

@@ -68,7 +68,7 @@ class Cutter:
         size = (self._settings.config.shard_mb << 20) // _PACKED
         total = self._path.stat().st_size
         with self._path.open("rb") as probe:
-            ranges = stream_ranges(file, size, lambda at: begins_with_page(probe, at))
+            ranges = stream_ranges(file, size, lambda offset: begins_with_page(probe, offset))
             for number, one in enumerate(ranges):
                 self.bytes_read = one.end
                 yield ShardTask(
@@ -110,18 +110,18 @@ def is_multistream(file: BinaryIO) -> bool:
     file.seek(0)
     if file.read(len(BZ2_STREAM)) != BZ2_STREAM:
         return False
-    at, seen = len(BZ2_STREAM), 0
-    file.seek(at)
+    position, seen = len(BZ2_STREAM), 0
+    file.seek(position)
     carried = b""
-    while at < _SIGHT and seen < 2 and (data := file.read(PIECE)):
-        data, base = carried + data, at - len(carried)
-        at = base + len(data)
-        found = -1
-        while seen < 2 and (found := data.find(BZ2_STREAM, found + 1)) >= 0:
-            place = file.tell()
-            if not begins_with_page(file, base + found):
+    while position < _SIGHT and seen < 2 and (data := file.read(PIECE)):
+        data, base = carried + data, position - len(carried)
+        position = base + len(data)
+        offset = -1
+        while seen < 2 and (offset := data.find(BZ2_STREAM, offset + 1)) >= 0:
+            start = file.tell()
+            if not begins_with_page(file, base + offset):
                 return False
-            file.seek(place)
+            file.seek(start)
             seen += 1
         carried = data[-(len(BZ2_STREAM) - 1) :]
     return seen > 0
@@ -181,7 +181,7 @@ def build_corpus(
         _begin(out, dump.name, settings)
         cutter = Cutter(dump, opened, settings, out, allow_truncated=allow_truncated)
         reports = _run(cutter, workers, ray, source, progress)
-    broken_off = cutter.broken_off or next((one.broken_off for one in reports if one.broken_off), "")
+    broken_off = cutter.broken_off or next((report.broken_off for report in reports if report.broken_off), "")
     if broken_off and not allow_truncated:
         raise TruncatedDump(
             f"{broken_off.removesuffix(WHAT_TO_DO).strip()} The corpus is not finished; its shards stay in {out}. "
@@ -246,15 +246,17 @@ def _finished(out: Path, source: Source, settings: ShardSettings, allow_truncate
     """Return the manifest of the corpus that is there if it is this one; raise Conflict for another."""
     if not (out / FILE_NAME).exists():
         return None
-    found = read_manifest(out)
+    manifest = read_manifest(out)
     wanted = _manifest(source, settings, [], "")
     same = ("source", "config", "gazetteer", "domain", "derived_from")
-    if any(getattr(found, name) != getattr(wanted, name) for name in same) or (found.truncated and not allow_truncated):
+    if any(getattr(manifest, name) != getattr(wanted, name) for name in same) or (
+        manifest.truncated and not allow_truncated
+    ):
         raise Conflict(
-            f"In {out} there is a corpus already, of {found.source.file} and made with other settings. Choose another "
-            "name or folder, or delete that folder first."
+            f"In {out} there is a corpus already, of {manifest.source.file} and made with other settings. Choose "
+            "another name or folder, or delete that folder first."
         )
-    return found
+    return manifest
 
 
 def _begin(out: Path, dump: str, settings: ShardSettings) -> None:

@@ -64,19 +64,19 @@ class Reached:
     @property
     def titles(self) -> tuple[str, ...]:
         """The categories, nearest first."""
-        return tuple(self.graph.title(int(one)) for one in self.ids)
+        return tuple(self.graph.title(int(number)) for number in self.ids)
 
     @cached_property
     def mask(self) -> npt.NDArray[np.bool_]:
         """Tell for each id of the graph whether it is reached."""
-        found = np.zeros(len(self.graph), bool)
-        found[self.ids] = True
-        return found
+        mask = np.zeros(len(self.graph), bool)
+        mask[self.ids] = True
+        return mask
 
     @property
     def by_depth(self) -> tuple[int, ...]:
         """The number of categories at each depth, the roots first."""
-        return tuple(int(one) for one in np.bincount(self.depths))
+        return tuple(int(count) for count in np.bincount(self.depths))
 
 
 class CategoryGraph:
@@ -132,16 +132,16 @@ class CategoryGraph:
 
     def get(self, title: str) -> int | None:
         """Return a category's id by its exact title, None if there is none."""
-        found = self._titles.get(title)
-        return None if found is None else int(found)
+        number = self._titles.get(title)
+        return None if number is None else int(number)
 
     def find(self, name: str) -> int:
         """Return a category's id, however it is written; raise NotFound naming those with a similar title."""
         title = category_title(name)
-        if (found := self.get(title)) is not None:
-            return found
+        if (number := self.get(title)) is not None:
+            return number
         folded = title.casefold()
-        close = [one for one in self._like(title) if one.casefold() == folded] or self._like(title)
+        close = [title for title in self._like(title) if title.casefold() == folded] or self._like(title)
         hint = f"; similar are {', '.join(map(repr, close[:_CLOSE]))}" if close else ""
         raise NotFound(f"There is no category {title!r} among the {len(self):,} known{hint}.")
 
@@ -150,7 +150,7 @@ class CategoryGraph:
         seen = np.zeros(len(self), bool)
         seen[[self.find(name) for name in config.exclude]] = True
         roots = np.unique(np.array([self.find(name) for name in config.roots], np.int32))
-        if blocked := [self.title(int(one)) for one in roots if seen[one]]:
+        if blocked := [self.title(int(root)) for root in roots if seen[root]]:
             raise InvalidConfig(f"{', '.join(blocked)} is both a root and excluded; leave out one of the two.")
         seen[roots] = True
         levels = [roots]
@@ -191,17 +191,19 @@ class CategoryGraph:
         for parent, child in zip(above.tolist(), below.tolist(), strict=True):
             down.setdefault(parent, []).append(child)
             up.setdefault(child, []).append(parent)
-        order = [one for start in _walks(sorted(down), down) for one in start]
+        order = [node for start in _walks(sorted(down), down) for node in start]
         groups = [sorted(group) for group in _walks(reversed(order), up)]
-        named = [tuple(map(self.title, one)) for one in groups if len(one) > 1 or one[0] in down.get(one[0], ())]
+        named = [
+            tuple(map(self.title, group)) for group in groups if len(group) > 1 or group[0] in down.get(group[0], ())
+        ]
         return tuple(sorted(named, key=lambda group: (-len(group), group)))
 
     def _like(self, title: str) -> list[str]:
         """Name known titles similar to one: among those with its beginning, then among all of a small graph."""
         for length in range(len(title), 1, -1):
             near = list(islice(self._titles.iterkeys(title[:length]), 5000))
-            if near and (found := difflib.get_close_matches(title, near, _CLOSE, 0.5)):
-                return found
+            if near and (close := difflib.get_close_matches(title, near, _CLOSE, 0.5)):
+                return close
         return difflib.get_close_matches(title, islice(self._titles.iterkeys(), 20_000), _CLOSE)
 
 
@@ -215,7 +217,7 @@ def _walks(starts: Iterable[int], edges: Mapping[int, Sequence[int]]) -> Iterabl
         finished: list[int] = []
         path = [(start, iter(edges.get(start, ())))]
         while path:
-            step = next((one for one in path[-1][1] if one not in seen), None)
+            step = next((child for child in path[-1][1] if child not in seen), None)
             if step is None:
                 finished.append(path.pop()[0])
             else:
@@ -273,13 +275,15 @@ def select(
     """
     reached = source.graph.reach(config)
     parent = Parent(corpus.name, corpus.manifest.hash, describe(reached, source))
-    if (there := _there(out)) is not None:
-        if there.manifest.derived_from == parent:
-            return there
+    if (existing := _there(out)) is not None:
+        if existing.manifest.derived_from == parent:
+            return existing
         raise Conflict(f"{out} holds another corpus; name another folder or remove it.")
     members = source.members(reached)
     chosen = frozenset(reached.titles)
-    pages = [_chosen(_read(corpus, "pages", at), members.mask, chosen) for at in range(len(corpus.manifest.shards))]
+    pages = [
+        _chosen(_read(corpus, "pages", index), members.mask, chosen) for index in range(len(corpus.manifest.shards))
+    ]
     if not any(_kept(table).num_rows for table in pages):
         raise BadInput(
             f"No page of the corpus {corpus.name} stands in the {len(reached.ids):,} categories within {config.depth} "
@@ -287,12 +291,12 @@ def select(
             "SQL tables."
         )
     writer, shards, counts = CorpusWriter(out), [], Counts()
-    for at, (shard, table) in enumerate(zip(corpus.manifest.shards, pages, strict=True)):
-        rows = _read(corpus, "sentences", at)
+    for index, (shard, table) in enumerate(zip(corpus.manifest.shards, pages, strict=True)):
+        rows = _read(corpus, "sentences", index)
         rows = rows.filter(pc.is_in(rows["page"], value_set=_kept(table)["page"].combine_chunks()))
         shards.append(writer.write_shard(shard.number, rows, table))
         counts += count(rows, table)
-        progress(at + 1, len(pages))
+        progress(index + 1, len(pages))
     made = corpus.manifest
     return writer.finish(
         Manifest(
@@ -350,8 +354,8 @@ def _kept(pages: pa.Table) -> pa.Table:
     return pages.filter(pc.equal(pages["status"], KEPT))
 
 
-def _read(corpus: Corpus, kind: str, at: int) -> pa.Table:
-    path = corpus.folder / kind / corpus.manifest.shards[at].file_name
+def _read(corpus: Corpus, kind: str, shard: int) -> pa.Table:
+    path = corpus.folder / kind / corpus.manifest.shards[shard].file_name
     try:
         return pq.read_table(path, use_threads=False)
     except (OSError, pa.ArrowException) as error:

@@ -103,9 +103,9 @@ def columns_of(path: Path, table: str) -> tuple[str, ...]:
 
 def tables_of(path: Path) -> tuple[str, ...]:
     """Name the tables of a file up to the first that holds rows; raise BadInput if there is none."""
-    if not (found := tuple(name for name, _ in _declarations(path, until_rows=True))):
+    if not (names := tuple(name for name, _ in _declarations(path, until_rows=True))):
         raise BadInput(f"{path} has no CREATE TABLE; it is no SQL dump of MediaWiki's tables.")
-    return found
+    return names
 
 
 def _declarations(path: Path, *, until_rows: bool = False) -> Iterator[tuple[str, tuple[str, ...]]]:
@@ -137,7 +137,7 @@ def _created(match: re.Match[bytes], line: bytes, stream: IO[bytes]) -> tuple[st
             part += piece
         else:
             body = stream.readline()
-    words = [one.strip().split(None, 1)[0] for one in parts if one.strip()]
+    words = [part.strip().split(None, 1)[0] for part in parts if part.strip()]
     names = [word.strip(b"`").decode() for word in words if word.upper() not in _NOT_COLUMNS]
     return match[1].decode(), tuple(names)
 
@@ -172,14 +172,14 @@ def _rows(
     order = [in_file.index(name) for name in wanted]
     lines = 0
     while True:
-        at = 0
-        while match := pattern.match(text, at):
+        position = 0
+        while match := pattern.match(text, position):
             groups = match.groups()
-            yield tuple(_unquoted(groups[one]) for one in order)
-            at, lines = match.end(), 0
+            yield tuple(_unquoted(groups[group]) for group in order)
+            position, lines = match.end(), 0
             if groups[-1] == b";":
                 return
-        rest, following = text[at:].lstrip(), stream.readline()
+        rest, following = text[position:].lstrip(), stream.readline()
         lines += 1  # a row on more lines than these is none: its values are not those of the table
         if not following or len(rest) > MOST_ROW_BYTES or lines > MOST_ROW_LINES:
             what = f"cannot read the row {rest[:120]!r}" if rest else "the file ends inside a statement"
@@ -202,7 +202,7 @@ def _unquoted(value: bytes) -> Value:
         return None if value == b"NULL" else value
     inner = value[1:-1]
     if b"\\" in inner or b"''" in inner:
-        inner = _ESCAPE.sub(lambda found: _ESCAPED.get(found[1], found[1]) if found[1] else b"'", inner)
+        inner = _ESCAPE.sub(lambda match: _ESCAPED.get(match[1], match[1]) if match[1] else b"'", inner)
     return inner
 
 
@@ -238,12 +238,12 @@ class CorpusCategories:
         return CategoryGraph.from_parents(parents)
 
     def members(self, reached: Reached) -> Members:
-        chosen, found = frozenset(reached.titles), []
+        chosen, rows = frozenset(reached.titles), []
         for batch in self._corpus.pages(["page", "status", "categories"]):
             for page, status, above in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                 if status != CATEGORY and not chosen.isdisjoint(map(category_title, above or ())):
-                    found.append(page)
-        return Members(np.array(sorted(found), np.int64), None)
+                    rows.append(page)
+        return Members(np.array(sorted(rows), np.int64), None)
 
 
 class SqlCategories:
@@ -380,8 +380,8 @@ def _pairs(path: Path, pattern: re.Pattern[bytes]) -> Iterator[tuple[str, str]]:
         while True:
             piece = stream.read(_BLOCK)
             whole, end, rest = (rest + piece).rpartition(b"\n") if piece else (rest, b"", b"")
-            found = pattern.findall(whole + end)
-            subjects, objects = (titles_of([pair[at] for pair in found]) if found else [] for at in (0, 1))
+            pairs = pattern.findall(whole + end)
+            subjects, objects = (titles_of([pair[side] for pair in pairs]) if pairs else [] for side in (0, 1))
             yield from (pair for pair in zip(subjects, objects, strict=True) if all(pair))
             if not piece:
                 return

@@ -123,14 +123,16 @@ class SentenceRows:
         columns["link_starts"].append([link.start for link in sentence.links])
         columns["link_ends"].append([link.end for link in sentence.links])
         columns["link_targets"].append([link.target for link in sentence.links])
-        found = item.mentions
-        columns["mention_starts"].append(found if found is None else [one.start for one in found])
-        columns["mention_ends"].append(found if found is None else [one.end for one in found])
-        columns["mention_entities"].append(found if found is None else [one.entity for one in found])
-        columns["mention_classes"].append(found if found is None else [" ".join(one.classes) for one in found])
-        columns["mention_types"].append(found if found is None else [one.type or "" for one in found])
-        columns["mention_sources"].append(found if found is None else [one.source for one in found])
-        columns["mention_scores"].append(found if found is None else [one.score for one in found])
+        mentions = item.mentions
+        columns["mention_starts"].append(mentions if mentions is None else [mention.start for mention in mentions])
+        columns["mention_ends"].append(mentions if mentions is None else [mention.end for mention in mentions])
+        columns["mention_entities"].append(mentions if mentions is None else [mention.entity for mention in mentions])
+        columns["mention_classes"].append(
+            mentions if mentions is None else [" ".join(mention.classes) for mention in mentions]
+        )
+        columns["mention_types"].append(mentions if mentions is None else [mention.type or "" for mention in mentions])
+        columns["mention_sources"].append(mentions if mentions is None else [mention.source for mention in mentions])
+        columns["mention_scores"].append(mentions if mentions is None else [mention.score for mention in mentions])
 
     def table(self) -> pa.Table:
         return pa.table(self._columns, schema=SENTENCES)
@@ -247,29 +249,29 @@ class Corpus:
         for position, index in enumerate(asked):
             shard, row = self._place(index)
             places[shard, row // ROW_GROUP].append((position, row % ROW_GROUP))
-        found: dict[int, CorpusSentence] = {}
+        sentences: dict[int, CorpusSentence] = {}
         for (shard, group), wanted in sorted(places.items()):
             with self._file("sentences", shard) as file:
                 rows = _read(file, group, SENTENCES.names).take(pa.array([row for _, row in wanted]))
-            found.update(zip((position for position, _ in wanted), sentences_of(rows), strict=True))
-        return [found[position] for position in range(len(asked))]
+            sentences.update(zip((position for position, _ in wanted), sentences_of(rows), strict=True))
+        return [sentences[position] for position in range(len(asked))]
 
     def search(self, text: str, *, limit: int = 20, offset: int = 0) -> list[CorpusSentence]:
         """Return sentences that contain a text, whatever the case, in order; reading stops at the limit."""
-        found: list[CorpusSentence] = []
-        for at in range(len(self.manifest.shards)):
-            with self._file("sentences", at) as file:
+        sentences: list[CorpusSentence] = []
+        for number in range(len(self.manifest.shards)):
+            with self._file("sentences", number) as file:
                 for group in range(file.num_row_groups):
-                    if len(found) >= limit:
-                        return found[:limit]
+                    if len(sentences) >= limit:
+                        return sentences[:limit]
                     hits = pc.match_substring(_read(file, group, ["text"]).column("text"), text, ignore_case=True)
                     rows = pc.indices_nonzero(hits)
                     skipped, rows = min(offset, len(rows)), rows[min(offset, len(rows)) :]
                     offset -= skipped
                     if len(rows):
-                        wanted = rows[: limit - len(found)]
-                        found += sentences_of(_read(file, group, SENTENCES.names).take(wanted))
-        return found[:limit]
+                        wanted = rows[: limit - len(sentences)]
+                        sentences += sentences_of(_read(file, group, SENTENCES.names).take(wanted))
+        return sentences[:limit]
 
     def verify(self) -> None:
         """Read every file and compare its hash with the manifest; raise BadInput naming the first that differs."""
@@ -281,14 +283,14 @@ class Corpus:
 
     def _place(self, index: int) -> tuple[int, int]:
         left = index
-        for at, shard in enumerate(self.manifest.shards if index >= 0 else ()):
+        for number, shard in enumerate(self.manifest.shards if index >= 0 else ()):
             if left < shard.sentences:
-                return at, left
+                return number, left
             left -= shard.sentences
         raise NotFound(f"The corpus {self.name} has no sentence number {index}; it has {len(self)}.")
 
-    def _file(self, kind: str, at: int) -> pq.ParquetFile:
-        path = self.folder / kind / self.manifest.shards[at].file_name
+    def _file(self, kind: str, number: int) -> pq.ParquetFile:
+        path = self.folder / kind / self.manifest.shards[number].file_name
         try:
             return pq.ParquetFile(path)
         except (OSError, pa.ArrowException) as error:
@@ -301,8 +303,8 @@ class Corpus:
             raise BadInput(
                 f"The {kind} of a corpus have no column {unknown[0]!r}; there are {', '.join(schema.names)}."
             )
-        for at in range(len(self.manifest.shards)) if shards is None else shards:
-            with self._file(kind, at) as file:
+        for number in range(len(self.manifest.shards)) if shards is None else shards:
+            with self._file(kind, number) as file:
                 for group in range(file.num_row_groups):
                     for batch in _read(file, group, columns).to_batches():
                         yield batch.select(list(columns))

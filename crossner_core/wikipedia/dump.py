@@ -89,11 +89,11 @@ def _unpack(data: bytes, more: Callable[[], bytes], magic: bytes, new: Callable[
     unpacker = new()
     while True:
         try:
-            found = unpacker.decompress(data, PIECE)
+            unpacked = unpacker.decompress(data, PIECE)
         except (OSError, zlib.error, lzma.LZMAError) as error:
             raise TruncatedDump(f"{name} is damaged before its byte {read:,}: {error}.") from error
-        if found:
-            yield found
+        if unpacked:
+            yield unpacked
         data = b""
         if unpacker.eof:
             data = unpacker.unused_data
@@ -122,25 +122,25 @@ class Range:
 
 def stream_ranges(file: BinaryIO, size: int, is_boundary: Callable[[int], bool]) -> Iterator[Range]:
     """Yield ranges of a bz2 file of many streams, each the shortest of `size` bytes or more up to a boundary."""
-    start = at = file.tell()
+    start = position = file.tell()
     digest, carried, overlap = hashlib.sha256(), b"", len(BZ2_STREAM) - 1
     while data := file.read(PIECE):
-        data, base = carried + data, at - len(carried)
-        at = base + len(data)
+        data, base = carried + data, position - len(carried)
+        position = base + len(data)
         done, look = 0, max(0, start + size - base)
-        while (found := data.find(BZ2_STREAM, look)) >= 0:
-            look = found + 1
-            if is_boundary(base + found):
-                digest.update(data[done:found])
-                yield Range(start, base + found, digest.hexdigest())
-                start, done, digest = base + found, found, hashlib.sha256()
+        while (offset := data.find(BZ2_STREAM, look)) >= 0:
+            look = offset + 1
+            if is_boundary(base + offset):
+                digest.update(data[done:offset])
+                yield Range(start, base + offset, digest.hexdigest())
+                start, done, digest = base + offset, offset, hashlib.sha256()
                 look = max(look, start + size - base)
         keep = max(done, len(data) - overlap)
         digest.update(data[done:keep])
         carried = data[keep:]
     digest.update(carried)
-    if start < at:
-        yield Range(start, at, digest.hexdigest())
+    if start < position:
+        yield Range(start, position, digest.hexdigest())
 
 
 ARTICLE, TEMPLATE, CATEGORY = 0, 10, 14
@@ -263,17 +263,17 @@ def cut_pages(pieces: Iterable[bytes]) -> Generator[bytes, None, bool]:
     """
     buffer, lost = b"", False
     for piece in pieces:
-        buffer, at = buffer + piece, 0
-        while (start := buffer.find(_OPEN, at)) >= 0 and (end := buffer.find(_CLOSE, start)) >= 0:
-            if (gap := buffer.find(_CLOSE, at, start)) >= 0 and not lost:
-                yield buffer[at : gap + len(_CLOSE)]
+        buffer, position = buffer + piece, 0
+        while (start := buffer.find(_OPEN, position)) >= 0 and (end := buffer.find(_CLOSE, start)) >= 0:
+            if (gap := buffer.find(_CLOSE, position, start)) >= 0 and not lost:
+                yield buffer[position : gap + len(_CLOSE)]
             lost = False
             while (inner := buffer.find(_OPEN, start + 1, end)) >= 0:
                 yield buffer[start:inner]
                 start = inner
-            at = end + len(_CLOSE)
-            yield buffer[start:at]
-        buffer = buffer[at:]
+            position = end + len(_CLOSE)
+            yield buffer[start:position]
+        buffer = buffer[position:]
         if len(buffer) > _HISTORY:
             buffer, too_large = _shorten(buffer)
             if too_large:
@@ -361,7 +361,7 @@ def _read_site(head: bytes, name: str) -> SiteInfo:
         return SiteInfo()
     try:
         root = ET.fromstring(head[start : end + len(b"</siteinfo>")])
-        spaces = {(one.text or ""): int(one.get("key", "")) for one in root.iter("namespace")}
+        spaces = {(element.text or ""): int(element.get("key", "")) for element in root.iter("namespace")}
     except (ET.ParseError, ValueError) as error:
         raise BadInput(f"{name}: its <siteinfo> is broken ({error}). Download the dump again.") from error
     return SiteInfo(

@@ -46,7 +46,7 @@ def label_name(cls: str) -> str:
 
 def class_of(classes: Iterable[str]) -> str:
     """Return the most specific class, ENTITY where there is none; `classes` are most specific first."""
-    return next((one for one in classes if one != THING), ENTITY)
+    return next((cls for cls in classes if cls != THING), ENTITY)
 
 
 def labels(version: str, mentions: Mapping[str, int], tree: ClassTree, *, depth: int, below: int) -> dict[str, str]:
@@ -72,7 +72,7 @@ def _four(cls: str, tree: ClassTree) -> str:
 def _merged(mentions: Mapping[str, int], tree: ClassTree, depth: int, below: int) -> dict[str, str]:
     path = {cls: _path(cls, tree) for cls in mentions}  # from the kind down to the class
     into = {cls: path[cls][min(depth, len(path[cls]) - 1)] for cls in mentions}
-    for level in range(max((len(one) for one in path.values()), default=0) - 1, 0, -1):
+    for level in range(max((len(chain) for chain in path.values()), default=0) - 1, 0, -1):
         sums: dict[str, int] = {}
         for cls, target in into.items():
             sums[target] = sums.get(target, 0) + mentions[cls]
@@ -84,10 +84,10 @@ def _merged(mentions: Mapping[str, int], tree: ClassTree, depth: int, below: int
 
 
 def _path(cls: str, tree: ClassTree) -> list[str]:
-    found = [cls]
-    while found[-1] not in KINDS and (above := tree.parents.get(found[-1])):
-        found.append(above[0])
-    return found[::-1]
+    chain = [cls]
+    while chain[-1] not in KINDS and (above := tree.parents.get(chain[-1])):
+        chain.append(above[0])
+    return chain[::-1]
 
 
 PROBABILITY = {3: 0.3, 4: 0.5}
@@ -189,8 +189,8 @@ def build_tagging_corpus(
     copies = _balanced(gathered, left, config) if config.balance else left.astype(np.int64)
     if config.balance:
         steps.append(_count("balanced", gathered, copies))
-    before, after = (_mentions(gathered, one) for one in (left.astype(np.int64), copies))
-    known = {gathered.names[at]: int(before[at]) for at in np.flatnonzero(before) if at}
+    before, after = (_mentions(gathered, choice) for choice in (left.astype(np.int64), copies))
+    known = {gathered.names[index]: int(before[index]) for index in np.flatnonzero(before) if index}
     names = labels(config.version, known, tree, depth=config.merge_depth, below=config.merge_below)
     (out / "manifest.json").unlink(missing_ok=True)
     shards = _write(corpus, out, gathered, copies, names, progress)
@@ -240,21 +240,21 @@ def _gather(corpus: Corpus, config: TaggingConfig, progress: Callable[[str, int]
     at = mentions = unlabelled = 0
     for batch, table in _rows(corpus):
         ids, owner, numbers, chosen = batch.column("id"), [], [], []
-        for place, row in enumerate(table):
-            found = list(linked(row)) if row[0] else []
-            mentions += len(found)
-            unlabelled += sum(cls == ENTITY for _, _, cls, _ in found)
-            if all(cls == ENTITY for _, _, cls, _ in found):
+        for number, row in enumerate(table):
+            links = list(linked(row)) if row[0] else []
+            mentions += len(links)
+            unlabelled += sum(cls == ENTITY for _, _, cls, _ in links)
+            if all(cls == ENTITY for _, _, cls, _ in links):
                 continue
-            for _, _, cls, target in found:
+            for _, _, cls, target in links:
                 if (code := codes.setdefault(cls, len(codes))) == len(entities):
                     entities.append(set())
                 if code and len(entities[code]) < config.min_entities:
                     entities[code].add(target)
                 owner.append(len(rows))
                 numbers.append(code)
-            chosen.append(place)
-            rows.append(at + place)
+            chosen.append(number)
+            rows.append(at + number)
         keys = keys_of(ids.take(pa.array(chosen, pa.int64())).to_pylist(), seed=config.seed, use="filter")
         draws.append(uniform(keys))
         owners.append(np.array(owner, np.int32))
@@ -275,7 +275,7 @@ def _gather(corpus: Corpus, config: TaggingConfig, progress: Callable[[str, int]
 
 def _drop_scarce(gathered: _Gathered, config: TaggingConfig) -> StepCount:
     """Make ENTITY of the mentions of classes with too few entities."""
-    scarce = np.array([len(one) < config.min_entities for one in gathered.entities], bool)
+    scarce = np.array([len(entities) < config.min_entities for entities in gathered.entities], bool)
     scarce[0] = False
     gathered.codes[scarce[gathered.codes]] = 0
     left = np.bincount(gathered.codes, minlength=len(gathered.names))[1:]
@@ -295,16 +295,16 @@ def _mentions(gathered: _Gathered, copies: Counts) -> Counts:
 
 
 def _count(step: str, gathered: _Gathered, copies: Counts) -> StepCount:
-    found = _mentions(gathered, copies)
+    mentions = _mentions(gathered, copies)
     return StepCount(
-        step, int(copies.sum()), int(found.sum()), int(found[0]), int(np.count_nonzero(found[1:]))
+        step, int(copies.sum()), int(mentions.sum()), int(mentions[0]), int(np.count_nonzero(mentions[1:]))
     )  # fmt: skip
 
 
 def _filtered(gathered: _Gathered, classy: npt.NDArray[np.bool_], config: TaggingConfig) -> npt.NDArray[np.bool_]:
     """Tell which sentences the probability filter takes out: all categories frequent, and three or more ENTITY."""
     sizes = _mentions(gathered, classy.astype(np.int64))
-    order = sorted(np.flatnonzero(sizes).tolist(), key=lambda at: (-sizes[at], gathered.names[at]))
+    order = sorted(np.flatnonzero(sizes).tolist(), key=lambda index: (-sizes[index], gathered.names[index]))
     rare = np.ones(len(sizes), bool)
     rare[order[: config.frequent]] = False
     count = len(gathered.rows)
@@ -368,11 +368,11 @@ def _write(
 def _tagged(
     batch: pa.RecordBatch, table: list[Any], chosen: npt.NDArray[np.intp], copies: Counts, names: dict[str, str]
 ) -> pa.RecordBatch:
-    spans = [[(start, end, names.get(cls, ENTITY)) for start, end, cls, _ in linked(table[at])] for at in chosen]
+    spans = [[(start, end, names.get(cls, ENTITY)) for start, end, cls, _ in linked(table[index])] for index in chosen]
     rows = batch.take(pa.array(chosen))
     columns = [rows.column(name) for name in ("id", "text", "token_starts", "token_ends")]
     columns += [
-        pa.array([[span[part] for span in one] for one in spans], kind)
+        pa.array([[span[part] for span in row] for row in spans], kind)
         for part, kind in enumerate((pa.list_(pa.int32()), pa.list_(pa.int32()), pa.list_(pa.string())))
     ]
     return pa.RecordBatch.from_arrays([*columns, pa.array(copies, pa.int32())], schema=TAGGED)
@@ -383,10 +383,10 @@ def _category_counts(
 ) -> tuple[CategoryCount, ...]:
     """Count the mentions of each label in the filtered and in the balanced corpus, most first."""
     sums: dict[str, tuple[int, int]] = {}
-    for at, cls in enumerate(gathered.names):
+    for index, cls in enumerate(gathered.names):
         label = names.get(cls, ENTITY if cls == ENTITY else label_name(cls))
-        if before[at]:
+        if before[index]:
             old = sums.get(label, (0, 0))
-            sums[label] = (old[0] + int(before[at]), old[1] + int(after[at]))
+            sums[label] = (old[0] + int(before[index]), old[1] + int(after[index]))
     order = sorted(sums, key=lambda label: (-sums[label][0], label))
     return tuple(CategoryCount(label, *sums[label]) for label in order)

@@ -30,7 +30,7 @@ def arguments(parts: list[str]) -> Arguments:
             positional[int(match[1])] = part[match.end() :].strip()
         else:
             named[match[1].lower()] = part[match.end() :].strip()
-    return [positional.get(at, "") for at in range(1, max(positional, default=0) + 1)], named
+    return [positional.get(number, "") for number in range(1, max(positional, default=0) + 1)], named
 
 
 def _constant(text: str) -> Rule:
@@ -85,16 +85,20 @@ def _grouped(number: str) -> str:
 
 def _convert(args: list[str], named: Mapping[str, str]) -> str | None:
     """Show the quantity that was written, without its conversion."""
-    shown, at = "", 0
-    while at + 1 < len(args) and _NUMBER.fullmatch(args[at]):
-        shown += _grouped(args[at])
-        if (between := _BETWEEN.get(args[at + 1])) is not None:
-            shown, at = shown + between, at + 2
+    shown, position = "", 0
+    while position + 1 < len(args) and _NUMBER.fullmatch(args[position]):
+        shown += _grouped(args[position])
+        if (between := _BETWEEN.get(args[position + 1])) is not None:
+            shown, position = shown + between, position + 2
             continue
-        unit = _UNITS.get(args[at + 1], args[at + 1])
+        unit = _UNITS.get(args[position + 1], args[position + 1])
         hyphen = named.get("adj") in ("on", "mid") and unit[:1].isalpha()
-        shown, at = f"{shown}{'-' if hyphen else '&nbsp;'}{unit}", at + 2
-        if not (at + 1 < len(args) and args[at - 1] in ("ft", "lb", "st", "mi", "yd") and args[at + 1] in _SMALLER):
+        shown, position = f"{shown}{'-' if hyphen else '&nbsp;'}{unit}", position + 2
+        if not (
+            position + 1 < len(args)
+            and args[position - 1] in ("ft", "lb", "st", "mi", "yd")
+            and args[position + 1] in _SMALLER
+        ):
             return shown
         shown += "&nbsp;"
     return None

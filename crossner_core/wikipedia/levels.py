@@ -178,12 +178,12 @@ class Levels:
         codes = pc.list_flatten(mentions).dictionary_encode()
         classes = codes.dictionary.to_pylist()
         numbers = codes.indices.to_numpy()
-        typed = np.array([bool(one) for one in classes], bool)
+        typed = np.array([bool(names) for names in classes], bool)
         if self._stored:
             kinds = pc.list_flatten(batch.column("mention_types")).to_pylist()
             special = np.fromiter((kind in self.specialised for kind in kinds), bool, len(kinds))
         else:
-            special = np.array([self._is_specialised(one) for one in classes], bool)[numbers]
+            special = np.array([self._is_specialised(names) for names in classes], bool)[numbers]
         rows = batch.num_rows
         entity = np.bincount(parents[typed[numbers]], minlength=rows) >= self.config.entities
         return entity, np.bincount(parents[special], minlength=rows) > 0
@@ -210,7 +210,7 @@ class Levels:
         check_percent(percent)
         subset = None
         if percent < 100:
-            keys = [found for batch in self._batches((), level) for found in self._keys(batch, level, seed)[0]]
+            keys = [key for batch in self._batches((), level) for key in self._keys(batch, level, seed)[0]]
             subset = Subset.of(np.concatenate(keys) if keys else np.zeros(0, np.uint64), percent)
         for batch in self._batches(columns, level):
             keys, rows, copies = self._keys(batch, level, seed, hashed=subset is not None)

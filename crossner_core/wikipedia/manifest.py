@@ -86,7 +86,9 @@ class Counts:
     dropped: Mapping[str, int] = field(default_factory=dict)
 
     def __add__(self, other: Counts) -> Counts:
-        return Counts(**{one.name: _sum(getattr(self, one.name), getattr(other, one.name)) for one in fields(Counts)})
+        return Counts(
+            **{field.name: _sum(getattr(self, field.name), getattr(other, field.name)) for field in fields(Counts)}
+        )
 
     @property
     def is_complete(self) -> bool:
@@ -162,7 +164,7 @@ def _from_values(values: dict[str, Any]) -> Manifest:
             **values,
             "source": Source(**values["source"]),
             "counts": Counts.from_json(values["counts"]),
-            "shards": tuple(Shard(**one) for one in values["shards"]),
+            "shards": tuple(Shard(**row) for row in values["shards"]),
             "gazetteer": Gazetteer(**values["gazetteer"]) if values["gazetteer"] else None,
             "derived_from": Parent(**values["derived_from"]) if values["derived_from"] else None,
         }

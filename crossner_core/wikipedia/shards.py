@@ -82,7 +82,7 @@ class Tally:
 
 def page_sentences(page: Page, extract: Extract, dbname: str, rules: SentenceRules, tally: Tally) -> list[Sentence]:
     """Return the sentences of a page in order; offsets in their ids and meta are relative to `extract.text`."""
-    found: list[Sentence] = []
+    sentences: list[Sentence] = []
     base = 0
     for number, paragraph in enumerate(extract.paragraphs):
         for start, end in _spans(paragraph, tally):
@@ -104,9 +104,9 @@ def page_sentences(page: Page, extract: Extract, dbname: str, rules: SentenceRul
             }
             links = tuple(token_links(text, tokens, _inside(paragraph.links, start, end), tally.events))
             id = f"{dbname}-{page.id}-{page.revision}-{base + start}"
-            found.append(Sentence(id, text, tokens, links, meta))
+            sentences.append(Sentence(id, text, tokens, links, meta))
         base += len(paragraph.text) + 2
-    return found
+    return sentences
 
 
 def _spans(paragraph: Paragraph, tally: Tally) -> list[tuple[int, int]]:
@@ -123,14 +123,14 @@ def _spans(paragraph: Paragraph, tally: Tally) -> list[tuple[int, int]]:
 
 def _is_linked(links: Sequence[CharLink], end: int, start: int) -> bool:
     """Tell whether a link reaches over the boundary between `end` and the next `start`; links are in order."""
-    at = bisect_left(links, start, key=lambda link: link.start) - 1
-    return at >= 0 and links[at].start < end and links[at].end > start
+    index = bisect_left(links, start, key=lambda link: link.start) - 1
+    return index >= 0 and links[index].start < end and links[index].end > start
 
 
 def _inside(links: Sequence[CharLink], start: int, end: int) -> Iterator[CharLink]:
     """Yield the links of a sentence, relative to it."""
-    for at in range(bisect_left(links, start, key=lambda link: link.start), len(links)):
-        link = links[at]
+    for index in range(bisect_left(links, start, key=lambda link: link.start), len(links)):
+        link = links[index]
         if link.start >= end:
             return
         yield CharLink(link.start - start, min(link.end, end) - start, link.target)
@@ -202,19 +202,19 @@ class PageReader:
         if not page.text.strip() and page.namespace == ARTICLE:
             return self._skip(page, EMPTY)
         try:
-            found = extract(page.text, page.title)
+            extracted = extract(page.text, page.title)
         except Unreadable as error:
             return self._skip(page, str(error))
-        self._count_parser(found)
+        self._count_parser(extracted)
         if page.namespace == CATEGORY:
             self._numbers["categories"] += 1
-            return self._row(page, IS_CATEGORY, found=found), []
-        if is_disambiguation(found.templates):
-            return self._skip(page, DISAMBIGUATION, found)
-        rows = page_sentences(page, found, self._site.dbname, self._rules, self._tally)
+            return self._row(page, IS_CATEGORY, found=extracted), []
+        if is_disambiguation(extracted.templates):
+            return self._skip(page, DISAMBIGUATION, extracted)
+        rows = page_sentences(page, extracted, self._site.dbname, self._rules, self._tally)
         if not rows:
-            return self._skip(page, NO_PROSE, found)
-        return self._keep(page, found, rows)
+            return self._skip(page, NO_PROSE, extracted)
+        return self._keep(page, extracted, rows)
 
     @property
     def counts(self) -> Counts:
@@ -230,10 +230,10 @@ class PageReader:
             dropped=dict(sorted(self._tally.dropped.items())),
         )
 
-    def _keep(self, page: Page, found: Extract, rows: list[Sentence]) -> tuple[PageRow, list[CorpusSentence]]:
-        items = self._annotated(page, found, rows)
+    def _keep(self, page: Page, extracted: Extract, rows: list[Sentence]) -> tuple[PageRow, list[CorpusSentence]]:
+        items = self._annotated(page, extracted, rows)
         sizes = {
-            "paragraphs": len(found.paragraphs),
+            "paragraphs": len(extracted.paragraphs),
             "sentences": len(rows),
             "tokens": sum(len(row.tokens) for row in rows),
             "links": sum(len(row.links) for row in rows),
@@ -241,25 +241,25 @@ class PageReader:
         self._numbers.update(sizes)
         self._numbers["kept"] += 1
         self._numbers["mentions"] += sum(len(item.mentions or ()) for item in items)
-        return self._row(page, KEPT, found=found, sizes=sizes), items
+        return self._row(page, KEPT, found=extracted, sizes=sizes), items
 
-    def _annotated(self, page: Page, found: Extract, rows: list[Sentence]) -> list[CorpusSentence]:
+    def _annotated(self, page: Page, extracted: Extract, rows: list[Sentence]) -> list[CorpusSentence]:
         if self._annotator is None:
             return [CorpusSentence(row, None) for row in rows]
         from crossner_core.gazetteer.candidates import PageContext
 
-        mentions = self._annotator.mentions(rows, context=PageContext(page.title, found.categories))
-        return [CorpusSentence(row, tuple(one)) for row, one in zip(rows, mentions, strict=True)]
+        mentions = self._annotator.mentions(rows, context=PageContext(page.title, extracted.categories))
+        return [CorpusSentence(row, tuple(row_mentions)) for row, row_mentions in zip(rows, mentions, strict=True)]
 
-    def _count_parser(self, found: Extract) -> None:
-        if found.parser == "fast":
+    def _count_parser(self, extracted: Extract) -> None:
+        if extracted.parser == "fast":
             self._numbers["fast"] += 1
         else:
-            self._fallback[found.reason] += 1
+            self._fallback[extracted.reason] += 1
 
-    def _skip(self, page: Page, reason: str, found: Extract | None = None) -> tuple[PageRow, list[CorpusSentence]]:
+    def _skip(self, page: Page, reason: str, extracted: Extract | None = None) -> tuple[PageRow, list[CorpusSentence]]:
         self._skipped[reason] += 1
-        return self._row(page, SKIPPED, reason=reason, found=found), []
+        return self._row(page, SKIPPED, reason=reason, found=extracted), []
 
     def _row(
         self,

@@ -99,7 +99,7 @@ class TaggingManifest:
         """The data of the before/after plot."""
         rows = self.categories
         return TaggingFigure(
-            tuple(one.category for one in rows), tuple(one.before for one in rows), tuple(one.after for one in rows)
+            tuple(row.category for row in rows), tuple(row.before for row in rows), tuple(row.after for row in rows)
         )
 
     def to_json(self) -> str:
@@ -124,8 +124,8 @@ class TaggingManifest:
             return cls(
                 **{
                     **values,
-                    "steps": tuple(StepCount(**one) for one in values["steps"]),
-                    "categories": tuple(CategoryCount(**one) for one in values["categories"]),
+                    "steps": tuple(StepCount(**row) for row in values["steps"]),
+                    "categories": tuple(CategoryCount(**row) for row in values["categories"]),
                     "shards": tuple((name, rows, digest) for name, rows, digest in values["shards"]),
                 }
             )

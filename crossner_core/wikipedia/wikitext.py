@@ -63,13 +63,13 @@ AUTOLINK = re.compile(r"<https?://[^<>\s{}\[\]|]*>")
 def without_opaque(text: str) -> str:
     """Replace comments and opaque tags by their markers; raises Unsure where an end is missing or in doubt."""
     out: list[str] = []
-    at = 0
-    while match := _OPAQUE.search(text, at):
-        out.append(text[at : match.start()])
-        at = match.end()
+    position = 0
+    while match := _OPAQUE.search(text, position):
+        out.append(text[position : match.start()])
+        position = match.end()
         if match[1]:
-            at = text.find("-->", at) + 3
-            if at < 3:
+            position = text.find("-->", position) + 3
+            if position < 3:
                 raise Unsure("unclosed comment")
             out.append(COMMENT)
             continue
@@ -81,11 +81,11 @@ def without_opaque(text: str) -> str:
         elif attributes.endswith("/"):
             out.append(NOTHING if name == "nowiki" else HOLE)
         else:
-            shown, at = _whole(text, name, at)
+            shown, position = _whole(text, name, position)
             out.append(shown)
     if not out:
         return text
-    out.append(text[at:])
+    out.append(text[position:])
     return "".join(out)
 
 
@@ -227,14 +227,14 @@ class _Scanner:
         self.dropped = 0  # characters read for tags that may be unclosed
 
     def scan(self) -> Marked:
-        text, targets, at = self.text, self.marked.targets, 0
+        text, targets, position = self.text, self.marked.targets, 0
         for match in _TOKEN.finditer(text):
             start, end = match.span()
-            if start < at:
+            if start < position:
                 continue
             out = self.out
-            out.append(text[at:start])
-            at, kind = end, match.lastindex
+            out.append(text[position:start])
+            position, kind = end, match.lastindex
             if kind == 1 or kind == 2:
                 target, label = match.group(1, 2)
                 title, shown = _article(target)
@@ -246,22 +246,22 @@ class _Scanner:
             elif kind == 3 or kind == 4:
                 self.template(match[3], match[4])
             elif kind == 5:
-                at = self.open_template(match[0], at)
+                position = self.open_template(match[0], position)
             elif kind == 6:
                 self.close_templates(match[0], start)
             elif kind == 7:
-                self.open(_IN_LINK, match[0], at)
+                self.open(_IN_LINK, match[0], position)
             elif kind == 8:
                 self.close_links(match[0], start)
             elif kind == 11:
                 self.tag(match[9], match[10].lower(), match[11], start)
             elif kind == 13:
                 self.out.append("\n" + match[13])
-                if _ODD_TABLE.match(text, at):
+                if _ODD_TABLE.match(text, position):
                     raise Unsure("markup in a table's attributes")
-                self.open(_IN_TABLE, "{|", at)
+                self.open(_IN_TABLE, "{|", position)
             elif kind == 14:
-                self.close_table(at)
+                self.close_table(position)
             elif AUTOLINK.match(text, start):
                 self.out.append("<")
             else:
@@ -269,7 +269,7 @@ class _Scanner:
         self.drop_open_tags(len(text))
         if self.stack:
             raise Unsure(f"unclosed {self.stack[-1][0]}")
-        self.out.append(text[at:])
+        self.out.append(text[position:])
         self.marked.text = "".join(self.out)
         return self.marked
 

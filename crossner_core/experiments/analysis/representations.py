@@ -86,8 +86,8 @@ def entity_vectors(
     items = list({id(item): item for item, _ in chosen}.values())
     row_of = {id(item): row for row, item in enumerate(items)}
     wanted: dict[int, list[tuple[int, int]]] = {}  # sentence → (place in the answer, token)
-    for place, (item, index) in enumerate(chosen):
-        wanted.setdefault(row_of[id(item)], []).append((place, item.spans[index].start))
+    for position, (item, index) in enumerate(chosen):
+        wanted.setdefault(row_of[id(item)], []).append((position, item.spans[index].start))
     windows = encode([item.sentence for item in items], encoder.tokenizer, encoder.max_length)
     vectors = np.zeros((len(chosen), encoder.hidden_size), dtype=np.float32)
     where = pick_device(device)
@@ -98,9 +98,9 @@ def entity_vectors(
             hidden = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
             states = hidden.float().cpu().numpy()  # (B, L, H)
             for row, window in enumerate(windows[index] for index in indices):
-                for place, token in wanted[window.sentence]:
+                for position, token in wanted[window.sentence]:
                     if window.start <= token < window.end:
-                        vectors[place] = states[row, window.positions[token - window.start]]
+                        vectors[position] = states[row, window.positions[token - window.start]]
     spans = [(item.sentence, item.spans[index]) for item, index in chosen]
     surfaces = tuple(sentence.surface(span.start, span.end) for sentence, span in spans)
     return EntityVectors(vectors, tuple(span.type for _, span in spans), surfaces)

@@ -67,8 +67,8 @@ def build(config: RepresentationsConfig, inputs: Inputs) -> Made:
         for label, name in named.items():
             encoder = load_encoder(name.replace("{corpus}", corpus))
             entities = entity_vectors(chosen, encoder, device=config.recipe_of().device)
-            place = places(entities.vectors, config.seeds[0], config.projection)
-            pictures.append(Picture(corpus, label, place, entities, separation(entities)))
+            positions = places(entities.vectors, config.seeds[0], config.projection)
+            pictures.append(Picture(corpus, label, positions, entities, separation(entities)))
             notes.append(f"{corpus}, {label}: weights {encoder.fingerprint[:12]}.")
     figure = pictures_figure(TITLE, pictures, len(named), _colours(config.corpora))
     return Made(_tables(config, pictures), figure, (*notes, how))

@@ -19,7 +19,7 @@ def find(gold: Gold, options: SecondLookOptions, desk: Desk) -> list[Finding]:
     Shrunk by one imagined entity, so that five against one is more doubtful than one against one.
     """
     surfaces = Surfaces(gold.items)
-    found = []
+    findings = []
     for number, item in enumerate(gold.items):
         for span in item.spans:
             key = item.sentence.words[span.start : span.end]
@@ -34,5 +34,5 @@ def find(gold: Gold, options: SecondLookOptions, desk: Desk) -> list[Finding]:
             )
             proposed = (Span(span.start, span.end, name),)
             score = count / (counts.total() + 1)
-            found.append(Finding(number, "type", span.start, span.end, (span,), proposed, score, why))
-    return ranked(found)
+            findings.append(Finding(number, "type", span.start, span.end, (span,), proposed, score, why))
+    return ranked(findings)

@@ -24,45 +24,47 @@ def find(gold: Gold, options: SecondLookOptions, desk: Desk) -> list[Finding] | 
     Raises BadInput where there are fewer sentences than folds, or not one entity.
     """
     items = [item for item in gold.items if item.sentence.tokens]
-    numbers = [at for at, item in enumerate(gold.items) if item.sentence.tokens]
+    numbers = [index for index, item in enumerate(gold.items) if item.sentence.tokens]
     if not any(item.spans for item in items):
         return []
-    shares = out_of_sample(items, gold.types, options, desk)
-    if shares is None:
+    probabilities = out_of_sample(items, gold.types, options, desk)
+    if probabilities is None:
         return None
-    queue = rank(items, shares, gold.types)
+    queue = rank(items, probabilities, gold.types)
     most = max(1, round(options.share * len(queue)))
-    found: dict[tuple[int, int, int], Finding] = {}
+    findings: dict[tuple[int, int, int], Finding] = {}
     for place, doubt in queue[:most]:
-        one = _finding(items[place.item], place, doubt, TagShares(shares[place.item], gold.types), numbers[place.item])
+        finding = _finding(
+            items[place.item], place, doubt, TagShares(probabilities[place.item], gold.types), numbers[place.item]
+        )
         # Two doubts may widen to one place; the stronger came first.
-        found.setdefault((one.item, one.start, one.end), one)
-    return ranked(found.values())
+        findings.setdefault((finding.item, finding.start, finding.end), finding)
+    return ranked(findings.values())
 
 
 def rank(
     items: Sequence[LabelledSentence], shares: Sequence[Floats], types: Sequence[str]
 ) -> list[tuple[Place, float]]:
     """Return all places with their doubts, the most doubtful first: the queue that a share is taken from."""
-    places = [place for at, item in enumerate(items) for place in places_of(at, item, shares[at], types)]
-    found = zip(places, doubts(places, items, Surfaces(items)).tolist(), strict=True)
-    return sorted(found, key=lambda pair: -pair[1])
+    places = [place for index, item in enumerate(items) for place in places_of(index, item, shares[index], types)]
+    doubted = zip(places, doubts(places, items, Surfaces(items)).tolist(), strict=True)
+    return sorted(doubted, key=lambda pair: -pair[1])
 
 
-def _finding(item: LabelledSentence, place: Place, doubt: float, found: TagShares, number: int) -> Finding:
-    seen = found.spans()
+def _finding(item: LabelledSentence, place: Place, doubt: float, tag_shares: TagShares, number: int) -> Finding:
+    seen = tag_shares.spans()
     span = place.given or place.proposed
     assert span is not None
     start, end = span.start, span.end
     while (wide := _widened(start, end, (*item.spans, *seen))) != (start, end):
         start, end = wide
-    there, proposed = touching(item.spans, start, end), touching(seen, start, end)
-    if not proposed and not there:
+    labelled, proposed = touching(item.spans, start, end), touching(seen, start, end)
+    if not proposed and not labelled:
         proposed = (span,)
-    if proposed == there:
-        proposed = _other_type(there, place.given, found)
-    kind = _kind(there, proposed)
-    return Finding(number, kind, start, end, there, proposed, doubt, _why(item, place, found))
+    if proposed == labelled:
+        proposed = _other_type(labelled, place.given, tag_shares)
+    kind = _kind(labelled, proposed)
+    return Finding(number, kind, start, end, labelled, proposed, doubt, _why(item, place, tag_shares))
 
 
 def _widened(start: int, end: int, spans: Sequence[Span]) -> tuple[int, int]:
@@ -70,49 +72,51 @@ def _widened(start: int, end: int, spans: Sequence[Span]) -> tuple[int, int]:
     return min([start, *(span.start for span in near)]), max([end, *(span.end for span in near)])
 
 
-def _other_type(there: tuple[Span, ...], given: Span | None, found: TagShares) -> tuple[Span, ...]:
+def _other_type(labelled: tuple[Span, ...], given: Span | None, tag_shares: TagShares) -> tuple[Span, ...]:
     """Return what is there with the doubted entity as its most likely other type; as it is with one type alone."""
-    if given is None or len(found.types) < 2:
-        return there
-    shares = found.type_shares(given.start, given.end)
-    shares[found.types.index(given.type)] = -1.0
-    other = Span(given.start, given.end, found.types[int(shares.argmax())])
-    return tuple(other if span == given else span for span in there)
+    if given is None or len(tag_shares.types) < 2:
+        return labelled
+    probabilities = tag_shares.type_shares(given.start, given.end)
+    probabilities[tag_shares.types.index(given.type)] = -1.0
+    other = Span(given.start, given.end, tag_shares.types[int(probabilities.argmax())])
+    return tuple(other if span == given else span for span in labelled)
 
 
-def _kind(there: tuple[Span, ...], proposed: tuple[Span, ...]) -> str:
-    if not there:
+def _kind(labelled: tuple[Span, ...], proposed: tuple[Span, ...]) -> str:
+    if not labelled:
         return "missing"
     if not proposed:
         return "extra"
-    same_places = [(s.start, s.end) for s in there] == [(s.start, s.end) for s in proposed]
+    same_places = [(s.start, s.end) for s in labelled] == [(s.start, s.end) for s in proposed]
     if same_places:
         return "type"
-    return "boundary" if {s.type for s in there} == {s.type for s in proposed} else "boundary+type"
+    return "boundary" if {s.type for s in labelled} == {s.type for s in proposed} else "boundary+type"
 
 
-def _why(item: LabelledSentence, place: Place, found: TagShares) -> str:
+def _why(item: LabelledSentence, place: Place, tag_shares: TagShares) -> str:
     """Say what speaks most against the gold, in one line with shares in percent."""
     span = place.given
     if span is None:
         assert place.proposed is not None
-        one = place.proposed
-        chance = float(found.entity[one.start : one.end].max())
-        words = item.sentence.surface(one.start, one.end)
-        return f"Models see an entity in “{words}” ({_percent(chance)}), most likely {one.type}; gold has none."
+        proposed = place.proposed
+        chance = float(tag_shares.entity[proposed.start : proposed.end].max())
+        words = item.sentence.surface(proposed.start, proposed.end)
+        return f"Models see an entity in “{words}” ({_percent(chance)}), most likely {proposed.type}; gold has none."
     signals = place.signals
     sides = {name: signals[name] for name in ("left", "right", "beside")}
     edge, side = max(signals["edge"], signals["outside"]), max(sides.values())
     if signals["type"] >= max(edge, side):
-        shares = found.type_shares(span.start, span.end)
-        own = float(shares[found.types.index(span.type)])
-        best = found.types[int(shares.argmax())]
-        rather = f"{best} {_percent(float(shares.max()))}" if best != span.type else "and nothing else is more likely"
+        probabilities = tag_shares.type_shares(span.start, span.end)
+        own = float(probabilities[tag_shares.types.index(span.type)])
+        best = tag_shares.types[int(probabilities.argmax())]
+        rather = (
+            f"{best} {_percent(float(probabilities.max()))}" if best != span.type else "and nothing else is more likely"
+        )
         return f"Models give {span.type} {_percent(own)} here, {rather}."
     if edge >= side:
-        inside = found.entity[span.start : span.end]
-        at = span.start + int(inside.argmin())
-        word = item.sentence.surface(at, at + 1)
+        inside = tag_shares.entity[span.start : span.end]
+        weakest = span.start + int(inside.argmin())
+        word = item.sentence.surface(weakest, weakest + 1)
         return f"Models doubt that “{word}” belongs to an entity ({_percent(float(inside.min()))})."
     return "Models would let it begin or end elsewhere, or see an entity beside it."
 

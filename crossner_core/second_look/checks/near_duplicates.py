@@ -24,23 +24,23 @@ def find(gold: Gold, options: SecondLookOptions, desk: Desk) -> list[Finding]:
 
     The score is the sentences' likeness, halved where they agree. Only words that both have are compared.
     """
-    found = []
-    for one, other, alike in alike_pairs([item.sentence for item in gold.items], options.alike):
+    findings = []
+    for first, other, alike in alike_pairs([item.sentence for item in gold.items], options.alike):
         conflicts = [
-            *_conflicts(gold, one, other, alike),
-            *_conflicts(gold, other, one, alike),
+            *_conflicts(gold, first, other, alike),
+            *_conflicts(gold, other, first, alike),
         ]
-        found += conflicts or list(_leak(gold, one, other, alike))
-    return ranked(found)
+        findings += conflicts or list(_leak(gold, first, other, alike))
+    return ranked(findings)
 
 
-def _conflicts(gold: Gold, one: int, other: int, alike: float) -> Iterator[Finding]:
+def _conflicts(gold: Gold, first: int, other: int, alike: float) -> Iterator[Finding]:
     """Yield the places of `one` that `other` has otherwise."""
-    mine, theirs = gold.items[one], gold.items[other]
-    for start, end, there, proposed in differences(mine, theirs):
+    mine, theirs = gold.items[first], gold.items[other]
+    for start, end, labelled, proposed in differences(mine, theirs):
         where = f"a sentence of {gold.splits[other]} that says {'the same' if alike == 1 else 'nearly the same'}"
         why = f"In {where} it is {in_words(mine.sentence, proposed)}."
-        yield Finding(one, "conflict", start, end, there, proposed, alike, why, other, tuple(sorted(theirs.spans)))
+        yield Finding(first, "conflict", start, end, labelled, proposed, alike, why, other, tuple(sorted(theirs.spans)))
 
 
 def differences(
@@ -55,13 +55,13 @@ def differences(
         yield start, end, touching(mine.spans, start, end), touching(moved, start, end)
 
 
-def _leak(gold: Gold, one: int, other: int, alike: float) -> Iterator[Finding]:
-    if gold.splits[one] == gold.splits[other]:
+def _leak(gold: Gold, first: int, other: int, alike: float) -> Iterator[Finding]:
+    if gold.splits[first] == gold.splits[other]:
         return
-    item = gold.items[one]
-    why = f"It stands in {gold.splits[one]}, and {'again' if alike == 1 else 'nearly again'} in {gold.splits[other]}."
-    there = tuple(sorted(item.spans))
-    yield Finding(one, "leak", 0, len(item.sentence.tokens), there, there, alike * _LEAK, why, other,
+    item = gold.items[first]
+    why = f"It stands in {gold.splits[first]}, and {'again' if alike == 1 else 'nearly again'} in {gold.splits[other]}."
+    labelled = tuple(sorted(item.spans))
+    yield Finding(first, "leak", 0, len(item.sentence.tokens), labelled, labelled, alike * _LEAK, why, other,
                   tuple(sorted(gold.items[other].spans)))  # fmt: skip
 
 
@@ -69,16 +69,16 @@ def _same_words(mine: LabelledSentence, theirs: LabelledSentence) -> dict[int, i
     """Return their token → my token, for the words that both have in order, whatever the case."""
     left, right = ([word.lower() for word in item.sentence.words] for item in (theirs, mine))
     blocks = SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()
-    return {block.a + at: block.b + at for block in blocks for at in range(block.size)}
+    return {block.a + offset: block.b + offset for block in blocks for offset in range(block.size)}
 
 
 def _moved(span: Span, places: dict[int, int]) -> Span | None:
     """Return their span over my tokens; None where I lack a word of it, or have others between."""
-    found = [places.get(token) for token in range(span.start, span.end)]
-    first = found[0]
-    if first is None or found != list(range(first, first + len(found))):
+    tokens = [places.get(token) for token in range(span.start, span.end)]
+    first = tokens[0]
+    if first is None or tokens != list(range(first, first + len(tokens))):
         return None
-    return Span(first, first + len(found), span.type)
+    return Span(first, first + len(tokens), span.type)
 
 
 def _clusters(differing: Iterable[Span], all_spans: Iterable[Span]) -> Iterator[tuple[int, int]]:

@@ -27,7 +27,7 @@ def find(gold: Gold, options: SecondLookOptions, desk: Desk) -> list[Finding]:
         for start, end in surfaces.unlabelled(item.sentence.words, item.spans)
     ]
     bare: Counter[Key] = Counter(key for _, _, _, key in places)
-    found = []
+    findings = []
     for number, start, end, key in places:
         name = surfaces.usual(key)
         assert name is not None, "only labelled surfaces are looked for"
@@ -35,5 +35,5 @@ def find(gold: Gold, options: SecondLookOptions, desk: Desk) -> list[Finding]:
         words = gold.items[number].sentence.surface(start, end)
         why = f"“{words}” is an entity at {labelled} of {labelled + bare[key]} places, mostly {name}; not here."
         score = labelled / (labelled + bare[key] + 1)
-        found.append(Finding(number, "missing", start, end, (), (Span(start, end, name),), score, why))
-    return ranked(found)
+        findings.append(Finding(number, "missing", start, end, (), (Span(start, end, name),), score, why))
+    return ranked(findings)

@@ -69,7 +69,9 @@ def _all() -> dict[str, Setting]:
     for module in pkgutil.iter_modules([str(folder)]):
         if module.name != "registry":
             importlib.import_module(f"{__package__}.{module.name}{'.plan' if module.ispkg else ''}")
-    return {found.id: found for found in sorted(_SETTINGS.values(), key=lambda found: (found.order, found.id))}
+    return {
+        setting.id: setting for setting in sorted(_SETTINGS.values(), key=lambda setting: (setting.order, setting.id))
+    }
 
 
 def setting_ids() -> tuple[str, ...]:

@@ -78,7 +78,7 @@ class Companions:
 
     def items(self, sentences: Sequence[int]) -> tuple[LabelledSentence, ...]:
         """Return the stage's own sentences of these indices."""
-        return tuple(self.material.train[at] for at in sentences)
+        return tuple(self.material.train[index] for index in sentences)
 
     def distort(self, items: Sequence[LabelledSentence], rng: np.random.Generator) -> Batch:
         """Return a batch of a distorted copy of each sentence; of a long one, its first window."""
@@ -87,13 +87,13 @@ class Companions:
         first: dict[int, Window] = {}
         for window in windows:
             first.setdefault(window.sentence, window)
-        return self.batcher.collate([first[at] for at in range(len(copies))], tag_indices(copies, self.tags))
+        return self.batcher.collate([first[index] for index in range(len(copies))], tag_indices(copies, self.tags))
 
 
 def _some(windows: Sequence[Window], count: int, rng: np.random.Generator) -> list[Window]:
     """Draw so many of similar length without repetition, or all there are; each is as likely as any other."""
     pools = min(_POOLS, len(windows) // count)
     drawn = rng.choice(len(windows), max(pools, 1) * min(count, len(windows)), replace=False).tolist()
-    drawn.sort(key=lambda at: len(windows[at].input_ids))
+    drawn.sort(key=lambda index: len(windows[index].input_ids))
     start = int(rng.integers(max(pools, 1))) * count
-    return [windows[at] for at in drawn[start : start + count]]
+    return [windows[index] for index in drawn[start : start + count]]

@@ -50,7 +50,7 @@ def source_sample(recipe: Recipe, data: TrainingData) -> tuple[LabelledSentence,
     import numpy as np
 
     drawn = np.random.default_rng([recipe.seed, _DRAW]).permutation(len(filled))[:count]
-    return tuple(filled[at] for at in sorted(drawn.tolist()))
+    return tuple(filled[index] for index in sorted(drawn.tolist()))
 
 
 def adaptive_data(
@@ -80,12 +80,12 @@ class Augmented:
 
 def surfaces(items: Sequence[LabelledSentence]) -> dict[str, tuple[Surface, ...]]:
     """Return the words of the entities of each type, each once, sorted."""
-    found: dict[str, set[Surface]] = {}
+    surfaces: dict[str, set[Surface]] = {}
     for item in items:
         words = item.sentence.words
         for span in item.spans:
-            found.setdefault(span.type, set()).add(words[span.start : span.end])
-    return {name: tuple(sorted(found[name])) for name in sorted(found)}
+            surfaces.setdefault(span.type, set()).add(words[span.start : span.end])
+    return {name: tuple(sorted(surfaces[name])) for name in sorted(surfaces)}
 
 
 def exchange(
@@ -130,7 +130,7 @@ def _copies(
         index: [surface for surface in others.get(span.type, ()) if surface != words[span.start : span.end]]
         for index, span in enumerate(item.spans)
     }
-    open_to = [index for index, found in partners.items() if found]
+    open_to = [index for index, others in partners.items() if others]
     made: dict[Surface, LabelledSentence] = {}
     tries = copies + _TRIES if open_to else 0
     while len(made) < copies and tries:
@@ -156,13 +156,13 @@ def distorted(item: LabelledSentence, synonyms: Synonyms, rng: np.random.Generat
 def with_synonyms(item: LabelledSentence, synonyms: Synonyms, rng: np.random.Generator) -> LabelledSentence | None:
     """Replace a share of the words by synonyms, at least one; spans stay. None where no word has a synonym."""
     words = list(item.sentence.words)
-    open_to = [at for at, word in enumerate(words) if synonyms.get(word)]
+    open_to = [index for index, word in enumerate(words) if synonyms.get(word)]
     if not open_to:
         return None
     count = min(len(open_to), max(1, round(FRACTION * len(words))))
-    for at in rng.choice(open_to, size=count, replace=False).tolist():
-        choices = synonyms[words[at]]
-        words[at] = choices[int(rng.integers(len(choices)))]
+    for index in rng.choice(open_to, size=count, replace=False).tolist():
+        choices = synonyms[words[index]]
+        words[index] = choices[int(rng.integers(len(choices)))]
     return LabelledSentence(sentence_from_words(words, id=item.sentence.id), item.spans)
 
 

@@ -81,7 +81,7 @@ def _stages(
         notes=tuple(notes),
     )
     count = recipe.pdaln_rounds if _has_rounds(recipe) else 0
-    return (base, *(_round(recipe, base, replace(material, train=items, round=at + 1)) for at in range(count)))
+    return (base, *(_round(recipe, base, replace(material, train=items, round=number + 1)) for number in range(count)))
 
 
 def _has_rounds(recipe: Recipe) -> bool:

@@ -29,13 +29,13 @@ def wordnet() -> Any | None:
 
 def pick_wordnet(wanted: str) -> Any | None:
     """Return WordNet for auto or wordnet, None for the encoder; raise InvalidConfig where it must be and is not."""
-    found = wordnet() if wanted != "encoder" else None
-    if wanted == "wordnet" and found is None:
+    lexicon = wordnet() if wanted != "encoder" else None
+    if wanted == "wordnet" and lexicon is None:
         raise InvalidConfig(
             "pdaln_synonyms is 'wordnet', but NLTK's WordNet is not installed here; install nltk and its corpus "
             "'wordnet', or choose auto or encoder."
         )
-    return found
+    return lexicon
 
 
 def candidates(words: Iterable[str]) -> list[str]:
@@ -45,13 +45,13 @@ def candidates(words: Iterable[str]) -> list[str]:
 
 def from_wordnet(words: Sequence[str], corpus: Any) -> dict[str, tuple[str, ...]]:
     """Return each word's single-word synonyms, in its own case; words without are left out."""
-    found: dict[str, tuple[str, ...]] = {}
+    synonyms: dict[str, tuple[str, ...]] = {}
     for word in words:
         lemmas = {lemma for synset in corpus.synsets(word) for lemma in synset.lemma_names() if lemma.isalpha()}
         others = sorted({in_case_of(word, lemma) for lemma in lemmas if lemma.lower() != word.lower()})
         if others:
-            found[word] = tuple(others[:MOST])
-    return found
+            synonyms[word] = tuple(others[:MOST])
+    return synonyms
 
 
 def neighbours(words: Sequence[str], tokenizer: Any, embeddings: Tensor) -> Tensor:
@@ -60,22 +60,22 @@ def neighbours(words: Sequence[str], tokenizer: Any, embeddings: Tensor) -> Tens
     Only words that are one subword have any. Where the vocabulary tells case apart, a neighbour has the word's case.
     """
     ids, texts = whole_words(tokenizer)
-    place = {text: at for at, text in enumerate(texts)}
+    row_of = {text: row for row, text in enumerate(texts)}
     plain = _plain(words, tokenizer)
-    known = [at for at, text in enumerate(plain) if text in place]
-    found = torch.full((len(words), MOST), -1, dtype=torch.long)
+    known = [index for index, text in enumerate(plain) if text in row_of]
+    neighbours = torch.full((len(words), MOST), -1, dtype=torch.long)
     if not known or len(ids) <= MOST + 1:
-        return found
+        return neighbours
     vectors = functional.normalize(embeddings.detach().cpu().float()[ids], dim=-1)  # (V, H)
     shapes = torch.tensor([_case(text) for text in texts])  # (V,)
     for chunk in torch.tensor(known).split(_CHUNK):
-        own = torch.tensor([place[plain[at]] for at in chunk.tolist()])
+        own = torch.tensor([row_of[plain[index]] for index in chunk.tolist()])
         nearness = vectors[own] @ vectors.T  # (C, V)
         other_case = shapes.unsqueeze(0) != shapes[own].unsqueeze(1)
         nearness = nearness.masked_fill(other_case, -2.0).scatter(1, own.unsqueeze(1), -3.0)
-        values, at = nearness.topk(MOST, dim=1)
-        found[chunk] = torch.where(values > -2.0, ids[at], -1)
-    return found
+        values, indices = nearness.topk(MOST, dim=1)
+        neighbours[chunk] = torch.where(values > -2.0, ids[indices], -1)
+    return neighbours
 
 
 def from_neighbours(words: Sequence[str], found: Tensor, tokenizer: Any) -> dict[str, tuple[str, ...]]:
@@ -110,8 +110,8 @@ def _plain(words: Sequence[str], tokenizer: Any) -> list[str]:
     """Return each word as the vocabulary spells it, empty where it is more than one subword."""
     if not words:
         return []
-    found = tokenizer([[word] for word in words], is_split_into_words=True, add_special_tokens=False)["input_ids"]
-    return [_text(tokenizer, pieces[0]) if len(pieces) == 1 else "" for pieces in found]
+    encoded = tokenizer([[word] for word in words], is_split_into_words=True, add_special_tokens=False)["input_ids"]
+    return [_text(tokenizer, pieces[0]) if len(pieces) == 1 else "" for pieces in encoded]
 
 
 def _text(tokenizer: Any, id: int) -> str:

@@ -58,7 +58,7 @@ class SelfTrainingObjective:
             return labelled
         chosen = self._draw(np.random.default_rng([self.recipe.seed, _STEP, step]))
         device = batch.mask.device
-        drawn = self.batcher.collate([self.windows[at] for at in chosen]).to(device)
+        drawn = self.batcher.collate([self.windows[index] for index in chosen]).to(device)
         soft = self._targets(chosen, drawn.mask.shape[1]).to(device)  # (B, W, K)
         sure = (soft.max(-1).values >= self.recipe.self_training_threshold) & drawn.mask  # (B, W)
         sharp = soft**self.recipe.self_training_sharpen
@@ -83,17 +83,19 @@ class SelfTrainingObjective:
         teacher.eval()
         device = next(teacher.parameters()).device
         for rows in ordered_batches([len(window.input_ids) for window in self.windows], _BATCH):
-            batch = self.batcher.collate([self.windows[at] for at in rows]).to(device)
+            batch = self.batcher.collate([self.windows[index] for index in rows]).to(device)
             soft = teacher.tag_log_probabilities(batch).exp().to("cpu", torch.float16)  # (B, W, K)
-            for row, at in enumerate(rows):
-                self.targets[self.starts[at] : self.starts[at + 1]] = soft[row, : len(self.windows[at].positions)]
+            for row, index in enumerate(rows):
+                self.targets[self.starts[index] : self.starts[index + 1]] = soft[
+                    row, : len(self.windows[index].positions)
+                ]
         teacher.train(training)
 
     def _weigh(self, proposals: ProposalModel, bare: Sequence[Sentence]) -> None:
         """Multiply the teacher's probabilities by the likelihood of what gazetteer and links propose."""
-        for at, window in enumerate(self.windows):
+        for index, window in enumerate(self.windows):
             if (likelihood := proposals.likelihoods(bare[window.sentence])) is not None:
-                part = slice(int(self.starts[at]), int(self.starts[at + 1]))
+                part = slice(int(self.starts[index]), int(self.starts[index + 1]))
                 joint = self.targets[part].double() * torch.from_numpy(likelihood[window.start : window.end])
                 self.targets[part] = (joint / joint.sum(-1, keepdim=True).clamp(min=1e-12)).to(torch.float16)
 
@@ -102,13 +104,15 @@ class SelfTrainingObjective:
         count = min(self.recipe.self_training_batch, len(self.windows))
         pools = max(1, min(_POOLS, len(self.windows) // count))
         drawn = rng.choice(len(self.windows), pools * count, replace=False).tolist()
-        drawn.sort(key=lambda at: len(self.windows[at].input_ids))
+        drawn.sort(key=lambda index: len(self.windows[index].input_ids))
         start = int(rng.integers(pools)) * count
         return drawn[start : start + count]
 
     def _targets(self, chosen: Sequence[int], width: int) -> Tensor:
         """Return the soft targets of some windows, (B, W, K); 0 where padded."""
         soft = torch.zeros(len(chosen), width, self.targets.shape[1])
-        for row, at in enumerate(chosen):
-            soft[row, : len(self.windows[at].positions)] = self.targets[self.starts[at] : self.starts[at + 1]].float()
+        for row, index in enumerate(chosen):
+            soft[row, : len(self.windows[index].positions)] = self.targets[
+                self.starts[index] : self.starts[index + 1]
+            ].float()
         return soft

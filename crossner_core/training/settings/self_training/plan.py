@@ -94,7 +94,7 @@ def _drawn(recipe: Recipe, data: TrainingData) -> tuple[Sentence, ...]:
     if len(filled) <= recipe.self_training_sentences:
         return tuple(filled)
     drawn = np.random.default_rng([recipe.seed, _DRAW]).permutation(len(filled))[: recipe.self_training_sentences]
-    return tuple(filled[at] for at in sorted(drawn.tolist()))
+    return tuple(filled[index] for index in sorted(drawn.tolist()))
 
 
 def _proposals(recipe: Recipe, data: TrainingData, bare: tuple[Sentence, ...]) -> str:

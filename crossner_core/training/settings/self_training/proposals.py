@@ -51,25 +51,25 @@ class ProposalModel:
 
         Without any, nothing is known of how good the proposals are, and none is used.
         """
-        index = {tag: at for at, tag in enumerate(tags)}
+        index = {tag: number for number, tag in enumerate(tags)}
         counts = _count(gold, proposed, index)
         if not counts.by_type:
             proposed = {}
-        pooled = sum((found for name, found in counts.by_type.items() if name), np.full(3, PRIOR / 3))
+        pooled = sum((counted for name, counted in counts.by_type.items() if name), np.full(3, PRIOR / 3))
         overall = pooled / pooled.sum()
         wrong = np.array([0.0 if tag == OUTSIDE else 1.0 + counts.wrong.get(_type_of(tag), 0.0) for tag in tags])
         likelihood = np.zeros((len(tags), len(tags)))
         for column, tag in enumerate(tags):
-            found = counts.by_type.get(_type_of(tag), np.zeros(3))
+            counted = counts.by_type.get(_type_of(tag), np.zeros(3))
             others = wrong.copy()
             others[column] = 0.0
             others /= max(others.sum(), 1e-9)
             if tag == OUTSIDE:
-                wrongly = (found[1] + 1.0) / (found.sum() + PRIOR_OUTSIDE)
+                wrongly = (counted[1] + 1.0) / (counted.sum() + PRIOR_OUTSIDE)
                 likelihood[:, column] = wrongly * others
                 likelihood[column, column] = 1.0 - wrongly
             else:
-                exact, other, nothing = (found + PRIOR_OF_TYPE * overall) / (found.sum() + PRIOR_OF_TYPE)
+                exact, other, nothing = (counted + PRIOR_OF_TYPE * overall) / (counted.sum() + PRIOR_OF_TYPE)
                 likelihood[:, column] = other * others
                 likelihood[column, column] = exact
                 likelihood[index[OUTSIDE], column] += nothing
@@ -79,7 +79,7 @@ class ProposalModel:
         """Return the likelihood of what is proposed in a sentence, (tokens, K); None where that is not known."""
         if (spans := self.proposed.get(sentence.content_hash)) is None:
             return None
-        index = {tag: at for at, tag in enumerate(self.tags)}
+        index = {tag: number for number, tag in enumerate(self.tags)}
         return self.likelihood[[index[tag] for tag in _tags(spans, sentence, index)]]
 
 
@@ -87,8 +87,8 @@ def proposed_spans(
     suggest: Callable[[Sequence[Sentence]], Sequence[Sequence[Suggestion]]], sentences: Sequence[Sentence]
 ) -> dict[str, tuple[Span, ...]]:
     """Return what a gazetteer proposes in some sentences, by content hash."""
-    found = zip(sentences, suggest(sentences), strict=True)
-    return {sentence.content_hash: best_spans(suggestions) for sentence, suggestions in found}
+    pairs = zip(sentences, suggest(sentences), strict=True)
+    return {sentence.content_hash: best_spans(suggestions) for sentence, suggestions in pairs}
 
 
 def _count(gold: Iterable[LabelledSentence], proposed: Proposed, index: Mapping[str, int]) -> _Counts:
