@@ -31,9 +31,8 @@ from db.migrate import migrate
 from db.tables import Annotation, AppliedEvent, Task
 from db.types import now
 from tests.support.builders import SENTENCES, Tab, make_campaign, make_gold, make_people, make_person
-from tests.workbench.labelling.test_leaving_out import MARA
-from tests.workbench.labelling.test_leaving_out import POOL as REPEATED
-from tests.workbench.labelling.test_second_look import look, said
+from tests.support.label_review import MARA, look, said
+from tests.support.label_review import POOL as REPEATED
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
 from workbench.campaigns import sentences as campaign_sentences

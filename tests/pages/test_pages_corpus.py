@@ -14,8 +14,8 @@ from db.engine import Store
 from pages.components.marked_text import marked_sentence
 from tests.support import builders
 from tests.support.app_corpora import make_corpus
+from tests.support.gazetteer_builders import CONLL, make_gazetteer
 from tests.support.screens import made_reports, open_screen
-from tests.workbench.suggestions.test_gazetteers_app import CONLL, make_gazetteer
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
 from workbench.data import browsing, datasets

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -13,21 +13,12 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from crossner_core.models.registry import architecture, architecture_ids, architecture_title
-from crossner_core.options.base import matters, option
+from crossner_core.options.base import matters
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.registry import setting_ids
 from tests.support.paths import ROOT
 from workbench import cli
 from workbench.runs.recipe_names import other_than_default, recipe_name, setting_name, setting_title, without_effect
-
-
-@dataclass(frozen=True)
-class OwnOptions:
-    """Options of a test: one that decides about another, and a list."""
-
-    mode: str = option("plain", "What to do.", choices=("plain", "fancy"))
-    twist: float = option(0.5, "How much of it.", min=0.0, max=1.0, only={"mode": ("fancy",)})
-    sizes: tuple[int, ...] = option((10, 25), "Numbers of sentences.")
 
 
 def _recipe_page() -> None:
@@ -43,7 +34,7 @@ def _own_page() -> None:
 
     from pages import shell
     from pages.parts.model.recipe_form import option_inputs
-    from tests.pages.test_recipe_form import OwnOptions
+    from tests.support.screens import OwnOptions
 
     with shell.shown_errors():
         st.session_state["values"] = option_inputs(OwnOptions, "own")

@@ -11,12 +11,12 @@ from db.engine import Store
 from pages.parts.campaign import questions
 from tests.support import builders
 from tests.support.app_corpora import make_corpus
+from tests.support.encoders import options, own_text
+from tests.support.gazetteer_builders import make_gazetteer
+from tests.support.label_review import look, said
 from tests.support.screens import made_reports, open_screen
 from tests.support.training_builders import save_encoder
 from tests.support.training_store import work
-from tests.workbench.labelling.test_second_look import look, said
-from tests.workbench.runs.test_encoders_app import options, own_text
-from tests.workbench.suggestions.test_gazetteers_app import make_gazetteer
 from workbench.accounts.actors import Actor
 from workbench.campaigns import sentences
 from workbench.labelling import label_review

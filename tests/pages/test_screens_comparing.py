@@ -16,10 +16,9 @@ from db.engine import Store
 from pages.components.html_report import HtmlReport
 from pages.parts.model import comparison, error_browser
 from tests.support.builders import make_campaign, make_people
+from tests.support.campaigns import campaign_with_gold, suggested
 from tests.support.screens import open_screen
 from tests.support.training_store import person, recipe_here, work
-from tests.workbench.runs.test_adaptation import campaign_with_gold
-from tests.workbench.suggestions.test_errors_browsing import suggested
 from workbench.accounts.actors import Actor
 from workbench.data import snapshots
 from workbench.reports import comparing, errors_browsing

@@ -9,10 +9,10 @@ import pytest
 
 from db.engine import Store
 from tests.support import corpus_builders
+from tests.support.encoders import DAPT, options, own_text
 from tests.support.screens import open_screen
 from tests.support.training_builders import save_encoder
 from tests.support.training_store import own_dataset, person, recipe_here, work
-from tests.workbench.runs.test_encoders_app import DAPT, options, own_text
 from workbench.accounts.actors import Actor
 from workbench.runs import adaptation, encoders
 

@@ -18,12 +18,11 @@ from db.engine import Store
 from pages import shell
 from pages.components.marked_text import as_text
 from tests.support.builders import Tab, make_campaign, make_gold, make_people
+from tests.support.campaigns import campaign_with_gold, in_music
+from tests.support.rounds import chosen_by_strategies, small
 from tests.support.screens import made_reports, open_screen
 from tests.support.training_builders import own_sentences
 from tests.support.training_store import own_dataset, person, recipe_here, work
-from tests.workbench.runs.test_adaptation import campaign_with_gold, in_music
-from tests.workbench.runs.test_simulations_live import chosen_by_strategies
-from tests.workbench.runs.test_turns import small
 from workbench.accounts.actors import SYSTEM, Actor
 from workbench.campaigns import campaigns, sentences
 from workbench.data import snapshots

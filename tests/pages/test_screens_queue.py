@@ -13,9 +13,9 @@ from crossner_core.training.recipe import Recipe
 from db import job_rows
 from db.engine import Store
 from pages.components.marked_text import as_text
+from tests.support.rounds import campaign, with_idle_weight
 from tests.support.screens import open_screen
 from tests.support.training_store import person, work
-from tests.workbench.runs.test_turns import campaign, with_idle_weight
 from workbench.campaigns import campaigns
 from workbench.jobs import lease
 from workbench.runs import rounds

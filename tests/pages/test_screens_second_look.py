@@ -7,8 +7,8 @@ from streamlit.testing.v1 import AppTest
 
 from db.engine import Store
 from tests.support import builders
+from tests.support.label_review import gold_of, look, said
 from tests.support.screens import made_reports, open_screen
-from tests.workbench.labelling.test_second_look import gold_of, look, said
 from workbench.accounts.actors import Actor
 from workbench.campaigns import sentences
 from workbench.jobs import queue

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from tests.support import builders
+from tests.support.label_review import look, said
 from tests.support.live import App, app, browser_of, chromium, wait
-from tests.workbench.labelling.test_second_look import look, said
 from workbench.campaigns import sentences
 from workbench.labelling import label_review
 

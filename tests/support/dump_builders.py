@@ -13,6 +13,7 @@ from xml.sax.saxutils import escape, quoteattr
 from crossner_core.gazetteer.candidates import PageContext
 from crossner_core.schema import Mention, Sentence
 from crossner_core.wikipedia.annotating import AnnotatorSpec, PageAnnotator
+from crossner_core.wikipedia.shards import BuildConfig
 
 HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="0.11" xml:lang="en">
   <siteinfo>
@@ -28,6 +29,7 @@ HEAD = """<mediawiki xmlns="http://www.mediawiki.org/xml/export-0.11/" version="
   </siteinfo>
 """
 END = "</mediawiki>\n"
+SMALL = BuildConfig(shard_mb=1)
 
 
 def page(

@@ -7,7 +7,7 @@ import gzip
 from collections.abc import Iterable
 from pathlib import Path
 
-from crossner_core.gazetteer.building import build_from_facts
+from crossner_core.gazetteer.building import build_from_dumps, build_from_facts
 from crossner_core.gazetteer.compiled import CompiledGazetteer
 from crossner_core.gazetteer.facts import Count, Fact, Label, Redirect, Typed
 from crossner_core.gazetteer.manifest import Origin
@@ -15,6 +15,39 @@ from crossner_core.gazetteer.manifest import Origin
 RESOURCE, ONTOLOGY = "http://dbpedia.org/resource/", "http://dbpedia.org/ontology/"
 TYPE, LABEL = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type", "http://www.w3.org/2000/01/rdf-schema#label"
 REDIRECT = ONTOLOGY + "wikiPageRedirects"
+FACTS = {
+    "The Tin Gulls": "Band", "Mara Vell": "Singer", "Jonas Reik": "MusicalArtist", "Paper Lanterns": "Album",
+    "Low Tide (song)": "Song", "Low Tide (ship)": "Ship", "Harbour Prize": "Award",
+}  # fmt: skip
+CONLL = b"Mara\tB-musicalartist\nVell\tI-musicalartist\nsang\tO\n\nLow\tB-song\nTide\tI-song\nsank\tO\n"
+DOMAIN_TOML = """
+name = "mini"
+[[types]]
+name = "person"
+dbpedia = ["Person"]
+[[types]]
+name = "musicalartist"
+parent = "person"
+dbpedia = ["MusicalArtist"]
+[[types]]
+name = "organisation"
+dbpedia = ["Organisation"]
+[[types]]
+name = "band"
+dbpedia = ["Band"]
+[[types]]
+name = "album"
+dbpedia = ["Album"]
+[[types]]
+name = "song"
+dbpedia = ["Song", "Single"]
+[[types]]
+name = "location"
+dbpedia = ["Place", "Location"]
+[[types]]
+name = "country"
+dbpedia = ["Country"]
+"""
 
 
 def typed(page: str, cls: str = "Band") -> str:
@@ -54,3 +87,13 @@ def build(folder: Path, facts: Iterable[Fact], name: str = "tiny") -> CompiledGa
     """Build a gazetteer of facts and open it."""
     build_from_facts(facts, folder, name=name, origin=Origin("endpoint", address="http://example.org/sparql"))
     return CompiledGazetteer.open(folder)
+
+
+def make_gazetteer(home: Path, name: str = "tiny") -> None:
+    """Build a gazetteer of the invented pages into the home folder."""
+    resource, ontology = "http://dbpedia.org/resource/", "http://dbpedia.org/ontology/"
+    rdf = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
+    lines = [f"<{resource}{page.replace(' ', '_')}> <{rdf}> <{ontology}{cls}> ." for page, cls in FACTS.items()]
+    lines.append(f"<{resource}Vell> <{ontology}wikiPageRedirects> <{resource}Mara_Vell> .")
+    (home / "facts.nt").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    build_from_dumps([home / "facts.nt"], home / "gazetteers" / name, name=name)

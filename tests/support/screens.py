@@ -6,11 +6,13 @@ import datetime as dt
 import secrets
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
 
+from crossner_core.options.base import option
 from db import account_rows
 from db.engine import Store
 from db.types import now
@@ -74,3 +76,12 @@ def made_reports(monkeypatch: pytest.MonkeyPatch, *modules: str) -> dict[str, st
     for module in modules:
         monkeypatch.setattr(f"{module}.report_download", keep)
     return made
+
+
+@dataclass(frozen=True)
+class OwnOptions:
+    """Options of a test: one that decides about another, and a list."""
+
+    mode: str = option("plain", "What to do.", choices=("plain", "fancy"))
+    twist: float = option(0.5, "How much of it.", min=0.0, max=1.0, only={"mode": ("fancy",)})
+    sizes: tuple[int, ...] = option((10, 25), "Numbers of sentences.")

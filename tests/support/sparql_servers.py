@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import socket
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,6 +13,10 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from pyoxigraph import QueryResultsFormat, QuerySolutions, RdfFormat, Store
+
+from crossner_core.gazetteer.endpoint import CircuitBreaker
+from crossner_core.gazetteer.lookup import SparqlSource
+from crossner_core.suggest.base import AnswerCache
 
 RESULTS_JSON = "application/sparql-results+json"
 RDF_TYPE = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
@@ -137,3 +142,9 @@ def serve(behave: Behaviour) -> Iterator[Endpoint]:
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def source(url: str, cache: AnswerCache | None = None, **options: Any) -> SparqlSource:
+    """Build a source that is quick to give up and knows no other test's breaker."""
+    given_options = {"timeout": 2.0, "deadline": 10.0, "backoff": 0.01, "breaker": CircuitBreaker(), **options}
+    return SparqlSource(url, MemoryCache() if cache is None else cache, rng=random.Random(0), **given_options)

@@ -17,37 +17,8 @@ from crossner_core.gazetteer.classes import specific_types
 from crossner_core.gazetteer.lookup import SAMPLE, EmbeddedSource
 from crossner_core.gazetteer.ontology import BUILTIN
 from crossner_core.gazetteer.titles import detokenise, is_askable, resource_uri, strip_suffix, title_of
-from tests.crossner_core.gazetteer.test_sparql import source
-from tests.support.sparql_servers import DBO, DBR, FOAF_NAME, RDF_TYPE, RDFS_LABEL, oxigraph, serve, triples
-
-DOMAIN_TOML = """
-name = "mini"
-[[types]]
-name = "person"
-dbpedia = ["Person"]
-[[types]]
-name = "musicalartist"
-parent = "person"
-dbpedia = ["MusicalArtist"]
-[[types]]
-name = "organisation"
-dbpedia = ["Organisation"]
-[[types]]
-name = "band"
-dbpedia = ["Band"]
-[[types]]
-name = "album"
-dbpedia = ["Album"]
-[[types]]
-name = "song"
-dbpedia = ["Song", "Single"]
-[[types]]
-name = "location"
-dbpedia = ["Place", "Location"]
-[[types]]
-name = "country"
-dbpedia = ["Country"]
-"""
+from tests.support.gazetteer_builders import DOMAIN_TOML
+from tests.support.sparql_servers import DBO, DBR, FOAF_NAME, RDF_TYPE, RDFS_LABEL, oxigraph, serve, source, triples
 
 
 @pytest.fixture(scope="module")

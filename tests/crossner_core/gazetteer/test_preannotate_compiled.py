@@ -16,7 +16,7 @@ from crossner_core.gazetteer.matcher import ScanRules
 from crossner_core.gazetteer.preannotate import PreannotationConfig, Preannotator
 from crossner_core.schema import Link, Sentence, Token, sentence_from_words
 from crossner_core.tokenize import tokenize
-from tests.crossner_core.gazetteer.test_gazetteer import DOMAIN_TOML
+from tests.support.gazetteer_builders import DOMAIN_TOML
 from tests.support.gazetteer_fakes import compiled
 from tests.support.sparql_servers import DBR, triples
 

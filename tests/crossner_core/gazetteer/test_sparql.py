@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from typing import Any
 
@@ -11,17 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.gazetteer.endpoint import CircuitBreaker
 from crossner_core.gazetteer.lookup import (
     Candidate,
-    SparqlSource,
     label_query,
     read_answers,
     title_query,
 )
 from crossner_core.gazetteer.titles import is_askable
-from crossner_core.suggest.base import AnswerCache
-from tests.support.sparql_servers import DBO, DBR, FOAF_NAME, Behaviour, MemoryCache, Reply, oxigraph, serve, triples
+from tests.support.sparql_servers import (
+    DBO,
+    DBR,
+    FOAF_NAME,
+    Behaviour,
+    MemoryCache,
+    Reply,
+    oxigraph,
+    serve,
+    source,
+    triples,
+)
 
 DATA = triples(
     {
@@ -33,12 +40,6 @@ DATA = triples(
     },
     redirects={"Olsen": "Mira Olsen"},
 )
-
-
-def source(url: str, cache: AnswerCache | None = None, **options: Any) -> SparqlSource:
-    """Build a source that is quick to give up and knows no other test's breaker."""
-    given_options = {"timeout": 2.0, "deadline": 10.0, "backoff": 0.01, "breaker": CircuitBreaker(), **options}
-    return SparqlSource(url, MemoryCache() if cache is None else cache, rng=random.Random(0), **given_options)
 
 
 def truthful(data: bytes = DATA) -> Behaviour:

@@ -13,8 +13,7 @@ import pytest
 
 from crossner_core.errors import EndpointUnavailable
 from crossner_core.gazetteer.endpoint import CircuitBreaker, _seconds, breaker_for
-from tests.crossner_core.gazetteer.test_sparql import source
-from tests.support.sparql_servers import MemoryCache, Reply, oxigraph, serve, triples
+from tests.support.sparql_servers import MemoryCache, Reply, oxigraph, serve, source, triples
 
 NAMES = [f"Person {at}" for at in range(12)]
 DATA = triples(dict.fromkeys(NAMES, ("Person", "Agent")))

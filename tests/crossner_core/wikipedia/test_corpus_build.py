@@ -35,10 +35,9 @@ from crossner_core.wikipedia.shards import (
     finished_report,
     page_sentences,
 )
-from tests.support.dump_builders import CAPITALS, END, HEAD, article, page, tree, write_dump
+from tests.support.dump_builders import CAPITALS, END, HEAD, SMALL, article, page, tree, write_dump
 from tests.support.paths import ROOT
 
-SMALL = BuildConfig(shard_mb=1)
 ODD = [
     page(900, "Old Harbour", "#REDIRECT [[Harbour 1]]", redirect="Harbour 1"),
     page(901, "Category:Harbours", "[[Category:Coasts]]", ns=14),
@@ -149,8 +148,7 @@ _KILLED_PARENT = """
 import multiprocessing, os, signal, sys
 from pathlib import Path
 from crossner_core.wikipedia.build import build_corpus
-from tests.support.dump_builders import CAPITALS
-from tests.crossner_core.wikipedia.test_corpus_build import SMALL
+from tests.support.dump_builders import CAPITALS, SMALL
 
 def stop(now):
     if now.shards == 2:

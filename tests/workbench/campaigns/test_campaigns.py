@@ -17,8 +17,8 @@ from crossner_core.training import recipe
 from db.engine import Store
 from db.tables import SentenceRow, Task
 from tests.support.builders import Tab, make_person, make_sentences
+from tests.support.campaigns import campaign_with_gold
 from tests.support.training_store import person
-from tests.workbench.runs.test_adaptation import campaign_with_gold
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, sentences
 from workbench.data import layers, snapshots

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +10,7 @@ import pytest
 from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, Conflict, NotAllowed, WorkbenchError
 from db.engine import Store
+from tests.support.archives import change, contents, zipped
 from tests.support.training_store import person
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
@@ -117,19 +116,6 @@ def test_exchange_empty_layer_says_so(store: Store, admin: Actor) -> None:
         exchange.export_layer(store, admin, music(store, admin), "second")
 
 
-def contents(data: bytes) -> dict[str, bytes]:
-    with zipfile.ZipFile(io.BytesIO(data)) as archive_:
-        return {name: archive_.read(name) for name in archive_.namelist()}
-
-
-def zipped(files: dict[str, bytes]) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive_:
-        for name, content in files.items():
-            archive_.writestr(name, content)
-    return buffer.getvalue()
-
-
 def filled(store: Store, admin: Actor) -> int:
     from workbench.data.snapshots import freeze
 
@@ -172,11 +158,6 @@ def test_exchange_campaign_name_must_be_free(store: Store, admin: Actor) -> None
     data = archive.export_campaign(store, admin, filled(store, admin))
     with pytest.raises(Conflict, match="another name"):
         archive.import_campaign(store, admin, data)
-
-
-def change(files: dict[str, bytes], name: str, old: bytes, new: bytes) -> bytes:
-    assert old in files[name]
-    return zipped({**files, name: files[name].replace(old, new, 1)})
 
 
 def test_exchange_campaign_damaged_or_hostile_zip_is_refused(

@@ -9,9 +9,9 @@ import pytest
 from crossner_core.options.second_look import SecondLookOptions
 from db.engine import Store
 from tests.support import builders
+from tests.support.label_review import said
 from tests.support.training_builders import save_encoder
 from tests.support.training_store import work
-from tests.workbench.labelling.test_second_look import said
 from workbench.accounts.actors import Actor
 from workbench.campaigns import sentences
 from workbench.jobs import queue

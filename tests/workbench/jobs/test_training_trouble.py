@@ -27,11 +27,11 @@ from db import job_rows, run_rows
 from db.engine import Store
 from db.tables import Annotation, SpanRow
 from pages.components.marked_text import as_text
+from tests.support.campaigns import campaign_with_gold
 from tests.support.screens import open_screen
 from tests.support.training_builders import small_files, tiny_data, tiny_encoder, tiny_recipe
 from tests.support.training_store import own_dataset, person, recipe_here, settings_for, start_worker, work
-from tests.workbench.jobs.test_worker import QUICK_TO_NOTICE, SLOW, finish, steps_done, wait_for
-from tests.workbench.runs.test_adaptation import campaign_with_gold
+from tests.support.workers import QUICK_TO_NOTICE, SLOW, finish, steps_done, wait_for
 from workbench.accounts.actors import Actor
 from workbench.data import snapshots
 from workbench.jobs import context, lease, queue

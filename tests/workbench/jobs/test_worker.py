@@ -4,53 +4,20 @@ from __future__ import annotations
 
 import shutil
 import signal
-import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from crossner_core.training.engine import TaskRun
 from crossner_core.training.predictor import load_tagger
-from db import job_rows, run_rows
+from db import job_rows
 from db.engine import Store
 from tests.support.training_store import ended, meanwhile, own_dataset, person, recipe_here, start_worker, work
+from tests.support.workers import QUICK_TO_NOTICE, SLOW, finish, steps_done, wait_for
 from workbench.jobs import queue
 from workbench.runs import adaptation
 from workbench.runs.adaptation import get_run, start_run
-
-# Saves after every step, and takes its time over one, so that a test can catch it half-way.
-SLOW = (
-    "import time, crossner_core.training.loop as loop, crossner_core.training.engine as engine\n"
-    "loop.SECONDS_BETWEEN_SAVES = 0.0\n"
-    "learn = engine.TaskRun.learn\n"
-    "engine.TaskRun.learn = lambda self, *given: (time.sleep(0.05), learn(self, *given))[1]\n"
-)
-QUICK_TO_NOTICE = "from workbench.jobs import lease\nlease.STALE_SECONDS = 1.0\nlease.GONE_SECONDS = 0.5\n"
-
-
-def wait_for(condition: Callable[[], bool], process: subprocess.Popen[str], seconds: float = 60) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        if process.poll() is not None:
-            assert process.stderr is not None
-            pytest.fail(f"the worker ended with {process.returncode}: {process.stderr.read()[-2000:]}")
-        if time.monotonic() > end:
-            process.kill()
-            pytest.fail("waited too long for the worker")
-        time.sleep(0.05)
-
-
-def finish(process: subprocess.Popen[str]) -> str:
-    _, errors = process.communicate(timeout=90)
-    assert process.returncode == 0, errors
-    return errors
-
-
-def steps_done(store: Store, run_id: int) -> int:
-    with store.read() as session:
-        return max((event.step for event in run_rows.events(session, run_id)), default=0)
 
 
 def test_worker_trains_a_run_and_keeps_its_scores(store: Store, tmp_path: Path) -> None:

@@ -14,9 +14,9 @@ from crossner_core.schema import LabelledSentence, Sentence, Suggestion, sentenc
 from crossner_core.training.checkpoint import read_json
 from db.engine import Store
 from db.tables import SentenceRow, SuggestionRow
+from tests.support.campaigns import campaign_with_gold, in_music
 from tests.support.training_builders import own_sentences
 from tests.support.training_store import person, recipe_here, work
-from tests.workbench.runs.test_adaptation import campaign_with_gold, in_music
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
 from workbench.campaigns import sentences as campaign_sentences

@@ -13,9 +13,9 @@ from crossner_core.second_look.base import Finding
 from db import annotation_rows, run_rows, second_look_rows, task_rows, turn_rows
 from db.engine import Store
 from tests.support import builders
+from tests.support.archives import change, contents
+from tests.support.label_review import MARA, POOL, gold_of, look, said
 from tests.support.training_store import recipe_here
-from tests.workbench.data.test_exchange import change, contents
-from tests.workbench.labelling.test_second_look import gold_of, look, said
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, sentences
 from workbench.data import archive, browsing, layers, snapshots
@@ -27,9 +27,7 @@ from workbench.reports import overview
 from workbench.runs import adaptation, rounds, training_data
 from workbench.runs.pretraining_sources import campaign_source
 
-POOL = "A great crowd sang with Mara Vell in the rain until all the lamps of Oslo went out ."
 TEST, DEV = POOL.replace(" .", " !"), POOL.replace(" .", " ;")
-MARA = (5, 7, "musicalartist")
 
 
 @pytest.fixture

@@ -7,25 +7,21 @@ from pathlib import Path
 import pytest
 
 from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound
-from crossner_core.options.second_look import SecondLookOptions
-from crossner_core.schema import LabelledSentence, Span, sentence_from_words
+from crossner_core.schema import Span
 from crossner_core.second_look.base import Finding
 from db import annotation_rows, task_rows
 from db.engine import Store
 from tests.support import builders
-from tests.workbench.data.test_exchange import change, contents, zipped
+from tests.support.archives import change, contents, zipped
+from tests.support.label_review import gold_of, look, said
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, sentences
-from workbench.data import archive, layers, snapshots
+from workbench.data import archive, snapshots
 from workbench.jobs import lease, queue
 from workbench.jobs.kinds import second_look as second_look_kind
 from workbench.labelling import label_review
 
 WORDS = "Mara Vell left The Tin Gulls for Low Tide last spring ."
-
-
-def said(text: str, *spans: tuple[int, int, str], id: str = "s") -> LabelledSentence:
-    return LabelledSentence(sentence_from_words(text.split(), id=id), tuple(Span(*span) for span in spans))
 
 
 @pytest.fixture
@@ -38,24 +34,6 @@ def golden(store: Store, people: dict[str, Actor], campaign: int) -> int:
     ]
     sentences.add_sentences(store, people["res"], campaign, rows)
     return campaign
-
-
-def look(store: Store, campaign: int, *checks: str) -> None:
-    """Run checks as the worker does, without its process."""
-    from crossner_core.second_look.base import Desk, check
-
-    with store.read() as session:
-        gold, ids = second_look_kind.gold_of(session, campaign)
-    for id in checks or ("inconsistent_surfaces", "near_duplicates", "unlabelled_repeats"):
-        found = check(id).find(gold, SecondLookOptions(), Desk())
-        assert found is not None
-        with store.write() as session:
-            label_review.keep_findings(session, campaign, id, found, ids)
-
-
-def gold_of(store: Store, campaign: int) -> dict[str, tuple[Span, ...]]:
-    with store.read() as session:
-        return {one.labelled.sentence.text: one.labelled.spans for one in layers.gold(session, campaign)}
 
 
 def one_of(store: Store, actor: Actor, campaign: int, check: str = "inconsistent_surfaces") -> label_review.FindingView:

@@ -13,9 +13,9 @@ from crossner_core.errors import BadInput, NotAllowed, NotFound
 from db import run_rows
 from db.engine import Store
 from db.training_tables import Run
+from tests.support.campaigns import campaign_with_gold, in_music
 from tests.support.training_builders import own_sentences
 from tests.support.training_store import own_dataset, person, recipe_here, work
-from tests.workbench.runs.test_adaptation import campaign_with_gold, in_music
 from workbench import cli
 from workbench.accounts.actors import Actor
 from workbench.campaigns import sentences

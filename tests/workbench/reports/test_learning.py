@@ -12,8 +12,8 @@ from crossner_core.evaluation.learning_curves import axes_of, summarise
 from crossner_core.schema import Span
 from db.engine import Store
 from tests.support.builders import make_campaign, make_gold, make_people
+from tests.support.campaigns import campaign_with_gold
 from tests.support.training_store import own_dataset, person, recipe_here, work
-from tests.workbench.runs.test_adaptation import campaign_with_gold
 from workbench.data import snapshots
 from workbench.reports import curves, learning
 from workbench.runs import adaptation

@@ -9,40 +9,17 @@ import pytest
 
 from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, InvalidConfig, NotAllowed, NotFound
-from crossner_core.schema import LabelledSentence, Span, sentence_from_words
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.self_training.plan import with_students
 from db import layer_rows, run_rows, snapshot_rows, suggestion_rows
 from db.engine import Store
+from tests.support.campaigns import campaign_with_gold, in_music
 from tests.support.training_builders import own_sentences
 from tests.support.training_store import own_dataset, person, recipe_here, work
-from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, sentences
 from workbench.data import frozen, snapshots
 from workbench.reports import curves
 from workbench.runs import adaptation, training_data
-
-MUSIC = {"person": "musicalartist", "band": "band", "location": "location"}
-
-
-def in_music(items: tuple[LabelledSentence, ...]) -> list[LabelledSentence]:
-    """Return own sentences with the music domain's types, each with its number at the end so that no two are equal."""
-    made = []
-    for item in items:
-        number = item.sentence.id.removeprefix("own-")
-        sentence = sentence_from_words([*item.sentence.words, number], id=item.sentence.id)
-        made.append(LabelledSentence(sentence, tuple(Span(s.start, s.end, MUSIC[s.type]) for s in item.spans)))
-    return made
-
-
-def campaign_with_gold(store: Store, admin: Actor, *, dev: bool = True, test: bool = True, name: str = "Music") -> int:
-    campaign_id = campaigns.create_campaign(store, admin, name=name, domain=load_domain("music"), suggestions_on=False)
-    sentences.add_sentences(store, admin, campaign_id, in_music(own_sentences(20)))
-    if dev:
-        sentences.add_sentences(store, admin, campaign_id, in_music(own_sentences(8, offset=20)), split="dev")
-    if test:
-        sentences.add_sentences(store, admin, campaign_id, in_music(own_sentences(8, offset=28)), split="test")
-    return campaign_id
 
 
 def test_adaptation_same_gold_gives_the_same_snapshot(store: Store) -> None:

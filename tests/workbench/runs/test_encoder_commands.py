@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from tests.support.encoders import options, own_text
 from tests.support.training_builders import save_encoder
-from tests.workbench.runs.test_encoders_app import options, own_text
 
 
 @pytest.fixture

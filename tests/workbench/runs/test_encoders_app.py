@@ -15,7 +15,9 @@ from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotAllowed, 
 from db import job_rows
 from db.engine import Store
 from tests.support import corpus_builders
-from tests.support.training_builders import own_sentences, save_encoder
+from tests.support.campaigns import campaign_with_gold
+from tests.support.encoders import QUICK, options, own_text
+from tests.support.training_builders import save_encoder
 from tests.support.training_store import (
     ended,
     meanwhile,
@@ -26,7 +28,7 @@ from tests.support.training_store import (
     start_worker,
     work,
 )
-from tests.workbench.jobs.test_worker import QUICK_TO_NOTICE, finish, wait_for
+from tests.support.workers import QUICK_TO_NOTICE, finish, wait_for
 from workbench.accounts.actors import Actor
 from workbench.jobs import lease, queue
 from workbench.jobs.following import train_here
@@ -34,14 +36,6 @@ from workbench.runs import adaptation, encoders
 from workbench.runs.encoder_library import work_folder
 from workbench.settings import Settings
 
-QUICK = {
-    "learning_rate": 5e-3,
-    "epochs": 2,
-    "batch_size": 8,
-    "head_first_steps": 4,
-    "device": "cpu",
-    "precision": "fp32",
-}
 # Saves after every step, and takes its time over one, so that a test can catch it half-way.
 SLOW_STEPS = (
     "import time, crossner_core.adaptation.pretraining_job as made, crossner_core.training.engine as engine\n"
@@ -49,7 +43,6 @@ SLOW_STEPS = (
     "learn = engine.TaskRun.learn\n"
     "engine.TaskRun.learn = lambda self, *given: (time.sleep(0.1), learn(self, *given))[1]\n"
 )
-DAPT = {**QUICK, "block_size": 32, "held_out_share": 0.2}
 
 
 @pytest.fixture
@@ -62,16 +55,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def actor(store: Store) -> Actor:
     return person(store, "researcher")
-
-
-def options(home: Path, values: dict[str, Any] = DAPT, **changes: Any) -> dict[str, Any]:
-    return {**values, "encoder": str(home / "tiny"), **changes}
-
-
-def own_text(folder: Path, count: int = 60) -> Path:
-    path = folder / "own.txt"
-    path.write_text("".join(" ".join(item.sentence.words) + "\n" for item in own_sentences(count)))
-    return path
 
 
 def job(store: Store, actor: Actor, job_id: int) -> queue.JobView:
@@ -161,7 +144,6 @@ def test_encoders_dapt_on_a_data_set_measures_on_its_dev_split(store: Store, act
 
 
 def test_encoders_dapt_on_a_campaign_leaves_out_what_tests_its_models(store: Store, actor: Actor, home: Path) -> None:
-    from tests.workbench.runs.test_adaptation import campaign_with_gold
     from workbench.campaigns.campaigns import list_campaigns
 
     campaign_id = campaign_with_gold(store, person(store, "admin"))

@@ -23,15 +23,14 @@ from crossner_core.simulation.costs import Observed
 from crossner_core.suggest.gazetteer import GAZETTEER
 from db import job_rows, layer_rows, simulation_rows, suggestion_rows
 from db.engine import Store
-from db.tables import SentenceRow
 from db.training_tables import Job
 from pages.components.marked_text import as_text
 from pages.parts.model import played as played_views
+from tests.support.campaigns import in_music
+from tests.support.rounds import chosen_by_strategies, small
 from tests.support.screens import made_reports, open_screen
 from tests.support.training_builders import own_sentences
 from tests.support.training_store import ended, meanwhile, person, settings_for, work
-from tests.workbench.runs.test_adaptation import in_music
-from tests.workbench.runs.test_turns import small
 from workbench import cli
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, sentences
@@ -464,14 +463,6 @@ def test_saved_screen_draws_the_curves_of_one_entity_type_beside_random_sentence
     caveat = "Strategies chose 12 of the 30 gold sentences that this campaign's pool has brought, so random ones among"
     (report,) = reports.values()
     assert any(as_text(caveat) in one.value for one in test.caption) and escape(caveat) in report
-
-
-def chosen_by_strategies(store: Store, campaign_id: int, count: int) -> None:
-    """Have a strategy put some of the pool's sentences into the queue, and chance one."""
-    with store.write() as session:
-        ids = [row.id for row in layer_rows.sentences(session, campaign_id) if row.split == "pool"]
-        for one, why in zip(ids, ["longest"] * count + ["chance"], strict=False):
-            session.execute(sa.update(SentenceRow).where(SentenceRow.id == one).values(chosen_by=why))
 
 
 def grown(strategy: str, seed: int, f1: list[float], types: dict[str, list[float]]) -> list[RoundPoint]:

@@ -10,8 +10,8 @@ import pytest
 from crossner_core.folders import write_json
 from crossner_core.training.checkpoint import read_json
 from db.engine import Store
+from tests.support.rounds import bare, campaign, newest, places
 from tests.support.training_store import beat, person, recipe_here, when_asked, work
-from tests.workbench.runs.test_turns import bare, campaign, newest, places
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, sentences
 from workbench.data import snapshots

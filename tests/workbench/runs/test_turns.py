@@ -13,17 +13,16 @@ import sqlalchemy as sa
 
 from crossner_core.acquisition.selecting import Selection
 from crossner_core.errors import Conflict, InvalidConfig, NotAllowed, NotFound
-from crossner_core.schema import LabelledSentence
 from crossner_core.suggest.gazetteer import GAZETTEER
-from crossner_core.training.recipe import Recipe
 from db import job_rows, layer_rows, suggestion_rows, turn_rows
 from db.engine import Session, Store
 from db.tables import Campaign, SentenceRow, Task
 from db.training_tables import Job, Run, Turn
 from db.types import now
+from tests.support.campaigns import in_music
+from tests.support.rounds import bare, campaign, newest, places, small, with_idle_weight
 from tests.support.training_builders import own_sentences
 from tests.support.training_store import beat, person, recipe_here, when_asked, work
-from tests.workbench.runs.test_adaptation import campaign_with_gold, in_music
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, sentences
 from workbench.data import snapshots
@@ -33,47 +32,6 @@ from workbench.jobs.kinds import turn
 from workbench.labelling import handout
 from workbench.reports import curves, learning
 from workbench.runs import adaptation, rounds
-from workbench.runs.rounds import TurnView
-
-
-def bare(count: int, offset: int = 60) -> list[LabelledSentence]:
-    return in_music(own_sentences(count, offset=offset))
-
-
-def campaign(store: Store, admin: Actor, *, pool: int = 12, gold: bool = True) -> int:
-    if gold:
-        campaign_id = campaign_with_gold(store, admin)
-    else:
-        from crossner_core.domains import load_domain
-
-        campaign_id = campaigns.create_campaign(store, admin, name="New", domain=load_domain("music"))
-    sentences.add_sentences(store, admin, campaign_id, [item.sentence for item in bare(pool)])
-    return campaign_id
-
-
-def small(folder: Path) -> dict[str, object]:
-    """Return the fields in which a quick recipe differs from the default one."""
-    made, usual = recipe_here(folder, max_epochs=2).to_dict(), Recipe().to_dict()
-    return {name: value for name, value in made.items() if usual[name] != value}
-
-
-def places(store: Store, campaign_id: int) -> list[tuple[int, float, str | None]]:
-    with store.read() as session:
-        rows = turn_rows.movable(session, campaign_id)
-        return [(row.id, row.position, row.chosen_by) for row in rows]
-
-
-def newest(store: Store, actor: Actor, campaign_id: int) -> TurnView:
-    return rounds.list_turns(store, actor, campaign_id)[0]
-
-
-def with_idle_weight(store: Store, admin: Actor) -> int:
-    """Return a campaign whose strategy was kept when functions that choose sets could still have a weight."""
-    campaign_id = campaign(store, admin)
-    rounds.change_turns(store, admin, campaign_id, strategy="2*longest + bert_km")
-    with store.write() as session:
-        session.get_one(Campaign, campaign_id).strategy = "2*longest + 100*bert_km"
-    return campaign_id
 
 
 def test_turn_settings_are_kept_and_checked(store: Store) -> None:

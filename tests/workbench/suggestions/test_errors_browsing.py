@@ -8,20 +8,18 @@ import pytest
 
 from crossner_core.calibration.sources import SourceWeights, Weight
 from crossner_core.errors import BadInput, NotAllowed, NotFound
-from crossner_core.schema import Suggestion
 from db import campaign_rows
 from db.engine import Store
-from tests.support.builders import make_campaign, make_gold, make_people
+from tests.support.builders import make_campaign, make_people
+from tests.support.campaigns import campaign_with_gold, suggested
 from tests.support.training_store import person, recipe_here, work
-from tests.workbench.runs.test_adaptation import campaign_with_gold
-from workbench.accounts.actors import SYSTEM, Actor
+from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
 from workbench.data import snapshots
 from workbench.reports import errors_browsing
 from workbench.reports.coverage import campaign_coverage
 from workbench.reports.errors_browsing import SUGGESTED, Speaker
 from workbench.runs import adaptation
-from workbench.suggestions.preannotating import add_model_suggestions
 
 Trained = tuple[Actor, int, Speaker]
 
@@ -36,25 +34,6 @@ def trained(store: Store, tmp_path: Path) -> Trained:
     run_id = adaptation.start_run(store, admin, campaign_id=campaign_id, snapshot_id=snapshot.id, recipe=recipe)
     work(store, tmp_path)
     return admin, campaign_id, Speaker(run_id=run_id)
-
-
-def suggested(store: Store) -> tuple[dict[str, Actor], int]:
-    """A campaign of six gold sentences for which a model had suggested a right and a wrong span before."""
-    people = make_people(store)
-    campaign_id = make_campaign(store, people)
-    from db import layer_rows
-
-    with store.read() as session:
-        rows = layer_rows.sentences(session, campaign_id)
-    said = {row.id: () for row in rows} | {
-        rows[0].id: (
-            Suggestion(0, 2, "musicalartist", "model:run 7", 0.9),
-            Suggestion(4, 7, "song", "model:run 7", 0.8),
-        )
-    }
-    add_model_suggestions(store, SYSTEM, campaign_id, run_id=None, suggestions=said)
-    make_gold(store, people, campaign_id)
-    return people, campaign_id
 
 
 def test_errors_of_a_run_add_up_to_its_score(store: Store, trained: Trained) -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, InvalidConfig, NotAllowed, NotFound, UnknownType
-from crossner_core.gazetteer.building import build_from_dumps
 from db.engine import Store
 from tests.support import builders
+from tests.support.gazetteer_builders import CONLL, FACTS, make_gazetteer
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
 from workbench.data import archive, browsing, datasets, exchange
@@ -21,28 +21,13 @@ from workbench.reports import coverage
 from workbench.suggestions import gazetteers, preannotating
 
 People = dict[str, Actor]
-FACTS = {
-    "The Tin Gulls": "Band", "Mara Vell": "Singer", "Jonas Reik": "MusicalArtist", "Paper Lanterns": "Album",
-    "Low Tide (song)": "Song", "Low Tide (ship)": "Ship", "Harbour Prize": "Award",
-}  # fmt: skip
 MUSIC = load_domain("music")
-CONLL = b"Mara\tB-musicalartist\nVell\tI-musicalartist\nsang\tO\n\nLow\tB-song\nTide\tI-song\nsank\tO\n"
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CROSSNER_HOME", str(tmp_path))
     return tmp_path
-
-
-def make_gazetteer(home: Path, name: str = "tiny") -> None:
-    """Build a gazetteer of the invented pages into the home folder."""
-    resource, ontology = "http://dbpedia.org/resource/", "http://dbpedia.org/ontology/"
-    rdf = "http://www.w3.org/1999/02/22-rdf-syntax-ns#type"
-    lines = [f"<{resource}{page.replace(' ', '_')}> <{rdf}> <{ontology}{cls}> ." for page, cls in FACTS.items()]
-    lines.append(f"<{resource}Vell> <{ontology}wikiPageRedirects> <{resource}Mara_Vell> .")
-    (home / "facts.nt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    build_from_dumps([home / "facts.nt"], home / "gazetteers" / name, name=name)
 
 
 def suggested(store: Store, people: People, campaign: int, text: str) -> set[tuple[str, str]]:
