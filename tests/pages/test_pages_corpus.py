@@ -15,7 +15,7 @@ from pages.components.marked_text import marked_sentence
 from tests.support import builders
 from tests.support.app_corpora import make_corpus
 from tests.support.gazetteer_builders import CONLL, make_gazetteer
-from tests.support.screens import made_reports, open_screen
+from tests.support.screens import healthy, html, made_reports, open_screen, press, words
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
 from workbench.data import browsing, datasets
@@ -38,29 +38,8 @@ def screen(store: Store, people: People, campaign: int, monkeypatch: pytest.Monk
     return opened
 
 
-def healthy(test: AppTest) -> AppTest:
-    assert not test.exception, [one.value for one in test.exception]
-    return test
-
-
-def words(test: AppTest) -> str:
-    """Return what stands on the screen, messages, texts and HTML."""
-    kinds = (test.error, test.warning, test.info, test.success, test.caption, test.text, test.markdown, test.code)
-    parts = [str(one.value) for kind in kinds for one in kind]
-    return "\n".join([*parts, html(test)])
-
-
-def html(test: AppTest) -> str:
-    return "\n".join(one.proto.body for one in test.get("html"))
-
-
 def switch(test: AppTest, key: str, value: str) -> AppTest:
     next(one for one in test.segmented_control if one.key == key).set_value(value)
-    return healthy(test.run())
-
-
-def press(test: AppTest, label: str) -> AppTest:
-    next(one for one in test.button if one.label.startswith(label)).click()
     return healthy(test.run())
 
 

@@ -18,6 +18,7 @@ from pages import shell
 from pages.components.marked_text import as_text
 from tests.support import builders
 from tests.support.paths import ROOT
+from tests.support.screens import healthy, press, words
 from workbench.accounts import sign_in as signing
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, domains, sentences
@@ -49,23 +50,6 @@ def screen(store: Store, people: dict[str, Actor], monkeypatch: pytest.MonkeyPat
         return healthy(test.run())
 
     yield opened
-
-
-def healthy(test: AppTest) -> AppTest:
-    assert not test.exception, [one.value for one in test.exception]
-    return test
-
-
-def words(test: AppTest) -> str:
-    """Return what stands on the screen, messages, texts and HTML."""
-    kinds = (test.error, test.warning, test.info, test.success, test.caption, test.text, test.markdown, test.code)
-    parts = [str(one.value) for kind in kinds for one in kind]
-    return "\n".join([*parts, *(one.proto.body for one in test.get("html"))])
-
-
-def press(test: AppTest, label: str) -> AppTest:
-    next(one for one in test.button if one.label.startswith(label)).click()
-    return healthy(test.run())
 
 
 def switch(test: AppTest, key: str, value: str) -> AppTest:

@@ -14,7 +14,7 @@ from tests.support.app_corpora import make_corpus
 from tests.support.encoders import options, own_text
 from tests.support.gazetteer_builders import make_gazetteer
 from tests.support.label_review import look, said
-from tests.support.screens import made_reports, open_screen
+from tests.support.screens import healthy, made_reports, open_screen
 from tests.support.training_builders import save_encoder
 from tests.support.training_store import work
 from workbench.accounts.actors import Actor
@@ -30,11 +30,6 @@ HOSTILE = "<b>Mara Vell</b> was praised in Norway ."
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("CROSSNER_HOME", str(tmp_path))
     return tmp_path
-
-
-def healthy(test: AppTest) -> AppTest:
-    assert not test.exception, [one.value for one in test.exception]
-    return test
 
 
 def view(test: AppTest, key: str, value: str) -> AppTest:

@@ -17,7 +17,7 @@ from pages.components.html_report import HtmlReport
 from pages.parts.model import comparison, error_browser
 from tests.support.builders import make_campaign, make_people
 from tests.support.campaigns import campaign_with_gold, suggested
-from tests.support.screens import open_screen
+from tests.support.screens import html, open_screen
 from tests.support.training_store import person, recipe_here, work
 from workbench.accounts.actors import Actor
 from workbench.data import snapshots
@@ -32,10 +32,6 @@ Trained = tuple[Actor, int, list[int]]
 def _said(test: Any) -> str:
     kinds = ("markdown", "caption", "info", "warning", "error", "success", "text")
     return "\n".join(element.value for kind in kinds for element in getattr(test, kind)).replace("\\", "")
-
-
-def _html(test: Any) -> str:
-    return "\n".join(element.proto.body for element in test.get("html"))
 
 
 @pytest.fixture
@@ -67,7 +63,7 @@ def test_compare_screen_gives_a_verdict_with_its_reasons(
     assert "Entity F1 on 8 test sentences" in said and "95 % interval" in said and "gold entities both found" in said
     assert len(test.get("plotly_chart")) == 1
     assert "maximal epochs" in str(test.dataframe[1].value) or "epochs" in str(test.dataframe[1].value)
-    assert _html(test).count("<details>") == found.differing
+    assert html(test).count("<details>") == found.differing
     test.selectbox(key="compare:split").set_value("dev").run()
     assert "on 8 dev sentences" in _said(test)
     test.selectbox(key="compare:second").set_value(weak).run()

@@ -10,7 +10,7 @@ import pytest
 from db.engine import Store
 from tests.support import corpus_builders
 from tests.support.encoders import DAPT, options, own_text
-from tests.support.screens import open_screen
+from tests.support.screens import healthy, open_screen
 from tests.support.training_builders import save_encoder
 from tests.support.training_store import own_dataset, person, recipe_here, work
 from workbench.accounts.actors import Actor
@@ -27,11 +27,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def actor(store: Store) -> Actor:
     return person(store, "researcher")
-
-
-def healthy(test: Any) -> Any:
-    assert not test.exception, [one.value for one in test.exception]
-    return test
 
 
 def said(test: Any) -> str:

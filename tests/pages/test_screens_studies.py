@@ -16,6 +16,7 @@ from db import job_rows
 from db.engine import Store
 from pages.components.saved_figure import safe_csv
 from pages.parts.model.study_results import study_table
+from tests.support import screens
 from tests.support.corpus_builders import make_corpus
 from tests.support.screens import open_screen
 from tests.support.study_builders import data_folder, made_result
@@ -37,10 +38,6 @@ def experiments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def _said(test: Any) -> str:
     kinds = ("markdown", "caption", "info", "warning", "error", "success", "text")
     return "\n".join(element.value for kind in kinds for element in getattr(test, kind))
-
-
-def _html(test: Any) -> str:
-    return "\n".join(element.proto.body for element in test.get("html"))
 
 
 def _open(monkeypatch: pytest.MonkeyPatch, store: Store, role: str) -> Any:
@@ -71,7 +68,7 @@ def test_studies_screen_says_what_every_number_was_trained_on(
     listed = test.dataframe[0].value
     assert next(iter(listed["study"])) == "Transfer settings and encoders" and len(listed) > 5
     assert list(listed["state"])[:2] == ["incomplete", "not run"] and listed["cells"][0] == "3 of 4"
-    html = _html(test)
+    html = screens.html(test)
     for words in ("own (tiny), weights 01234567", "1, 2, 3", "learning rate 0.0003", "A small machine", "10:30 UTC"):
         assert words in html
     assert "<b>70.50</b> ± 1.25" in html and "[66.59] · +3.91" in html
@@ -286,7 +283,7 @@ def test_studies_screen_shows_text_as_text(monkeypatch: pytest.MonkeyPatch, stor
         missing=(HOSTILE,),
     )
     test = _open(monkeypatch, store, "researcher")
-    assert "<img" not in _html(test) and "&lt;img src=q onerror=" in _html(test)
+    assert "<img" not in screens.html(test) and "&lt;img src=q onerror=" in screens.html(test)
     assert "**b**" not in _said(test) and "$x$" not in _said(test)
 
 

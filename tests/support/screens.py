@@ -78,6 +78,29 @@ def made_reports(monkeypatch: pytest.MonkeyPatch, *modules: str) -> dict[str, st
     return made
 
 
+def healthy(test: AppTest) -> AppTest:
+    """Return the screen, which shows no exception."""
+    assert not test.exception, [each.value for each in test.exception]
+    return test
+
+
+def html(test: AppTest) -> str:
+    """Return the HTML that stands on the screen."""
+    return "\n".join(element.proto.body for element in test.get("html"))
+
+
+def words(test: AppTest) -> str:
+    """Return what stands on the screen, messages, texts and HTML."""
+    kinds = (test.error, test.warning, test.info, test.success, test.caption, test.text, test.markdown, test.code)
+    return "\n".join([*(str(element.value) for kind in kinds for element in kind), html(test)])
+
+
+def press(test: AppTest, label: str) -> AppTest:
+    """Press the first button whose label starts so."""
+    next(button for button in test.button if button.label.startswith(label)).click()
+    return healthy(test.run())
+
+
 @dataclass(frozen=True)
 class OwnOptions:
     """Options of a test: one that decides about another, and a list."""

@@ -10,21 +10,14 @@ from pathlib import Path
 import pytest
 from pyoxigraph import NamedNode, Store
 
-from crossner_core.domains import Domain, parse_domain
+from crossner_core.domains import Domain
 from crossner_core.errors import BadInput
 from crossner_core.gazetteer import lookup
 from crossner_core.gazetteer.classes import specific_types
 from crossner_core.gazetteer.lookup import SAMPLE, EmbeddedSource
 from crossner_core.gazetteer.ontology import BUILTIN
 from crossner_core.gazetteer.titles import detokenise, is_askable, resource_uri, strip_suffix, title_of
-from tests.support.gazetteer_builders import DOMAIN_TOML
 from tests.support.sparql_servers import DBO, DBR, FOAF_NAME, RDF_TYPE, RDFS_LABEL, oxigraph, serve, source, triples
-
-
-@pytest.fixture(scope="module")
-def domain() -> Domain:
-    """A small domain with parents inside the domain (artist) and in the class tree alone (band, country)."""
-    return parse_domain(DOMAIN_TOML, origin="mini")
 
 
 def sample(path: Path, data: bytes) -> EmbeddedSource:

@@ -6,13 +6,12 @@ from collections.abc import Iterable
 
 import pytest
 
-from crossner_core.domains import Domain, parse_domain
+from crossner_core.domains import Domain
 from crossner_core.errors import EndpointUnavailable, InvalidConfig, UnknownType
 from crossner_core.gazetteer.lookup import Candidate, EmbeddedSource, Source
 from crossner_core.gazetteer.matcher import ScanRules
 from crossner_core.gazetteer.preannotate import PreannotationConfig, Preannotator
 from crossner_core.schema import Link, Sentence, Suggestion, sentence_from_words
-from tests.support.gazetteer_builders import DOMAIN_TOML
 from tests.support.sparql_servers import DBR, triples
 
 DATA = triples(
@@ -31,12 +30,6 @@ DATA = triples(
     },
     redirects={"The Owls": "Night Owls"},
 )
-
-
-@pytest.fixture(scope="module")
-def domain() -> Domain:
-    """The small domain of the gazetteer's tests."""
-    return parse_domain(DOMAIN_TOML, origin="mini")
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossner_core.domains import Domain, parse_domain
+from crossner_core.domains import Domain
 from crossner_core.gazetteer.candidates import PageContext, ScanningSource
 from crossner_core.gazetteer.compiled import CompiledGazetteer
 from crossner_core.gazetteer.lookup import EmbeddedSource
@@ -16,7 +16,6 @@ from crossner_core.gazetteer.matcher import ScanRules
 from crossner_core.gazetteer.preannotate import PreannotationConfig, Preannotator
 from crossner_core.schema import Link, Sentence, Token, sentence_from_words
 from crossner_core.tokenize import tokenize
-from tests.support.gazetteer_builders import DOMAIN_TOML
 from tests.support.gazetteer_fakes import compiled
 from tests.support.sparql_servers import DBR, triples
 
@@ -34,12 +33,6 @@ PAGES = {
     "1987 Norland general census": ("Song",),
 }
 REDIRECTS = {"The Owls": "Night Owls"}
-
-
-@pytest.fixture(scope="module")
-def domain() -> Domain:
-    """The small domain of the gazetteer's tests."""
-    return parse_domain(DOMAIN_TOML, origin="mini")
 
 
 @pytest.fixture(scope="module")

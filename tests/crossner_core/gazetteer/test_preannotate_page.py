@@ -7,14 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from crossner_core.domains import Domain, parse_domain
+from crossner_core.domains import Domain
 from crossner_core.gazetteer.candidates import PageContext, stems
 from crossner_core.gazetteer.compiled import CompiledGazetteer
 from crossner_core.gazetteer.lookup import Candidate, EmbeddedSource
 from crossner_core.gazetteer.preannotate import PreannotationConfig, Preannotator
 from crossner_core.schema import Link, Mention, Sentence
 from crossner_core.tokenize import tokenize
-from tests.support.gazetteer_builders import DOMAIN_TOML
 from tests.support.gazetteer_fakes import compiled
 from tests.support.sparql_servers import triples
 
@@ -38,12 +37,6 @@ PAGES = {
 }
 REDIRECTS = {"The Glass Pilots": "Glass Pilots (band)"}
 NOWHERE = PageContext("A page nobody knows")
-
-
-@pytest.fixture(scope="module")
-def domain() -> Domain:
-    """The small domain of the gazetteer's tests."""
-    return parse_domain(DOMAIN_TOML, origin="mini")
 
 
 @pytest.fixture(scope="module")
