@@ -25,7 +25,7 @@ def made(count: int, type_name: str = "person", prefix: str = "I-") -> list[str]
 
 def put(root: Path, id: str, **files: str) -> Path:
     """Write a corpus; `train_txt=` becomes `train.txt`."""
-    folder = ROOT / id
+    folder = root / id
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in files.items():
         (folder / name.replace("_", ".")).write_text(text)
