@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { choiceOf, chooseUnit, initialAdjudication, undecided } from "../../pages/components/span_editor/adjudicate.js";
+import { choiceOf, chooseUnit, initialAdjudication, undecided } from "../../../pages/components/span_editor/adjudicate.js";
 import { buildItem, open, plain, run, span, type } from "./builders.mjs";
 
 const unit = (kind, first, second) => ({ kind, first, second, note: "" });

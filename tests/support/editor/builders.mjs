@@ -1,5 +1,5 @@
 // Builders for the tests of the pure modules.
-import { openItem, reduce } from "../../pages/components/span_editor/model.js";
+import { openItem, reduce } from "../../../pages/components/span_editor/model.js";
 
 export const WORDS = "In 1994 Mira Solberg left the Copper Lanterns near Bergen .".split(" ");
 

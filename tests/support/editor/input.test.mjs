@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { listen } from "../../pages/components/span_editor/input.js";
-import { typeKeysOf } from "../../pages/components/span_editor/keys.js";
-import { createEffort, createSession } from "../../pages/components/span_editor/session.js";
-import { createOutbox } from "../../pages/components/span_editor/outbox.js";
+import { listen } from "../../../pages/components/span_editor/input.js";
+import { typeKeysOf } from "../../../pages/components/span_editor/keys.js";
+import { createEffort, createSession } from "../../../pages/components/span_editor/session.js";
+import { createOutbox } from "../../../pages/components/span_editor/outbox.js";
 import { buildItem, memoryStorage, suggestion } from "./builders.mjs";
 
 /** The editor's keys on a session of these items, without a browser; `press` returns the event as the page gets it back. */

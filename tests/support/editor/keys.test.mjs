@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { actionFor, charOf, helpRows, mayRepeat, typeKeysOf } from "../../pages/components/span_editor/keys.js";
+import { actionFor, charOf, helpRows, mayRepeat, typeKeysOf } from "../../../pages/components/span_editor/keys.js";
 
 const press = (key, more = {}) => ({ key, code: "", shiftKey: false, ctrlKey: false, metaKey: false, altKey: false, ...more });
 const context = (more = {}) => ({ mode: "annotate", rtl: false, jump: false, typeKeys: { r: "writer", 1: "song", a: "album" }, leaving: false, ...more });

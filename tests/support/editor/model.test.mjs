@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { alternatives, marksOf, shownSuggestions, snapshotOf } from "../../pages/components/span_editor/marks.js";
-import { focusedMark, openCount, selectionOf } from "../../pages/components/span_editor/model.js";
+import { alternatives, marksOf, shownSuggestions, snapshotOf } from "../../../pages/components/span_editor/marks.js";
+import { focusedMark, openCount, selectionOf } from "../../../pages/components/span_editor/model.js";
 import { WORDS, buildItem, open, plain, run, span, suggestion, type } from "./builders.mjs";
 
 const SUGGESTED = [suggestion(2, 4, "person", 0.9), suggestion(2, 4, "musicalartist", 0.7), suggestion(5, 8, "band", 0.8), suggestion(6, 8, "misc", 0.3)];

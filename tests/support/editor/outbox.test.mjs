@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createOutbox, createSender, statusOf } from "../../pages/components/span_editor/outbox.js";
-import { createEffort, createSession } from "../../pages/components/span_editor/session.js";
+import { createOutbox, createSender, statusOf } from "../../../pages/components/span_editor/outbox.js";
+import { createEffort, createSession } from "../../../pages/components/span_editor/session.js";
 import { buildItem, memoryStorage, plain, suggestion } from "./builders.mjs";
 
 let keys = 0;

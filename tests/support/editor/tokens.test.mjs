@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { hintPages, jumpHints, splitText, surfaceOf } from "../../pages/components/span_editor/tokens.js";
-import { filterTypes, groupTypes } from "../../pages/components/span_editor/types.js";
-import { isDark } from "../../pages/components/span_editor/dom.js";
+import { hintPages, jumpHints, splitText, surfaceOf } from "../../../pages/components/span_editor/tokens.js";
+import { filterTypes, groupTypes } from "../../../pages/components/span_editor/types.js";
+import { isDark } from "../../../pages/components/span_editor/dom.js";
 
 test("offsets count code points, not UTF-16 units", () => {
   const split = splitText("🎸 Zoë👩‍🎤 a\u0301b", [[0, 1], [2, 5], [5, 8], [9, 12]]);
