@@ -1,4 +1,4 @@
-# Two commands for a new user: `make app` and `make test`. Everything else is for those who carry the work on.
+# Two commands for a new user: `make app` and `make test`. Everything else is for contributors.
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV ?= .venv

@@ -34,7 +34,6 @@ HISTORY = "history"
 """(N,) how much of a sentence's tags has changed over the last models, in [0, 1]."""
 
 OF_MODEL = frozenset({LOG_PROBABILITY, ENTROPY, MARGIN, EXPECTED, TAGS, BALD, GRADIENT, PREDICTED, HISTORY})
-OF_TEXT = frozenset({EMBEDDING, PROPOSED})
 # One pass of the model gives these all; the others cost more.
 CHEAP = frozenset({LOG_PROBABILITY, ENTROPY, MARGIN, EXPECTED, TAGS})
 

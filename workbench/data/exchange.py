@@ -33,7 +33,6 @@ from workbench.data.packing import file_suffix, in_numbers, packed
 from workbench.data.values import sentence_of
 from workbench.jobs import queue
 
-EXPORTS = (*layers.LAYERS, "sentences")
 MAX_BYTES = 100_000_000
 Files = Sequence[tuple[str | None, bytes | Path]]
 

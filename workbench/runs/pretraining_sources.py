@@ -27,8 +27,6 @@ from workbench.settings import Settings, settings_of
 if TYPE_CHECKING:
     from crossner_core.adaptation.texts import Texts
 
-TEXT_KINDS = ("corpus", "dataset", "campaign", "text")
-TAGGED_KINDS = ("tagged", "dataset")
 LEAST_SENTENCES = 20
 """With fewer there is nothing to learn and nothing to measure on."""
 TEXT_FILE = "text.txt"
