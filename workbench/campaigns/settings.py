@@ -20,15 +20,19 @@ def _is_address(value: str) -> bool:
     return re.fullmatch(r"https?://\S+", value) is not None
 
 
-def setting(default: Any, label: str, help: str, *, flag: str = "", group: str = "rules", **more: Any) -> Any:
+def setting(
+    default: Any, label: str, help: str, *, flag: str = "", group: str = "rules", empty: str = "none", **more: Any
+) -> Any:
     """Make a field of `CampaignSettings`: an `option` with its label in a form and its flag.
 
     Settings of the group `rules` are asked in both forms and can be changed; those of the group `new` are given once,
     when the campaign is made; `name` and `archived`, of the group `campaign`, have inputs of their own. A text may have
-    a check, `fits`, and what it allows in words, `allowed`; a share is shown in percent where `percent` is set.
+    a check, `fits`, what it allows in words, `allowed`, and what a form shows for none, `empty`; a share is shown in
+    percent where `percent` is set.
     """
     bounds = {key: more.pop(key) for key in ("min", "max") if key in more}
-    metadata = {**option(default, help, group=group, **bounds).metadata, "label": label, "flag": flag, **more}
+    shown = {"label": label, "flag": flag, "empty": empty}
+    metadata = {**option(default, help, group=group, **bounds).metadata, **shown, **more}
     return dataclasses.field(default=default, metadata=metadata)
 
 
@@ -61,6 +65,7 @@ class CampaignSettings:
     gazetteer: str | None = setting(
         None, "Gazetteer", "Compiled gazetteer that is asked first, by name (see workbench gazetteer list).",
         fits=is_name, allowed="the name of a compiled gazetteer (see workbench gazetteer list), or nothing",
+        empty="none: the bundled DBpedia sample",
     )  # fmt: skip
     suggestions_on: bool = setting(True, "Show suggestions to annotator 1", "Whether annotator 1 sees suggestions.")
     hint_below: float = setting(

@@ -118,7 +118,9 @@ def _input(spec: Field[Any], value: Any, key: str, offered: Mapping[str, Sequenc
     label, shared = meta["label"], {"key": key, "help": meta["help"]}
     if spec.name in offered:  # a value that is set stays choosable even when it is gone
         values = list(dict.fromkeys(["", *offered[spec.name], value or ""]))
-        return st.selectbox(label, values, values.index(value or ""), format_func=_or_none, **shared)
+        return st.selectbox(
+            label, values, values.index(value or ""), format_func=lambda name: name or meta["empty"], **shared
+        )
     if isinstance(spec.default, bool):
         return st.checkbox(label, value, **shared)
     if meta.get("percent"):
@@ -126,11 +128,7 @@ def _input(spec: Field[Any], value: Any, key: str, offered: Mapping[str, Sequenc
         return value if round(100 * value) == percent else percent / 100  # one left alone may be finer than percents
     if isinstance(spec.default, int):
         return int(st.number_input(label, meta["min"], meta["max"], value, **shared))
-    return st.text_input(label, value or "", placeholder="none", **shared)
-
-
-def _or_none(name: str) -> str:
-    return name or "none"
+    return st.text_input(label, value or "", placeholder=meta["empty"], **shared)
 
 
 def _change_rules(actor: Actor, campaign: CampaignView) -> None:

@@ -122,3 +122,4 @@ def test_settings_of_both_forms_have_an_input_each(
         for spec in specs:
             percent = ", %" if spec.metadata.get("percent") else ""
             assert labels[f"campaigns:{spec.name}:{key}"] == spec.metadata["label"] + percent
+        assert test.selectbox(key=f"campaigns:gazetteer:{key}").options[0] == "none: the bundled DBpedia sample"
