@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
+from crossner_core.acquisition.ordering import PoolOrdering, Scorer
 from crossner_core.acquisition.selecting import RECOMMENDED, WITHOUT_GAZETTEER, strategy
-from crossner_core.acquisition.turn import Scorer, Turn
 from crossner_core.domains import load_domain
 from crossner_core.encoders import load_encoder
 from crossner_core.experiments.corpora import read_corpus
@@ -90,9 +90,9 @@ def run(given: argparse.Namespace, sentences: Sequence[Sentence], folder: Path) 
         ("turn of the same model: 100 sentences are new", "run-2", sentences),
     ):
         began = time.perf_counter()
-        turn = Turn(folder / "signals", Scorer(predictor, key, (), encoder), predictor.types)
-        ordering = turn.order(pool, 1000, chosen, np.random.default_rng(0), gold=both[: given.gold], batch=10)
-        took = said(f"{name}: {turn.scored:,} of {len(pool):,} scored, {len(ordering.order):,} ordered", began)
+        ordering = PoolOrdering(folder / "signals", Scorer(predictor, key, (), encoder), predictor.types)
+        ordering = ordering.order(pool, 1000, chosen, np.random.default_rng(0), gold=both[: given.gold], batch=10)
+        took = said(f"{name}: {ordering.scored:,} of {len(pool):,} scored, {len(ordering.order):,} ordered", began)
         spent += took if name == AGAIN else 0.0
     print(f"peak memory of the turns {memory.megabytes():.0f} MB ({memory.of})")
     return spent

@@ -22,12 +22,12 @@ import numpy as np
 
 from crossner_core.domains import load_domain
 from crossner_core.formats import open_file
-from crossner_core.options.second_look import JUDGES, SecondLookOptions
-from crossner_core.second_look.base import Desk
-from crossner_core.second_look.checks.label_errors import rank
-from crossner_core.second_look.cross_validation import out_of_sample
-from crossner_core.second_look.evidence import Place
-from crossner_core.second_look.planting import KINDS, Planted, plant
+from crossner_core.label_review.base import Desk
+from crossner_core.label_review.checks.label_errors import rank
+from crossner_core.label_review.cross_validation import out_of_sample
+from crossner_core.label_review.evidence import Place
+from crossner_core.label_review.planting import KINDS, Planted, plant
+from crossner_core.options.label_review import JUDGES, LabelReviewOptions
 
 SHARE, TOP, BAR = 0.05, 0.15, 0.80
 TOPS = (0.05, 0.10, TOP, 0.20)
@@ -67,7 +67,7 @@ def measure(options: argparse.Namespace, domain: str, seed: int) -> Cell:
     train = open_file(options.data / domain / "train.txt").labelled
     types = load_domain(domain).type_names
     spoilt, planted = plant(train, types, SHARE, np.random.default_rng(seed))
-    look = SecondLookOptions(seed=seed, judge=options.judge, repeats=options.repeats, epochs=options.epochs)
+    look = LabelReviewOptions(seed=seed, judge=options.judge, repeats=options.repeats, epochs=options.epochs)
     probabilities = out_of_sample(spoilt, types, look, Desk())
     assert probabilities is not None, "nobody stops a benchmark"
     queue = [entry for entry, _ in rank(spoilt, probabilities, types)]
@@ -112,8 +112,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--domains", nargs="+", default=["ai", "politics", "music"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--judge", choices=JUDGES, default="probe")
-    parser.add_argument("--repeats", type=int, default=SecondLookOptions().repeats)
-    parser.add_argument("--epochs", type=int, default=SecondLookOptions().epochs)
+    parser.add_argument("--repeats", type=int, default=LabelReviewOptions().repeats)
+    parser.add_argument("--epochs", type=int, default=LabelReviewOptions().epochs)
     return parser.parse_args()
 
 

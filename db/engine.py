@@ -28,7 +28,7 @@ class Store:
     def __init__(self, url: str) -> None:
         self.url = _parsed(url)
         self.engine = _make_engine(self.url)
-        self._turn = threading.RLock() if self.url.get_backend_name() == "sqlite" else None
+        self._round = threading.RLock() if self.url.get_backend_name() == "sqlite" else None
         self._read = sessionmaker(self.engine, expire_on_commit=False)
         self._write = sessionmaker(self.engine.execution_options(workbench_write=True), expire_on_commit=False)
 
@@ -66,12 +66,12 @@ class Store:
         SQLite itself sleeps and tries again, so that under load some writers wait for seconds. When a turn takes too
         long, SQLite decides.
         """
-        held = self._turn is not None and self._turn.acquire(timeout=_BUSY_TIMEOUT_MS / 1000)
+        held = self._round is not None and self._round.acquire(timeout=_BUSY_TIMEOUT_MS / 1000)
         try:
             yield
         finally:
-            if self._turn is not None and held:
-                self._turn.release()
+            if self._round is not None and held:
+                self._round.release()
 
 
 @contextmanager

@@ -178,7 +178,7 @@ class WorkerRow(Base):
     heartbeat_at: Mapped[dt.datetime] = mapped_column(default=now)
 
 
-class Turn(Base):
+class Round(Base):
     """One re-ordering of a campaign's queue: by which strategy, with which run's model, and what it moved."""
 
     __tablename__ = "turn"

@@ -150,11 +150,11 @@ def take(home: Path, shots: Sequence[Shot], *, runs: int, seconds: float, data: 
 def _wait_for_turn(store: Store, campaign: int, seconds: float) -> None:
     """Let a strategy order the campaign's queue once, with the model of its first runs."""
     admin = accounts.operator(store)
-    if not rounds.list_turns(store, admin, campaign):
-        rounds.change_turns(store, admin, campaign, strategy=RECOMMENDED, retrain_every=25)
+    if not rounds.list_rounds(store, admin, campaign):
+        rounds.change_round_settings(store, admin, campaign, strategy=RECOMMENDED, retrain_every=25)
         rounds.order_now(store, admin, campaign)
     end = time.monotonic() + seconds
-    while (newest := rounds.list_turns(store, admin, campaign)[0]).state in ("queued", "running"):
+    while (newest := rounds.list_rounds(store, admin, campaign)[0]).state in ("queued", "running"):
         if time.monotonic() > end:
             raise AssertionError(f"Turn {newest.id} is {newest.state} after {seconds:.0f} s.")
         time.sleep(1)

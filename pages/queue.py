@@ -31,7 +31,7 @@ trained at four sizes only, up to four fifths of the gold; random sentences are 
 
 VIEWS = {
     "Next": queue.next_view,
-    "Turns": queue.turns_view,
+    "Turns": queue.rounds_view,
     "Rules": queue.rules_view,
     "Saved": savings.saved_view,
 }

@@ -25,4 +25,4 @@ actor = shell.signed_in("expert")
 campaign = shell.page(actor, "Second look", "Where may the gold be wrong? Decide doubt by doubt.", help=_HELP)
 if campaign:
     with shell.shown_errors():
-        label_review.second_look_view(actor, campaign)
+        label_review.label_review_view(actor, campaign)

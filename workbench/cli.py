@@ -18,12 +18,12 @@ from workbench.commands import (
     domains,
     encoders,
     gazetteer,
+    label_review,
     people,
-    second_look,
+    rounds,
     server,
     studies,
     training,
-    turns,
 )
 
 _OUTCOMES = Outcomes(prefix="workbench: ", interrupted="workbench: interrupted.")
@@ -42,9 +42,9 @@ app.add_typer(domains.app, name="domain")
 app.add_typer(encoders.app, name="encoder")
 app.add_typer(gazetteer.app, name="gazetteer")
 app.add_typer(people.app, name="user")
-app.add_typer(second_look.app, name="second-look")
+app.add_typer(label_review.app, name="second-look")
 app.add_typer(studies.app, name="study")
-app.add_typer(turns.app, name="turn")
+app.add_typer(rounds.app, name="turn")
 app.add_typer(data.datasets, name="dataset")
 
 

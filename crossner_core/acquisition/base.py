@@ -20,7 +20,7 @@ Scores = NDArray[np.float64]
 Order = NDArray[np.int64]
 
 # Files of this package that are no acquisition function.
-_SHARED = {"base", "signals", "scoring", "signal_store", "selecting", "vectors", "queue", "turn"}
+_SHARED = {"base", "signals", "scoring", "signal_store", "selecting", "vectors", "queue", "ordering"}
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,8 @@ def with_random_share(chosen: Sequence[int], total: int, share: float, rng: np.r
     """Order all of 0 … total − 1: the chosen in their order, then the rest by chance, every so many places by chance.
 
     Of any n places that follow each other share × n, rounded up or down, are drawn from all that is left, so that they
-    are a fair sample of the pool whatever the strategy prefers; which they are, is chance too: over many turns the
-    share holds even where a turn hands out a place or two. Raises InvalidConfig for a share outside [0, 1].
+    are a fair sample of the pool whatever the strategy prefers; which they are, is chance too: over many rounds the
+    share holds even where a round hands out a place or two. Raises InvalidConfig for a share outside [0, 1].
     """
     if not 0 <= share <= 1:
         raise InvalidConfig(f"The random share is {share!r}; it must lie in [0, 1].")

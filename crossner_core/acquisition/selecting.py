@@ -116,7 +116,7 @@ def select(
 ) -> Selection:
     """Order the pool's best `count` sentences by a strategy; all of it where the pool is smaller.
 
-    A function that chooses sets chooses the first `batch` as one of its own: what is annotated until the next turn
+    A function that chooses sets chooses the first `batch` as one of its own: what is annotated until the next round
     should not be some part of a much larger set. Functions that lack what they read are left out, and the notes say
     so. One of COLD_START takes the strategy's place if that leaves none, or none of those that need a model.
     """

@@ -110,7 +110,7 @@ class WikipediaFacts:
             yield from links.counts()
             file.seek(0)
             with gzip.open(file, "rt", encoding="utf-8") as again:
-                yield from self._second_look(again, renamed)
+                yield from self._second_reading(again, renamed)
         self.report.links = links.seen
         for line in self.report.says():
             self._on_problem(line)
@@ -145,7 +145,7 @@ class WikipediaFacts:
         unmapped = self._mappings.mapped(box.name) is None
         return unmapped and (box.is_infobox or _ARGUMENT.search(box.wikitext) is not None)
 
-    def _second_look(self, again: IO[str], renamed: Mapping[str, str]) -> Iterator[Fact]:
+    def _second_reading(self, again: IO[str], renamed: Mapping[str, str]) -> Iterator[Fact]:
         mappings = self._mappings.with_redirects(renamed) if renamed else self._mappings
         for line in again:
             title, held, weak = json.loads(line)

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
+from crossner_core.acquisition.ordering import PoolOrdering, Scorer
 from crossner_core.acquisition.queue import with_random_share
 from crossner_core.acquisition.selecting import strategy
-from crossner_core.acquisition.turn import Scorer, Turn
 from crossner_core.calibration.proposals import best_of, best_spans, learn, propose
 from crossner_core.calibration.sources import SourceWeights
 from crossner_core.encoders import Encoder
@@ -206,10 +206,10 @@ class _Campaign:
     ) -> tuple[list[int], tuple[str, ...]]:
         rng = np.random.default_rng([self.options.seed, _CHOOSE, number])
         scorer = Scorer(self.predictor, self.keys[-1] if self.keys else "", tuple(self.keys[:-1]), self.encoder)
-        turn = Turn(self.folder / "signals", scorer, self.data.types)
+        ordering = PoolOrdering(self.folder / "signals", scorer, self.data.types)
         asked = None if self.asked is None else [best_spans(self.asked[index] or (), weights) for index in rest]
         sentences = [self.pool[index].sentence for index in rest]
-        ordered = turn.order(sentences, wanted, self.strategy, rng, gold=self._gold(), proposed=asked)
+        ordered = ordering.order(sentences, wanted, self.strategy, rng, gold=self._gold(), proposed=asked)
         places = with_random_share(ordered.order.tolist(), len(rest), self.options.random_share, rng)
         return [place.index for place in places[:wanted]], ordered.notes
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from alembic import context
 
-import db.second_look_tables
+import db.label_review_tables
 import db.tables
 import db.training_tables  # noqa: F401
 from db.types import Base

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.domains import load_domain
-from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import LabelledSentence, Span, sentence_from_words
 from db import suggestion_rows, worker_rows
 from db.engine import Store
@@ -98,7 +98,7 @@ def queue_jobs(store: Store, home: Path) -> None:
     adaptation.start_run(store, res, snapshot_id=snapshot.id, recipe=transfer, size=4)
     queue.start_job(store, res, "preannotate", small)
     queue.start_job(store, res, "score_pool", small)
-    label_review.look_again(store, eva, small, SecondLookOptions(encoder="mine", folds=2, repeats=1), CHECKS)
+    label_review.look_again(store, eva, small, LabelReviewOptions(encoder="mine", folds=2, repeats=1), CHECKS)
     rounds.order_now(store, res, played)
     simulations.start_simulations(store, res, played, ["longest"], seeds=(1,), annotators=({}, {"missed": 0.1}))
     studies.start_study(store, res, "transfer", small_config("mine", settings=["direct"]), section="tiny", workers=1)
@@ -185,7 +185,7 @@ def _make_played(store: Store, people: People) -> None:
     recipe = tiny_recipe(encoder="mine", max_epochs=1).to_dict()
     usual = adaptation.Recipe().to_dict()
     changes = {name: value for name, value in recipe.items() if value != usual[name]}
-    rounds.change_turns(store, people["res"], played, strategy="longest", random_share=0.25, recipe=changes)
+    rounds.change_round_settings(store, people["res"], played, strategy="longest", random_share=0.25, recipe=changes)
 
 
 def _in_music(items: Iterable[LabelledSentence]) -> list[LabelledSentence]:

@@ -18,7 +18,7 @@ from crossner_core.experiments.__main__ import main as study_command
 from crossner_core.gazetteer.preannotate import PreannotationConfig
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
-from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.simulation.config import SimulationOptions
 from crossner_core.training.__main__ import main as train_command
@@ -37,7 +37,7 @@ OPTIONS: dict[str, Any] = {
     "entity tagging": TaggingPretrainOptions,
     "simulation": SimulationOptions,
     "annotator": AnnotatorOptions,
-    "second look": SecondLookOptions,
+    "second look": LabelReviewOptions,
     "pre-annotation": PreannotationConfig,
     "corpus": BuildConfig,
     "sentences of a corpus": SentenceRules,

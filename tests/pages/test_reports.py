@@ -61,15 +61,15 @@ def test_reports_of_the_queue_hold_what_comes_next_and_the_turns(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int, home: Path
 ) -> None:
     sentences.add_sentences(store, people["res"], campaign, [said(HOSTILE, id="hostile").sentence])
-    rounds.change_turns(store, people["res"], campaign, strategy="longest")
+    rounds.change_round_settings(store, people["res"], campaign, strategy="longest")
     rounds.order_now(store, people["res"], campaign)
     work(store, home)
     made = made_reports(monkeypatch, "pages.parts.campaign.queue")
     test = healthy(open_screen(monkeypatch, store, "queue", people["res"], campaign=campaign))
     view(test, "queue:view", "Turns")
-    following, turn = made[f"next-{campaign}"], made[f"turns-{campaign}"]
+    following, round_ = made[f"next-{campaign}"], made[f"turns-{campaign}"]
     assert "&lt;b&gt;Mara Vell&lt;/b&gt;" in following and "<b>Mara" not in following and "longest" in following
-    assert "<td>done</td>" in turn and "a person" in turn
+    assert "<td>done</td>" in round_ and "a person" in round_
 
 
 def test_report_of_a_corpus_holds_its_sentences(

@@ -101,7 +101,9 @@ def test_adaptation_screen_shows_turns_as_one_curve_and_says_who_chose(
     admin = person(store, "admin")
     campaign_id = campaign_with_gold(store, admin)
     recipe = small(tmp_path)
-    rounds.change_turns(store, admin, campaign_id, strategy="2*longest + k_centre", retrain_every=5, recipe=recipe)
+    rounds.change_round_settings(
+        store, admin, campaign_id, strategy="2*longest + k_centre", retrain_every=5, recipe=recipe
+    )
     work(store, tmp_path / "home")
     sentences.add_sentences(store, admin, campaign_id, in_music(own_sentences(5, offset=90)))
     sentences.add_sentences(store, admin, campaign_id, in_music(own_sentences(1, offset=99)), split="test")

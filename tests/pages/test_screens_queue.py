@@ -45,7 +45,7 @@ def test_queue_screen_shows_what_comes_next_and_why(
     test = _open(monkeypatch, store, "researcher", campaign_id)
     assert "12 sentences wait" in _said(test) and "as imported" in _said(test)
     assert set(test.dataframe[0].value["Chosen by"]) == {"import"} and not test.button
-    rounds.change_turns(store, admin, campaign_id, strategy="longest", random_share=0.25, retrain_every=50)
+    rounds.change_round_settings(store, admin, campaign_id, strategy="longest", random_share=0.25, retrain_every=50)
     test = _open(monkeypatch, store, "researcher", campaign_id, "Next")
     assert "ordered by longest, 25% by chance" in _said(test) and "after 30 more gold" in _said(test)
     next(one for one in test.button if one.label == "Order the queue now").click().run()
@@ -58,7 +58,7 @@ def test_queue_screen_shows_what_comes_next_and_why(
 def test_queue_screen_says_how_far_a_turn_is_and_cancels_it(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    rounds.change_turns(store, admin, campaign_id, strategy="longest")
+    rounds.change_round_settings(store, admin, campaign_id, strategy="longest")
     rounds.order_now(store, admin, campaign_id)
     claimed = lease.claim(store, worker="w")
     assert claimed is not None
@@ -84,7 +84,7 @@ def test_queue_screen_lists_turns(monkeypatch: pytest.MonkeyPatch, store: Store,
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
     assert "No turn yet" in _said(_open(monkeypatch, store, "researcher", campaign_id, "Turns"))
-    rounds.change_turns(store, admin, campaign_id, strategy="token_entropy")
+    rounds.change_round_settings(store, admin, campaign_id, strategy="token_entropy")
     rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
     test = _open(monkeypatch, store, "expert", campaign_id, "Turns")
@@ -121,7 +121,7 @@ def test_queue_screen_changes_rules_for_researchers_alone(monkeypatch: pytest.Mo
     test.number_input(key=f"queue:every:{campaign_id}").set_value(15).run()
     next(one for one in test.button if one.label == "Save the rules").click().run()
     assert not test.exception
-    found = rounds.turn_settings(store, admin, campaign_id)
+    found = rounds.round_settings(store, admin, campaign_id)
     mixture = "2*longest + k_centre with self-training and gazetteer"  # as recommended, where nothing was chosen before
     assert (found.strategy, found.retrain_every, found.recipe) == (mixture, 15, None)
     usual = read_strategy(RECOMMENDED)
@@ -138,7 +138,7 @@ def test_queue_screen_changes_rules_for_researchers_alone(monkeypatch: pytest.Mo
         if boxes:
             boxes[0].set_value(told).run()
         next(one for one in test.button if one.label == "Save the rules").click().run()
-        assert not test.exception and rounds.turn_settings(store, admin, campaign_id).strategy == text
+        assert not test.exception and rounds.round_settings(store, admin, campaign_id).strategy == text
     test = _open(monkeypatch, store, "expert", campaign_id, "Rules")
     assert test.selectbox(key=f"queue:strategy:{campaign_id}").value == usual.functions
     assert test.checkbox(key=f"queue:students:{campaign_id}").value is True
@@ -154,14 +154,14 @@ def test_rules_take_what_models_learn_from_as_it_is_typed(monkeypatch: pytest.Mo
         test.text_input(key=f"queue:mixture:{campaign_id}").set_value(text).run()
         assert not test.checkbox and "is said behind the functions" in _said(test)
         next(one for one in test.button if one.label == "Save the rules").click().run()
-        assert not test.exception and rounds.turn_settings(store, admin, campaign_id).strategy == text
+        assert not test.exception and rounds.round_settings(store, admin, campaign_id).strategy == text
 
 
 def test_queue_screen_shows_each_campaigns_own_rules(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
     admin = person(store, "admin")
     one, other = campaign(store, admin), campaign(store, admin, gold=False)
-    rounds.change_turns(store, admin, one, strategy="longest with self-training")
-    rounds.change_turns(store, admin, other, strategy="2*longest + k_centre")
+    rounds.change_round_settings(store, admin, one, strategy="longest with self-training")
+    rounds.change_round_settings(store, admin, other, strategy="2*longest + k_centre")
     test = _open(monkeypatch, store, "researcher", one, "Rules")
     assert (test.selectbox[0].value, test.checkbox[0].value) == ("longest", True)
     test.selectbox[0].set_value("random").run()  # looked at, not saved
@@ -170,7 +170,7 @@ def test_queue_screen_shows_each_campaigns_own_rules(monkeypatch: pytest.MonkeyP
     assert not test.exception and (test.selectbox[0].value, test.checkbox[0].value) == ("own mixture", False)
     assert test.text_input[0].value == "2*longest + k_centre"
     next(each for each in test.button if each.label == "Save the rules").click().run()
-    assert rounds.turn_settings(store, admin, other).strategy == "2*longest + k_centre"
+    assert rounds.round_settings(store, admin, other).strategy == "2*longest + k_centre"
 
 
 def test_queue_screen_changes_the_recipe_from_what_is_set(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
@@ -178,8 +178,8 @@ def test_queue_screen_changes_the_recipe_from_what_is_set(monkeypatch: pytest.Mo
     one, other = campaign(store, admin), campaign(store, admin, gold=False)
     recipe = {"max_epochs": 7, "encoder": "bert-base-cased", "architecture": "crf", "constrained": False}
     recipe |= {"setting": "pretrain_finetune", "source": "old-news", "source_epochs": 9, "learning_rate": 1e-4}
-    rounds.change_turns(store, admin, one, strategy="longest", retrain_every=5, recipe=recipe)
-    rounds.change_turns(store, admin, other, strategy="longest", retrain_every=5)
+    rounds.change_round_settings(store, admin, one, strategy="longest", retrain_every=5, recipe=recipe)
+    rounds.change_round_settings(store, admin, other, strategy="longest", retrain_every=5)
 
     def press(label: str) -> None:
         next(each for each in test.button if each.label == label).click().run()
@@ -196,7 +196,7 @@ def test_queue_screen_changes_the_recipe_from_what_is_set(monkeypatch: pytest.Mo
     box().check().run()
     assert epochs().value == 7
     press("Save the rules")
-    assert rounds.turn_settings(store, admin, one).recipe == recipe  # nothing was changed
+    assert rounds.round_settings(store, admin, one).recipe == recipe  # nothing was changed
     assert box().value is False
     box().check().run()
     epochs().set_value(5).run()
@@ -206,14 +206,14 @@ def test_queue_screen_changes_the_recipe_from_what_is_set(monkeypatch: pytest.Mo
     box().check().run()
     assert epochs().value == Recipe().max_epochs
     press("Save the rules")
-    assert rounds.turn_settings(store, admin, other).recipe is None
+    assert rounds.round_settings(store, admin, other).recipe is None
     test.session_state["campaign"] = one
     test.run()
     box().check().run()
     epochs().set_value(6).run()
     press("Save the rules")
-    assert rounds.turn_settings(store, admin, one).recipe == recipe | {"max_epochs": 6}
-    rounds.change_turns(store, admin, one, strategy="longest", retrain_every=5, recipe={"max_epochs": 4})
+    assert rounds.round_settings(store, admin, one).recipe == recipe | {"max_epochs": 6}
+    rounds.change_round_settings(store, admin, one, strategy="longest", retrain_every=5, recipe={"max_epochs": 4})
     test.run()
     box().check().run()
     assert epochs().value == 4  # what somebody else saved meanwhile

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from crossner_core.domains import load_domain
 from crossner_core.schema import LabelledSentence
 from crossner_core.training.recipe import Recipe
-from db import layer_rows, turn_rows
+from db import layer_rows, round_rows
 from db.engine import Store
 from db.tables import Campaign, SentenceRow
 from tests.support.campaigns import campaign_with_gold, in_music
@@ -18,7 +18,7 @@ from tests.support.training_store import recipe_here
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, sentences
 from workbench.runs import rounds
-from workbench.runs.rounds import TurnView
+from workbench.runs.rounds import RoundView
 
 
 def bare(count: int, offset: int = 60) -> list[LabelledSentence]:
@@ -42,18 +42,18 @@ def small(folder: Path) -> dict[str, object]:
 
 def places(store: Store, campaign_id: int) -> list[tuple[int, float, str | None]]:
     with store.read() as session:
-        rows = turn_rows.movable(session, campaign_id)
+        rows = round_rows.movable(session, campaign_id)
         return [(row.id, row.position, row.chosen_by) for row in rows]
 
 
-def newest(store: Store, actor: Actor, campaign_id: int) -> TurnView:
-    return rounds.list_turns(store, actor, campaign_id)[0]
+def newest(store: Store, actor: Actor, campaign_id: int) -> RoundView:
+    return rounds.list_rounds(store, actor, campaign_id)[0]
 
 
 def with_idle_weight(store: Store, admin: Actor) -> int:
     """Return a campaign whose strategy was kept when functions that choose sets could still have a weight."""
     campaign_id = campaign(store, admin)
-    rounds.change_turns(store, admin, campaign_id, strategy="2*longest + bert_km")
+    rounds.change_round_settings(store, admin, campaign_id, strategy="2*longest + bert_km")
     with store.write() as session:
         session.get_one(Campaign, campaign_id).strategy = "2*longest + 100*bert_km"
     return campaign_id

@@ -11,7 +11,7 @@ from typing import Any
 
 from crossner_core.domains import Domain, domain_to_toml
 from crossner_core.errors import BadInput, Conflict, UnknownType
-from db import campaign_rows, people_rows, run_rows, second_look_rows
+from db import campaign_rows, label_review_rows, people_rows, run_rows
 from db.engine import Session, Store
 from db.tables import SPLITS, STAGES, Campaign, SentenceRow, User
 from workbench.accounts.access import enter
@@ -216,7 +216,7 @@ def _add_members(session: Session, campaign_id: int, user_ids: Iterable[int]) ->
 def _views(session: Session, rows: Sequence[Campaign]) -> tuple[CampaignView, ...]:
     ids = [row.id for row in rows]
     tasks, sentences = campaign_rows.task_counts(session, ids), campaign_rows.sentence_counts(session, ids)
-    left_out = second_look_rows.left_out_gold(session, ids)
+    left_out = label_review_rows.left_out_gold(session, ids)
     return tuple(
         _campaign_view(
             row,

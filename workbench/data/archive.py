@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from crossner_core.formats import write
-from db import archive_rows, people_rows, run_rows, second_look_rows, snapshot_rows
+from db import archive_rows, label_review_rows, people_rows, run_rows, snapshot_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from db.types import now
@@ -95,8 +95,8 @@ def _sentence_lines(session: Session, campaign_id: int, names: dict[int, str]) -
 
 def _decided(session: Session, campaign_id: int) -> dict[int, list[dict[str, Any]]]:
     """Return what was decided at a second look, by sentence id; the sentence compared with goes by its content hash."""
-    rows = second_look_rows.decided(session, campaign_id)
-    others = second_look_rows.sentences(session, [row.other_id for row, _ in rows if row.other_id is not None])
+    rows = label_review_rows.decided(session, campaign_id)
+    others = label_review_rows.sentences(session, [row.other_id for row, _ in rows if row.other_id is not None])
     hashes = {other.id: other.content_hash for other in others}
     grouped: dict[int, list[dict[str, Any]]] = {}
     for row, user in reversed(rows):

@@ -13,7 +13,7 @@ from typing import Any
 from crossner_core.domains import Domain, parse_domain
 from crossner_core.errors import BadInput, InvalidSpan, UnknownType, WorkbenchError
 from crossner_core.schema import Link, Sentence, Span, Token, check_spans, fields_from_kept
-from db.second_look_tables import FINDING_STATES
+from db.label_review_tables import FINDING_STATES
 from workbench.data import frozen
 from workbench.data.archive_columns import FORMAT, VERSION
 

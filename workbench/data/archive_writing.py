@@ -9,7 +9,7 @@ from crossner_core.errors import BadInput, Conflict
 from crossner_core.schema import Sentence
 from db import account_rows, archive_rows, campaign_rows, snapshot_rows
 from db.engine import Session, Store
-from db.second_look_tables import FindingRow
+from db.label_review_tables import FindingRow
 from db.tables import (
     Annotation,
     AnnotationVersion,

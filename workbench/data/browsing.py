@@ -9,7 +9,7 @@ from typing import Any
 
 from crossner_core.errors import BadInput, NotAllowed, NotFound
 from crossner_core.schema import Sentence, Span, Suggestion
-from db import browse_rows, second_look_rows
+from db import browse_rows, label_review_rows
 from db.engine import Session, Store
 from db.tables import SPLITS, Annotation
 from workbench.accounts.access import enter
@@ -148,7 +148,7 @@ def layer_counts(store: Store, actor: Actor, campaign_id: int) -> dict[str, int]
 
 
 def _left_out(session: Session, sentence_id: int) -> str:
-    names = second_look_rows.who_left_out(session, sentence_id)
+    names = label_review_rows.who_left_out(session, sentence_id)
     if names is None:
         return ""
     row, user = names

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from crossner_core.schema import LabelledSentence
-from db import annotation_rows, campaign_rows, second_look_rows
+from db import annotation_rows, campaign_rows, label_review_rows
 from db.engine import Session
 from workbench.data.values import spans_of
 
@@ -17,8 +17,8 @@ def note_again(session: Session, campaign_id: int, again: Sequence[LabelledSente
     """Put the places where duplicates have other gold than stands into the expert's queue; return how many are new."""
     if not again:
         return 0
-    from crossner_core.second_look.base import in_words
-    from crossner_core.second_look.checks.near_duplicates import differences
+    from crossner_core.label_review.base import in_words
+    from crossner_core.label_review.checks.near_duplicates import differences
 
     ids = campaign_rows.ids_of(session, campaign_id, [item.sentence.content_hash for item in again])
     gold = annotation_rows.submitted(session, list(ids.values()), "adjudicate")
@@ -43,4 +43,4 @@ def note_again(session: Session, campaign_id: int, again: Sequence[LabelledSente
                     "other_there": None,
                 }
             )
-    return second_look_rows.add(session, campaign_id=campaign_id, found_by=IMPORTED, rows=rows)[0]
+    return label_review_rows.add(session, campaign_id=campaign_id, found_by=IMPORTED, rows=rows)[0]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from crossner_core.errors import NotFound
 from crossner_core.schema import LabelledSentence
-from db import layer_rows, second_look_rows
+from db import label_review_rows, layer_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from workbench.accounts.access import enter
@@ -45,7 +45,7 @@ def gold(session: Session, campaign_id: int) -> tuple[GoldSentence, ...]:
 
 def gold_to_learn_from(session: Session, campaign_id: int) -> tuple[GoldSentence, ...]:
     """Return the gold without the sentences that an expert left out at a second look."""
-    left_out = second_look_rows.left_out(session, campaign_id)
+    left_out = label_review_rows.left_out(session, campaign_id)
     return tuple(item for item in gold(session, campaign_id) if item.sentence_id not in left_out)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from crossner_core.errors import BadInput, NotFound
 from crossner_core.schema import LabelledSentence
-from db import second_look_rows, snapshot_rows
+from db import label_review_rows, snapshot_rows
 from db.engine import Session, Store
 from db.tables import Campaign
 from db.training_tables import Snapshot
@@ -138,7 +138,7 @@ def _gold(session: Session, campaign_id: int) -> list[tuple[str, LabelledSentenc
         # Metadata decides nothing about a training; it stays with the campaign.
         gold.append((item.split, LabelledSentence(item.labelled.sentence.bare(), item.labelled.spans)))
     if not any(split == "pool" for split, _ in gold):
-        left_out = second_look_rows.left_out_gold(session, [campaign_id]).get(campaign_id, 0)
+        left_out = label_review_rows.left_out_gold(session, [campaign_id]).get(campaign_id, 0)
         why = f"the {len(gold)} gold sentences are dev and test, which are not trained on" if gold else "no gold yet"
         if left_out:
             why = f"{left_out} gold sentences are left out, {len(gold)} are dev and test, which are not trained on"

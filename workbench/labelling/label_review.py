@@ -8,12 +8,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound
-from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.label_review.base import Finding, check, check_ids, touching
+from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import Sentence, Span
-from crossner_core.second_look.base import Finding, check, check_ids, touching
-from db import annotation_rows, campaign_rows, second_look_rows, task_rows
+from db import annotation_rows, campaign_rows, label_review_rows, task_rows
 from db.engine import Session, Store
-from db.second_look_tables import FindingRow
+from db.label_review_tables import FindingRow
 from db.tables import SPLITS, Campaign, SentenceRow
 from workbench.accounts.access import enter, enter_alone, refuse_archived
 from workbench.accounts.actors import Actor, fresh, require
@@ -87,7 +87,7 @@ def look_again(
     store: Store,
     actor: Actor,
     campaign_id: int,
-    options: SecondLookOptions | None = None,
+    options: LabelReviewOptions | None = None,
     checks: Sequence[str] | None = None,
 ) -> int:
     """Ask the worker to go through all gold with these checks (all by default); return the job's id.
@@ -102,7 +102,7 @@ def look_again(
         refuse_archived(campaign)
         if not layers.gold(session, campaign_id):
             raise BadInput("There is no gold yet, so nothing to look at again; adjudicate some sentences first.")
-        payload = {"checks": wanted, "options": asdict(options or SecondLookOptions())}
+        payload = {"checks": wanted, "options": asdict(options or LabelReviewOptions())}
         return queue.start(session, "second_look", payload, by=current, campaign_id=campaign_id)[0]
 
 
@@ -111,10 +111,10 @@ def queues(store: Store, actor: Actor, campaign_id: int) -> tuple[QueueView, ...
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
-        rows = {id: second_look_rows.of_check(session, campaign_id=campaign_id, found_by=id) for id in _queue_ids()}
+        rows = {id: label_review_rows.of_check(session, campaign_id=campaign_id, found_by=id) for id in _queue_ids()}
         waiting = {id: [row for row in findings if row.state == "open"] for id, findings in rows.items()}
         gold = _gold(session, [row for findings in waiting.values() for row in findings])
-        left_out = second_look_rows.left_out(session, campaign_id)
+        left_out = label_review_rows.left_out(session, campaign_id)
         views = []
         for id, stored in rows.items():
             title, line = _IMPORTED_WORDS if id == IMPORTED else (check(id).title, check(id).line)
@@ -139,7 +139,7 @@ def findings(
         enter(session, actor, campaign_id, *OVERSEERS)
         if check_id not in _queue_ids():
             check(check_id)
-        rows = second_look_rows.of_check(session, campaign_id=campaign_id, found_by=check_id, state="open")
+        rows = label_review_rows.of_check(session, campaign_id=campaign_id, found_by=check_id, state="open")
         turn = {id: number for number, id in enumerate(later, start=1)}
         return _current(session, sorted(rows, key=lambda row: turn.get(row.id, 0)), limit=limit)
 
@@ -149,7 +149,7 @@ def decided(store: Store, actor: Actor, campaign_id: int) -> tuple[FindingView, 
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
-        pairs = second_look_rows.decided(session, campaign_id)
+        pairs = label_review_rows.decided(session, campaign_id)
         sentences = _sentences(session, [row for row, _ in pairs])
         return tuple(
             _view(row, sentences[row.sentence_id], _spans(row.there), other=sentences.get(row.other_id or 0),
@@ -172,7 +172,7 @@ def decide(store: Store, actor: Actor, finding_id: int, decision: str) -> None:
         row, current, campaign = _for_decision(session, actor, finding_id)
         if row.state != "open":
             raise Conflict(f"This was decided before ({row.state}); go on to the next.")
-        if _settled(row, second_look_rows.left_out(session, row.campaign_id)):
+        if _settled(row, label_review_rows.left_out(session, row.campaign_id)):
             raise Conflict("One of the two sentences was left out meanwhile; go on to the next.")
         views = _current(session, [row])
         if not views:
@@ -192,7 +192,7 @@ def decide(store: Store, actor: Actor, finding_id: int, decision: str) -> None:
                 change_gold(session, campaign, current, task, [*rest, *view.proposed])
             else:
                 take_up(session, campaign, current, task)
-        second_look_rows.decide(row, state=DECISIONS[decision], user_id=current.id, left_out_id=out)
+        label_review_rows.decide(row, state=DECISIONS[decision], user_id=current.id, left_out_id=out)
 
 
 def take_back(store: Store, actor: Actor, finding_id: int) -> None:
@@ -208,7 +208,7 @@ def take_back(store: Store, actor: Actor, finding_id: int) -> None:
         if row.state == "open":
             raise Conflict("This doubt is open; there is no decision to take back.")
         if row.state == "left_out":
-            second_look_rows.reopen(row)
+            label_review_rows.reopen(row)
             return
         if row.decided_by != current.id:
             raise NotAllowed("Somebody else decided this; only they can take it back.")
@@ -227,7 +227,7 @@ def take_back(store: Store, actor: Actor, finding_id: int) -> None:
             change_gold(
                 session, campaign, current, task, [*(span for span in mine if span not in proposed), *current_spans]
             )
-        second_look_rows.reopen(row)
+        label_review_rows.reopen(row)
 
 
 def keep_findings(
@@ -238,9 +238,9 @@ def keep_findings(
     Those that leaving a sentence out has settled count as decided; they stand again should it be taken in again.
     """
     rows = [_values(finding, sentence_ids) for finding in found]
-    stand, before = second_look_rows.replace_open(session, campaign_id=campaign_id, found_by=check_id, rows=rows)
-    left_out = second_look_rows.left_out(session, campaign_id)
-    kept = second_look_rows.of_check(session, campaign_id=campaign_id, found_by=check_id, state="open")
+    stand, before = label_review_rows.replace_open(session, campaign_id=campaign_id, found_by=check_id, rows=rows)
+    left_out = label_review_rows.left_out(session, campaign_id)
+    kept = label_review_rows.of_check(session, campaign_id=campaign_id, found_by=check_id, state="open")
     settled = sum(_settled(row, left_out) for row in kept)
     return stand - settled, before + settled
 
@@ -248,7 +248,7 @@ def keep_findings(
 def _for_decision(session: Session, actor: Actor, finding_id: int) -> tuple[FindingRow, Actor, Campaign]:
     """Return a finding, locked, with the expert as they are now and the campaign, which must not be archived."""
     fresh(session, actor, "expert")
-    row = second_look_rows.find(session, finding_id)
+    row = label_review_rows.find(session, finding_id)
     if row is None:
         raise NotFound(f"There is no finding {finding_id}; look again, it may be past.")
     current, campaign = enter_alone(session, actor, row.campaign_id, "expert")
@@ -294,7 +294,7 @@ def _gold(session: Session, rows: Sequence[FindingRow]) -> dict[int, tuple[Span,
 def _current(session: Session, rows: Sequence[FindingRow], *, limit: int | None = None) -> tuple[FindingView, ...]:
     """Return the findings that still fit: the gold has at these tokens what it had when they were found."""
     gold = _gold(session, rows)
-    left_out = second_look_rows.left_out(session, rows[0].campaign_id) if rows else {}
+    left_out = label_review_rows.left_out(session, rows[0].campaign_id) if rows else {}
     kept = [row for row in rows if _fits(row, gold) and not _settled(row, left_out)][:limit]
     sentences = _sentences(session, kept)
     return tuple(
@@ -306,7 +306,7 @@ def _current(session: Session, rows: Sequence[FindingRow], *, limit: int | None 
 def _sentences(session: Session, rows: Sequence[FindingRow]) -> dict[int, SentenceRow]:
     """Return the sentences that findings are about and compare with, by id."""
     ids = {row.sentence_id for row in rows} | {row.other_id for row in rows if row.other_id is not None}
-    return {row.id: row for row in second_look_rows.sentences(session, sorted(ids))}
+    return {row.id: row for row in label_review_rows.sentences(session, sorted(ids))}
 
 
 def _settled(row: FindingRow, left_out: Container[int]) -> bool:

@@ -13,7 +13,7 @@ from crossner_core.evaluation.confusion import Confusion
 from crossner_core.evaluation.scores import Score, Scores
 from crossner_core.experiments.few_shot import aggregate
 from crossner_core.training.recipe import effective
-from db import run_rows, turn_rows
+from db import round_rows, run_rows
 from db.engine import Session, Store
 from db.training_tables import Run
 from workbench.accounts.access import enter
@@ -93,8 +93,8 @@ def curve(
         rows = run_rows.listed(session, campaign_id=campaign_id, dataset_id=dataset_id, group_id=group_id)
         if snapshot_id is not None:
             rows = [row for row in rows if row.snapshot_id == snapshot_id]
-        by_turns = turn_rows.runs_of(session, campaign_id) if campaign_id is not None and snapshot_id is None else {}
-        return _told_apart([_series(part, measure, by_turns) for part in _by_method(rows, by_turns).values()])
+        by_rounds = round_rows.runs_of(session, campaign_id) if campaign_id is not None and snapshot_id is None else {}
+        return _told_apart([_series(part, measure, by_rounds) for part in _by_method(rows, by_rounds).values()])
 
 
 def per_type(store: Store, actor: Actor, run_id: int, *, measure: str = "test") -> tuple[TypeRow, ...]:
@@ -121,17 +121,17 @@ def recipe_family(recipe: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()[:12]
 
 
-def _by_method(rows: Iterable[Run], by_turns: Mapping[int, str]) -> dict[tuple[Any, ...], list[Run]]:
+def _by_method(rows: Iterable[Run], by_rounds: Mapping[int, str]) -> dict[tuple[Any, ...], list[Run]]:
     grouped: dict[tuple[Any, ...], list[Run]] = {}
     for row in rows:
-        source = (None, None) if row.id in by_turns else (row.snapshot_id, row.dataset_id)
+        source = (None, None) if row.id in by_rounds else (row.snapshot_id, row.dataset_id)
         grouped.setdefault((*source, recipe_family(row.recipe)), []).append(row)
     return grouped
 
 
-def _series(rows: list[Run], measure: str, by_turns: Mapping[int, str]) -> Series:
+def _series(rows: list[Run], measure: str, by_rounds: Mapping[int, str]) -> Series:
     newest = rows[0]
-    turns = [row for row in reversed(rows) if row.id in by_turns]
+    turns = [row for row in reversed(rows) if row.id in by_rounds]
     cells: dict[tuple[int, int], Run] = {}
     for row in rows:  # newest first: an older training of the same cell does not count twice
         if row.state == "done" and getattr(row, f"{measure}_f1") is not None:
@@ -150,7 +150,7 @@ def _series(rows: list[Run], measure: str, by_turns: Mapping[int, str]) -> Serie
         recipe=newest.recipe,
         points=tuple(points),
         pending=sum(1 for row in rows if row.state in ("queued", "running")),
-        strategies=tuple(dict.fromkeys(by_turns[row.id] for row in turns)),
+        strategies=tuple(dict.fromkeys(by_rounds[row.id] for row in turns)),
         measured_on=tuple(
             int(row.snapshot.counts[measure]) for row in turns if row.id in drawn and row.snapshot is not None
         ),

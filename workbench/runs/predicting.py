@@ -47,7 +47,7 @@ def checkpoint_folder(run: Run, checkpoints: Path) -> Path:
 def missing_types(known: Sequence[str], types: Sequence[str], run_id: int) -> tuple[str, ...]:
     """Return the campaign's types that a model does not know; raise CheckpointError where it knows any other.
 
-    For a turn as for suggestions: a model that one of them cannot use is of no use to the other.
+    For a round as for suggestions: a model that one of them cannot use is of no use to the other.
     """
     foreign = [name for name in known if name not in types]
     if foreign:

@@ -13,7 +13,7 @@ from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.records import Record
 from crossner_core.schema import LabelledSentence
-from db import dataset_rows, layer_rows, second_look_rows
+from db import dataset_rows, label_review_rows, layer_rows
 from db.engine import Session, Store
 from db.training_tables import Dataset
 from workbench.accounts.access import enter
@@ -112,7 +112,7 @@ def campaign_source(session: Session, actor: Actor, campaign_id: int, folder: Pa
     """
     _, campaign = enter(session, actor, campaign_id, *KEEPERS)
     rows = layer_rows.sentences(session, campaign_id)
-    left_out = second_look_rows.left_out(session, campaign_id)
+    left_out = label_review_rows.left_out(session, campaign_id)
     lines = [" ".join(row.text.split()) for row in rows if row.split == "pool" and row.id not in left_out]
     _require_enough(len(lines), f"The campaign {campaign.name!r} (without its dev and test sentences)")
     data = "".join(f"{line}\n" for line in lines).encode()

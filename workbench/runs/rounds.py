@@ -1,4 +1,4 @@
-"""Turns of a campaign: after so much new gold a run, then the queue in a new order; asked for, or by themselves."""
+"""Rounds of a campaign: after so much new gold a run, then the queue in a new order; asked for, or by themselves."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from crossner_core.acquisition.selecting import strategy, without_idle_weights
 from crossner_core.errors import Conflict, InvalidConfig, NotFound, StorageError, WorkbenchError
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.self_training.plan import with_students
-from db import campaign_rows, job_rows, run_rows, turn_rows
+from db import campaign_rows, job_rows, round_rows, run_rows
 from db.engine import Session, Store
 from db.tables import Campaign
-from db.training_tables import Job, Run, Turn
+from db.training_tables import Job, Round, Run
 from db.types import now
 from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import SYSTEM, Actor, require
@@ -36,7 +36,7 @@ _BROKEN = ("failed", "cancelled")
 
 
 @dataclass(frozen=True, slots=True)
-class TurnSettings:
+class RoundSettings:
     """How a campaign's queue is ordered and when it retrains; an empty strategy leaves the order of import."""
 
     strategy: str = ""
@@ -46,8 +46,8 @@ class TurnSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class TurnView:
-    """A turn as a page shows it; `run_f1` is its run's test F1 (dev F1 without test) in [0, 1]."""
+class RoundView:
+    """A round as a page shows it; `run_f1` is its run's test F1 (dev F1 without test) in [0, 1]."""
 
     id: int
     strategy: str
@@ -79,7 +79,7 @@ class Upcoming:
 class QueueState:
     """Where a campaign's queue stands: gold in the pool, sentences nobody has begun, and what is missing to a run.
 
-    What was left out is not in `gold`, as no run learns from it. `under_way` says how far the turn `turn_id` is; both
+    What was left out is not in `gold`, as no run learns from it. `under_way` says how far the round `round_id` is; both
     are None where there is none.
     """
 
@@ -87,7 +87,7 @@ class QueueState:
     waiting: int
     missing: int | None
     under_way: str | None
-    turn_id: int | None = None
+    round_id: int | None = None
     cancelling: bool = False
 
 
@@ -112,9 +112,9 @@ def queue_state(store: Store, actor: Actor, campaign_id: int) -> QueueState:
     require(actor, *OVERSEERS)
     with store.read() as session:
         _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
-        gold, busy = turn_rows.gold_in_pool(session, campaign_id), turn_rows.under_way(session, campaign_id)
+        gold, busy = round_rows.gold_in_pool(session, campaign_id), round_rows.under_way(session, campaign_id)
         missing = max(0, campaign.retrain_every - (gold - _learnt(session, campaign_id)))
-        waiting = turn_rows.count_movable(session, campaign_id)
+        waiting = round_rows.count_movable(session, campaign_id)
         state = QueueState(gold, waiting, missing if campaign.retrain_every else None, None)
         if busy is None:
             return state
@@ -122,7 +122,7 @@ def queue_state(store: Store, actor: Actor, campaign_id: int) -> QueueState:
         asked = job is not None and job.cancel_requested
         awaited = job_rows.awaited_by(session, [busy.run_id] if busy.run_id is not None else [])
         under_way = _how_far(busy, job, awaited.get(busy.run_id or 0))
-        return replace(state, under_way=under_way, turn_id=busy.id, cancelling=asked)
+        return replace(state, under_way=under_way, round_id=busy.id, cancelling=asked)
 
 
 def upcoming(store: Store, actor: Actor, campaign_id: int, *, limit: int = 20) -> tuple[Upcoming, ...]:
@@ -130,11 +130,11 @@ def upcoming(store: Store, actor: Actor, campaign_id: int, *, limit: int = 20) -
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
-        rows = turn_rows.movable(session, campaign_id, limit=limit)
+        rows = round_rows.movable(session, campaign_id, limit=limit)
         return tuple(Upcoming(row.id, row.external_id, row.text, row.chosen_by or IMPORT) for row in rows)
 
 
-def turn_settings(store: Store, actor: Actor, campaign_id: int) -> TurnSettings:
+def round_settings(store: Store, actor: Actor, campaign_id: int) -> RoundSettings:
     """Return how a campaign's queue is ordered and when it retrains."""
     require(actor, *OVERSEERS)
     with store.read() as session:
@@ -142,7 +142,7 @@ def turn_settings(store: Store, actor: Actor, campaign_id: int) -> TurnSettings:
         return _settings(campaign)
 
 
-def change_turns(
+def change_round_settings(
     store: Store,
     actor: Actor,
     campaign_id: int,
@@ -151,10 +151,10 @@ def change_turns(
     random_share: float = 0.2,
     retrain_every: int = 0,
     recipe: Mapping[str, Any] | None = None,
-) -> TurnSettings:
+) -> RoundSettings:
     """Set how a campaign's queue is ordered and when it retrains; raise InvalidConfig for what cannot be.
 
-    `recipe` holds recipe fields that differ from the defaults. The queue itself changes with the next turn.
+    `recipe` holds recipe fields that differ from the defaults. The queue itself changes with the next round.
     """
     require(actor, *KEEPERS)
     chosen = _checked(strategy, random_share, retrain_every, recipe)
@@ -167,7 +167,7 @@ def change_turns(
 
 
 def order_now(store: Store, actor: Actor, campaign_id: int) -> int:
-    """Queue a turn with the campaign's best model; return its id. Raises Conflict while another is under way."""
+    """Queue a round with the campaign's best model; return its id. Raises Conflict while another is under way."""
     require(actor, *KEEPERS)
     with store.write() as session:
         campaign_rows.hold(session, campaign_id)
@@ -175,13 +175,13 @@ def order_now(store: Store, actor: Actor, campaign_id: int) -> int:
         refuse_archived(campaign)
         if not campaign.strategy:
             raise InvalidConfig("This campaign has no strategy; choose one, then order the queue.")
-        if (busy := turn_rows.under_way(session, campaign_id)) is not None:
+        if (busy := round_rows.under_way(session, campaign_id)) is not None:
             raise Conflict(f"Turn {busy.id} is under way; wait for it, or cancel it.")
         return _add(session, campaign, by=actor)
 
 
-def cancel_turn(store: Store, actor: Actor, campaign_id: int) -> str:
-    """Cancel the turn under way, and the run it waits for; return its state: `running` until the worker has stopped.
+def cancel_round(store: Store, actor: Actor, campaign_id: int) -> str:
+    """Cancel the round under way, and the run it waits for; return its state: `running` until the worker has stopped.
 
     The queue keeps its order, and what was scored is kept. Raises Conflict where none is under way.
     """
@@ -189,35 +189,35 @@ def cancel_turn(store: Store, actor: Actor, campaign_id: int) -> str:
     with store.write() as session:
         campaign_rows.hold(session, campaign_id)
         enter(session, actor, campaign_id, *KEEPERS)
-        turn = turn_rows.under_way(session, campaign_id)
-        if turn is None:
+        round_ = round_rows.under_way(session, campaign_id)
+        if round_ is None:
             raise Conflict("No turn is under way in this campaign; there is nothing to cancel.")
-        job = _job_at_work(session, turn)
+        job = _job_at_work(session, round_)
         if job is not None and queue.cancel(session, job) == "running":
-            return "running"  # the turn ends with its job
-        _end(turn, "cancelled", "It was cancelled.")
-        return turn.state
+            return "running"  # the round ends with its job
+        _end(round_, "cancelled", "It was cancelled.")
+        return round_.state
 
 
-def list_turns(store: Store, actor: Actor, campaign_id: int, *, limit: int = 100) -> tuple[TurnView, ...]:
-    """Return a campaign's turns, newest first."""
+def list_rounds(store: Store, actor: Actor, campaign_id: int, *, limit: int = 100) -> tuple[RoundView, ...]:
+    """Return a campaign's rounds, newest first."""
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
-        turns = turn_rows.listed(session, campaign_id, limit=limit)
+        turns = round_rows.listed(session, campaign_id, limit=limit)
         runs = {run.id: run for run in run_rows.some(session, [row.run_id for row in turns if row.run_id])}
         return tuple(_view(row, runs.get(row.run_id or 0)) for row in turns)
 
 
-def job_of_turn(store: Store, actor: Actor, campaign_id: int, turn_id: int) -> int:
-    """Return the job that makes a turn; raise NotFound where there is none, as while its run is trained."""
+def job_of_round(store: Store, actor: Actor, campaign_id: int, round_id: int) -> int:
+    """Return the job that makes a round; raise NotFound where there is none, as while its run is trained."""
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
-        turn = turn_rows.get(session, turn_id)
-        job = turn_rows.job_of(session, turn) if turn is not None and turn.campaign_id == campaign_id else None
+        round_ = round_rows.get(session, round_id)
+        job = round_rows.job_of(session, round_) if round_ is not None and round_.campaign_id == campaign_id else None
         if job is None:
-            raise NotFound(f"Turn {turn_id} of this campaign has no job.")
+            raise NotFound(f"Turn {round_id} of this campaign has no job.")
         return job.id
 
 
@@ -231,22 +231,22 @@ def gold_by_choice(store: Store, actor: Actor, campaign_id: int) -> Mapping[str,
 
 def by_choice(session: Session, campaign_id: int) -> Mapping[str, int]:
     """Return what `gold_by_choice` does, within a transaction."""
-    return {why or IMPORT: count for why, count in turn_rows.chosen_by(session, campaign_id).items()}
+    return {why or IMPORT: count for why, count in round_rows.chosen_by(session, campaign_id).items()}
 
 
 def tick(store: Store) -> int:
     """Do what is due in campaigns that go by themselves; return how many steps that were. For the worker.
 
-    A turn is queued when enough gold is new, and its job when its run is done. At most one is under way in a campaign;
+    A round is queued when enough gold is new, and its job when its run is done. At most one is under way in a campaign;
     after one that failed, as much gold has to come in again.
     """
     with store.read() as session:
-        due = [campaign.id for campaign in turn_rows.automatic_campaigns(session)]
+        due = [campaign.id for campaign in round_rows.automatic_campaigns(session)]
     return sum(_tick_safely(store, campaign_id) for campaign_id in due)
 
 
 def _tick_safely(store: Store, campaign_id: int) -> bool:
-    """Do what is due in a campaign; what cannot be done becomes a failed turn that says why."""
+    """Do what is due in a campaign; what cannot be done becomes a failed round that says why."""
     try:
         return _tick_one(store, campaign_id)
     except StorageError:
@@ -258,8 +258,8 @@ def _tick_safely(store: Store, campaign_id: int) -> bool:
             _, campaign = enter(session, SYSTEM, campaign_id, SYSTEM.role)
             if not _is_due(session, campaign):  # another worker has met with the same and said so
                 return False
-            gold = turn_rows.gold_in_pool(session, campaign_id)
-            turn_rows.add(
+            gold = round_rows.gold_in_pool(session, campaign_id)
+            round_rows.add(
                 session, campaign_id=campaign_id, strategy=campaign.strategy, automatic=True, gold=gold,
                 state="failed", notes=[str(error)], finished_at=now(),
             )  # fmt: skip
@@ -267,7 +267,7 @@ def _tick_safely(store: Store, campaign_id: int) -> bool:
 
 
 def _tick_one(store: Store, campaign_id: int) -> bool:
-    """Do what is due, in one transaction that no other worker's crosses: a run is never without its turn."""
+    """Do what is due, in one transaction that no other worker's crosses: a run is never without its round."""
     with store.read() as session:
         if not _is_due(session, enter(session, SYSTEM, campaign_id, SYSTEM.role)[1]):
             return False
@@ -276,7 +276,7 @@ def _tick_one(store: Store, campaign_id: int) -> bool:
         _, campaign = enter(session, SYSTEM, campaign_id, SYSTEM.role)
         if not _is_due(session, campaign):
             return False
-        if (busy := turn_rows.under_way(session, campaign_id)) is not None:
+        if (busy := round_rows.under_way(session, campaign_id)) is not None:
             _go_on(session, campaign, busy)
         elif _wants_run(session, campaign):
             recipe = _recipe(_settings(campaign).strategy, campaign.turn_recipe)
@@ -287,12 +287,12 @@ def _tick_one(store: Store, campaign_id: int) -> bool:
 
 
 def _is_due(session: Session, campaign: Campaign) -> bool:
-    """Say whether a campaign wants its next step: a run, a first order, or that its turn goes on."""
-    busy = turn_rows.under_way(session, campaign.id)
+    """Say whether a campaign wants its next step: a run, a first order, or that its round goes on."""
+    busy = round_rows.under_way(session, campaign.id)
     if busy is None:
-        is_first = bool(campaign.strategy) and not turn_rows.listed(session, campaign.id, limit=1)
+        is_first = bool(campaign.strategy) and not round_rows.listed(session, campaign.id, limit=1)
         return is_first or _wants_run(session, campaign)
-    job = turn_rows.job_of(session, busy)
+    job = round_rows.job_of(session, busy)
     if job is not None:
         return job.state in _BROKEN
     return _state_of_run(session, busy) in (*_BROKEN, "done")
@@ -301,48 +301,48 @@ def _is_due(session: Session, campaign: Campaign) -> bool:
 def _wants_run(session: Session, campaign: Campaign) -> bool:
     if not campaign.retrain_every:
         return False
-    return turn_rows.gold_in_pool(session, campaign.id) - _learnt(session, campaign.id) >= campaign.retrain_every
+    return round_rows.gold_in_pool(session, campaign.id) - _learnt(session, campaign.id) >= campaign.retrain_every
 
 
 def _learnt(session: Session, campaign_id: int) -> int:
-    """Return how many of the pool's gold sentences the newest run had, or a turn last tried to learn from in vain."""
-    newest = turn_rows.newest_automatic(session, campaign_id)
+    """Return how many of the pool's gold sentences the newest run had, or a round last tried to learn from in vain."""
+    newest = round_rows.newest_automatic(session, campaign_id)
     tried = newest.gold if newest is not None and _in_vain(session, newest) else 0
-    return max(turn_rows.gold_of_newest_run(session, campaign_id), tried)
+    return max(round_rows.gold_of_newest_run(session, campaign_id), tried)
 
 
-def _in_vain(session: Session, turn: Turn) -> bool:
-    """Say whether a turn's run broke, or could not even be begun; an order alone learns from nothing."""
-    if turn.run_id is not None:
-        return _state_of_run(session, turn) in _BROKEN
-    return turn.state in _BROKEN and turn_rows.job_of(session, turn) is None
+def _in_vain(session: Session, round_: Round) -> bool:
+    """Say whether a round's run broke, or could not even be begun; an order alone learns from nothing."""
+    if round_.run_id is not None:
+        return _state_of_run(session, round_) in _BROKEN
+    return round_.state in _BROKEN and round_rows.job_of(session, round_) is None
 
 
-def _go_on(session: Session, campaign: Campaign, turn: Turn) -> None:
-    """Queue the job of a turn whose run is done; end one whose run or job did not succeed, or that nobody wants now."""
-    job, run = turn_rows.job_of(session, turn), _state_of_run(session, turn)
+def _go_on(session: Session, campaign: Campaign, round_: Round) -> None:
+    """Queue the job of a round whose run is done; end one whose run or job did not succeed, or no longer wanted."""
+    job, run = round_rows.job_of(session, round_), _state_of_run(session, round_)
     if job is not None:
-        _end(turn, job.state, job.error or "It was cancelled.")
+        _end(round_, job.state, job.error or "It was cancelled.")
     elif run in _BROKEN:
-        _end(turn, run, f"Its run {turn.run_id or ''} {'was cancelled' if run == 'cancelled' else run}.")
+        _end(round_, run, f"Its run {round_.run_id or ''} {'was cancelled' if run == 'cancelled' else run}.")
     elif campaign.archived:
-        _end(turn, "cancelled", "The campaign was archived meanwhile.")
-    elif turn.strategy and campaign.strategy:
-        _queue(session, turn)
+        _end(round_, "cancelled", "The campaign was archived meanwhile.")
+    elif round_.strategy and campaign.strategy:
+        _queue(session, round_)
     else:  # the order stays; the new model suggests
-        have_suggested(session, turn.campaign_id, turn.run_id)
-        _end(turn, "done", "The queue keeps its order.")
+        have_suggested(session, round_.campaign_id, round_.run_id)
+        _end(round_, "done", "The queue keeps its order.")
 
 
-def _job_at_work(session: Session, turn: Turn) -> Job | None:
-    """Return the job that makes a turn; while it waits for its run, that of the run."""
-    job = turn_rows.job_of(session, turn)
-    if job is None and turn.run_id is not None:
-        job = job_rows.for_runs(session, [turn.run_id]).get(turn.run_id)
+def _job_at_work(session: Session, round_: Round) -> Job | None:
+    """Return the job that makes a round; while it waits for its run, that of the run."""
+    job = round_rows.job_of(session, round_)
+    if job is None and round_.run_id is not None:
+        job = job_rows.for_runs(session, [round_.run_id]).get(round_.run_id)
     return job
 
 
-def _how_far(turn: Turn, job: Job | None, awaited: int | None) -> str:
+def _how_far(round_: Round, job: Job | None, awaited: int | None) -> str:
     at_work = job is not None and job.state == "running"
     if job is None or job.run_id is None or job.state not in ("queued", "running"):
         what = f"is being made: {job.message or 'it begins'}" if job is not None and at_work else "waits for the worker"
@@ -352,61 +352,61 @@ def _how_far(turn: Turn, job: Job | None, awaited: int | None) -> str:
         what = f"waits for its run {job.run_id}, which {waits_for(awaited)}"
     else:
         what = f"waits for its run {job.run_id}, which waits for the worker"
-    return f"Turn {turn.id} {what}."
+    return f"Turn {round_.id} {what}."
 
 
-def _state_of_run(session: Session, turn: Turn) -> str:
-    """Return the state of a turn's run, failed where it is gone; a turn without one goes on at once."""
-    if turn.run_id is None:
+def _state_of_run(session: Session, round_: Round) -> str:
+    """Return the state of a round's run, failed where it is gone; a round without one goes on at once."""
+    if round_.run_id is None:
         return "done"
-    return turn_rows.run_state(session, turn.run_id) or "failed"
+    return round_rows.run_state(session, round_.run_id) or "failed"
 
 
 def _add(session: Session, campaign: Campaign, *, by: Actor, run_id: int | None = None) -> int:
-    """Add a turn; without a run of its own it takes the best model there is, and its job is queued at once."""
+    """Add a round; without a run of its own it takes the best model there is, and its job is queued at once."""
     best = run_rows.best_done(session, campaign_id=campaign.id) if run_id is None else None
-    turn_id = turn_rows.add(
+    round_id = round_rows.add(
         session,
         campaign_id=campaign.id,
         run_id=run_id if best is None else best.id,
         strategy=_settings(campaign).strategy,
         automatic=by == SYSTEM,
-        gold=turn_rows.gold_in_pool(session, campaign.id),
+        gold=round_rows.gold_in_pool(session, campaign.id),
     )
     if run_id is None:
-        turn = turn_rows.get(session, turn_id)
-        assert turn is not None
-        _queue(session, turn)
-    return turn_id
+        round_ = round_rows.get(session, round_id)
+        assert round_ is not None
+        _queue(session, round_)
+    return round_id
 
 
 def have_suggested(session: Session, campaign_id: int, run_id: int | None) -> None:
-    """Have a run's model suggest in the pool, as soon as a turn would be made."""
+    """Have a run's model suggest in the pool, as soon as a round would be made."""
     payload, priority = {"run_id": run_id}, job_kind("turn").priority
     queue.start(session, "score_pool", payload, by=SYSTEM, campaign_id=campaign_id, priority=priority)
 
 
-def _queue(session: Session, turn: Turn) -> None:
-    queue.start(session, "turn", {"turn_id": turn.id}, by=SYSTEM, campaign_id=turn.campaign_id)
+def _queue(session: Session, round_: Round) -> None:
+    queue.start(session, "turn", {"turn_id": round_.id}, by=SYSTEM, campaign_id=round_.campaign_id)
 
 
-def _end(turn: Turn, state: str, note: str) -> None:
-    turn.state, turn.finished_at, turn.notes = state, now(), [*turn.notes, note]
+def _end(round_: Round, state: str, note: str) -> None:
+    round_.state, round_.finished_at, round_.notes = state, now(), [*round_.notes, note]
 
 
-def _settings(campaign: Campaign) -> TurnSettings:
+def _settings(campaign: Campaign) -> RoundSettings:
     kept, recipe = without_idle_weights(campaign.strategy), dict(campaign.turn_recipe) or None
-    return TurnSettings(kept, campaign.random_share, campaign.retrain_every, recipe)
+    return RoundSettings(kept, campaign.random_share, campaign.retrain_every, recipe)
 
 
-def _checked(text: str, random_share: float, retrain_every: int, recipe: Mapping[str, Any] | None) -> TurnSettings:
+def _checked(text: str, random_share: float, retrain_every: int, recipe: Mapping[str, Any] | None) -> RoundSettings:
     if not 0 <= random_share <= 1:
         raise InvalidConfig(f"The random share is {random_share!r}; it must lie in [0, 1].")
     if type(retrain_every) is not int or not 0 <= retrain_every <= 100_000:
         raise InvalidConfig(f"retrain_every is {retrain_every!r}; it must be a whole number from 0 to 100,000.")
     kept = strategy(text).text if text.strip() else ""
     _recipe(kept, recipe or {})
-    return TurnSettings(kept, float(random_share), retrain_every, dict(recipe or {}) or None)
+    return RoundSettings(kept, float(random_share), retrain_every, dict(recipe or {}) or None)
 
 
 def _recipe(text: str, changes: Mapping[str, Any]) -> Recipe:
@@ -417,6 +417,6 @@ def _recipe(text: str, changes: Mapping[str, Any]) -> Recipe:
     return with_students(recipe, gazetteer=chosen.gazetteer)
 
 
-def _view(turn: Turn, run: Run | None) -> TurnView:
+def _view(round_: Round, run: Run | None) -> RoundView:
     f1 = None if run is None else run.test_f1 if run.test_f1 is not None else run.dev_f1
-    return of_row(TurnView, turn, run_state=run.state if run else None, run_f1=f1, notes=tuple(turn.notes))
+    return of_row(RoundView, round_, run_state=run.state if run else None, run_f1=f1, notes=tuple(round_.notes))

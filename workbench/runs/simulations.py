@@ -49,7 +49,7 @@ class PlayView:
     priced_by: int | None
     """To how many sentences the prices that nobody typed were fitted, 0 for published ones; None for older plays."""
     gold_by_choice: Mapping[str, int] | None
-    """How many of its gold sentences came into the queue by what, as `turns.gold_by_choice`; None for older plays."""
+    """How many of its gold sentences came into the queue by what, as `rounds.gold_by_choice`; None for older plays."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +76,7 @@ def start_simulations(
 ) -> int:
     """Freeze the gold and queue simulated campaigns on it, random ones beside each strategy; return the job's id.
 
-    Models are trained at four sizes, up to four fifths of the gold, with the recipe of the campaign's turns; of a
+    Models are trained at four sizes, up to four fifths of the gold, with the recipe of the campaign's rounds; of a
     strategy's sentences chance chooses the share that it has in the campaign's queue. Steps cost what they cost this
     campaign's annotators, as published where there are too few sentences to tell. With `suggestions` the annotators of
     the strategies see what gazetteer, links and newest model suggest. Each of `annotators` holds what is other than

@@ -11,7 +11,7 @@ from crossner_core.schema import LabelledSentence, Sentence, Span, Suggestion
 from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.registry import needs_source, needs_unlabelled
-from db import campaign_rows, dataset_rows, layer_rows, run_rows, second_look_rows
+from db import campaign_rows, dataset_rows, label_review_rows, layer_rows, run_rows
 from db.engine import Session
 from db.training_tables import Dataset, Run
 from workbench.campaigns.domains import domain_of, find_domain
@@ -78,7 +78,7 @@ def _unlabelled(session: Session, run: Run, whole: tuple[LabelledSentence, ...],
     sentences = [item.sentence for item in whole] if run.size is not None else []
     if run.snapshot is not None:
         rows = layer_rows.sentences(session, run.snapshot.campaign_id)
-        since = second_look_rows.left_out(session, run.snapshot.campaign_id)
+        since = label_review_rows.left_out(session, run.snapshot.campaign_id)
         out = {id_ for id_, when in since.items() if when <= run.created_at}
         sentences += [sentence_of(row) for row in rows if row.split == "pool" and row.id not in out]
     train = subset(whole, run.size, run.order_seed or 0) if run.size is not None else whole

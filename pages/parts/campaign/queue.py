@@ -19,7 +19,7 @@ from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.campaigns import CampaignView
 from workbench.data import datasets
 from workbench.runs import encoders, rounds
-from workbench.runs.rounds import QueueState, TurnSettings, TurnView
+from workbench.runs.rounds import QueueState, RoundSettings, RoundView
 
 _SECONDS_BETWEEN_LOOKS = 2
 _STATES = {"queued": "waiting", "running": "under way", "done": "done", "failed": "failed", "cancelled": "cancelled"}
@@ -32,9 +32,9 @@ _WORDS = {_USUAL.functions: f"recommended: {_USUAL.functions}"}
 
 def state_line(actor: Actor, campaign: CampaignView) -> None:
     """Say in one line by what the queue is ordered and when the next run is due, or how far the turn under way is."""
-    busy = rounds.queue_state(shell.store(), actor, campaign.id).turn_id is not None
+    busy = rounds.queue_state(shell.store(), actor, campaign.id).round_id is not None
     st.fragment(_state_line, run_every=_SECONDS_BETWEEN_LOOKS if busy else None)(actor, campaign, busy)
-    rules = rounds.turn_settings(shell.store(), actor, campaign.id)
+    rules = rounds.round_settings(shell.store(), actor, campaign.id)
     if rules.strategy or rules.retrain_every:
         worker_line()
 
@@ -42,12 +42,12 @@ def state_line(actor: Actor, campaign: CampaignView) -> None:
 def _state_line(actor: Actor, campaign: CampaignView, was_busy: bool) -> None:
     with shell.shown_errors():
         state = rounds.queue_state(shell.store(), actor, campaign.id)
-        if was_busy and state.turn_id is None:
+        if was_busy and state.round_id is None:
             st.rerun()  # the whole page: the queue has another order
-        rules = rounds.turn_settings(shell.store(), actor, campaign.id)
+        rules = rounds.round_settings(shell.store(), actor, campaign.id)
         with st.container(horizontal=True, vertical_alignment="center"):
             st.caption(as_text(_said(rules, state)))
-            if state.turn_id is not None and actor.role in KEEPERS:
+            if state.round_id is not None and actor.role in KEEPERS:
                 _cancel(actor, campaign, state)
 
 
@@ -55,14 +55,14 @@ def _cancel(actor: Actor, campaign: CampaignView, state: QueueState) -> None:
     if cancel_button(
         "Cancel this turn",
         asked=state.cancelling,
-        key=f"queue:cancel:{state.turn_id}",
+        key=f"queue:cancel:{state.round_id}",
         help="And the run it waits for. The queue keeps its order; what was scored is kept.",
     ):
-        rounds.cancel_turn(shell.store(), actor, campaign.id)
+        rounds.cancel_round(shell.store(), actor, campaign.id)
         st.rerun()
 
 
-def _said(rules: TurnSettings, state: QueueState) -> str:
+def _said(rules: RoundSettings, state: QueueState) -> str:
     parts = [f"{state.waiting:,} sentences wait", f"{state.gold:,} of the pool are gold to learn from"]
     parts.append(
         f"ordered by {rules.strategy}, {rules.random_share:.0%} by chance" if rules.strategy else "as imported"
@@ -80,7 +80,7 @@ def next_view(actor: Actor, campaign: CampaignView) -> None:
     if not upcoming:
         st.info("Nobody waits for anything: every sentence of the pool has been begun. Import more under Sentences.")
         return
-    rules = rounds.turn_settings(shell.store(), actor, campaign.id)
+    rules = rounds.round_settings(shell.store(), actor, campaign.id)
     may = actor.role in KEEPERS and bool(rules.strategy)
     if may and st.button("Order the queue now", key=f"queue:now:{campaign.id}"):
         rounds.order_now(shell.store(), actor, campaign.id)
@@ -107,43 +107,43 @@ def next_view(actor: Actor, campaign: CampaignView) -> None:
     report_download(lambda: report, name=f"next-{campaign.id}")
 
 
-def turns_view(actor: Actor, campaign: CampaignView) -> None:
+def rounds_view(actor: Actor, campaign: CampaignView) -> None:
     """Draw the turns so far, newest first, with what was said about each."""
-    turns = rounds.list_turns(shell.store(), actor, campaign.id)
+    turns = rounds.list_rounds(shell.store(), actor, campaign.id)
     if not turns:
         st.info("No turn yet. Choose a strategy, or after how much gold to retrain, under Rules.")
         return
     when = st.column_config.DatetimeColumn(format="D MMM, HH:mm")
     report = HtmlReport("Turns", [campaign.name])
-    rows = pd.DataFrame([_row(turn) for turn in turns])
+    rows = pd.DataFrame([_row(round_) for round_ in turns])
     st.dataframe(report.table(rows), hide_index=True, column_config={"When": when}, placeholder="–")
-    for index, turn in enumerate(turns):
-        for note in turn.notes:
-            line = report.text(f"Turn {turn.id}: {note}", caption=True)
+    for index, round_ in enumerate(turns):
+        for note in round_.notes:
+            line = report.text(f"Turn {round_.id}: {note}", caption=True)
             if index < _TURNS_IN_WORDS:
                 st.caption(as_text(line))
     report_download(lambda: report, name=f"turns-{campaign.id}")
 
 
-def _row(turn: TurnView) -> dict[str, Any]:
+def _row(round_: RoundView) -> dict[str, Any]:
     return {
-        "Turn": turn.id,
-        "When": turn.created_at,
-        "State": _STATES[turn.state],
-        "Gold": turn.gold,
-        "Run": turn.run_id,
-        "F1": None if turn.run_f1 is None else round(100 * turn.run_f1, 1),
-        "Strategy": turn.strategy or "–",
-        "Scored": turn.scored,
-        "Ordered": turn.ordered,
-        "Seconds": None if turn.seconds is None else round(turn.seconds),
-        "By": "itself" if turn.automatic else "a person",
+        "Turn": round_.id,
+        "When": round_.created_at,
+        "State": _STATES[round_.state],
+        "Gold": round_.gold,
+        "Run": round_.run_id,
+        "F1": None if round_.run_f1 is None else round(100 * round_.run_f1, 1),
+        "Strategy": round_.strategy or "–",
+        "Scored": round_.scored,
+        "Ordered": round_.ordered,
+        "Seconds": None if round_.seconds is None else round(round_.seconds),
+        "By": "itself" if round_.automatic else "a person",
     }
 
 
 def rules_view(actor: Actor, campaign: CampaignView) -> None:
     """Draw the rules; researchers and admins can change them."""
-    now = rounds.turn_settings(shell.store(), actor, campaign.id)
+    now = rounds.round_settings(shell.store(), actor, campaign.id)
     may = actor.role in KEEPERS and not campaign.archived
     left, right = st.columns([2, 1])
     strategy = _strategy(left, campaign, now, may)
@@ -164,7 +164,7 @@ def rules_view(actor: Actor, campaign: CampaignView) -> None:
         with st.expander("Recipe of those runs" + (f" · {len(recipe)} other than default" if recipe else "")):
             recipe = _recipe(actor, campaign, recipe)
     if may and st.button("Save the rules", type="primary", key=f"queue:save:{campaign.id}"):
-        rounds.change_turns(
+        rounds.change_round_settings(
             shell.store(), actor, campaign.id,
             strategy=strategy, random_share=share / 100, retrain_every=int(every), recipe=recipe,
         )  # fmt: skip
@@ -176,7 +176,7 @@ def rules_view(actor: Actor, campaign: CampaignView) -> None:
         st.caption("Researchers and admins change these.")
 
 
-def _strategy(column: Any, campaign: CampaignView, now: TurnSettings, may: bool) -> str:
+def _strategy(column: Any, campaign: CampaignView, now: RoundSettings, may: bool) -> str:
     before = read_strategy(now.strategy) if now.strategy else None
     functions = _functions(column, campaign, before.functions if before is not None else "", may)
     if not functions:

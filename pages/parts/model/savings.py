@@ -51,7 +51,7 @@ def _by_suggestions(actor: Actor, campaign: CampaignView) -> None:
 
 
 def _ask(actor: Actor, campaign: CampaignView, *, busy: bool) -> None:
-    now = rounds.turn_settings(shell.store(), actor, campaign.id)
+    now = rounds.round_settings(shell.store(), actor, campaign.id)
     with st.expander("Play strategies on this gold"):
         text = st.text_area(
             "Strategies, one a line",

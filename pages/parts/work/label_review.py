@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from crossner_core.domains import Domain
-from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import Link, Sentence, Span
 from db.engine import Store
 from pages import shell
@@ -44,7 +44,7 @@ _STATES = {"kept": "kept", "changed": "changed", "reopened": "reopened", "left_o
 _SIDE = "display:grid;grid-template-columns:5.5em 1fr;gap:.2em .8em;margin:.4em 0;line-height:1.9"
 
 
-def second_look_view(actor: Actor, campaign: CampaignView) -> None:
+def label_review_view(actor: Actor, campaign: CampaignView) -> None:
     """Draw what is under way, the queues, and the doubt at the head of the one chosen."""
     if not campaign.gold:
         st.info("There is no gold yet. Adjudicate some sentences first.")
@@ -224,14 +224,14 @@ def _start(actor: Actor, campaign: CampaignView, *, first: bool) -> None:
     with st.expander("Look at the gold" if first else "Look again", expanded=first):
         if job is not None and job.state == "done" and job.finished_at:
             st.caption(as_text(f"Last look {job.finished_at:%d %b, %H:%M} UTC. {job.message}"))
-        values = option_inputs(SecondLookOptions, f"second-look-{campaign.id}", only=_ASKED)
+        values = option_inputs(LabelReviewOptions, f"second-look-{campaign.id}", only=_ASKED)
         if st.button(
             f"Look at {campaign.gold} gold sentences",
             disabled=busy,
             type="primary" if first else "secondary",
             key=f"second-look-start-{campaign.id}",
         ):
-            label_review.look_again(shell.store(), actor, campaign.id, SecondLookOptions(**values))
+            label_review.look_again(shell.store(), actor, campaign.id, LabelReviewOptions(**values))
             st.rerun()
 
 

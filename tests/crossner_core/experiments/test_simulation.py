@@ -10,8 +10,8 @@ import numpy as np
 import plotly.graph_objects as go
 import pytest
 
+from crossner_core.acquisition.ordering import PoolOrdering, Scorer
 from crossner_core.acquisition.selecting import strategy
-from crossner_core.acquisition.turn import Scorer, Turn
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.experiments.__main__ import main
@@ -147,9 +147,9 @@ def test_campaign_leaves_its_share_of_the_sentences_to_chance(tmp_path: Path) ->
 def test_campaign_without_chance_annotates_what_the_strategy_chose_in_its_order(tmp_path: Path) -> None:
     rounds(tmp_path / "played", simulation(strategy="longest + bert_km", at=(6,)))
     pool, _ = split_pool((*data().train, *data().dev), 4, 7)
-    turn = Turn(tmp_path / "signals", Scorer(encoder=tiny_encoder()), TYPES)
+    ordering = PoolOrdering(tmp_path / "signals", Scorer(encoder=tiny_encoder()), TYPES)
     sentences = [item.sentence for item in pool]
-    found = turn.order(sentences, 6, strategy("longest + bert_km"), np.random.default_rng([7, 2, 0]))
+    found = ordering.order(sentences, 6, strategy("longest + bert_km"), np.random.default_rng([7, 2, 0]))
     assert read_json(tmp_path / "played" / "state.json")["labelled"]["chosen"] == found.order.tolist()
 
 

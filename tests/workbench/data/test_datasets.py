@@ -98,14 +98,14 @@ def test_datasets_that_are_a_source_of_runs_or_rules_stay(store: Store, tmp_path
     start_run(store, admin, dataset_id=target.id, recipe=recipe_here(tmp_path, setting="joint", source="source"))
     start_run(store, admin, dataset_id=target.id, recipe=recipe_here(tmp_path, source="unread"))  # direct: reads none
     campaign_id = campaigns.create_campaign(store, admin, name="c", domain=load_domain("music"))
-    rounds.change_turns(
+    rounds.change_round_settings(
         store, admin, campaign_id, strategy="longest", retrain_every=10,
         recipe={"setting": "pretrain_finetune", "source": "rules"},
     )  # fmt: skip
     for name in ("source", "rules"):
         with pytest.raises(Conflict, match=f"1 runs, rules .* have the data set '{name}' as their source"):
             datasets.delete_dataset(store, admin, name)
-    rounds.change_turns(store, admin, campaign_id, strategy="longest")
+    rounds.change_round_settings(store, admin, campaign_id, strategy="longest")
     for name in ("rules", "unread"):
         datasets.delete_dataset(store, admin, name)
     assert [one.name for one in datasets.list_datasets(store, admin)] == ["own", "source"]

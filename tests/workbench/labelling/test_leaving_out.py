@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 
 from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound
+from crossner_core.label_review.base import Finding
 from crossner_core.schema import Span
-from crossner_core.second_look.base import Finding
-from db import annotation_rows, run_rows, second_look_rows, task_rows, turn_rows
+from db import annotation_rows, label_review_rows, round_rows, run_rows, task_rows
 from db.engine import Store
 from tests.support import builders
 from tests.support.archives import change, contents
@@ -19,8 +19,8 @@ from tests.support.training_store import recipe_here
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, sentences
 from workbench.data import archive, browsing, layers, snapshots
-from workbench.jobs.kinds import second_look as second_look_kind
-from workbench.jobs.kinds import turn as turn_kind
+from workbench.jobs.kinds import second_look as label_review_kind
+from workbench.jobs.kinds import turn as round_kind
 from workbench.labelling import label_review
 from workbench.labelling.label_review import FindingView
 from workbench.reports import overview
@@ -73,7 +73,7 @@ def test_leaving_out_takes_the_copy_outside_test_from_snapshots_and_keeps_its_go
 
 def _other_id(finding_id: int, store: Store) -> int:
     with store.write() as session:
-        row = second_look_rows.find(session, finding_id)
+        row = label_review_rows.find(session, finding_id)
         assert row is not None and row.other_id is not None
         return row.other_id
 
@@ -166,7 +166,7 @@ def test_left_out_stays_so_and_is_taken_in_again_whatever_becomes_of_its_gold(
     one = leak(store, people, repeated)
     label_review.decide(store, people["eva"], one.id, "leave_out")
     with store.read() as session:
-        gold, ids = second_look_kind.gold_of(session, repeated)
+        gold, ids = label_review_kind.gold_of(session, repeated)
     at = next(n for n, item in enumerate(gold.items) if item.sentence.text == POOL)
     doubt = Finding(at, "type", 5, 7, (Span(*MARA),), (Span(5, 7, "band"),), 0.9, "Why not.")
     with store.write() as session:
@@ -207,7 +207,7 @@ def test_automatic_run_does_not_wait_for_gold_that_is_left_out(
     store: Store, people: dict[str, Actor], repeated: int
 ) -> None:
     label_review.decide(store, people["eva"], leak(store, people, repeated).id, "leave_out")
-    rounds.change_turns(store, people["res"], repeated, strategy="", retrain_every=1)
+    rounds.change_round_settings(store, people["res"], repeated, strategy="", retrain_every=1)
     rounds.tick(store)
     with store.read() as session:
         (run,) = run_rows.listed(session, campaign_id=repeated)
@@ -253,13 +253,15 @@ def test_nothing_learns_from_the_text_that_is_left_out(
 def test_strategies_take_no_gold_into_account_that_is_left_out(
     store: Store, people: dict[str, Actor], repeated: int
 ) -> None:
-    rounds.change_turns(store, people["res"], repeated, strategy="longest")
+    rounds.change_round_settings(store, people["res"], repeated, strategy="longest")
     rounds.order_now(store, people["res"], repeated)
 
     def known() -> set[str]:
         with store.read() as session:
-            (turn,) = turn_rows.listed(session, repeated)
-            plan = turn_kind._plan(cast(Any, None), session, turn.id)  # no model, so no folder of checkpoints is asked
+            (round_,) = round_rows.listed(session, repeated)
+            plan = round_kind._plan(
+                cast(Any, None), session, round_.id
+            )  # no model, so no folder of checkpoints is asked
             return {item.sentence.text for item in plan.gold}
 
     before = known()

@@ -54,7 +54,7 @@ def campaign(store: Store, admin: Actor, folder: Path, *, pool: int = 30, test: 
         items: list[LabelledSentence] = in_music(own_sentences(count, offset=offset))
         if items:
             sentences.add_sentences(store, admin, found, items, split=split)
-    rounds.change_turns(store, admin, found, strategy="token_entropy", recipe=small(folder))
+    rounds.change_round_settings(store, admin, found, strategy="token_entropy", recipe=small(folder))
     return found
 
 
@@ -86,7 +86,7 @@ def test_strategies_are_played_with_the_share_of_chance_that_the_queue_has(store
     admin = person(store, "admin")
     campaign_id = campaign(store, admin, tmp_path)
     for share, name in ((0.35, "longest, 35% by chance"), (0.0, "longest")):
-        rounds.change_turns(store, admin, campaign_id, strategy="longest", random_share=share)
+        rounds.change_round_settings(store, admin, campaign_id, strategy="longest", random_share=share)
         job_id = simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
         found = [one.options for one in told(store, job_id)]
         assert [(one.label, one.random_share) for one in found] == [("random", 0.0), (name, share)]
@@ -136,7 +136,9 @@ def test_played_campaign_that_hears_a_gazetteer_goes_on_though_more_is_suggested
     campaign_id = campaign(store, admin, tmp_path)
     asked(store, campaign_id)
     text = "longest with self-training and gazetteer"
-    rounds.change_turns(store, admin, campaign_id, strategy=text, recipe={**small(tmp_path), "self_training_epochs": 2})
+    rounds.change_round_settings(
+        store, admin, campaign_id, strategy=text, recipe={**small(tmp_path), "self_training_epochs": 2}
+    )
     job_id = simulations.start_simulations(store, admin, campaign_id, [text], seeds=(1,))
     looked: list[int] = []
 
@@ -188,7 +190,9 @@ def test_played_campaigns_give_way_to_a_turn_that_is_due_and_lose_nothing(
     simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
     work(store, home)
     undisturbed = simulations.newest_simulations(store, admin, campaign_id)
-    rounds.change_turns(store, admin, campaign_id, strategy="token_entropy", retrain_every=10, recipe=small(tmp_path))
+    rounds.change_round_settings(
+        store, admin, campaign_id, strategy="token_entropy", retrain_every=10, recipe=small(tmp_path)
+    )
     assert work(store, home) == 3  # run, turn, suggestions
     before = len(ended(store))
     simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
@@ -507,8 +511,8 @@ def test_plays_are_listed_newest_first_with_what_they_were_told(store: Store, tm
     assert {one.seed for one in found.points} == {1} and found.snapshot == before.snapshot
     assert simulations.get_play(store, admin, campaign_id, second).points == ()
     assert simulations.list_plays(store, admin, other) == ()
-    turn_job = rounds.job_of_turn(store, admin, campaign_id, rounds.order_now(store, admin, campaign_id))
-    for job_id, place in ((first, other), (9999, campaign_id), (turn_job, campaign_id)):
+    round_job = rounds.job_of_round(store, admin, campaign_id, rounds.order_now(store, admin, campaign_id))
+    for job_id, place in ((first, other), (9999, campaign_id), (round_job, campaign_id)):
         with pytest.raises(NotFound, match="played nothing"):
             simulations.get_play(store, admin, place, job_id)
     for call in (simulations.list_plays, lambda *who: simulations.get_play(*who, first)):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crossner_core.errors import CheckpointError
-from db import job_rows, run_rows, suggestion_rows, turn_rows
+from db import job_rows, round_rows, run_rows, suggestion_rows
 from db.engine import Session
 from db.training_tables import RunEvent
 from db.types import now
@@ -84,9 +84,9 @@ def _queue_suggestions(session: Session, run_id: int) -> None:
     run = run_rows.get(session, run_id)
     if run is None or run.campaign_id is None or run.size is not None:
         return
-    turn = turn_rows.under_way(session, run.campaign_id)
-    if turn is not None and turn.run_id == run_id:
-        return  # the queue gets a new order first; the turn then asks for the suggestions
+    round_ = round_rows.under_way(session, run.campaign_id)
+    if round_ is not None and round_.run_id == run_id:
+        return  # the queue gets a new order first; the round then asks for the suggestions
     if suggestion_rows.awaits_model(session, run.campaign_id):
         queue.start(session, "score_pool", {"run_id": None}, by=SYSTEM, campaign_id=run.campaign_id)
 

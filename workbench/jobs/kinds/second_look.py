@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from crossner_core.errors import BadInput, Conflict
-from crossner_core.options.second_look import SecondLookOptions
-from crossner_core.second_look.base import Desk, Gold, check
+from crossner_core.label_review.base import Desk, Gold, check
+from crossner_core.options.label_review import LabelReviewOptions
 from db import campaign_rows
 from db.engine import Session
 from db.training_tables import Job
@@ -35,7 +35,7 @@ def look(context: JobContext, asked: Asked) -> str:
 
     A check that this gold does not allow (fewer sentences than folds) says so, and the others go on.
     """
-    campaign_id, options = context.campaign_id, SecondLookOptions(**asked.options)
+    campaign_id, options = context.campaign_id, LabelReviewOptions(**asked.options)
     with context.store.read() as session:
         gold, ids = gold_of(session, campaign_id)
     lines = []

@@ -103,7 +103,7 @@ register(
     JobKind(
         name="simulation",
         title="simulation",
-        priority=25,  # after turns, before studies: somebody waits for it, but not the annotators
+        priority=25,  # after rounds, before studies: somebody waits for it, but not the annotators
         payload=Asked,
         handle=play_simulations,
         idle="No simulated campaigns are under way on this campaign's gold",

@@ -1,4 +1,4 @@
-"""Make a turn: score the pool with its model and put the queue into a new order."""
+"""Run a round: score the pool with its model and put the queue into a new order."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from crossner_core.acquisition import signals
+from crossner_core.acquisition.ordering import PoolOrdering, Scorer
 from crossner_core.acquisition.queue import with_random_share
 from crossner_core.acquisition.selecting import strategy, without_idle_weights
-from crossner_core.acquisition.turn import Scorer
-from crossner_core.acquisition.turn import Turn as Ordering
 from crossner_core.errors import CheckpointError, NotFound, WorkbenchError
 from crossner_core.schema import LabelledSentence, Sentence, Span
-from db import run_rows, turn_rows
+from db import round_rows, run_rows
 from db.engine import Session, Store
-from db.training_tables import Run, Turn
+from db.training_tables import Round, Run
 from db.types import now
 from workbench.accounts.access import enter
 from workbench.accounts.actors import SYSTEM
@@ -37,17 +36,17 @@ if TYPE_CHECKING:
     from crossner_core.encoders import Encoder
     from crossner_core.training.predictor import Predictor
 
-# So many sentences are chosen by the strategy; the rest of the queue is left to chance until the next turn.
+# So many sentences are chosen by the strategy; the rest of the queue is left to chance until the next round.
 AHEAD = 1000
-# What is taken to be annotated until the next turn, in a campaign that does not say after how much gold to retrain.
+# What is taken to be annotated until the next round, in a campaign that does not say after how much gold to retrain.
 BATCH = 25
-# What becomes of a turn whose model cannot be used.
+# What becomes of a round whose model cannot be used.
 _WITHOUT = "The queue was ordered without a model; suggestions stay as they were."
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """What a turn orders, and with what; `folder` is its model's, None before there is any."""
+    """What a round orders, and with what; `folder` is its model's, None before there is any."""
 
     campaign_id: int
     strategy: str
@@ -66,31 +65,31 @@ class _Plan:
 
 
 class Asked(Fields):
-    """The turn to make."""
+    """The round to make."""
 
     turn_id: int
 
 
 def order_queue(context: JobContext, asked: Asked) -> str:
-    """Make the job's turn; return what became of it. What was scored stays if it is stopped.
+    """Make the job's round; return what became of it. What was scored stays if it is stopped.
 
     A model that is gone, or knows types that the campaign has not, orders and suggests nothing. One whose folder goes
-    while it scores has its order, as it is in memory, and suggests nothing. The turn's notes say so.
+    while it scores has its order, as it is in memory, and suggests nothing. The round's notes say so.
     """
-    turn_id, began = asked.turn_id, time.monotonic()
-    plan = _begin(context, turn_id)
+    round_id, began = asked.turn_id, time.monotonic()
+    plan = _begin(context, round_id)
     predictor, notes = _predictor(plan)
     encoder, more = _encoder(context)
     scorer = Scorer(predictor, plan.key, plan.earlier, encoder)
 
-    ordering = Ordering(
+    ordering = PoolOrdering(
         context.settings.checkpoints.parent / "signals" / f"campaign-{plan.campaign_id}",
         scorer,
         predictor.types if predictor is not None else plan.types,
         should_stop=context.should_stop,
         on_progress=context.report,
     )
-    rng = np.random.default_rng([plan.seed, turn_id])
+    rng = np.random.default_rng([plan.seed, round_id])
     chosen = strategy(plan.strategy)
     reads = signals.PROPOSED in chosen.needs or predictor is None
     proposed = _proposed(context.store, plan) if reads else None
@@ -108,33 +107,33 @@ def order_queue(context: JobContext, asked: Asked) -> str:
     order = [(plan.ids[drawn.index], CHANCE if drawn.by_chance else chosen.functions) for drawn in places]
     usable, gone = _can_suggest(plan, predictor)
     notes = (*plan.notes, *notes, *more, *selection.notes, *gone)
-    return _write(context.store, plan, turn_id, order, ordering.scored, time.monotonic() - began, notes, usable)
+    return _write(context.store, plan, round_id, order, ordering.scored, time.monotonic() - began, notes, usable)
 
 
-def _begin(context: JobContext, turn_id: int) -> _Plan:
+def _begin(context: JobContext, round_id: int) -> _Plan:
     with context.store.write() as session:
-        _turn(session, turn_id).state = "running"
+        _round(session, round_id).state = "running"
     with context.store.read() as session:  # reading a large pool takes seconds, in which people must be able to save
-        return _plan(context, session, turn_id)
+        return _plan(context, session, round_id)
 
 
-def _turn(session: Session, turn_id: int) -> Turn:
-    turn = turn_rows.get(session, turn_id)
-    if turn is None:
-        raise NotFound(f"There is no turn {turn_id}.")
-    return turn
+def _round(session: Session, round_id: int) -> Round:
+    round_ = round_rows.get(session, round_id)
+    if round_ is None:
+        raise NotFound(f"There is no turn {round_id}.")
+    return round_
 
 
-def _plan(context: JobContext, session: Session, turn_id: int) -> _Plan:
-    turn = _turn(session, turn_id)
-    _, campaign = enter(session, SYSTEM, turn.campaign_id, "system")
-    rows = turn_rows.movable(session, campaign.id)
-    models = dict.fromkeys(past.run_id for past in reversed(turn_rows.listed(session, campaign.id)) if past.run_id)
+def _plan(context: JobContext, session: Session, round_id: int) -> _Plan:
+    round_ = _round(session, round_id)
+    _, campaign = enter(session, SYSTEM, round_.campaign_id, "system")
+    rows = round_rows.movable(session, campaign.id)
+    models = dict.fromkeys(past.run_id for past in reversed(round_rows.listed(session, campaign.id)) if past.run_id)
     runs = {run.id: _key(run) for run in run_rows.some(session, list(models))}
-    folder, notes = _folder(context, session, turn.run_id)
+    folder, notes = _folder(context, session, round_.run_id)
     return _Plan(
         campaign.id,
-        without_idle_weights(turn.strategy) or "random",
+        without_idle_weights(round_.strategy) or "random",
         campaign.random_share,
         campaign.retrain_every or BATCH,
         campaign.seed,
@@ -142,10 +141,10 @@ def _plan(context: JobContext, session: Session, turn_id: int) -> _Plan:
         tuple(row.id for row in rows),
         tuple(sentence_of(row) for row in rows),
         tuple(row.labelled for row in layers.gold_to_learn_from(session, campaign.id) if row.split == "pool"),
-        turn.run_id,
+        round_.run_id,
         folder,
-        runs.get(turn.run_id or 0, ""),
-        tuple(runs[run_id] for run_id in models if run_id != turn.run_id and run_id in runs),
+        runs.get(round_.run_id or 0, ""),
+        tuple(runs[run_id] for run_id in models if run_id != round_.run_id and run_id in runs),
         notes,
     )
 
@@ -172,7 +171,7 @@ def _folder(context: JobContext, session: Session, run_id: int | None) -> tuple[
 
 
 def _predictor(plan: _Plan) -> tuple[Predictor | None, tuple[str, ...]]:
-    """Load the turn's model; one that is gone or cannot be used is left out, and the notes say so."""
+    """Load the round's model; one that is gone or cannot be used is left out, and the notes say so."""
     from crossner_core.training.predictor import load_tagger
 
     if plan.folder is None or plan.run_id is None:
@@ -189,7 +188,7 @@ def _predictor(plan: _Plan) -> tuple[Predictor | None, tuple[str, ...]]:
 
 
 def _can_suggest(plan: _Plan, predictor: Predictor | None) -> tuple[bool, tuple[str, ...]]:
-    """Say whether the turn's model can suggest in what comes next, and why not where its folder went meanwhile."""
+    """Say whether the round's model can suggest in what comes next, and why not where its folder went meanwhile."""
     if predictor is None or plan.folder is None:
         return False, ()
     if plan.folder.is_dir():
@@ -209,19 +208,19 @@ def _encoder(context: JobContext) -> tuple[Encoder | None, tuple[str, ...]]:
 def _write(
     store: Store,
     plan: _Plan,
-    turn_id: int,
+    round_id: int,
     order: Sequence[tuple[int, str]],
     scored: int,
     seconds: float,
     notes: Sequence[str],
     suggests: bool,
 ) -> str:
-    """Move what can still be moved, end the turn, and have a usable model suggest in what comes next: one write."""
+    """Move what can still be moved, end the round, and have a usable model suggest in what comes next: one write."""
     with store.write() as session:
-        moved = turn_rows.place(session, order)
-        turn = _turn(session, turn_id)
-        turn.state, turn.scored, turn.ordered, turn.seconds = "done", scored, moved, seconds
-        turn.notes, turn.finished_at = list(notes), now()
+        moved = round_rows.place(session, order)
+        round_ = _round(session, round_id)
+        round_.state, round_.scored, round_.ordered, round_.seconds = "done", scored, moved, seconds
+        round_.notes, round_.finished_at = list(notes), now()
         if suggests:
             rounds.have_suggested(session, plan.campaign_id, plan.run_id)
     return f"{moved} sentences in the order of {plan.strategy}; {scored} were scored in {seconds:.0f} s."

@@ -36,9 +36,9 @@ def rules(
 
     store, actor = common.PLACE.store, common.PLACE.actor
     campaign_id = common.find_campaign(campaign).id
-    now = rounds.turn_settings(store, actor, campaign_id)
+    now = rounds.round_settings(store, actor, campaign_id)
     if changes or any(option is not None for option in (strategy, random_share, retrain_every)):
-        now = rounds.change_turns(
+        now = rounds.change_round_settings(
             store, actor, campaign_id,
             strategy=now.strategy if strategy is None else strategy,
             random_share=now.random_share if random_share is None else random_share,
@@ -64,16 +64,16 @@ def order(
 
     store, actor = common.PLACE.store, common.PLACE.actor
     campaign_id = common.find_campaign(campaign).id
-    turn_id = rounds.order_now(store, actor, campaign_id)
+    round_id = rounds.order_now(store, actor, campaign_id)
     if not wait:
-        return common.left_to_worker(f"Turn {turn_id} is queued.")
-    common.do_here(rounds.job_of_turn(store, actor, campaign_id, turn_id))
+        return common.left_to_worker(f"Turn {round_id} is queued.")
+    common.do_here(rounds.job_of_round(store, actor, campaign_id, round_id))
     rounds.tick(store)
-    turn = next(view for view in rounds.list_turns(store, actor, campaign_id) if view.id == turn_id)
-    typer.echo(f"Turn {turn_id} {turn.state}: {turn.ordered or 0} sentences ordered, {turn.scored or 0} scored.")
-    for note in turn.notes:
+    round_ = next(view for view in rounds.list_rounds(store, actor, campaign_id) if view.id == round_id)
+    typer.echo(f"Turn {round_id} {round_.state}: {round_.ordered or 0} sentences ordered, {round_.scored or 0} scored.")
+    for note in round_.notes:
         typer.echo(note)
-    return 0 if turn.state == "done" else 2
+    return 0 if round_.state == "done" else 2
 
 
 @app.command()
@@ -81,7 +81,7 @@ def cancel(campaign: CampaignName) -> None:
     """Cancel the turn under way, and the run it waits for; the queue keeps its order."""
     from workbench.runs import rounds
 
-    state = rounds.cancel_turn(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
+    state = rounds.cancel_round(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
     common.say_cancelled(state)
 
 
@@ -91,7 +91,7 @@ def list_(campaign: CampaignName) -> None:
     from workbench.runs import rounds
 
     campaign_id = common.find_campaign(campaign).id
-    views = rounds.list_turns(common.PLACE.store, common.PLACE.actor, campaign_id)
+    views = rounds.list_rounds(common.PLACE.store, common.PLACE.actor, campaign_id)
     rows = [
         (
             str(view.id),

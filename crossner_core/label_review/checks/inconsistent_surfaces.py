@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.label_review.base import Desk, Finding, Gold, ranked, register
+from crossner_core.label_review.surfaces import Surfaces
+from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import Span
-from crossner_core.second_look.base import Desk, Finding, Gold, ranked, register
-from crossner_core.second_look.surfaces import Surfaces
 
 
 @register(
@@ -13,7 +13,7 @@ from crossner_core.second_look.surfaces import Surfaces
     "Inconsistent types",
     "The same words have another type elsewhere in the gold, at least as often as this one.",
 )
-def find(gold: Gold, options: SecondLookOptions, desk: Desk) -> list[Finding]:
+def find(gold: Gold, options: LabelReviewOptions, desk: Desk) -> list[Finding]:
     """Doubt each entity whose words have another type at least as often; the score is that type's share, shrunk.
 
     Shrunk by one imagined entity, so that five against one is more doubtful than one against one.

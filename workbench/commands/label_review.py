@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from crossner_core.command_line import OptionsCommand, takes_options
-from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.options.label_review import LabelReviewOptions
 from workbench.commands import common
 from workbench.commands.common import CampaignName
 
@@ -16,9 +16,9 @@ app = typer.Typer(help="A second look at gold: what may be wrong in it.", no_arg
 Check = Annotated[str | None, typer.Option("--check", help="One check alone (see workbench second-look list).")]
 
 
-@takes_options(SecondLookOptions, "options")
+@takes_options(LabelReviewOptions, "options")
 def compute(
-    options: SecondLookOptions,
+    options: LabelReviewOptions,
     campaign: CampaignName,
     check: Check = None,
     wait: Annotated[bool, typer.Option("--wait", help="Look in this process, else queue it for a worker.")] = False,
@@ -51,7 +51,7 @@ def list_(
     limit: Annotated[int, typer.Option(help="Most findings to print.")] = 50,
 ) -> None:
     """List the queues of a campaign, or the findings of one check."""
-    from crossner_core.second_look.base import in_words
+    from crossner_core.label_review.base import in_words
     from workbench.labelling import label_review
 
     store, actor = common.PLACE.store, common.PLACE.actor
@@ -77,13 +77,13 @@ def files(
 ) -> None:
     """Look at labelled files that are in no campaign; exact duplicates are kept apart here, too."""
     from crossner_core.formats import open_file
-    from crossner_core.second_look.base import Desk, Gold, in_words
-    from crossner_core.second_look.base import check as find_check
+    from crossner_core.label_review.base import Desk, Gold, in_words
+    from crossner_core.label_review.base import check as find_check
 
     parsed = [(path.stem, item) for path in paths for item in open_file(path).labelled]
     types = tuple(sorted({span.type for _, item in parsed for span in item.spans}))
     gold = Gold(tuple(item for _, item in parsed), tuple(split for split, _ in parsed), types)
-    findings = find_check(check).find(gold, SecondLookOptions(), Desk()) or []
+    findings = find_check(check).find(gold, LabelReviewOptions(), Desk()) or []
     rows = [
         (f"{finding.score:.2f}", finding.kind, gold.splits[finding.item], gold.items[finding.item].sentence.id,
          in_words(gold.items[finding.item].sentence, finding.there), finding.why)

@@ -14,10 +14,10 @@ import sqlalchemy as sa
 from crossner_core.acquisition.selecting import Selection
 from crossner_core.errors import Conflict, InvalidConfig, NotAllowed, NotFound
 from crossner_core.suggest.gazetteer import GAZETTEER
-from db import job_rows, layer_rows, suggestion_rows, turn_rows
+from db import job_rows, layer_rows, round_rows, suggestion_rows
 from db.engine import Session, Store
 from db.tables import Campaign, SentenceRow, Task
-from db.training_tables import Job, Run, Turn
+from db.training_tables import Job, Round, Run
 from db.types import now
 from tests.support.campaigns import in_music
 from tests.support.rounds import bare, campaign, newest, places, small, with_idle_weight
@@ -28,7 +28,7 @@ from workbench.campaigns import campaigns, sentences
 from workbench.data import snapshots
 from workbench.jobs import queue
 from workbench.jobs.context import JobContext
-from workbench.jobs.kinds import turn
+from workbench.jobs.kinds import turn as round_kind
 from workbench.labelling import handout
 from workbench.reports import curves, learning
 from workbench.runs import adaptation, rounds
@@ -37,23 +37,25 @@ from workbench.runs import adaptation, rounds
 def test_turn_settings_are_kept_and_checked(store: Store) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    assert rounds.turn_settings(store, admin, campaign_id).strategy == ""
-    rounds.change_turns(store, admin, campaign_id, strategy="longest + k_centre", random_share=0.1, retrain_every=5)
-    found = rounds.turn_settings(store, admin, campaign_id)
+    assert rounds.round_settings(store, admin, campaign_id).strategy == ""
+    rounds.change_round_settings(
+        store, admin, campaign_id, strategy="longest + k_centre", random_share=0.1, retrain_every=5
+    )
+    found = rounds.round_settings(store, admin, campaign_id)
     assert (found.strategy, found.random_share, found.retrain_every) == ("longest + k_centre", 0.1, 5)
     for wrong in ({"strategy": "wisdom"}, {"random_share": 2}, {"retrain_every": -1}, {"recipe": {"speed": 1}}):
         with pytest.raises(InvalidConfig):
-            rounds.change_turns(store, admin, campaign_id, **{"strategy": "longest", **wrong})  # type: ignore[arg-type]
-    assert rounds.turn_settings(store, admin, campaign_id) == found
+            rounds.change_round_settings(store, admin, campaign_id, **{"strategy": "longest", **wrong})  # type: ignore[arg-type]
+    assert rounds.round_settings(store, admin, campaign_id) == found
 
 
 def test_campaign_with_the_weight_of_a_set_opens_orders_and_retrains_without_it(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = with_idle_weight(store, admin)
-    assert rounds.turn_settings(store, admin, campaign_id).strategy == "2*longest + bert_km"
-    turn_id = rounds.order_now(store, admin, campaign_id)
+    assert rounds.round_settings(store, admin, campaign_id).strategy == "2*longest + bert_km"
+    round_id = rounds.order_now(store, admin, campaign_id)
     with store.write() as session:  # as of one that was asked for then, and still waits
-        session.get_one(Turn, turn_id).strategy = "2*longest + 100*bert_km"
+        session.get_one(Round, round_id).strategy = "2*longest + 100*bert_km"
     work(store, tmp_path / "home")
     assert newest(store, admin, campaign_id).state == "done"
     assert {why for *_, why in places(store, campaign_id)} <= {"2*longest + bert_km", "chance"}
@@ -61,21 +63,21 @@ def test_campaign_with_the_weight_of_a_set_opens_orders_and_retrains_without_it(
         found = session.get_one(Campaign, campaign_id)
         found.retrain_every, found.turn_recipe = 10, small(tmp_path)
     work(store, tmp_path / "home")
-    turn = newest(store, admin, campaign_id)
-    assert (turn.state, turn.run_state, turn.strategy) == ("done", "done", "2*longest + bert_km")
+    round_ = newest(store, admin, campaign_id)
+    assert (round_.state, round_.run_state, round_.strategy) == ("done", "done", "2*longest + bert_km")
     with pytest.raises(InvalidConfig, match="weight of bert_km is 100; it can only be 1"):
-        rounds.change_turns(store, admin, campaign_id, strategy="2*longest + 100*bert_km")
+        rounds.change_round_settings(store, admin, campaign_id, strategy="2*longest + 100*bert_km")
 
 
 def test_turns_are_for_researchers_and_admins(store: Store) -> None:
     admin, annotator = person(store, "admin"), person(store, "annotator")
     campaign_id = campaign(store, admin)
     for call in (
-        lambda: rounds.change_turns(store, annotator, campaign_id, strategy="longest"),
+        lambda: rounds.change_round_settings(store, annotator, campaign_id, strategy="longest"),
         lambda: rounds.order_now(store, annotator, campaign_id),
-        lambda: rounds.cancel_turn(store, annotator, campaign_id),
-        lambda: rounds.list_turns(store, annotator, campaign_id),
-        lambda: rounds.turn_settings(store, annotator, campaign_id),
+        lambda: rounds.cancel_round(store, annotator, campaign_id),
+        lambda: rounds.list_rounds(store, annotator, campaign_id),
+        lambda: rounds.round_settings(store, annotator, campaign_id),
         lambda: rounds.gold_by_choice(store, annotator, campaign_id),
     ):
         with pytest.raises(NotAllowed):
@@ -86,10 +88,10 @@ def test_turn_is_cancelled_by_those_who_may_begin_one(store: Store) -> None:
     admin, expert = person(store, "admin"), person(store, "expert")
     campaign_id = campaign(store, admin)
     campaigns.add_members(store, admin, campaign_id, [expert.id])
-    rounds.change_turns(store, admin, campaign_id, strategy="longest")
+    rounds.change_round_settings(store, admin, campaign_id, strategy="longest")
     rounds.order_now(store, admin, campaign_id)
     with pytest.raises(NotAllowed):
-        rounds.cancel_turn(store, expert, campaign_id)
+        rounds.cancel_round(store, expert, campaign_id)
     assert rounds.queue_state(store, expert, campaign_id).under_way is not None
 
 
@@ -99,7 +101,7 @@ def test_turn_orders_the_queue_and_leaves_leased_work_alone(store: Store, tmp_pa
     campaigns.add_members(store, admin, campaign_id, [annotator.id])
     held = [item["task"] for item in handout.items(store, annotator, campaign_id, "annotate", count=3)]
     before = places(store, campaign_id)
-    rounds.change_turns(store, admin, campaign_id, strategy="longest", random_share=0.0)
+    rounds.change_round_settings(store, admin, campaign_id, strategy="longest", random_share=0.0)
     rounds.order_now(store, admin, campaign_id)
     with pytest.raises(Conflict, match="under way"):
         rounds.order_now(store, admin, campaign_id)
@@ -115,14 +117,14 @@ def test_turn_orders_the_queue_and_leaves_leased_work_alone(store: Store, tmp_pa
     assert lengths[0] == max(lengths)  # sentences that say nearly the same come later
     assert sum(lengths[:4]) > sum(lengths[-4:])
     assert [i["task"] for i in handout.items(store, annotator, campaign_id, "annotate", count=3)] == held
-    turn = newest(store, admin, campaign_id)
-    assert (turn.state, turn.ordered, turn.run_id, turn.automatic) == ("done", 9, None, False)
+    round_ = newest(store, admin, campaign_id)
+    assert (round_.state, round_.ordered, round_.run_id, round_.automatic) == ("done", 9, None, False)
 
 
 def test_turn_gives_chance_its_share_and_says_which_gold_it_brought(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    rounds.change_turns(store, admin, campaign_id, strategy="longest", random_share=0.5)
+    rounds.change_round_settings(store, admin, campaign_id, strategy="longest", random_share=0.5)
     rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
     found = [why for *_, why in places(store, campaign_id)]
@@ -133,20 +135,28 @@ def test_turn_gives_chance_its_share_and_says_which_gold_it_brought(store: Store
 def test_turn_without_gold_or_model_begins_cold_and_says_so(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin, gold=False)
-    rounds.change_turns(store, admin, campaign_id, strategy="token_entropy")
+    rounds.change_round_settings(store, admin, campaign_id, strategy="token_entropy")
     assert work(store, tmp_path / "home") == 1  # the worker sees by itself that nothing has been ordered yet
-    turn = newest(store, admin, campaign_id)
-    assert turn.state == "done" and turn.automatic and turn.scored == 0
-    assert any("token_entropy" in note for note in turn.notes) and any("bert_km" in note for note in turn.notes)
+    round_ = newest(store, admin, campaign_id)
+    assert round_.state == "done" and round_.automatic and round_.scored == 0
+    assert any("token_entropy" in note for note in round_.notes) and any("bert_km" in note for note in round_.notes)
 
 
 def test_turns_go_by_themselves_from_gold_to_run_to_queue_to_suggestions(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    rounds.change_turns(store, admin, campaign_id, strategy="token_entropy", retrain_every=10, recipe=small(tmp_path))
+    rounds.change_round_settings(
+        store, admin, campaign_id, strategy="token_entropy", retrain_every=10, recipe=small(tmp_path)
+    )
     assert work(store, tmp_path / "home") == 3  # run, turn, suggestions
-    turn = newest(store, admin, campaign_id)
-    assert (turn.state, turn.automatic, turn.gold, turn.scored, turn.run_state) == ("done", True, 20, 12, "done")
+    round_ = newest(store, admin, campaign_id)
+    assert (round_.state, round_.automatic, round_.gold, round_.scored, round_.run_state) == (
+        "done",
+        True,
+        20,
+        12,
+        "done",
+    )
     kinds = [job.kind for job in queue.list_jobs(store, admin, campaign_id)]
     assert kinds == ["score_pool", "turn", "run"]
     assert work(store, tmp_path / "home") == 0  # nothing is due before ten more
@@ -154,7 +164,7 @@ def test_turns_go_by_themselves_from_gold_to_run_to_queue_to_suggestions(store: 
     assert work(store, tmp_path / "home") == 0
     sentences.add_sentences(store, admin, campaign_id, bare(1, 300))
     assert rounds.tick(store) == 1 and rounds.tick(store) == 0
-    assert len(rounds.list_turns(store, admin, campaign_id)) == 2
+    assert len(rounds.list_rounds(store, admin, campaign_id)) == 2
     assert work(store, tmp_path / "home") == 3
 
 
@@ -163,8 +173,8 @@ def test_runs_of_a_strategy_with_self_training_learn_from_the_pool(store: Store,
     campaign_id, text = campaign(store, admin), "longest with self-training"
     recipe = {**small(tmp_path), "self_training_epochs": 2}
     with pytest.raises(InvalidConfig, match="not with 'joint'"):
-        rounds.change_turns(store, admin, campaign_id, strategy=text, recipe={**recipe, "setting": "joint"})
-    rounds.change_turns(store, admin, campaign_id, strategy=text, retrain_every=10, recipe=recipe)
+        rounds.change_round_settings(store, admin, campaign_id, strategy=text, recipe={**recipe, "setting": "joint"})
+    rounds.change_round_settings(store, admin, campaign_id, strategy=text, retrain_every=10, recipe=recipe)
     assert work(store, tmp_path / "home") == 3
     assert newest(store, admin, campaign_id).strategy == text
     found = adaptation.get_run(store, admin, adaptation.list_runs(store, admin, campaign_id)[0].id)
@@ -180,7 +190,7 @@ def test_runs_whose_teachers_hear_a_gazetteer_are_told_what_was_suggested_in_the
     campaign_id = campaign(store, admin)
     recipe = {**small(tmp_path), "self_training_epochs": 2}
     text = "longest with self-training and gazetteer"
-    rounds.change_turns(store, admin, campaign_id, strategy=text, retrain_every=10, recipe=recipe)
+    rounds.change_round_settings(store, admin, campaign_id, strategy=text, retrain_every=10, recipe=recipe)
     with store.write() as session:  # a name in three sentences; a model's word is not heard
         rows = suggestion_rows.next_to_annotate(session, campaign_id)
         said = [
@@ -220,32 +230,32 @@ def test_turns_are_one_curve_whatever_their_snapshots(store: Store, tmp_path: Pa
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
     recipe = small(tmp_path)
-    rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=6, recipe=recipe)
+    rounds.change_round_settings(store, admin, campaign_id, strategy="longest", retrain_every=6, recipe=recipe)
     for number in range(3):
         if number:
             more = own_sentences(6, offset=80 + 10 * number)
             sentences.add_sentences(store, admin, campaign_id, in_music(more))
         if number == 2:
             sentences.add_sentences(store, admin, campaign_id, in_music(own_sentences(2, offset=120)), split="test")
-            rounds.change_turns(store, admin, campaign_id, strategy="k_centre", retrain_every=6, recipe=recipe)
+            rounds.change_round_settings(store, admin, campaign_id, strategy="k_centre", retrain_every=6, recipe=recipe)
         work(store, tmp_path / "home")
     snapshot_id = snapshots.list_snapshots(store, admin, campaign_id)[0].id
     adaptation.start_run(store, admin, campaign_id=campaign_id, snapshot_id=snapshot_id, recipe={**recipe, "seed": 9})
     work(store, tmp_path / "home")
-    drawn, by_turns = sorted(curves.curve(store, admin, campaign_id), key=lambda one: one.title.endswith("turns"))
-    assert by_turns.title.endswith("· turns") and by_turns.snapshot is None
-    assert [point.size for point in by_turns.points] == [20, 26, 32]
-    assert by_turns.strategies == ("longest", "k_centre") and by_turns.measured_on == (8, 8, 10)
+    drawn, by_rounds = sorted(curves.curve(store, admin, campaign_id), key=lambda one: one.title.endswith("turns"))
+    assert by_rounds.title.endswith("· turns") and by_rounds.snapshot is None
+    assert [point.size for point in by_rounds.points] == [20, 26, 32]
+    assert by_rounds.strategies == ("longest", "k_centre") and by_rounds.measured_on == (8, 8, 10)
     assert [point.size for point in drawn.points] == [32] and drawn.strategies == drawn.measured_on == ()
-    grown = learning.rounds(store, admin, [by_turns])[by_turns.title]
+    grown = learning.rounds(store, admin, [by_rounds])[by_rounds.title]
     assert [one.sentences for one in grown] == [20, 26, 32] and grown[0].tokens < grown[1].tokens < grown[2].tokens
-    assert list(learning.confusions(store, admin, by_turns)) == [20, 26, 32]
+    assert list(learning.confusions(store, admin, by_rounds)) == [20, 26, 32]
 
 
 def test_turn_says_that_its_run_waits_for_its_encoder(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id, recipe = campaign(store, admin), small(tmp_path)
-    rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=recipe)
+    rounds.change_round_settings(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=recipe)
     with store.write() as session:
         job_id = job_rows.add(session, kind="pretrain", payload={"name": recipe["encoder"]}, priority=22)
     rounds.tick(store)
@@ -259,13 +269,13 @@ def test_turn_says_that_its_run_waits_for_its_encoder(store: Store, tmp_path: Pa
 
 def overheard(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """Return the list to which each order of a queue adds what it was asked with."""
-    asked, order = [], turn.Ordering.order
+    asked, order = [], round_kind.PoolOrdering.order
 
-    def heard(self: turn.Ordering, *given: Any, **more: Any) -> Selection:
+    def heard(self: round_kind.PoolOrdering, *given: Any, **more: Any) -> Selection:
         asked.append(more)
         return order(self, *given, **more)
 
-    monkeypatch.setattr(turn.Ordering, "order", heard)
+    monkeypatch.setattr(round_kind.PoolOrdering, "order", heard)
     return asked
 
 
@@ -274,7 +284,7 @@ def test_turn_learns_from_the_gold_of_the_pool_and_never_from_that_of_dev_or_tes
 ) -> None:
     asked, admin = overheard(monkeypatch), person(store, "admin")
     campaign_id = campaign(store, admin)
-    rounds.change_turns(store, admin, campaign_id, strategy="longest")
+    rounds.change_round_settings(store, admin, campaign_id, strategy="longest")
     rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
     pool = {item.sentence.content_hash for item in in_music(own_sentences(20))}
@@ -284,7 +294,7 @@ def test_turn_learns_from_the_gold_of_the_pool_and_never_from_that_of_dev_or_tes
 def test_people_can_save_while_a_turn_reads_its_pool(
     store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    admin, gold = person(store, "admin"), turn.layers.gold
+    admin, gold = person(store, "admin"), round_kind.layers.gold
     saved: list[Actor] = []
     while_reading: list[int] = []
     campaign_id = campaign(store, admin)
@@ -296,8 +306,8 @@ def test_people_can_save_while_a_turn_reads_its_pool(
         while_reading.append(len(saved))
         return gold(session, campaign_id)
 
-    monkeypatch.setattr(turn.layers, "gold", while_somebody_saves)
-    rounds.change_turns(store, admin, campaign_id, strategy="longest")
+    monkeypatch.setattr(round_kind.layers, "gold", while_somebody_saves)
+    rounds.change_round_settings(store, admin, campaign_id, strategy="longest")
     rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
     assert while_reading == [1]
@@ -306,11 +316,13 @@ def test_people_can_save_while_a_turn_reads_its_pool(
 def test_scores_of_another_model_with_the_same_number_are_not_taken_for_its_own(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    rounds.change_turns(store, admin, campaign_id, strategy="token_entropy", retrain_every=10, recipe=small(tmp_path))
+    rounds.change_round_settings(
+        store, admin, campaign_id, strategy="token_entropy", retrain_every=10, recipe=small(tmp_path)
+    )
     work(store, tmp_path / "home")
     rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
-    assert [one.scored for one in rounds.list_turns(store, admin, campaign_id)] == [0, 12]
+    assert [one.scored for one in rounds.list_rounds(store, admin, campaign_id)] == [0, 12]
     with store.write() as session:  # as in a store that was emptied or restored, and gives its numbers out again
         session.execute(sa.update(Run).values(created_at=now()))
     rounds.order_now(store, admin, campaign_id)
@@ -322,7 +334,9 @@ def test_scores_of_another_model_with_the_same_number_are_not_taken_for_its_own(
 def test_asking_for_an_order_does_not_put_off_the_next_run(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
+    rounds.change_round_settings(
+        store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path)
+    )
     work(store, tmp_path / "home")
     sentences.add_sentences(store, admin, campaign_id, bare(9, 200))
     assert rounds.queue_state(store, admin, campaign_id).missing == 1
@@ -339,16 +353,18 @@ def test_turn_whose_campaign_wants_no_turns_any_more_comes_to_an_end(
 ) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
+    rounds.change_round_settings(
+        store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path)
+    )
     assert rounds.tick(store) == 1
-    rounds.change_turns(store, admin, campaign_id, strategy="", retrain_every=0)
+    rounds.change_round_settings(store, admin, campaign_id, strategy="", retrain_every=0)
     if archived:
         campaigns.update_settings(store, admin, campaign_id, archived=True)
     before = places(store, campaign_id)
     work(store, tmp_path / "home")
     assert rounds.queue_state(store, admin, campaign_id).under_way is None
-    turn = newest(store, admin, campaign_id)
-    assert (turn.state, turn.run_state) == (("cancelled" if archived else "done"), "done")
+    round_ = newest(store, admin, campaign_id)
+    assert (round_.state, round_.run_state) == (("cancelled" if archived else "done"), "done")
     assert places(store, campaign_id) == before
     suggested = "score_pool" in [job.kind for job in queue.list_jobs(store, admin, campaign_id)]
     assert suggested is not archived
@@ -360,7 +376,7 @@ def test_turn_asks_for_what_is_annotated_until_the_next_one(
 ) -> None:
     asked, admin = overheard(monkeypatch), person(store, "admin")
     campaign_id = campaign(store, admin, gold=False)
-    rounds.change_turns(store, admin, campaign_id, strategy="bert_km", retrain_every=every)
+    rounds.change_round_settings(store, admin, campaign_id, strategy="bert_km", retrain_every=every)
     rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
     assert [one["batch"] for one in asked] == [batch]
@@ -371,7 +387,9 @@ def test_two_workers_that_both_see_a_run_due_start_one(
 ) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
+    rounds.change_round_settings(
+        store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path)
+    )
     both, seen, asked = threading.Barrier(2), rounds._is_due, threading.local()
 
     def wait_for_the_other(session: Session, found: Campaign) -> bool:
@@ -386,7 +404,7 @@ def test_two_workers_that_both_see_a_run_due_start_one(
         steps = list(pool.map(lambda _: rounds.tick(store), range(2)))
     assert sorted(steps) == [0, 1]
     assert (
-        len(rounds.list_turns(store, admin, campaign_id)) == len(adaptation.list_runs(store, admin, campaign_id)) == 1
+        len(rounds.list_rounds(store, admin, campaign_id)) == len(adaptation.list_runs(store, admin, campaign_id)) == 1
     )
 
 
@@ -395,13 +413,15 @@ def test_run_that_cannot_have_its_turn_is_not_left_behind(
 ) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
+    rounds.change_round_settings(
+        store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path)
+    )
 
     def broken(*args: object, **more: object) -> int:
         raise RuntimeError("the power is gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr(turn_rows, "add", broken)
+        patched.setattr(round_rows, "add", broken)
         with pytest.raises(RuntimeError):
             rounds.tick(store)
     assert not adaptation.list_runs(store, admin, campaign_id)
@@ -412,10 +432,10 @@ def test_turn_whose_run_fails_ends_and_is_not_tried_for_ever(store: Store, tmp_p
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
     recipe = {**small(tmp_path), "encoder": str(tmp_path / "nowhere")}
-    rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=recipe)
+    rounds.change_round_settings(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=recipe)
     work(store, tmp_path / "home")
-    turn = newest(store, admin, campaign_id)
-    assert (turn.state, turn.run_state) == ("failed", "failed") and "failed" in turn.notes[-1]
+    round_ = newest(store, admin, campaign_id)
+    assert (round_.state, round_.run_state) == ("failed", "failed") and "failed" in round_.notes[-1]
     assert rounds.tick(store) == 0
 
 
@@ -423,11 +443,11 @@ def test_turn_whose_recipe_cannot_be_begun_says_why_and_the_worker_goes_on(store
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
     recipe = {"setting": "pretrain_finetune", "source": "nowhere"}
-    rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=recipe)
+    rounds.change_round_settings(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=recipe)
     assert work(store, tmp_path / "home") == 0
-    turn = newest(store, admin, campaign_id)
-    assert turn.state == "failed" and "nowhere" in turn.notes[0]
-    assert rounds.tick(store) == 0 and len(rounds.list_turns(store, admin, campaign_id)) == 1
+    round_ = newest(store, admin, campaign_id)
+    assert round_.state == "failed" and "nowhere" in round_.notes[0]
+    assert rounds.tick(store) == 0 and len(rounds.list_rounds(store, admin, campaign_id)) == 1
 
 
 def test_turn_that_two_workers_cannot_begin_fails_once(
@@ -436,7 +456,7 @@ def test_turn_that_two_workers_cannot_begin_fails_once(
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
     recipe = {"setting": "pretrain_finetune", "source": "nowhere"}
-    rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=recipe)
+    rounds.change_round_settings(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=recipe)
     alone = rounds._tick_one
 
     def while_another_does(store: Store, campaign_id: int) -> bool:
@@ -445,7 +465,7 @@ def test_turn_that_two_workers_cannot_begin_fails_once(
         raise NotFound("There is no data set 'nowhere'.")
 
     monkeypatch.setattr(rounds, "_tick_one", while_another_does)
-    assert rounds.tick(store) == 0 and len(rounds.list_turns(store, admin, campaign_id)) == 1
+    assert rounds.tick(store) == 0 and len(rounds.list_rounds(store, admin, campaign_id)) == 1
 
 
 def test_turn_whose_checkpoint_is_gone_orders_without_a_model(store: Store, tmp_path: Path) -> None:
@@ -456,12 +476,12 @@ def test_turn_whose_checkpoint_is_gone_orders_without_a_model(store: Store, tmp_
     run_id = adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=recipe)
     work(store, tmp_path / "home")
     shutil.rmtree(tmp_path / "home" / "checkpoints" / f"run-{run_id}")
-    rounds.change_turns(store, admin, campaign_id, strategy="token_entropy", random_share=0.0)
+    rounds.change_round_settings(store, admin, campaign_id, strategy="token_entropy", random_share=0.0)
     rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
-    turn = newest(store, admin, campaign_id)
-    assert turn.state == "done" and turn.ordered == 12
-    assert any("is gone" in note and "without a model" in note for note in turn.notes)
+    round_ = newest(store, admin, campaign_id)
+    assert round_.state == "done" and round_.ordered == 12
+    assert any("is gone" in note and "without a model" in note for note in round_.notes)
     assert "score_pool" not in [job.kind for job in queue.list_jobs(store, admin, campaign_id)]
 
 
@@ -470,17 +490,17 @@ def test_turn_with_every_sentence_leased_moves_nothing(store: Store, tmp_path: P
     campaign_id = campaign(store, admin, pool=3)
     campaigns.add_members(store, admin, campaign_id, [annotator.id])
     handout.items(store, annotator, campaign_id, "annotate", count=3)
-    rounds.change_turns(store, admin, campaign_id, strategy="longest")
+    rounds.change_round_settings(store, admin, campaign_id, strategy="longest")
     rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
-    turn = newest(store, admin, campaign_id)
-    assert (turn.state, turn.ordered) == ("done", 0) and "The pool is empty." in turn.notes
+    round_ = newest(store, admin, campaign_id)
+    assert (round_.state, round_.ordered) == ("done", 0) and "The pool is empty." in round_.notes
 
 
 def test_turn_that_is_cancelled_keeps_the_order(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    rounds.change_turns(store, admin, campaign_id, strategy="longest")
+    rounds.change_round_settings(store, admin, campaign_id, strategy="longest")
     before = places(store, campaign_id)
     rounds.order_now(store, admin, campaign_id)
     queue.cancel_job(store, admin, queue.list_jobs(store, admin, campaign_id)[0].id)
@@ -492,41 +512,41 @@ def test_turn_that_is_cancelled_keeps_the_order(store: Store, tmp_path: Path) ->
 def test_turn_that_waits_is_cancelled_at_once(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    rounds.change_turns(store, admin, campaign_id, strategy="longest")
+    rounds.change_round_settings(store, admin, campaign_id, strategy="longest")
     with pytest.raises(Conflict, match="No turn is under way"):
-        rounds.cancel_turn(store, admin, campaign_id)
-    before, turn_id = places(store, campaign_id), rounds.order_now(store, admin, campaign_id)
-    with pytest.raises(Conflict, match=f"Turn {turn_id} is under way; wait for it, or cancel it."):
+        rounds.cancel_round(store, admin, campaign_id)
+    before, round_id = places(store, campaign_id), rounds.order_now(store, admin, campaign_id)
+    with pytest.raises(Conflict, match=f"Turn {round_id} is under way; wait for it, or cancel it."):
         rounds.order_now(store, admin, campaign_id)
     state = rounds.queue_state(store, admin, campaign_id)
-    assert (state.turn_id, state.under_way) == (turn_id, f"Turn {turn_id} waits for the worker.")
-    assert rounds.cancel_turn(store, admin, campaign_id) == "cancelled"
-    turn = newest(store, admin, campaign_id)
-    assert (turn.state, turn.notes) == ("cancelled", ("It was cancelled.",)) and turn.finished_at is not None
+    assert (state.round_id, state.under_way) == (round_id, f"Turn {round_id} waits for the worker.")
+    assert rounds.cancel_round(store, admin, campaign_id) == "cancelled"
+    round_ = newest(store, admin, campaign_id)
+    assert (round_.state, round_.notes) == ("cancelled", ("It was cancelled.",)) and round_.finished_at is not None
     assert rounds.queue_state(store, admin, campaign_id).under_way is None
     assert work(store, tmp_path / "home") == 0 and places(store, campaign_id) == before
-    assert rounds.order_now(store, admin, campaign_id) > turn_id
+    assert rounds.order_now(store, admin, campaign_id) > round_id
 
 
 def test_turn_that_is_being_made_says_how_far_it_is_and_stops_when_told(store: Store, tmp_path: Path) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    rounds.change_turns(store, admin, campaign_id, strategy="longest")
+    rounds.change_round_settings(store, admin, campaign_id, strategy="longest")
     before, seen = places(store, campaign_id), []
 
     def cancel_it(context: JobContext) -> None:
         context.message = "the model has read 5 of 12 sentences new to it"
         beat(store, context)
         seen.append(rounds.queue_state(store, admin, campaign_id))
-        assert rounds.cancel_turn(store, admin, campaign_id) == "running"
+        assert rounds.cancel_round(store, admin, campaign_id) == "running"
         seen.append(rounds.queue_state(store, admin, campaign_id))
         beat(store, context)
 
-    turn_id = rounds.order_now(store, admin, campaign_id)
+    round_id = rounds.order_now(store, admin, campaign_id)
     with pytest.MonkeyPatch.context() as patched:
         when_asked(patched, "turn", cancel_it)
         assert work(store, tmp_path / "home") == 1
-    assert seen[0].under_way == f"Turn {turn_id} is being made: the model has read 5 of 12 sentences new to it."
+    assert seen[0].under_way == f"Turn {round_id} is being made: the model has read 5 of 12 sentences new to it."
     assert [one.cancelling for one in seen] == [False, True]
     assert queue.list_jobs(store, admin, campaign_id)[0].state == "cancelled"
     assert newest(store, admin, campaign_id).state == "cancelled" and places(store, campaign_id) == before
@@ -538,7 +558,9 @@ def test_turn_that_is_being_made_says_how_far_it_is_and_stops_when_told(store: S
 def test_turn_that_waits_for_its_run_is_cancelled_with_it(store: Store, tmp_path: Path, begun: bool) -> None:
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
-    rounds.change_turns(store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path))
+    rounds.change_round_settings(
+        store, admin, campaign_id, strategy="longest", retrain_every=10, recipe=small(tmp_path)
+    )
     before, said = places(store, campaign_id), []
     assert rounds.tick(store) == 1
     said.append(rounds.queue_state(store, admin, campaign_id).under_way)
@@ -547,7 +569,7 @@ def test_turn_that_waits_for_its_run_is_cancelled_with_it(store: Store, tmp_path
         context.message, context.progress = "target · epoch 1", 0.25
         beat(store, context)
         said.append(rounds.queue_state(store, admin, campaign_id).under_way)
-        assert rounds.cancel_turn(store, admin, campaign_id) == "running"
+        assert rounds.cancel_round(store, admin, campaign_id) == "running"
         beat(store, context)
 
     if begun:
@@ -556,10 +578,10 @@ def test_turn_that_waits_for_its_run_is_cancelled_with_it(store: Store, tmp_path
             assert work(store, tmp_path / "home") == 1
         assert said[1] == f"Turn 1 waits for its run {said[0].split()[6][:-1]}, 25%: target · epoch 1."
     else:
-        assert rounds.cancel_turn(store, admin, campaign_id) == "cancelled"
-    turn = newest(store, admin, campaign_id)
-    assert said[0] == f"Turn {turn.id} waits for its run {turn.run_id}, which waits for the worker."
-    assert (turn.state, turn.run_state) == ("cancelled", "cancelled") and "cancelled" in turn.notes[-1]
+        assert rounds.cancel_round(store, admin, campaign_id) == "cancelled"
+    round_ = newest(store, admin, campaign_id)
+    assert said[0] == f"Turn {round_.id} waits for its run {round_.run_id}, which waits for the worker."
+    assert (round_.state, round_.run_state) == ("cancelled", "cancelled") and "cancelled" in round_.notes[-1]
     assert rounds.tick(store) == 0 and work(store, tmp_path / "home") == 0  # as much gold has to come in again
     assert places(store, campaign_id) == before
 
@@ -568,7 +590,7 @@ def test_turn_of_retraining_alone_keeps_the_order_and_suggests(store: Store, tmp
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
     before = places(store, campaign_id)
-    rounds.change_turns(store, admin, campaign_id, strategy="", retrain_every=10, recipe=small(tmp_path))
+    rounds.change_round_settings(store, admin, campaign_id, strategy="", retrain_every=10, recipe=small(tmp_path))
     assert work(store, tmp_path / "home") == 2
     assert places(store, campaign_id) == before
     assert newest(store, admin, campaign_id).state == "done"

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from crossner_core.label_review.evidence import Floats, Place
+from crossner_core.label_review.surfaces import Surfaces
 from crossner_core.schema import LabelledSentence
-from crossner_core.second_look.evidence import Floats, Place
-from crossner_core.second_look.surfaces import Surfaces
 
 _MOST = 3  # so many other places with the same words say all there is to say
 # Where a doubt, a sum of −log probabilities, counts as one half.

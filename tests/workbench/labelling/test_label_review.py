@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound
+from crossner_core.label_review.base import Finding
 from crossner_core.schema import Span
-from crossner_core.second_look.base import Finding
 from db import annotation_rows, task_rows
 from db.engine import Store
 from tests.support import builders
@@ -18,7 +18,7 @@ from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, sentences
 from workbench.data import archive, snapshots
 from workbench.jobs import lease, queue
-from workbench.jobs.kinds import second_look as second_look_kind
+from workbench.jobs.kinds import second_look as label_review_kind
 from workbench.labelling import label_review
 
 WORDS = "Mara Vell left The Tin Gulls for Low Tide last spring ."
@@ -108,7 +108,7 @@ def test_change_of_adjudicated_gold_decides_its_units_anew(
 
 def test_change_may_leave_no_entity(store: Store, people: dict[str, Actor], golden: int) -> None:
     with store.read() as session:
-        gold, ids = second_look_kind.gold_of(session, golden)
+        gold, ids = label_review_kind.gold_of(session, golden)
     at = next(n for n, item in enumerate(gold.items) if item.sentence.text.startswith("Fans of"))
     there = gold.items[at].spans
     with store.write() as session:

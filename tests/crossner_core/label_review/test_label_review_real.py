@@ -6,8 +6,8 @@ from pathlib import Path
 
 from crossner_core.domains import load_domain
 from crossner_core.formats import open_file
-from crossner_core.options.second_look import SecondLookOptions
-from crossner_core.second_look.base import Desk, Gold, check
+from crossner_core.label_review.base import Desk, Gold, check
+from crossner_core.options.label_review import LabelReviewOptions
 
 
 def test_near_duplicates_find_every_conflicting_group_of_music(shared: Path) -> None:
@@ -21,7 +21,7 @@ def test_near_duplicates_find_every_conflicting_group_of_music(shared: Path) -> 
         groups.setdefault(item.sentence.words, set()).add(number)
     conflicting = [group for group in groups.values() if len({items[at].spans for at in group}) > 1]
     found = check("near_duplicates").find(
-        Gold(items, splits, load_domain("music").type_names), SecondLookOptions(), Desk()
+        Gold(items, splits, load_domain("music").type_names), LabelReviewOptions(), Desk()
     )
     pairs = [{one.item, one.other} for one in found or () if one.kind == "conflict"]
     assert len(conflicting) == 27

@@ -9,7 +9,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from db.engine import Session
-from db.second_look_tables import FindingRow
+from db.label_review_tables import FindingRow
 from db.tables import SentenceRow, Task, User
 from db.types import now
 

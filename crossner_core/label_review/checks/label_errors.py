@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.label_review.base import Desk, Finding, Gold, ranked, register, touching
+from crossner_core.label_review.cross_validation import out_of_sample
+from crossner_core.label_review.doubt import doubts
+from crossner_core.label_review.evidence import Floats, Place, TagShares, places_of
+from crossner_core.label_review.surfaces import Surfaces
+from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import LabelledSentence, Span
-from crossner_core.second_look.base import Desk, Finding, Gold, ranked, register, touching
-from crossner_core.second_look.cross_validation import out_of_sample
-from crossner_core.second_look.doubt import doubts
-from crossner_core.second_look.evidence import Floats, Place, TagShares, places_of
-from crossner_core.second_look.surfaces import Surfaces
 
 
 @register(
@@ -18,7 +18,7 @@ from crossner_core.second_look.surfaces import Surfaces
     "Likely label errors",
     "Models that did not learn from the sentence would have labelled it otherwise.",
 )
-def find(gold: Gold, options: SecondLookOptions, desk: Desk) -> list[Finding] | None:
+def find(gold: Gold, options: LabelReviewOptions, desk: Desk) -> list[Finding] | None:
     """Rank every entity, and every place where models see one that gold lacks; return the most doubtful share.
 
     Raises BadInput where there are fewer sentences than folds, or not one entity.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 
+from crossner_core.label_review.base import Desk, Finding, Gold, in_words, ranked, register, touching
 from crossner_core.near_duplicates import alike_pairs
-from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import LabelledSentence, Span
-from crossner_core.second_look.base import Desk, Finding, Gold, in_words, ranked, register, touching
 
 # A conflict is worth more of the expert's time than a mere repetition across splits.
 _LEAK = 0.5
@@ -19,7 +19,7 @@ _LEAK = 0.5
     "Near-duplicates",
     "A sentence that nearly says the same is labelled otherwise, or lies in another split.",
 )
-def find(gold: Gold, options: SecondLookOptions, desk: Desk) -> list[Finding]:
+def find(gold: Gold, options: LabelReviewOptions, desk: Desk) -> list[Finding]:
     """Doubt both sides of each conflict between near-duplicates, and name those that agree across splits.
 
     The score is the sentences' likeness, halved where they agree. Only words that both have are compared.

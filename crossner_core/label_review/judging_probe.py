@@ -14,11 +14,11 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from crossner_core.encoders import Encoder, load_encoder
+from crossner_core.label_review.base import Desk
+from crossner_core.label_review.evidence import Floats
 from crossner_core.models.heads import head_tags
-from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import LabelledSentence, Sentence
-from crossner_core.second_look.base import Desk
-from crossner_core.second_look.evidence import Floats
 from crossner_core.tags import tags_from_spans
 from crossner_core.training.batches import collate, encode, ordered_batches
 from crossner_core.training.machine import pick_device
@@ -35,7 +35,7 @@ class ProbeJudge:
     """Logistic regression on frozen token vectors of all the sentences, which are computed once."""
 
     def __init__(
-        self, items: Sequence[LabelledSentence], types: Sequence[str], options: SecondLookOptions, desk: Desk
+        self, items: Sequence[LabelledSentence], types: Sequence[str], options: LabelReviewOptions, desk: Desk
     ) -> None:
         tags = head_tags(types)
         index = {tag: number for number, tag in enumerate(tags)}

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from crossner_core.acquisition import scoring, signals
+from crossner_core.acquisition.ordering import PoolOrdering, Scorer
 from crossner_core.acquisition.selecting import strategy
 from crossner_core.acquisition.signal_store import SignalStore
-from crossner_core.acquisition.turn import Scorer, Turn
 from crossner_core.schema import Sentence
 from crossner_core.training.predictor import Predictor, build_model
 from tests.support.training_builders import TYPES, own_sentences, tiny_encoder, tiny_recipe
@@ -33,11 +33,11 @@ def pool(count: int) -> list[Sentence]:
 
 def history(folder: Path, count: int, *, newest: int, earlier: tuple[int, ...] = ()) -> tuple[list[float], list[str]]:
     """Return how much the tags of each sentence have changed, and the notes; the models are named by their seeds."""
-    turn = Turn(folder, Scorer(model(newest), str(newest), tuple(map(str, earlier))), TYPES)
+    ordering = PoolOrdering(folder, Scorer(model(newest), str(newest), tuple(map(str, earlier))), TYPES)
     chosen = strategy("fluctuation")
-    found = turn.pool(pool(count), chosen).signals[signals.HISTORY]
-    notes = Turn(folder, turn.scorer, TYPES).order(pool(count), 3, chosen, np.random.default_rng(1)).notes
-    assert notes == turn.notes
+    found = ordering.pool(pool(count), chosen).signals[signals.HISTORY]
+    notes = PoolOrdering(folder, ordering.scorer, TYPES).order(pool(count), 3, chosen, np.random.default_rng(1)).notes
+    assert notes == ordering.notes
     return found.tolist(), list(notes)
 
 
@@ -79,8 +79,10 @@ def test_progress_names_who_reads_and_counts_only_what_is_new_to_it(tmp_path: Pa
 
     def score(predictor: Predictor, key: str, count: int) -> list[tuple[float, str]]:
         heard.clear()
-        turn = Turn(tmp_path, Scorer(predictor, key, (), encoder), TYPES, on_progress=lambda *one: heard.append(one))
-        turn.pool(pool(count), strategy("token_entropy"), gold=own_sentences(2, offset=100))
+        ordering = PoolOrdering(
+            tmp_path, Scorer(predictor, key, (), encoder), TYPES, on_progress=lambda *one: heard.append(one)
+        )
+        ordering.pool(pool(count), strategy("token_entropy"), gold=own_sentences(2, offset=100))
         return list(heard)
 
     assert score(first, "1", 6) == [
@@ -103,14 +105,14 @@ def test_progress_names_who_reads_and_counts_only_what_is_new_to_it(tmp_path: Pa
 def test_progress_of_a_large_pool_is_heard_after_each_chunk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scoring, "CHUNK", 4)
     shares: list[float] = []
-    turn = Turn(
+    ordering = PoolOrdering(
         tmp_path, Scorer(model(1), "1", (), tiny_encoder()), TYPES, on_progress=lambda share, said: shares.append(share)
     )
-    turn.pool(pool(8), strategy("token_entropy"))
+    ordering.pool(pool(8), strategy("token_entropy"))
     assert shares == [0.0, 0.25, 0.5, 0.5, 0.75, 1.0]
 
 
 def test_empty_pool_without_gold_wants_for_nothing(tmp_path: Path) -> None:
-    turn = Turn(tmp_path, Scorer(None, "", (), tiny_encoder()), TYPES)
-    found = turn.order([], 3, strategy("bert_km"), np.random.default_rng(1))
+    ordering = PoolOrdering(tmp_path, Scorer(None, "", (), tiny_encoder()), TYPES)
+    found = ordering.order([], 3, strategy("bert_km"), np.random.default_rng(1))
     assert found.notes == ("The pool is empty.",) and not len(found.order)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from crossner_core.errors import BadInput, InvalidConfig
-from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.label_review.base import Desk, Finding, Gold, check, check_ids
+from crossner_core.label_review.planting import KINDS, plant
+from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import LabelledSentence, Span
-from crossner_core.second_look.base import Desk, Finding, Gold, check, check_ids
-from crossner_core.second_look.planting import KINDS, plant
 from tests.support.training_builders import TYPES, labelled, own_sentences
 
 
@@ -19,7 +19,7 @@ def gold(*items: LabelledSentence, splits: str = "") -> Gold:
 
 
 def found(id: str, look: Gold, **options: object) -> list[Finding]:
-    answer = check(id).find(look, SecondLookOptions(**options), Desk())  # type: ignore[arg-type]
+    answer = check(id).find(look, LabelReviewOptions(**options), Desk())  # type: ignore[arg-type]
     assert answer is not None
     return answer
 

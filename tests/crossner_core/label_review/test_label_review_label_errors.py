@@ -9,16 +9,16 @@ import pytest
 
 from crossner_core.encoders import Encoder
 from crossner_core.errors import BadInput
-from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.label_review.base import Desk, Gold, check
+from crossner_core.label_review.checks.label_errors import rank
+from crossner_core.label_review.cross_validation import folds_of, out_of_sample
+from crossner_core.label_review.evidence import TagShares, places_of
+from crossner_core.label_review.planting import plant
+from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import LabelledSentence, Span
-from crossner_core.second_look.base import Desk, Gold, check
-from crossner_core.second_look.checks.label_errors import rank
-from crossner_core.second_look.cross_validation import folds_of, out_of_sample
-from crossner_core.second_look.evidence import TagShares, places_of
-from crossner_core.second_look.planting import plant
 from tests.support.training_builders import TYPES, labelled, own_sentences, tiny_encoder
 
-QUICK = SecondLookOptions(folds=3, repeats=1, epochs=1, device="cpu")
+QUICK = LabelReviewOptions(folds=3, repeats=1, epochs=1, device="cpu")
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def pool(items: tuple[LabelledSentence, ...], types: tuple[str, ...] = TYPES) ->
     return Gold(items, ("pool",) * len(items), types)
 
 
-def find(gold: Gold, encoder: Encoder, options: SecondLookOptions = QUICK):  # type: ignore[no-untyped-def]
+def find(gold: Gold, encoder: Encoder, options: LabelReviewOptions = QUICK):  # type: ignore[no-untyped-def]
     return check("label_errors").find(gold, options, Desk(encoder))
 
 
@@ -95,7 +95,7 @@ def test_label_errors_doubt_a_wrong_type_first(encoder: Encoder) -> None:
 def test_label_errors_say_what_models_see(
     monkeypatch: pytest.MonkeyPatch, gold: list[tuple[int, int, str]], kind: str, proposed: list[object], why: str
 ) -> None:
-    from crossner_core.second_look.checks import label_errors
+    from crossner_core.label_review.checks import label_errors
 
     # O, B-person, I-person, B-band, I-band, B-location, I-location
     rows = [[0.01, 0.91, 0.01, 0.05, 0.0, 0.02, 0.0], [0.01, 0.01, 0.91, 0.0, 0.05, 0.0, 0.02]]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from crossner_core.errors import BadInput, InvalidConfig
-from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import LabelledSentence, Sentence, Span
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Desk:
     report: Callable[[float], None] = field(default=lambda share: None)
 
 
-Find = Callable[[Gold, SecondLookOptions, Desk], "list[Finding] | None"]
+Find = Callable[[Gold, LabelReviewOptions, Desk], "list[Finding] | None"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def register(id: str, title: str, line: str) -> Callable[[Find], Find]:
 
     def keep(find: Find) -> Find:
         if id not in check_ids():
-            raise InvalidConfig(f"The check {id!r} must live in a file of that name in second_look/checks.")
+            raise InvalidConfig(f"The check {id!r} must live in a file of that name in label_review/checks.")
         _REGISTERED[id] = Check(id, title, line, find)
         return find
 
@@ -99,9 +99,9 @@ def check(id: str) -> Check:
     """Return a check; raise InvalidConfig naming the known ones."""
     if id not in check_ids():
         raise InvalidConfig(f"There is no check {id!r}; checks are {', '.join(check_ids())}.")
-    importlib.import_module(f"crossner_core.second_look.checks.{id}")
+    importlib.import_module(f"crossner_core.label_review.checks.{id}")
     if id not in _REGISTERED:
-        raise InvalidConfig(f"crossner_core/second_look/checks/{id}.py registers no check {id!r}.")
+        raise InvalidConfig(f"crossner_core/label_review/checks/{id}.py registers no check {id!r}.")
     return _REGISTERED[id]
 
 

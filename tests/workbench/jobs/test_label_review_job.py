@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.options.label_review import LabelReviewOptions
 from db.engine import Store
 from tests.support import builders
 from tests.support.label_review import said
@@ -18,11 +18,11 @@ from workbench.jobs import queue
 from workbench.labelling import label_review
 
 
-def options(tmp_path: Path, **changes: object) -> SecondLookOptions:
+def options(tmp_path: Path, **changes: object) -> LabelReviewOptions:
     place = tmp_path / "encoder"
     if not place.is_dir():
         save_encoder(place)
-    return SecondLookOptions(**{"encoder": str(place), "folds": 3, "repeats": 1, "epochs": 1, **changes})  # type: ignore[arg-type]
+    return LabelReviewOptions(**{"encoder": str(place), "folds": 3, "repeats": 1, "epochs": 1, **changes})  # type: ignore[arg-type]
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def test_job_without_its_encoder_fails_and_keeps_old_findings(
     label_review.look_again(store, people["eva"], golden, checks=["inconsistent_surfaces"])
     work(store, tmp_path)
     label_review.look_again(
-        store, people["eva"], golden, SecondLookOptions(encoder=str(tmp_path / "gone")), ["label_errors"]
+        store, people["eva"], golden, LabelReviewOptions(encoder=str(tmp_path / "gone")), ["label_errors"]
     )
     work(store, tmp_path)
     job = queue.newest_job(store, people["eva"], "second_look", golden)

@@ -8,10 +8,10 @@ from typing import Protocol
 import numpy as np
 
 from crossner_core.errors import BadInput
-from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.label_review.base import Desk
+from crossner_core.label_review.evidence import Floats
+from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import LabelledSentence
-from crossner_core.second_look.base import Desk
-from crossner_core.second_look.evidence import Floats
 
 
 class Judge(Protocol):
@@ -32,7 +32,7 @@ def folds_of(count: int, folds: int, rng: np.random.Generator) -> list[list[int]
 
 
 def out_of_sample(
-    items: Sequence[LabelledSentence], types: Sequence[str], options: SecondLookOptions, desk: Desk
+    items: Sequence[LabelledSentence], types: Sequence[str], options: LabelReviewOptions, desk: Desk
 ) -> list[Floats] | None:
     """Return each sentence's tag probabilities (tokens, 1 + 2 · types), by models that never saw it.
 
@@ -55,11 +55,11 @@ def out_of_sample(
     return [total / options.repeats for total in summed]
 
 
-def _judge(items: Sequence[LabelledSentence], types: Sequence[str], options: SecondLookOptions, desk: Desk) -> Judge:
+def _judge(items: Sequence[LabelledSentence], types: Sequence[str], options: LabelReviewOptions, desk: Desk) -> Judge:
     if options.judge == "tagger":
-        from crossner_core.second_look.judging_tagger import TaggerJudge
+        from crossner_core.label_review.judging_tagger import TaggerJudge
 
         return TaggerJudge(items, types, options, desk)
-    from crossner_core.second_look.judging_probe import ProbeJudge
+    from crossner_core.label_review.judging_probe import ProbeJudge
 
     return ProbeJudge(items, types, options, desk)

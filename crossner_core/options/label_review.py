@@ -11,7 +11,7 @@ _TAGGER = {"judge": ("tagger",)}
 
 
 @dataclass(frozen=True)
-class SecondLookOptions(Checked):
+class LabelReviewOptions(Checked):
     """Who judges the gold and how long they learn, how much of it is doubted, and how alike sentences must be."""
 
     judge: str = option(

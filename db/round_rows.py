@@ -1,4 +1,4 @@
-"""Rows of turns, and the places of sentences in a queue."""
+"""Rows of rounds, and the places of sentences in a queue."""
 
 from __future__ import annotations
 
@@ -8,52 +8,52 @@ from typing import Any
 import sqlalchemy as sa
 
 from db.engine import Session
-from db.second_look_rows import is_left_out
+from db.label_review_rows import is_left_out
 from db.tables import Annotation, Campaign, SentenceRow, Task
-from db.training_tables import Job, Run, Snapshot, Turn
+from db.training_tables import Job, Round, Run, Snapshot
 
 _UNDER_WAY = ("queued", "running")
 
 
 def add(session: Session, **values: Any) -> int:
-    """Add a turn; return its id."""
-    turn = Turn(**values)
-    session.add(turn)
+    """Add a round; return its id."""
+    round_ = Round(**values)
+    session.add(round_)
     session.flush()
-    return turn.id
+    return round_.id
 
 
-def get(session: Session, turn_id: int) -> Turn | None:
-    """Return a turn by id."""
-    return session.get(Turn, turn_id)
+def get(session: Session, round_id: int) -> Round | None:
+    """Return a round by id."""
+    return session.get(Round, round_id)
 
 
-def listed(session: Session, campaign_id: int, *, limit: int = 100) -> list[Turn]:
-    """Return a campaign's turns, newest first."""
-    query = sa.select(Turn).where(Turn.campaign_id == campaign_id).order_by(Turn.id.desc()).limit(limit)
+def listed(session: Session, campaign_id: int, *, limit: int = 100) -> list[Round]:
+    """Return a campaign's rounds, newest first."""
+    query = sa.select(Round).where(Round.campaign_id == campaign_id).order_by(Round.id.desc()).limit(limit)
     return list(session.scalars(query))
 
 
-def newest_automatic(session: Session, campaign_id: int) -> Turn | None:
-    """Return the newest turn that nobody asked for, if there is one."""
-    query = sa.select(Turn).where(Turn.campaign_id == campaign_id, Turn.automatic)
-    return session.scalars(query.order_by(Turn.id.desc()).limit(1)).first()
+def newest_automatic(session: Session, campaign_id: int) -> Round | None:
+    """Return the newest round that nobody asked for, if there is one."""
+    query = sa.select(Round).where(Round.campaign_id == campaign_id, Round.automatic)
+    return session.scalars(query.order_by(Round.id.desc()).limit(1)).first()
 
 
 def runs_of(session: Session, campaign_id: int) -> dict[int, str]:
-    """Return the runs that a campaign's turns began by themselves, with the turn's strategy."""
+    """Return the runs that a campaign's rounds began by themselves, with the round's strategy."""
     query = (
-        sa.select(Run.id, Turn.strategy)
-        .join(Run, Run.id == Turn.run_id)
-        .where(Turn.campaign_id == campaign_id, Turn.automatic, Run.created_by.is_(None), Run.group_id.is_(None))
+        sa.select(Run.id, Round.strategy)
+        .join(Run, Run.id == Round.run_id)
+        .where(Round.campaign_id == campaign_id, Round.automatic, Run.created_by.is_(None), Run.group_id.is_(None))
     )
     return dict(session.execute(query).all())
 
 
-def under_way(session: Session, campaign_id: int) -> Turn | None:
-    """Return the turn that waits or is being made, if there is one."""
-    query = sa.select(Turn).where(Turn.campaign_id == campaign_id, Turn.state.in_(_UNDER_WAY))
-    return session.scalars(query.order_by(Turn.id).limit(1)).first()
+def under_way(session: Session, campaign_id: int) -> Round | None:
+    """Return the round that waits or is being made, if there is one."""
+    query = sa.select(Round).where(Round.campaign_id == campaign_id, Round.state.in_(_UNDER_WAY))
+    return session.scalars(query.order_by(Round.id).limit(1)).first()
 
 
 def run_state(session: Session, run_id: int) -> str | None:
@@ -61,19 +61,19 @@ def run_state(session: Session, run_id: int) -> str | None:
     return session.scalar(sa.select(Run.state).where(Run.id == run_id))
 
 
-def job_of(session: Session, turn: Turn) -> Job | None:
-    """Return the newest job of a turn."""
-    query = sa.select(Job).where(Job.kind == "turn", Job.campaign_id == turn.campaign_id).order_by(Job.id.desc())
-    return next((job for job in session.scalars(query) if job.payload.get("turn_id") == turn.id), None)
+def job_of(session: Session, round_: Round) -> Job | None:
+    """Return the newest job of a round."""
+    query = sa.select(Job).where(Job.kind == "turn", Job.campaign_id == round_.campaign_id).order_by(Job.id.desc())
+    return next((job for job in session.scalars(query) if job.payload.get("turn_id") == round_.id), None)
 
 
 def automatic_campaigns(session: Session) -> list[Campaign]:
-    """Return the campaigns that retrain by themselves or whose queue a strategy orders, and those with a turn to end.
+    """Return the campaigns that retrain by themselves or whose queue a strategy orders, and those with a round to end.
 
-    A turn under way goes on where its campaign was archived, or changed its rules, meanwhile.
+    A round under way goes on where its campaign was archived, or changed its rules, meanwhile.
     """
     chosen = sa.and_(sa.or_(Campaign.retrain_every > 0, Campaign.strategy != ""), Campaign.archived.is_(False))
-    begun = sa.exists().where(Turn.campaign_id == Campaign.id, Turn.state.in_(_UNDER_WAY))
+    begun = sa.exists().where(Round.campaign_id == Campaign.id, Round.state.in_(_UNDER_WAY))
     return list(session.scalars(sa.select(Campaign).where(chosen | begun).order_by(Campaign.id)))
 
 

@@ -10,11 +10,11 @@ import numpy as np
 import torch
 
 from crossner_core.errors import CheckpointError
+from crossner_core.label_review.base import Desk
+from crossner_core.label_review.evidence import Floats
 from crossner_core.models.heads import head_tags
-from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import LabelledSentence, Sentence
-from crossner_core.second_look.base import Desk
-from crossner_core.second_look.evidence import Floats
 from crossner_core.training.batches import collate, encode, ordered_batches
 from crossner_core.training.data import TrainingData
 from crossner_core.training.loop import train
@@ -26,7 +26,7 @@ class TaggerJudge:
     """Fine-tunes encoder and head for the epochs given, without dev."""
 
     def __init__(
-        self, items: Sequence[LabelledSentence], types: Sequence[str], options: SecondLookOptions, desk: Desk
+        self, items: Sequence[LabelledSentence], types: Sequence[str], options: LabelReviewOptions, desk: Desk
     ) -> None:
         self.items, self.types, self.options, self.desk = items, tuple(types), options, desk
 

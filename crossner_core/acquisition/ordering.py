@@ -52,8 +52,8 @@ class _Reading:
 
 
 @dataclass
-class Turn:
-    """One re-ordering of a pool; `folder` keeps signals from turn to turn.
+class PoolOrdering:
+    """One re-ordering of a pool; `folder` keeps signals from round to round.
 
     `on_progress` hears the share in [0, 1] of what encoder and model had not read yet, and who has read how much of it.
     """
@@ -81,7 +81,7 @@ class Turn:
     ) -> Selection:
         """Return the best `count` sentences of the pool in order; indices are into `sentences`.
 
-        The first `batch` are what will be annotated until the next turn (all, if not said). `proposed` are a
+        The first `batch` are what will be annotated until the next round (all, if not said). `proposed` are a
         gazetteer's spans. Raises CheckpointError where it was stopped before all were scored; what was scored is kept.
         """
         pool = self.pool(sentences, strategy, gold=gold, proposed=proposed)

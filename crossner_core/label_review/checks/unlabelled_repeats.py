@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 
-from crossner_core.options.second_look import SecondLookOptions
+from crossner_core.label_review.base import Desk, Finding, Gold, ranked, register
+from crossner_core.label_review.surfaces import Key, Surfaces
+from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import Span
-from crossner_core.second_look.base import Desk, Finding, Gold, ranked, register
-from crossner_core.second_look.surfaces import Key, Surfaces
 
 
 @register(
@@ -15,7 +15,7 @@ from crossner_core.second_look.surfaces import Key, Surfaces
     "Unlabelled repeats",
     "Words that are an entity elsewhere in the gold stand here without one.",
 )
-def find(gold: Gold, options: SecondLookOptions, desk: Desk) -> list[Finding]:
+def find(gold: Gold, options: LabelReviewOptions, desk: Desk) -> list[Finding]:
     """Doubt each unlabelled place of a labelled surface; the score is the share of its places that are labelled.
 
     The share is shrunk by one imagined unlabelled place. Words are compared as written, case included.

@@ -19,7 +19,7 @@ from workbench.jobs import queue
 from workbench.jobs.context import JobContext
 from workbench.labelling import handout
 from workbench.runs import adaptation, rounds
-from workbench.runs.rounds import TurnView
+from workbench.runs.rounds import RoundView
 
 
 def with_model(store: Store, admin: Actor, folder: Path) -> tuple[int, int, Path]:
@@ -28,29 +28,29 @@ def with_model(store: Store, admin: Actor, folder: Path) -> tuple[int, int, Path
     snapshot = snapshots.freeze(store, admin, campaign_id)
     run_id = adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=recipe_here(folder, max_epochs=2))
     work(store, folder / "home")
-    rounds.change_turns(store, admin, campaign_id, strategy="token_entropy", random_share=0.0)
+    rounds.change_round_settings(store, admin, campaign_id, strategy="token_entropy", random_share=0.0)
     return campaign_id, run_id, folder / "home" / "checkpoints" / f"run-{run_id}" / "tagger"
 
 
-def after_its_turn(store: Store, admin: Actor, campaign_id: int, home: Path) -> tuple[TurnView, list[str]]:
+def after_its_turn(store: Store, admin: Actor, campaign_id: int, home: Path) -> tuple[RoundView, list[str]]:
     """Return a turn that somebody asked for, and the kinds of the jobs that were done in it, the last first.
 
     Whatever was wrong, the queue is as long as before, the next sentence is handed out and another turn can begin.
     """
     before = {job.id for job in queue.list_jobs(store, admin, campaign_id)}
-    turn_id = rounds.order_now(store, admin, campaign_id)
+    round_id = rounds.order_now(store, admin, campaign_id)
     work(store, home)
     found = [job for job in queue.list_jobs(store, admin, campaign_id) if job.id not in before]
     assert [job.error for job in found] == [None] * len(found)
-    turn = newest(store, admin, campaign_id)
-    assert (turn.id, turn.state, turn.ordered) == (turn_id, "done", 12) and len(places(store, campaign_id)) == 12
-    assert rounds.order_now(store, admin, campaign_id) > turn_id
-    assert rounds.cancel_turn(store, admin, campaign_id) == "cancelled"
+    round_ = newest(store, admin, campaign_id)
+    assert (round_.id, round_.state, round_.ordered) == (round_id, "done", 12) and len(places(store, campaign_id)) == 12
+    assert rounds.order_now(store, admin, campaign_id) > round_id
+    assert rounds.cancel_round(store, admin, campaign_id) == "cancelled"
     annotator = person(store, "annotator")
     campaigns.add_members(store, admin, campaign_id, [annotator.id])
     (item,) = handout.items(store, annotator, campaign_id, "annotate", count=1)
     assert item["sentence"]
-    return turn, [job.kind for job in found]
+    return round_, [job.kind for job in found]
 
 
 @pytest.mark.parametrize("foreign", [1, 17], ids=["one", "all"])
@@ -63,12 +63,12 @@ def test_turn_with_a_model_of_other_types_orders_and_suggests_without_it(
     count = min(foreign, len(values["types"]))
     values["types"] = [*(f"starship{at}" for at in range(count)), *values["types"][count:]]
     write_json(folder / "meta.json", values)
-    turn, kinds = after_its_turn(store, admin, campaign_id, tmp_path / "home")
-    assert kinds == ["turn"] and turn.scored == 0
-    (said,) = [note for note in turn.notes if "starship0" in note]
+    round_, kinds = after_its_turn(store, admin, campaign_id, tmp_path / "home")
+    assert kinds == ["turn"] and round_.scored == 0
+    (said,) = [note for note in round_.notes if "starship0" in note]
     assert said.startswith(f"Run {run_id} knows the entity types starship0") and "the campaign's domain has not" in said
     assert "train a run on the domain as it is now. The queue was ordered without a model; suggestions stay" in said
-    assert "Until there is a model: bert_km." in turn.notes
+    assert "Until there is a model: bert_km." in round_.notes
 
 
 def test_turn_with_a_model_that_lacks_a_type_uses_it_and_says_so(store: Store, tmp_path: Path) -> None:
@@ -77,9 +77,9 @@ def test_turn_with_a_model_that_lacks_a_type_uses_it_and_says_so(store: Store, t
     values = read_json(folder / "meta.json")
     *values["types"], last = values["types"]
     write_json(folder / "meta.json", values)
-    turn, kinds = after_its_turn(store, admin, campaign_id, tmp_path / "home")
-    assert kinds == ["score_pool", "turn"] and turn.scored == 12
-    assert turn.notes == (
+    round_, kinds = after_its_turn(store, admin, campaign_id, tmp_path / "home")
+    assert kinds == ["score_pool", "turn"] and round_.scored == 12
+    assert round_.notes == (
         f"Run {run_id} does not know {last}: it orders and suggests without them. "
         "Train a run on the domain as it is now.",
     )
@@ -91,9 +91,9 @@ def test_turn_whose_checkpoint_is_deleted_while_it_scores_keeps_the_order_and_su
     admin = person(store, "admin")
     campaign_id, run_id, folder = with_model(store, admin, tmp_path)
     when_asked(monkeypatch, "turn", lambda _lease: shutil.rmtree(folder.parent))
-    turn, kinds = after_its_turn(store, admin, campaign_id, tmp_path / "home")
-    assert not folder.exists() and kinds == ["turn"] and turn.scored == 12
-    assert turn.notes == (
+    round_, kinds = after_its_turn(store, admin, campaign_id, tmp_path / "home")
+    assert not folder.exists() and kinds == ["turn"] and round_.scored == 12
+    assert round_.notes == (
         f"The checkpoint of run {run_id} was deleted while the turn was made. The queue is in its order; "
         "suggestions stay as they were. Train again, or choose another run.",
     )
@@ -106,7 +106,7 @@ def test_turn_that_scores_one_new_sentence_speaks_of_that_one(store: Store, tmp_
     rounds.order_now(store, admin, campaign_id)
     work(store, tmp_path / "home")
     sentences.add_sentences(store, admin, campaign_id, [item.sentence for item in bare(1, 200)])
-    turn_id, said = rounds.order_now(store, admin, campaign_id), []
+    round_id, said = rounds.order_now(store, admin, campaign_id), []
 
     def look(context: JobContext) -> None:
         beat(store, context)
@@ -115,5 +115,5 @@ def test_turn_that_scores_one_new_sentence_speaks_of_that_one(store: Store, tmp_
     with pytest.MonkeyPatch.context() as patched:
         when_asked(patched, "turn", look, step=2)  # the encoder's chunk comes first
         work(store, tmp_path / "home")
-    assert said == [f"Turn {turn_id} is being made: the model has read 0 of 1 sentences new to it."]
+    assert said == [f"Turn {round_id} is being made: the model has read 0 of 1 sentences new to it."]
     assert newest(store, admin, campaign_id).scored == 1
