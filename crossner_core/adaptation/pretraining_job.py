@@ -32,6 +32,8 @@ from crossner_core.training.loop import STATE, STEPS_BETWEEN_EVENTS
 from crossner_core.training.machine import PeakMemory, pick_device
 from crossner_core.training.processes import present
 
+Write = Callable[[Path, dict[str, Any]], Iterator[int]]
+
 PREPARED = "prepared"
 # A killed run loses at most about this much work; where saving is slow, it takes a twentieth of the time at most.
 SECONDS_BETWEEN_SAVES = 120.0
@@ -50,7 +52,7 @@ class PretrainJob:
         present()  # refuses processes that do not know of each other, before anything is read
         self.kind, self.options, self.out, self.work = kind, options, Path(out), Path(work)
         self.provenance = dict(provenance)
-        self.identity: dict[str, Any] = {}
+        self.identity: dict[str, Any] = {}  # what this job is made of: one with any other part is another job
         self.corpus_hash = ""
         self.steered: list[dict[str, Any]] = []
         self._saved_at, self._pause = time.monotonic(), SECONDS_BETWEEN_SAVES
@@ -60,14 +62,33 @@ class PretrainJob:
         if self.out.exists() and not (self.out / RESULT).exists() and (self.out.is_file() or any(self.out.iterdir())):
             raise BadInput(f"{self.out} is there already and is no encoder that was pre-trained here; give another.")
 
-    def identify(self, encoder: Encoder, **corpus: Any) -> None:
-        """Set what this job is made of: a job with any other part is another job."""
+    def run(
+        self,
+        encoder: Encoder,
+        corpus: Mapping[str, Any],
+        write: Write,
+        make: MakeTask,
+        should_stop: ShouldStop,
+        *,
+        resume: bool,
+    ) -> Events:
+        """Go from the text to the encoder's folder; `corpus` is what the text is known by, beside its provenance."""
+        if not resume:
+            self.forget()
         self.identity = {
             "kind": self.kind,
             "options": self.options.hash,
             "encoder": encoder.fingerprint,
             "corpus": {"named": self.provenance.get("corpus"), **corpus},
         }
+        if resume and (done := self.finished()) is not None:
+            yield done
+            return
+        for event in self.prepare(write, should_stop):
+            yield event
+            if event.outcome:
+                return
+        yield from self.go(encoder, make, should_stop)
 
     def forget(self) -> None:
         """Remove what an earlier run left in the work folder; its encoder stays until it is replaced."""
@@ -89,7 +110,7 @@ class PretrainJob:
         message = "This pre-training was finished before."
         return PretrainEvent(result.steps, result.epochs, 0.0, result.after, message, 0.0, result, "done")
 
-    def prepare(self, write: Callable[[Path, dict[str, Any]], Iterator[int]], should_stop: ShouldStop) -> Events:
+    def prepare(self, write: Write, should_stop: ShouldStop) -> Events:
         """Turn the corpus into numbers unless an earlier run did; the last event is "stopped" on a stop.
 
         `write(folder, meta)` writes and yields how many subwords there are so far. Stopped half-way, it begins anew.

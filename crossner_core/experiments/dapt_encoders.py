@@ -127,7 +127,7 @@ class DaptConfig(PretrainingConfig):
 
     def events(self, label: str, corpus: str, out: Path, work: Path, should_stop: ShouldStop) -> Events:
         from crossner_core.adaptation.dapt import run_dapt
-        from crossner_core.adaptation.texts import from_files, from_level
+        from crossner_core.adaptation.texts import from_files, from_level, share_of
 
         way = Way.parse(label)
         options = self.options_of(way)
@@ -139,11 +139,8 @@ class DaptConfig(PretrainingConfig):
                 provenance = {**source.provenance, "corpus": {**source.provenance["corpus"], "domain": ""}}
                 source = replace(source, provenance=provenance)
         else:
-            source = from_files([Path(path) for path in self.dapt_text], options, percent=way.percent)
-        return run_dapt(
-            options, source.texts, source.held_out, out=out, work=work, provenance=source.provenance,
-            should_stop=should_stop,
-        )  # fmt: skip
+            source = share_of(from_files([Path(path) for path in self.dapt_text]), way.percent, options)
+        return run_dapt(options, source, out=out, work=work, should_stop=should_stop)
 
     def description(self) -> str:
         text = Path(self.dapt_corpus).name or ", ".join(Path(path).name for path in self.dapt_text)

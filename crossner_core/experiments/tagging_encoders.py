@@ -65,10 +65,7 @@ class TaggingConfig(PretrainingConfig):
         from crossner_core.adaptation.texts import from_place
 
         source = from_place(Path(self.places[label]))
-        return run_entity_tagging(
-            self.options(), source.sentences, source.held_out, source.types, out=out, work=work,
-            provenance=source.provenance, should_stop=should_stop,
-        )  # fmt: skip
+        return run_entity_tagging(self.options(), source, out=out, work=work, should_stop=should_stop)
 
     def description(self) -> str:
         what = ", ".join(f"{label} on {Path(encoder).name}" for label, encoder in self.places.items())
