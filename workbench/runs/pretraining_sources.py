@@ -20,8 +20,8 @@ from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor
 from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.domains import find_domain
-from workbench.data import corpora, frozen
-from workbench.runs.training_data import dataset_hash
+from workbench.data import corpora
+from workbench.runs.training_data import dataset_hash, dataset_parts
 from workbench.settings import Settings, settings_of
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def corpus_source(
 def dataset_source(session: Session, name: str) -> Source:
     """Name the training sentences of a data set; raise NotFound naming those there are."""
     row = _dataset(session, name)
-    count = next((part.sentences for part in row.splits if part.split == "train"), 0)
+    count = row.train_sentences
     _require_enough(count, f"The train split of the data set {name!r}")
     return Source("dataset", name, hash=dataset_hash(row), sentences=count)
 
@@ -199,10 +199,8 @@ def _open_dataset(store: Store, source: Source) -> PretrainText[LabelledSentence
     with store.read() as session:
         row = _dataset(session, source.name)
         _require_same(source, dataset_hash(row))
-        types = tuple(row.types)
-        contents = [dataset_rows.content(session, dataset_id=row.id, split=split) or "" for split in ("train", "dev")]
-    train, dev = ([item for item, _ in frozen.read_lines(content)] for content in contents)
-    return from_sentences(train, dev, types)
+        parts = dataset_parts(session, row)
+        return from_sentences(parts["train"], parts["dev"], row.types)
 
 
 def _dataset(session: Session, name: str) -> Dataset:
