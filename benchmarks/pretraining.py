@@ -24,7 +24,7 @@ from torch.nn import functional
 
 from crossner_core.adaptation.dapt import DaptTask, Part
 from crossner_core.adaptation.prepared import Arrays, WordIds, prepare_blocks
-from crossner_core.adaptation.pretraining_task import WHOLE_PHASE
+from crossner_core.adaptation.pretraining_job import WHOLE_PHASE
 from crossner_core.adaptation.texts import PretrainText, Texts, text_files
 from crossner_core.encoders import Encoder, load_encoder
 from crossner_core.options.dapt import DaptOptions

@@ -28,8 +28,7 @@ from crossner_core.adaptation.language_model import (
 )
 from crossner_core.adaptation.prepared import Arrays, Blocks, WordIds, corpus_head, prepare_blocks
 from crossner_core.adaptation.pretraining import Events, ShouldStop, not_stopped
-from crossner_core.adaptation.pretraining_job import PretrainJob
-from crossner_core.adaptation.pretraining_task import PretrainTask
+from crossner_core.adaptation.pretraining_job import PretrainJob, PretrainTask
 from crossner_core.adaptation.texts import PretrainText
 from crossner_core.encoders import Encoder, load_encoder
 from crossner_core.errors import EncoderUnavailable, InvalidConfig

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from crossner_core.adaptation.prepared import Arrays, Buckets, TaggedWindows, corpus_head, prepare_windows
 from crossner_core.adaptation.pretraining import Events, ShouldStop, not_stopped
-from crossner_core.adaptation.pretraining_job import PretrainJob
-from crossner_core.adaptation.pretraining_task import PretrainTask
+from crossner_core.adaptation.pretraining_job import PretrainJob, PretrainTask
 from crossner_core.adaptation.texts import PretrainText
 from crossner_core.encoders import Encoder, load_encoder
 from crossner_core.errors import BadInput
