@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.experiments.dapt_encoders import DaptConfig
+from crossner_core.experiments.pretrained import DaptConfig
 from crossner_core.experiments.published import dapt_system, published_f1
 from crossner_core.experiments.studies._grid import Row, grid_study, joined
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from crossner_core.experiments.pretrained import TaggingConfig
 from crossner_core.experiments.published import DOMAINS, NER_BERT_OTHERS, published_f1
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
-from crossner_core.experiments.tagging_encoders import TaggingConfig
 from crossner_core.options.base import option
 
 SETTINGS = ("direct", "pretrain_finetune")

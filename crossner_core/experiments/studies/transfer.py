@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from crossner_core.experiments.dapt_encoders import DaptConfig
+from crossner_core.experiments.pretrained import DaptConfig
 from crossner_core.experiments.published import DOMAINS, dapt_system, published_f1
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
 
