@@ -24,8 +24,8 @@ from torch.nn import functional
 
 from crossner_core.adaptation.dapt import DaptTask, Part
 from crossner_core.adaptation.prepared import Arrays, WordIds, prepare_blocks
-from crossner_core.adaptation.pretraining_task import WHOLE_PHASE
-from crossner_core.adaptation.texts import Texts, text_files
+from crossner_core.adaptation.pretraining_job import WHOLE_PHASE
+from crossner_core.adaptation.texts import PretrainText, Texts, text_files
 from crossner_core.encoders import Encoder, load_encoder
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.training.engine import TaskRun
@@ -51,7 +51,7 @@ def prepare(options: DaptOptions, encoder: Encoder, texts: Texts, folder: Path) 
     """Turn a corpus into blocks; print how fast."""
     began = time.perf_counter()
     words = WordIds(encoder.tokenizer, options.unknown_word)
-    (*_, count) = prepare_blocks(folder, texts(), None, words, share=0.02, seed=0, meta={})
+    (*_, count) = prepare_blocks(folder, PretrainText(texts), words, share=0.02, seed=0, meta={})
     print(f"text into blocks: {count / (time.perf_counter() - began):,.0f} subwords/s ({count:,} subwords)")
     return DaptTask(options, encoder, Arrays(folder / "train"), Arrays(folder / "held_out"))
 

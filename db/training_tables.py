@@ -26,6 +26,11 @@ class Dataset(Base):
     created_by: Mapped[int | None] = mapped_column(sa.ForeignKey("user_account.id"))
     splits: Mapped[list[DatasetSplit]] = relationship(cascade="all, delete-orphan", order_by="DatasetSplit.split")
 
+    @property
+    def train_sentences(self) -> int:
+        """The number of sentences of its train split; 0 without one."""
+        return next((part.sentences for part in self.splits if part.split == "train"), 0)
+
 
 class DatasetSplit(Base):
     """One split of a data set as JSON lines, with the hash of that text."""
@@ -100,6 +105,15 @@ class Run(Base):
     finished_at: Mapped[dt.datetime | None]
     snapshot: Mapped[Snapshot | None] = relationship()
     dataset: Mapped[Dataset | None] = relationship()
+
+    @property
+    def training_sentences(self) -> int:
+        """The number of sentences it trains on: its size, or all that its snapshot or data set has."""
+        if self.size is not None:
+            return self.size
+        if self.snapshot is not None:
+            return int(self.snapshot.counts["pool"])
+        return self.dataset.train_sentences if self.dataset is not None else 0
 
 
 class RunEvent(Base):

@@ -69,12 +69,10 @@ def dapt(
 ) -> int:
     """Masked-LM training on domain text."""
     from crossner_core.adaptation.dapt import run_dapt
-    from crossner_core.adaptation.texts import from_files, from_level
+    from crossner_core.adaptation.texts import from_files, from_level, share_of
 
     _require_one({"--text": text, "--labelled": labelled, "--corpus": corpus})
-    shared: dict[str, Any] = {
-        "percent": percent, "seed": corpus_seed, "held_out": held_out or (), "last_line": last_line,
-    }  # fmt: skip
+    aside: dict[str, Any] = {"held_out": held_out or (), "last_line": last_line}
     for what, value in {"level": level, "domain": domain, "gazetteers": gazetteers}.items():
         if corpus is None and value is not None:
             raise InvalidConfig(f"--{what} is {str(value)!r}, but only a --corpus has one; leave it out.")
@@ -83,13 +81,14 @@ def dapt(
 
     def start(should_stop: ShouldStop) -> Events:
         if corpus is None:
-            source = from_files(labelled or text or (), options, labelled=bool(labelled), **shared)
+            whole = from_files(labelled or text or (), labelled=bool(labelled), **aside)
+            source = share_of(whole, percent, options, corpus_seed)
         else:
-            source = from_level(corpus, str(domain), level or "domain", gazetteers=gazetteers, **shared)
-        return run_dapt(
-            options, source.texts, source.held_out, provenance=source.provenance, should_stop=should_stop,
-            **_folders(out, work, fresh),
-        )  # fmt: skip
+            source = from_level(
+                corpus, str(domain), level or "domain", gazetteers=gazetteers, percent=percent, seed=corpus_seed,
+                **aside,
+            )  # fmt: skip
+        return run_dapt(options, source, should_stop=should_stop, **_folders(out, work, fresh))
 
     return _follow(start)
 
@@ -121,10 +120,7 @@ def entity_tagging(
             source = from_labelled(labelled or (), held_out=held_out or ())
         types = source.types
         print(f"{len(types)} entity types: {', '.join(types[:10])}{' …' if len(types) > 10 else ''}", flush=True)
-        return run_entity_tagging(
-            options, source.sentences, source.held_out, types, provenance=source.provenance, should_stop=should_stop,
-            **_folders(out, work, fresh),
-        )  # fmt: skip
+        return run_entity_tagging(options, source, should_stop=should_stop, **_folders(out, work, fresh))
 
     return _follow(start)
 

@@ -8,7 +8,7 @@ is measured at once.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -28,9 +28,8 @@ from crossner_core.adaptation.language_model import (
 )
 from crossner_core.adaptation.prepared import Arrays, Blocks, WordIds, corpus_head, prepare_blocks
 from crossner_core.adaptation.pretraining import Events, ShouldStop, not_stopped
-from crossner_core.adaptation.pretraining_job import PretrainJob
-from crossner_core.adaptation.pretraining_task import PretrainTask
-from crossner_core.adaptation.texts import Texts
+from crossner_core.adaptation.pretraining_job import PretrainJob, PretrainTask
+from crossner_core.adaptation.texts import PretrainText
 from crossner_core.encoders import Encoder, load_encoder
 from crossner_core.errors import EncoderUnavailable, InvalidConfig
 from crossner_core.options.dapt import DaptOptions
@@ -43,46 +42,32 @@ _MASKED_TOGETHER = 16  # held-out blocks; masks must not depend on the batch siz
 
 def run_dapt(
     options: DaptOptions,
-    texts: Texts,
-    held_out: Texts | Sequence[Sequence[str]] | None = None,
+    text: PretrainText[Sequence[str]],
     *,
     out: Path,
     work: Path,
     resume: bool = True,
     should_stop: ShouldStop = not_stopped,
-    provenance: Mapping[str, Any] | None = None,
     encoder: Encoder | None = None,
 ) -> Events:
     """Yield events until the run ends; the last one has an `outcome`, and the `result` where that is "done".
 
-    `texts()` gives the corpus as words, a document or sentence at a time; it is read once, in a stream, into `work`,
-    and its first documents once more on a resume. Without `held_out`, a share of it is held out. `out` becomes an
-    encoder folder that `load_encoder` and a recipe take. `provenance` goes into the result as it is; what it calls
-    `corpus` decides, with options and encoder, whether a run is resumed. `encoder` spares loading it, unchanged.
+    The text is read once, in a stream, into `work`, and its first documents once more on a resume. `out` becomes an
+    encoder folder that `load_encoder` and a recipe take. The text's provenance goes into the result as it is; with
+    options and encoder it decides whether a run is resumed. `encoder` spares loading it, unchanged.
     Raises BadInput, EncoderUnavailable, CheckpointError, StorageError, InvalidConfig.
     """
-    job = PretrainJob(KIND, options, out, work, provenance or {})
+    job = PretrainJob(KIND, options, out, work, text.provenance)
     encoder = encoder or load_encoder(options.encoder)
     if encoder.tokenizer.mask_token_id is None:
         raise EncoderUnavailable(f"Encoder {options.encoder!r}: its tokenizer has no mask; choose a BERT-like encoder.")
-    if not resume:
-        job.forget()
-    aside = held_out if callable(held_out) or held_out is None else lambda: iter(held_out)
-    job.identify(encoder, begins=[corpus_head(source()) for source in (texts, aside) if source is not None])
-    if resume and (done := job.finished()) is not None:
-        yield done
-        return
     words = WordIds(encoder.tokenizer, options.unknown_word)
 
     def write(folder: Path, meta: dict[str, Any]) -> Iterator[int]:
-        share, seed = options.held_out_share, options.seed
-        return prepare_blocks(folder, texts(), aside and aside(), words, share=share, seed=seed, meta=meta)
+        return prepare_blocks(folder, text, words, share=options.held_out_share, seed=options.seed, meta=meta)
 
-    for event in job.prepare(write, should_stop):
-        yield event
-        if event.outcome:
-            return
-    yield from job.go(encoder, partial(DaptTask, options), should_stop)
+    begins = [corpus_head(part()) for part in (text.items, text.held_out) if part is not None]
+    yield from job.run(encoder, {"begins": begins}, write, partial(DaptTask, options), should_stop, resume=resume)
 
 
 @dataclass(frozen=True, slots=True)

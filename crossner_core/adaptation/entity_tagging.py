@@ -5,7 +5,7 @@ Source: Liu et al. 2021 (NER-BERT), sections 3.1 and 4.4. The head is kept besid
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,9 +16,8 @@ from torch import Tensor
 
 from crossner_core.adaptation.prepared import Arrays, Buckets, TaggedWindows, corpus_head, prepare_windows
 from crossner_core.adaptation.pretraining import Events, ShouldStop, not_stopped
-from crossner_core.adaptation.pretraining_job import PretrainJob
-from crossner_core.adaptation.pretraining_task import PretrainTask
-from crossner_core.adaptation.texts import Sentences
+from crossner_core.adaptation.pretraining_job import PretrainJob, PretrainTask
+from crossner_core.adaptation.texts import PretrainText
 from crossner_core.encoders import Encoder, load_encoder
 from crossner_core.errors import BadInput
 from crossner_core.evaluation.scores import score_tags
@@ -35,54 +34,33 @@ KIND = "entity_tagging"
 
 def run_entity_tagging(
     options: TaggingPretrainOptions,
-    sentences: Sentences,
-    held_out: Sentences | Sequence[LabelledSentence] | None,
-    types: Sequence[str],
+    text: PretrainText[LabelledSentence],
     *,
     out: Path,
     work: Path,
     resume: bool = True,
     should_stop: ShouldStop = not_stopped,
-    provenance: Mapping[str, Any] | None = None,
     encoder: Encoder | None = None,
 ) -> Events:
     """Yield events until the run ends; the last one has an `outcome`, and the `result` where that is "done".
 
-    `sentences()` gives the corpus, which is read once, in a stream, into `work`; `types` are all types it has. The rest
-    is as in `run_dapt`. Raises BadInput, UnknownType, EncoderUnavailable, CheckpointError, StorageError, InvalidConfig.
+    The text's `types` are all types it has. The rest is as in `run_dapt`. Raises BadInput, UnknownType,
+    EncoderUnavailable, CheckpointError, StorageError, InvalidConfig.
     """
+    types = text.types
     if not types or len(set(types)) != len(types):
         raise BadInput(f"Entity types are {list(types)}; there must be at least one, each once.")
-    job = PretrainJob(KIND, options, out, work, provenance or {})
-    encoder = encoder or load_encoder(options.encoder)
-    if not resume:
-        job.forget()
-    aside = held_out if callable(held_out) or held_out is None else lambda: iter(held_out)
-    begins = [corpus_head(_plain(source())) for source in (sentences, aside) if source is not None]
-    job.identify(encoder, begins=begins, types=list(types))
-    if resume and (done := job.finished()) is not None:
-        yield done
-        return
-    body, length = encoder, min(options.max_length, encoder.max_length)
+    job = PretrainJob(KIND, options, out, work, text.provenance)
+    body = encoder or load_encoder(options.encoder)
+    length = min(options.max_length, body.max_length)
 
     def write(folder: Path, meta: dict[str, Any]) -> Iterator[int]:
-        return prepare_windows(
-            folder,
-            sentences(),
-            aside and aside(),
-            body.tokenizer,
-            types,
-            length,
-            share=options.held_out_share,
-            seed=options.seed,
-            meta=meta,
-        )
+        share, seed = options.held_out_share, options.seed
+        return prepare_windows(folder, text, body.tokenizer, length, share=share, seed=seed, meta=meta)
 
-    for event in job.prepare(write, should_stop):
-        yield event
-        if event.outcome:
-            return
-    yield from job.go(encoder, partial(EntityTaggingTask, options, tuple(types)), should_stop)
+    begins = [corpus_head(_plain(part())) for part in (text.items, text.held_out) if part is not None]
+    corpus = {"begins": begins, "types": list(types)}
+    yield from job.run(body, corpus, write, partial(EntityTaggingTask, options, types), should_stop, resume=resume)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ import hashlib
 import itertools
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, Self, TypeVar
@@ -20,7 +21,7 @@ from typing import Any, BinaryIO, Self, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from crossner_core.adaptation.texts import CHUNK, is_held_out
+from crossner_core.adaptation.texts import CHUNK, PretrainText, is_held_out
 from crossner_core.errors import BadInput, CheckpointError, StorageError, UnknownType
 from crossner_core.folders import beside_of, put_in_place, recover_folder, what_helps, write_json
 from crossner_core.models.heads import head_tags
@@ -168,37 +169,24 @@ class WordIds:
 
 def prepare_blocks(
     folder: Path,
-    texts: Iterable[Sequence[str]],
-    held_out: Iterable[Sequence[str]] | None,
+    text: PretrainText[Sequence[str]],
     words: WordIds,
     *,
     share: float,
     seed: int,
     meta: dict[str, Any],
 ) -> Iterator[int]:
-    """Write `train` and `held_out` below a folder; yield the subwords so far after each chunk of documents.
+    """Write a text's `train` and `held_out` below a folder; see `_prepare`."""
 
-    Without held-out text of its own, a share of the documents is held out. `meta` is kept with the training text, which
-    is put in place last. Raises BadInput where either is without text, StorageError where the disk is full.
-    """
-    dtypes = {"ids": number_type(len(words.tokenizer))}
-    with ArrayWriter(folder / HELD_OUT, dtypes) as aside, ArrayWriter(folder / TRAIN, dtypes) as train:
-        for chunk in _chunks(texts):
-            ids = words.documents(chunk)
-            out = np.zeros(len(chunk), bool)
-            if held_out is None:
-                out = is_held_out([" ".join(document) for document in chunk], share, seed)
-            _add_documents(aside, list(itertools.compress(ids, out)), words.tokenizer.sep_token_id)
-            _add_documents(train, list(itertools.compress(ids, ~out)), words.tokenizer.sep_token_id)
-            yield train.lengths["ids"]
-        for chunk in _chunks(held_out or ()):
-            _add_documents(aside, words.documents(chunk), words.tokenizer.sep_token_id)
-        if not train.lengths["ids"]:
-            raise BadInput("There is no text to train on: give a corpus with some, or a larger share of it.")
-        if not aside.lengths["ids"]:
-            raise BadInput("There is no held-out text to measure on: give some, or raise held_out_share.")
-        aside.finish({})
-        train.finish(meta)
+    def add(writer: ArrayWriter, documents: Sequence[Sequence[str]]) -> None:
+        _add_documents(writer, words.documents(documents), words.tokenizer.sep_token_id)
+
+    dtypes, draw = {"ids": number_type(len(words.tokenizer))}, partial(is_held_out, share=share, seed=seed)
+    lacks = (
+        "There is no text to train on: give a corpus with some, or a larger share of it.",
+        "There is no held-out text to measure on: give some, or raise held_out_share.",
+    )
+    return _prepare(folder, text, dtypes, add, lambda chunk: draw([" ".join(words) for words in chunk]), lacks, meta)
 
 
 class Blocks:
@@ -226,37 +214,55 @@ class Blocks:
 
 def prepare_windows(
     folder: Path,
-    sentences: Iterable[LabelledSentence],
-    held_out: Iterable[LabelledSentence] | None,
+    text: PretrainText[LabelledSentence],
     tokenizer: Any,
-    types: Sequence[str],
     max_length: int,
     *,
     share: float,
     seed: int,
     meta: dict[str, Any],
 ) -> Iterator[int]:
-    """Write `train` and `held_out` below a folder; yield the subwords so far after each chunk of sentences.
+    """Write sentences, `train` and `held_out`, below a folder; see `_prepare`. Raises UnknownType, too."""
+    index = {tag: number for number, tag in enumerate(head_tags(text.types))}
 
-    Without held-out sentences of their own, a share is held out, copies of a sentence together. `meta` is kept with the
-    training sentences, which are put in place last. Raises BadInput where either is empty, UnknownType, StorageError.
-    """
-    index = {tag: number for number, tag in enumerate(head_tags(types))}
+    def add(writer: ArrayWriter, sentences: Sequence[LabelledSentence]) -> None:
+        _add_sentences(writer, sentences, tokenizer, index, max_length)
+
     dtypes = {"ids": number_type(len(tokenizer)), "tags": "<i4", "lengths": "<u4"}
+    draw = partial(is_held_out, share=share, seed=seed)
+    lacks = (
+        "The corpus holds no labelled sentence; give one with some.",
+        "There is no held-out sentence to measure on: give some, or raise held_out_share.",
+    )
+    return _prepare(folder, text, dtypes, add, lambda chunk: draw([item.sentence.text for item in chunk]), lacks, meta)
+
+
+def _prepare(
+    folder: Path,
+    text: PretrainText[T],
+    dtypes: Mapping[str, str],
+    add: Callable[[ArrayWriter, Sequence[T]], None],
+    drawn: Callable[[Sequence[T]], npt.NDArray[np.bool_]],
+    lacks: tuple[str, str],
+    meta: dict[str, Any],
+) -> Iterator[int]:
+    """Write `train` and `held_out` below a folder; yield the subwords so far after each chunk of items.
+
+    Without held-out items of their own, those that are `drawn` are held out, equal ones together. `meta` is kept with
+    the training text, which is put in place last. Raises BadInput, as `lacks` says, where either is without text,
+    StorageError where the disk is full.
+    """
     with ArrayWriter(folder / HELD_OUT, dtypes) as aside, ArrayWriter(folder / TRAIN, dtypes) as train:
-        for chunk in _chunks(sentences):
-            out = np.zeros(len(chunk), bool)
-            if held_out is None:
-                out = is_held_out([item.sentence.text for item in chunk], share, seed)
-            _add_sentences(aside, list(itertools.compress(chunk, out)), tokenizer, index, max_length)
-            _add_sentences(train, list(itertools.compress(chunk, ~out)), tokenizer, index, max_length)
+        for chunk in _chunks(text.items()):
+            out = drawn(chunk) if text.held_out is None else np.zeros(len(chunk), bool)
+            add(aside, list(itertools.compress(chunk, out)))
+            add(train, list(itertools.compress(chunk, ~out)))
             yield train.lengths["ids"]
-        for chunk in _chunks(held_out or ()):
-            _add_sentences(aside, chunk, tokenizer, index, max_length)
-        if not train.lengths["lengths"]:
-            raise BadInput("The corpus holds no labelled sentence; give one with some.")
-        if not aside.lengths["lengths"]:
-            raise BadInput("There is no held-out sentence to measure on: give some, or raise held_out_share.")
+        for chunk in _chunks(text.held_out() if text.held_out else ()):
+            add(aside, chunk)
+        for writer, why in zip((train, aside), lacks, strict=True):
+            if not writer.lengths["ids"]:
+                raise BadInput(why)
         aside.finish({})
         train.finish(meta)
 

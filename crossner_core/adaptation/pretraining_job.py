@@ -1,36 +1,40 @@
-"""A pre-training as a job: prepared text, a state to resume from, and the encoder's folder at its end."""
+"""A pre-training: its task for the engine, and the job around it, from prepared text to the encoder's folder."""
 
 from __future__ import annotations
 
 import copy
 import shutil
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+from torch import Tensor
 
 from crossner_core.adaptation.prepared import HELD_OUT, TRAIN, Arrays
 from crossner_core.adaptation.pretraining import (
     MEASURES,
     RESULT,
     Events,
+    Measured,
     PretrainEvent,
     PretrainResult,
     ShouldStop,
     read_result,
 )
-from crossner_core.adaptation.pretraining_task import HEAD_PHASE, MakeTask, PretrainTask, begin_pretraining
-from crossner_core.encoders import Encoder, encoder_fingerprint, quiet
+from crossner_core.encoders import Encoder, encoder_fingerprint, quiet, recompute_activations
 from crossner_core.errors import BadInput, CheckpointError, CheckpointMismatch, InvalidConfig
 from crossner_core.folders import check_writable, recover_folder, write_json
 from crossner_core.options.pretraining import PretrainOptions
 from crossner_core.training.checkpoint import META, prefixed, read_folder, read_json, write_folder
-from crossner_core.training.engine import Report, TaskRun, share
-from crossner_core.training.loop import STATE, STEPS_BETWEEN_EVENTS
-from crossner_core.training.machine import PeakMemory, pick_device
+from crossner_core.training.engine import Evaluation, Plan, Progress, Report, Task, TaskRun, Work, share
+from crossner_core.training.loop import STATE, STEPS_BETWEEN_EVENTS, STOPPED, drive
+from crossner_core.training.machine import PeakMemory, RunRandom, pick_device, use_bf16
 from crossner_core.training.processes import present
+
+Write = Callable[[Path, dict[str, Any]], Iterator[int]]
 
 PREPARED = "prepared"
 # A killed run loses at most about this much work; where saving is slow, it takes a twentieth of the time at most.
@@ -39,6 +43,131 @@ SAVING_SHARE = 0.05
 
 # Options that may be changed when a run whose loss was no number is resumed: how big its steps are, in which numbers.
 STEERING = ("learning_rate", "head_learning_rate", "head_first_learning_rate", "clip_norm", "precision")
+
+HEAD_PHASE, WHOLE_PHASE = 0, 1  # passes of the one are never in the order of the other
+
+
+class PretrainTask(Task):
+    """What an encoder is pre-trained for; a subclass has its batches, loss and measure."""
+
+    kind: str
+    measure_first = True
+    head_is_new = True
+
+    def __init__(self, options: PretrainOptions, model: Any, tokenizer: Any, *, keep_best: bool) -> None:
+        """Take a model with `encoder` (the body) and `head`."""
+        self.options, self.model, self.tokenizer, self.keep_best = options, model, tokenizer, keep_best
+        self.higher_is_better = MEASURES[self.kind][1]
+
+    @property
+    def epoch_steps(self) -> int:
+        """The steps of one pass."""
+        raise NotImplementedError
+
+    def batch(self, phase: int, epoch: int, number: int, parts: int) -> Work:
+        """Return a batch, in so many parts at most; it follows from the seed and the first three numbers alone."""
+        raise NotImplementedError
+
+    def loss(self, part: Any) -> Tensor:
+        """Return a part's contribution to the step's mean loss, a scalar."""
+        raise NotImplementedError
+
+    def measure(self) -> float:
+        """Measure the model as it is on held-out text."""
+        raise NotImplementedError
+
+    def about(self) -> dict[str, Any]:
+        """Return what goes into the result's provenance of the corpus and the head."""
+        raise NotImplementedError
+
+    @property
+    def plan(self) -> Plan:
+        options, whole = self.options, self.options.epochs * self.epoch_steps
+        return Plan(
+            steps=min(whole, options.max_steps) if options.max_steps else whole,
+            learning_rate=options.learning_rate,
+            head_learning_rate=options.head_learning_rate,
+            weight_decay=options.weight_decay,
+            warmup_share=options.warmup_share,
+            clip_norm=options.clip_norm,
+            accumulate=options.accumulate,
+            head_steps=options.head_first_steps if self.head_is_new else 0,
+            head_rate=options.head_first_learning_rate,
+        )
+
+    def position(self, step: int) -> tuple[int, int, int]:
+        """Return phase, pass and batch of a step, all from 0."""
+        head = self.plan.head_steps
+        phase, number = (WHOLE_PHASE, step - head) if step >= head else (HEAD_PHASE, step)
+        return (phase, *divmod(number, self.epoch_steps))
+
+    def work(self, step: int, parts: int) -> Work:
+        phase, epoch, number = self.position(step)
+        made = self.batch(phase, epoch, number, parts)
+        return made if phase == WHOLE_PHASE else replace(made, tokens=0)
+
+    def closes(self, step: int) -> bool:
+        number = self.whole_steps(step)
+        due = number == self.plan.steps or number % (self.options.measure_every or self.epoch_steps) == 0
+        return number > 0 and due
+
+    def answers(self, rank: int, size: int) -> float | None:
+        """Measure on the first process alone."""
+        return self.measure() if rank == 0 else None
+
+    def evaluate(self, answers: Sequence[float]) -> Evaluation:
+        return Evaluation(answers[0])
+
+    def record(self, step: int, loss: float, value: float | None) -> Measured:
+        assert value is not None
+        return Measured(self.whole_steps(step), self.epoch(step), loss, value)
+
+    def whole_steps(self, step: int) -> int:
+        """Return how many of so many steps were of the whole model."""
+        return max(0, step - self.plan.head_steps)
+
+    def epoch(self, step: int) -> int:
+        """Return the pass of the step before, from 1."""
+        return max(1, -(-self.whole_steps(step) // self.epoch_steps))
+
+    def stored(self, progress: Progress) -> dict[str, Any]:
+        values = asdict(progress)
+        values["head_step"] = min(progress.step, self.plan.head_steps)
+        values["step"], values["best_step"] = map(self.whole_steps, (progress.step, progress.best_step))
+        values["before"] = values.pop("first")
+        if values["before"] is None:  # losses of the head alone are in no record
+            values |= {"loss_sum": 0.0, "loss_count": 0}
+        del values["outcome"]
+        return values
+
+    def restored(self, values: Mapping[str, Any]) -> Progress:
+        made = {name: value for name, value in values.items() if name not in ("head_step", "before")}
+        made |= {"first": values["before"], "step": values["head_step"] + values["step"]}
+        made["best_step"] = values["best_step"] and values["best_step"] + self.plan.head_steps
+        return Progress(**{**made, "history": [Measured(**record) for record in values["history"]]})
+
+
+MakeTask = Callable[[Encoder, Arrays, Arrays], PretrainTask]
+
+
+def begin_pretraining(
+    options: PretrainOptions, make: MakeTask, encoder: Encoder, prepared: Path
+) -> TaskRun[PretrainTask]:
+    """Make a run at its beginning: a copy of the encoder's body, and a new head.
+
+    `prepared` is the folder of the text in numbers; every process reads it for itself.
+    """
+    device = pick_device(options.device)
+    random = RunRandom(options.seed, device)
+    with random.active():
+        body = replace(encoder, model=copy.deepcopy(encoder.model))
+        task = make(body, Arrays(prepared / TRAIN), Arrays(prepared / HELD_OUT))
+    task.model.to(device)
+    task.model.use_bf16 = use_bf16(options.precision, device)
+    run = TaskRun(task, random)
+    if options.recompute:
+        recompute_activations(task.model.encoder, options.encoder)
+    return run
 
 
 class PretrainJob:
@@ -50,24 +179,43 @@ class PretrainJob:
         present()  # refuses processes that do not know of each other, before anything is read
         self.kind, self.options, self.out, self.work = kind, options, Path(out), Path(work)
         self.provenance = dict(provenance)
-        self.identity: dict[str, Any] = {}
+        self.identity: dict[str, Any] = {}  # what this job is made of: one with any other part is another job
         self.corpus_hash = ""
         self.steered: list[dict[str, Any]] = []
-        self._saved_at, self._pause = time.monotonic(), SECONDS_BETWEEN_SAVES
+        self._pause = SECONDS_BETWEEN_SAVES
         if self.out.resolve() == self.work.resolve():
             raise InvalidConfig(f"Encoder and work are both to lie in {self.out}; give the work another folder.")
         recover_folder(self.out, to_write=True)
         if self.out.exists() and not (self.out / RESULT).exists() and (self.out.is_file() or any(self.out.iterdir())):
             raise BadInput(f"{self.out} is there already and is no encoder that was pre-trained here; give another.")
 
-    def identify(self, encoder: Encoder, **corpus: Any) -> None:
-        """Set what this job is made of: a job with any other part is another job."""
+    def run(
+        self,
+        encoder: Encoder,
+        corpus: Mapping[str, Any],
+        write: Write,
+        make: MakeTask,
+        should_stop: ShouldStop,
+        *,
+        resume: bool,
+    ) -> Events:
+        """Go from the text to the encoder's folder; `corpus` is what the text is known by, beside its provenance."""
+        if not resume:
+            self.forget()
         self.identity = {
             "kind": self.kind,
             "options": self.options.hash,
             "encoder": encoder.fingerprint,
             "corpus": {"named": self.provenance.get("corpus"), **corpus},
         }
+        if resume and (done := self.finished()) is not None:
+            yield done
+            return
+        for event in self.prepare(write, should_stop):
+            yield event
+            if event.outcome:
+                return
+        yield from self.go(encoder, make, should_stop)
 
     def forget(self) -> None:
         """Remove what an earlier run left in the work folder; its encoder stays until it is replaced."""
@@ -89,7 +237,7 @@ class PretrainJob:
         message = "This pre-training was finished before."
         return PretrainEvent(result.steps, result.epochs, 0.0, result.after, message, 0.0, result, "done")
 
-    def prepare(self, write: Callable[[Path, dict[str, Any]], Iterator[int]], should_stop: ShouldStop) -> Events:
+    def prepare(self, write: Write, should_stop: ShouldStop) -> Events:
         """Turn the corpus into numbers unless an earlier run did; the last event is "stopped" on a stop.
 
         `write(folder, meta)` writes and yields how many subwords there are so far. Stopped half-way, it begins anew.
@@ -163,18 +311,14 @@ class PretrainJob:
 
         Returns whether the run came to its end.
         """
-        for report in run.run():
+        for report, stopped in drive(run, should_stop, partial(self._save, run), lambda: self._pause):
             event = self._reported(run, report)
             if run.progress.outcome == "not_finite":
                 yield self._broken(run, event)
                 return False
-            if should_stop():
-                self._save(run)
-                message = "Stopped on request; the state is saved."
-                yield replace(event, message=message, outcome="stopped")
+            if stopped:
+                yield replace(event, message=STOPPED, outcome="stopped")
                 return False
-            if time.monotonic() - self._saved_at > self._pause:
-                self._save(run)
             if event.measured is not None or run.progress.step % STEPS_BETWEEN_EVENTS == 0:
                 yield event
         return True
@@ -198,8 +342,7 @@ class PretrainJob:
                 yield self._event(run, 0.0, report.value, words)
                 return report.value
             if should_stop():
-                message = "Stopped on request; the state is saved."
-                yield replace(self._event(run, 0.0), message=message, outcome="stopped")
+                yield replace(self._event(run, 0.0), message=STOPPED, outcome="stopped")
                 return None
             if fresh.progress.step % STEPS_BETWEEN_EVENTS == 0:
                 yield self._event(run, 0.0, message=f"A fresh head learns: step {fresh.progress.step}.")
@@ -242,8 +385,7 @@ class PretrainJob:
             "broken": broken,
         }
         write_folder(self.work / STATE, meta, run.tensors())
-        self._saved_at = time.monotonic()
-        self._pause = max(SECONDS_BETWEEN_SAVES, (self._saved_at - began) / SAVING_SHARE)
+        self._pause = max(SECONDS_BETWEEN_SAVES, (time.monotonic() - began) / SAVING_SHARE)
 
     def _broken(self, run: TaskRun[PretrainTask], event: PretrainEvent) -> PretrainEvent:
         """Keep the weights of the step before if they are sound, else what was saved last; add where to the message."""

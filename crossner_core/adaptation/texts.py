@@ -7,10 +7,10 @@ import itertools
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,10 @@ from crossner_core.options.dapt import DaptOptions
 from crossner_core.schema import LabelledSentence, Sentence
 from crossner_core.subsets import check_percent, keys_of, uniform
 
+if TYPE_CHECKING:
+    from crossner_core.domains import Domain
+
+T = TypeVar("T")
 Texts = Callable[[], Iterator[Sequence[str]]]
 Sentences = Callable[[], Iterator[LabelledSentence]]
 LAST_LINE = ("refuse", "keep", "drop")
@@ -30,27 +34,32 @@ CHUNK = 512  # documents read ahead, at most
 
 
 @dataclass(frozen=True, slots=True)
-class DaptSource:
-    """Texts to learn from; `held_out` of its own, or None: a share of the texts. `provenance` is for `run_dapt`."""
+class PretrainText(Generic[T]):
+    """What an encoder learns from: documents as words, or labelled sentences, which have `types`.
 
-    texts: Texts
-    held_out: Texts | None
-    provenance: Mapping[str, Any]
+    `items()` gives them anew each time, in a stream; so does `held_out` what is measured on, None where a share of the
+    items serves. `provenance` says what they are; what it calls `corpus` tells one corpus from another.
+    """
+
+    items: Callable[[], Iterator[T]]
+    held_out: Callable[[], Iterator[T]] | None = None
+    types: tuple[str, ...] = ()
+    provenance: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class TaggingSource:
-    """Sentences to learn from; `held_out` of its own, or None: a share of them. `provenance` is for the run."""
-
-    sentences: Sentences
-    held_out: Sentences | None
-    types: tuple[str, ...]
-    provenance: Mapping[str, Any]
+def from_files(
+    paths: Sequence[Path], *, labelled: bool = False, held_out: Sequence[Path] = (), last_line: str = "refuse"
+) -> PretrainText[Sequence[str]]:
+    """Read text files, or the words of labelled files in any format; raise BadInput or InvalidConfig."""
+    texts = _labelled_texts(paths) if labelled else text_files(paths, last_line=last_line)
+    aside = _labelled_texts(held_out) if labelled else text_files(held_out, last_line=last_line)
+    provenance = {"corpus": describe_files(paths), "held_out": describe_files(held_out)}
+    return PretrainText(texts, aside if held_out else None, provenance=provenance)
 
 
 def from_level(
     folder: Path,
-    domain: str,
+    domain: str | Domain,
     level: str,
     *,
     percent: float = 100.0,
@@ -58,65 +67,72 @@ def from_level(
     held_out: Sequence[Path] = (),
     last_line: str = "refuse",
     gazetteers: Path | None = None,
-) -> DaptSource:
-    """Read a share of a level of a pre-annotated Wikipedia corpus; raise BadInput, InvalidConfig or InvalidDomain.
+) -> PretrainText[Sequence[str]]:
+    """Read a share of a level of a pre-annotated Wikipedia corpus, a sentence a document.
 
-    `gazetteers` may hold the one that annotated it: see `level_texts`.
+    Which entity type a class is, is in the gazetteer that annotated the corpus where `gazetteers` (by default the
+    folder of that name beside the corpora's) holds it, else in DBpedia's own classes. Raises BadInput, InvalidConfig or
+    InvalidDomain.
     """
+    from crossner_core.domains import load_domain  # a corpus needs pyarrow, text files do not
     from crossner_core.gazetteer.ontology import BUILTIN
     from crossner_core.wikipedia.corpus import Corpus
-    from crossner_core.wikipedia.levels import DOMAIN, annotators_tree
+    from crossner_core.wikipedia.levels import DOMAIN, Levels, annotators_tree, check_level
 
-    texts = level_texts(folder, domain, level, percent, seed, gazetteers=gazetteers)
+    check_level(level)
+    check_percent(percent)
+    corpus = Corpus.open(folder)
+    tree = annotators_tree(corpus, gazetteers)
+    name, known = (domain, load_domain(domain)) if isinstance(domain, str) else (domain.name, domain)
+    levels = Levels(corpus, known, tree=tree)
     manifest = describe_files([folder / "manifest.json"])
-    named = {"manifest": manifest, "domain": domain, "level": level, "percent": percent, "seed": seed}
-    if level != DOMAIN:  # that one knows of no classes
-        tree = annotators_tree(Corpus.open(folder), gazetteers)
-        if tree.parents != BUILTIN.parents:
-            classes = json.dumps(sorted((name, list(above)) for name, above in tree.parents.items()))
-            named["classes"] = hashlib.sha256(classes.encode()).hexdigest()
-    return DaptSource(texts, _text_files(held_out, last_line), {"corpus": named, "held_out": describe_files(held_out)})
+    named = {"manifest": manifest, "domain": name, "level": level, "percent": percent, "seed": seed}
+    if level != DOMAIN and tree.parents != BUILTIN.parents:  # that level knows of no classes
+        classes = json.dumps(sorted((name, list(above)) for name, above in tree.parents.items()))
+        named["classes"] = hashlib.sha256(classes.encode()).hexdigest()
+
+    def read() -> Iterator[Sequence[str]]:
+        for text in levels.texts(level, percent, seed):
+            yield text.split()
+
+    aside = text_files(held_out, last_line=last_line) if held_out else None
+    return PretrainText(read, aside, provenance={"corpus": named, "held_out": describe_files(held_out)})
 
 
-def from_files(
-    paths: Sequence[Path],
-    options: DaptOptions,
-    *,
-    labelled: bool = False,
-    percent: float = 100.0,
-    seed: int = 0,
-    held_out: Sequence[Path] = (),
-    last_line: str = "refuse",
-) -> DaptSource:
-    """Read a share of text files, or of labelled files in any format; raise BadInput or InvalidConfig."""
-    texts = labelled_texts(paths) if labelled else text_files(paths, last_line=last_line)
-    aside = labelled_texts(held_out) if labelled and held_out else _text_files(held_out, last_line)
-    named = describe_files(paths)
-    corpus: Any = named
-    if percent != 100:
-        texts, aside = share_of(texts, aside, percent, options, seed)
-        corpus = {"files": named, "percent": percent, "seed": seed}
-    return DaptSource(texts, aside, {"corpus": corpus, "held_out": describe_files(held_out)})
-
-
-def from_tagged(folder: Path, *, repeat: bool = True, held_out: Sequence[Path] = ()) -> TaggingSource:
+def from_tagged(folder: Path, *, repeat: bool = True, held_out: Sequence[Path] = ()) -> PretrainText[LabelledSentence]:
     """Read an entity-tagging corpus, sentences as often as its balancing says; raise NotFound or BadInput."""
     from crossner_core.wikipedia.tagged_corpus import TaggingManifest, read_tagged  # needs pyarrow, files do not
 
     types = (category.category for category in TaggingManifest.read(folder).categories if category.after)
     named = {"manifest": describe_files([folder / "manifest.json"]), "repeat": repeat}
-    return _tagging_source(partial(read_tagged, folder, repeat=repeat), types, named, held_out)
+    return _tagged_text(partial(read_tagged, folder, repeat=repeat), types, named, held_out)
 
 
-def from_labelled(paths: Sequence[Path], *, held_out: Sequence[Path] = ()) -> TaggingSource:
+def from_labelled(paths: Sequence[Path], *, held_out: Sequence[Path] = ()) -> PretrainText[LabelledSentence]:
     """Read labelled files in any format; raise BadInput for one that cannot be read."""
     sentences = labelled_files(paths)
     if not (types := types_of(sentences())):
         raise BadInput(f"{', '.join(map(str, paths))}: no sentence has an entity, so there is no type to learn.")
-    return _tagging_source(sentences, types, describe_files(paths), held_out)
+    return _tagged_text(sentences, types, describe_files(paths), held_out)
 
 
-def from_place(place: Path) -> TaggingSource:
+def from_sentences(
+    sentences: Sequence[LabelledSentence], held_out: Sequence[LabelledSentence], types: Iterable[str]
+) -> PretrainText[LabelledSentence]:
+    """Take sentences that are in memory; where none are held out, a share of them serves."""
+    return PretrainText(lambda: iter(sentences), (lambda: iter(held_out)) if held_out else None, tuple(types))
+
+
+def as_words(text: PretrainText[LabelledSentence]) -> PretrainText[Sequence[str]]:
+    """Leave the labels behind."""
+
+    def bare(part: Sentences) -> Texts:
+        return lambda: (item.sentence.words for item in part())
+
+    return PretrainText(bare(text.items), bare(text.held_out) if text.held_out else None, provenance=text.provenance)
+
+
+def from_place(place: Path) -> PretrainText[LabelledSentence]:
     """Read what a path names: an entity-tagging corpus, a folder of labelled files, or one; raise BadInput for none."""
     if (place / "manifest.json").is_file():
         return from_tagged(place)
@@ -159,7 +175,7 @@ def text_files(paths: Sequence[Path], *, last_line: str = "refuse") -> Texts:
     return read
 
 
-def labelled_texts(paths: Sequence[Path]) -> Texts:
+def _labelled_texts(paths: Sequence[Path]) -> Texts:
     """Give the sentences of files in any format as words; a whole file is held in memory while it is read."""
 
     def read() -> Iterator[Sequence[str]]:
@@ -192,31 +208,6 @@ def labelled_files(paths: Sequence[Path]) -> Sentences:
     return read
 
 
-def level_texts(
-    folder: Path, domain: str, level: str, percent: float = 100.0, seed: int = 0, *, gazetteers: Path | None = None
-) -> Texts:
-    """Give a share of a level of a pre-annotated Wikipedia corpus as words, a sentence a document.
-
-    Which entity type a class is, is in the gazetteer that annotated the corpus where `gazetteers` (by default the
-    folder of that name beside the corpora's) holds it, else in DBpedia's own classes.
-    """
-    from crossner_core.domains import load_domain  # a corpus needs pyarrow, text files do not
-    from crossner_core.subsets import check_percent
-    from crossner_core.wikipedia.corpus import Corpus
-    from crossner_core.wikipedia.levels import Levels, annotators_tree, check_level
-
-    check_level(level)
-    check_percent(percent)
-    corpus = Corpus.open(folder)
-    levels = Levels(corpus, load_domain(domain), tree=annotators_tree(corpus, gazetteers))
-
-    def read() -> Iterator[Sequence[str]]:
-        for text in levels.texts(level, percent, seed):
-            yield text.split()
-
-    return read
-
-
 def describe_files(paths: Sequence[Path]) -> list[dict[str, Any]]:
     """Return name, size and SHA-256 of files: the provenance of an encoder's corpus."""
     rows = []
@@ -236,8 +227,8 @@ def types_of(*parts: Iterable[LabelledSentence]) -> tuple[str, ...]:
 
 
 def share_of(
-    texts: Texts, held_out: Texts | None, percent: float, options: DaptOptions, seed: int = 0
-) -> tuple[Texts, Texts | None]:
+    text: PretrainText[Sequence[str]], percent: float, options: DaptOptions, seed: int = 0
+) -> PretrainText[Sequence[str]]:
     """Give about `percent` of a text's documents to learn from, for curves over its size, and what to measure on.
 
     Each document is drawn by its text: equal ones go the same way, and a smaller share lies within a larger one of
@@ -246,7 +237,7 @@ def share_of(
     """
     check_percent(percent)
     if percent == 100:
-        return texts, held_out
+        return text
 
     def away(documents: Sequence[str]) -> npt.NDArray[np.bool_]:
         return is_held_out(documents, options.held_out_share, options.seed)
@@ -254,9 +245,12 @@ def share_of(
     def drawn(documents: Sequence[str]) -> npt.NDArray[np.bool_]:
         return uniform(keys_of(documents, seed=seed)) < percent / 100
 
-    if held_out is None:
-        return _where(texts, lambda documents: drawn(documents) & ~away(documents)), _where(texts, away)
-    return _where(texts, drawn), held_out
+    share = {"files": text.provenance.get("corpus"), "percent": percent, "seed": seed}
+    provenance = {**text.provenance, "corpus": share}
+    if text.held_out is None:
+        learned = _where(text.items, lambda documents: drawn(documents) & ~away(documents))
+        return PretrainText(learned, _where(text.items, away), provenance=provenance)
+    return PretrainText(_where(text.items, drawn), text.held_out, provenance=provenance)
 
 
 def is_held_out(documents: Sequence[str], share: float, seed: int) -> npt.NDArray[np.bool_]:
@@ -264,14 +258,12 @@ def is_held_out(documents: Sequence[str], share: float, seed: int) -> npt.NDArra
     return uniform(keys_of(documents, seed=seed, use="held-out")) < share
 
 
-def _text_files(paths: Sequence[Path], last_line: str) -> Texts | None:
-    return text_files(paths, last_line=last_line) if paths else None
-
-
-def _tagging_source(sentences: Sentences, types: Iterable[str], corpus: Any, held_out: Sequence[Path]) -> TaggingSource:
+def _tagged_text(
+    sentences: Sentences, types: Iterable[str], corpus: Any, held_out: Sequence[Path]
+) -> PretrainText[LabelledSentence]:
     aside = labelled_files(held_out) if held_out else None
     known = sorted({*types, *(types_of(aside()) if aside else ())})
-    return TaggingSource(sentences, aside, tuple(known), {"corpus": corpus, "held_out": describe_files(held_out)})
+    return PretrainText(sentences, aside, tuple(known), {"corpus": corpus, "held_out": describe_files(held_out)})
 
 
 def _where(texts: Texts, chosen: Callable[[Sequence[str]], npt.NDArray[np.bool_]]) -> Texts:

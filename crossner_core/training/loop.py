@@ -35,6 +35,7 @@ STAGE_TAGGER = "stage-tagger"
 SECONDS_BETWEEN_SAVES = 30.0
 # Steps between two events inside an epoch.
 STEPS_BETWEEN_EVENTS = 10
+STOPPED = "Stopped on request; the state is saved."
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,26 @@ def train(
     yield from run.go(begun, should_stop)
 
 
+def drive(
+    run: TaskRun[Any], should_stop: Callable[[], bool], save: Callable[[], None], pause: Callable[[], float]
+) -> Iterator[tuple[Report, bool]]:
+    """Run a task; yield each report, and whether it is the last because of a stop.
+
+    It is saved then, and whenever more than `pause()` seconds have gone by since the last time. A run that has come to
+    its end, whatever the end, is neither stopped nor saved.
+    """
+    saved_at = time.monotonic()
+    for report in run.run():
+        under_way = not run.progress.outcome
+        stop = under_way and should_stop()
+        if stop or (under_way and time.monotonic() - saved_at > pause()):
+            save()
+            saved_at = time.monotonic()
+        yield report, stop
+        if stop:
+            return
+
+
 @dataclass
 class _Before:
     """What the stages before the present one add up to."""
@@ -113,7 +134,7 @@ class _Run:
         self.memory = PeakMemory(self.device)
         self.data_hash, self.encoder_hash = data.fingerprint, ""
         self.recipe_hash = recipe.hash if warm is None else f"{recipe.hash} from another tagger, {warm.epochs} epochs"
-        self.saved_at, self.trouble = time.monotonic(), ""
+        self.trouble = ""
         self.before = _Before(notes=[note for stage in self.stages for note in stage.notes])
         if not data.dev:
             epochs = self.stages[-1].epochs
@@ -224,18 +245,13 @@ class _Run:
     def _drive(self, run: TaskRun[TaggerTask], number: int, should_stop: Callable[[], bool]) -> Iterator[TrainEvent]:
         """Turn a stage's reports into events; save now and then, and on a stop."""
         last = number + 1 == len(self.stages)
-        for report in run.run():
-            ended = run.progress.outcome
-            if ended == "not_finite":
+        for report, stopped in drive(run, should_stop, partial(self._save, run, number), lambda: SECONDS_BETWEEN_SAVES):
+            if run.progress.outcome == "not_finite":
                 self.trouble = why_not_finite(run, report.loss, self.before.steps, last=last)
             event = self._event(run, report, self.trouble)
-            stop = not ended and should_stop()
-            if stop or (not ended and time.monotonic() - self.saved_at > SECONDS_BETWEEN_SAVES):
-                self._save(run, number)
-            if stop:
-                yield replace(event, message="Stopped on request; the state is saved.")
-                return
-            if report.closes or event.message or event.step % STEPS_BETWEEN_EVENTS == 0:
+            if stopped:
+                yield replace(event, message=STOPPED)
+            elif report.closes or event.message or event.step % STEPS_BETWEEN_EVENTS == 0:
                 yield event
 
     def _event(self, run: TaskRun[TaggerTask], report: Report, message: str = "") -> TrainEvent:
@@ -249,7 +265,6 @@ class _Run:
         self.before.peak_memory_mb = max(self.before.peak_memory_mb, self.memory.megabytes())
         meta = self._identity() | {"stage": number, "before": asdict(self.before), **run.meta()}
         write_folder(self.folder / STATE, meta, run.tensors())
-        self.saved_at = time.monotonic()
 
     def _restore(self, run: TaskRun[TaggerTask]) -> None:
         meta, tensors = read_folder(self.folder / STATE)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from crossner_core.errors import NotAllowed, NotFound
-from db import campaign_rows, people_rows
+from db import campaign_rows, people_rows, run_rows
 from db.engine import Session
 from db.tables import Campaign
+from db.training_tables import Run
 from workbench.accounts.actors import Actor, fresh
 from workbench.accounts.roles import LABELLERS
 
@@ -21,6 +22,18 @@ def enter(session: Session, actor: Actor, campaign_id: int, *roles: str) -> tupl
     if campaign is None or hidden:
         raise NotFound(f"There is no campaign {campaign_id} for {now.display_name}; an admin adds members.")
     return now, campaign
+
+
+def enter_run(session: Session, actor: Actor, run_id: int, *roles: str) -> Run:
+    """Return a run that the actor may see, if it is a campaign's as `enter` says; raise NotAllowed or NotFound."""
+    run = run_rows.get(session, run_id)
+    if run is None:
+        raise NotFound(f"There is no run {run_id}.")
+    if run.campaign_id is not None:
+        enter(session, actor, run.campaign_id, *roles)
+    else:
+        fresh(session, actor, *roles)
+    return run
 
 
 def enter_alone(session: Session, actor: Actor, campaign_id: int, *roles: str) -> tuple[Actor, Campaign]:

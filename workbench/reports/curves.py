@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from crossner_core.errors import BadInput, NotFound
+from crossner_core.errors import BadInput
 from crossner_core.evaluation.confusion import Confusion
 from crossner_core.evaluation.scores import Score, Scores
 from crossner_core.experiments.few_shot import aggregate
@@ -16,7 +16,7 @@ from crossner_core.training.recipe import effective
 from db import round_rows, run_rows
 from db.engine import Session, Store
 from db.training_tables import Run
-from workbench.accounts.access import enter
+from workbench.accounts.access import enter, enter_run
 from workbench.accounts.actors import Actor, fresh, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.runs.recipe_names import MACHINE, field_name, recipe_name, value_name
@@ -135,7 +135,7 @@ def _series(rows: list[Run], measure: str, by_rounds: Mapping[int, str]) -> Seri
     cells: dict[tuple[int, int], Run] = {}
     for row in rows:  # newest first: an older training of the same cell does not count twice
         if row.state == "done" and getattr(row, f"{measure}_f1") is not None:
-            cells.setdefault((_size(row), row.seed), row)
+            cells.setdefault((row.training_sentences, row.seed), row)
     points = []
     for point in aggregate((size, float(getattr(row, f"{measure}_f1"))) for (size, _), row in cells.items()):
         here = [row for (size, _), row in sorted(cells.items()) if size == point.size]
@@ -155,15 +155,6 @@ def _series(rows: list[Run], measure: str, by_rounds: Mapping[int, str]) -> Seri
             int(row.snapshot.counts[measure]) for row in turns if row.id in drawn and row.snapshot is not None
         ),
     )
-
-
-def _size(run: Run) -> int:
-    if run.size is not None:
-        return run.size
-    if run.snapshot is not None:
-        return int(run.snapshot.counts["pool"])
-    assert run.dataset is not None
-    return next((part.sentences for part in run.dataset.splits if part.split == "train"), 0)
 
 
 def _title(run: Run) -> str:
@@ -187,20 +178,9 @@ def _told_apart(series: Sequence[Series]) -> tuple[Series, ...]:
 
 def finished(session: Session, actor: Actor, run_id: int) -> Run:
     """Return a finished run that the actor may see, with its result; raise BadInput for one that is not finished."""
-    run = _visible(session, actor, run_id)
+    run = enter_run(session, actor, run_id, *OVERSEERS)
     if run.state != "done" or run.result is None:
         raise BadInput(f"Run {run_id} is {run.state}; only finished runs have scores.")
-    return run
-
-
-def _visible(session: Session, actor: Actor, run_id: int) -> Run:
-    run = run_rows.get(session, run_id)
-    if run is None:
-        raise NotFound(f"There is no run {run_id}.")
-    if run.campaign_id is not None:
-        enter(session, actor, run.campaign_id, *OVERSEERS)
-    else:
-        fresh(session, actor, *OVERSEERS)
     return run
 
 

@@ -13,8 +13,8 @@ from crossner_core.training.recipe import Recipe
 from db import dataset_rows, job_rows, layer_rows, run_rows, snapshot_rows
 from db.engine import Session, Store
 from db.tables import Campaign
-from db.training_tables import Job, Run, RunEvent
-from workbench.accounts.access import enter
+from db.training_tables import Job, Run
+from workbench.accounts.access import enter, enter_run
 from workbench.accounts.actors import SYSTEM, Actor, fresh, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.data.snapshots import freeze_gold
@@ -234,13 +234,9 @@ def get_run(store: Store, actor: Actor, run_id: int, *, after: int = 0) -> RunDe
     """Return a run with the lines of its log after number `after`."""
     require(actor, *OVERSEERS)
     with store.read() as session:
-        run = _run(session, run_id)
-        if run.campaign_id is not None:
-            enter(session, actor, run.campaign_id, *OVERSEERS)
-        else:
-            fresh(session, actor, *OVERSEERS)
+        run = enter_run(session, actor, run_id, *OVERSEERS)
         lines = run_rows.events(session, run_id, after=after)
-        events = tuple(_event_view(line) for line in lines)
+        events = tuple(of_row(EventView, line) for line in lines)
         job, awaited = job_rows.for_runs(session, [run_id]), job_rows.awaited_by(session, [run_id])
         shown = _run_view(run, job.get(run_id), awaited.get(run_id))
         return RunDetail(shown, events, run.result, _reasons(run))
@@ -273,10 +269,9 @@ def _target(
         dataset = dataset_rows.get(session, dataset_id)
         if dataset is None:
             raise NotFound(f"There is no data set {dataset_id}.")
-        count = next((part.sentences for part in dataset.splits if part.split == "train"), 0)
-        if not count:
+        if not dataset.train_sentences:
             raise InvalidConfig(f"The data set {dataset.name!r} has no train split; import one.")
-        return _Target(campaign_id, None, dataset_id, count)
+        return _Target(campaign_id, None, dataset_id, dataset.train_sentences)
     assert snapshot_id is not None
     snapshot = snapshot_rows.get(session, snapshot_id)
     if snapshot is None or campaign_id not in (None, snapshot.campaign_id):
@@ -348,11 +343,6 @@ def _run(session: Session, run_id: int) -> Run:
     return run
 
 
-def _event_view(row: RunEvent) -> EventView:
-    """Show a line of a log."""
-    return of_row(EventView, row)
-
-
 def waits_for(job_id: int) -> str:
     """Say what a run waits for whose encoder is made by another job."""
     return f"begins when job {job_id} has made its encoder"
@@ -360,16 +350,12 @@ def waits_for(job_id: int) -> str:
 
 def _run_view(run: Run, job: Job | None, awaited: int | None = None) -> RunView:
     """Show a run with the progress of its job; `awaited` is the job that has to end before."""
-    dataset = run.dataset
-    total = run.snapshot.counts["pool"] if run.snapshot else 0
-    if dataset is not None:
-        total = next((part.sentences for part in dataset.splits if part.split == "train"), 0)
     return of_row(
         RunView,
         run,
         snapshot=run.snapshot.hash if run.snapshot else None,
-        dataset=dataset.name if dataset else None,
-        size=run.size or total,
+        dataset=run.dataset.name if run.dataset else None,
+        size=run.training_sentences,
         is_whole=run.size is None,
         family=recipe_family(run.recipe),
         progress=job.progress if job else 0.0,

@@ -18,7 +18,7 @@ from crossner_core.errors import Conflict, InvalidConfig, NotFound, WorkbenchErr
 from db import job_rows, run_rows
 from db.engine import Session, Store
 from db.training_tables import Job
-from workbench.accounts.actors import Actor, fresh, require
+from workbench.accounts.actors import Actor, admit, fresh, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.jobs import queue
 from workbench.jobs.queue import JobView, view
@@ -139,9 +139,7 @@ def list_pretrainings(store: Store, actor: Actor) -> tuple[PretrainingView, ...]
 
 def tagged_corpora(store: Store, actor: Actor) -> tuple[str, ...]:
     """Return the names of the entity-tagging corpora in the home folder."""
-    require(actor, *OVERSEERS)
-    with store.read() as session:
-        fresh(session, actor, *OVERSEERS)
+    admit(store, actor, *OVERSEERS)
     return tagged_names(settings_of(store))
 
 
@@ -326,13 +324,6 @@ def _sweep(session: Session, library: Path) -> None:
     for folder in work_folder(library, "").glob("*"):
         if folder.name not in needed and time.time() - folder.stat().st_mtime > _ORPHAN_SECONDS:
             remove_work_folder(library, folder.name)
-
-
-def _job(session: Session, job_id: int) -> Job:
-    job = job_rows.get(session, job_id)
-    if job is None or job.kind != KIND:
-        raise NotFound(f"There is no pre-training with the job number {job_id}.")
-    return job
 
 
 def _encoder_view(folder: Path, runs: int) -> EncoderView:

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from crossner_core.errors import CheckpointError, NotFound
+from crossner_core.errors import CheckpointError
 from crossner_core.formats import read_bytes, write
 from crossner_core.formats.base import Record
-from db import run_rows
 from db.engine import Store
 from db.training_tables import Run
-from workbench.accounts.access import enter
-from workbench.accounts.actors import Actor, fresh, require
+from workbench.accounts.access import enter_run
+from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS
 
 
@@ -21,14 +20,7 @@ def folder_of_run(store: Store, actor: Actor, run_id: int, checkpoints: Path) ->
     """Return the folder of a run's checkpoint; raise CheckpointError where there is none or it is gone."""
     require(actor, *KEEPERS)
     with store.read() as session:
-        run = run_rows.get(session, run_id)
-        if run is None:
-            raise NotFound(f"There is no run {run_id}.")
-        if run.campaign_id is not None:
-            enter(session, actor, run.campaign_id, *KEEPERS)
-        else:
-            fresh(session, actor, *KEEPERS)
-        return checkpoint_folder(run, checkpoints)
+        return checkpoint_folder(enter_run(session, actor, run_id, *KEEPERS), checkpoints)
 
 
 def checkpoint_folder(run: Run, checkpoints: Path) -> Path:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,12 +20,12 @@ from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor
 from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.domains import find_domain
-from workbench.data import corpora, frozen
-from workbench.runs.training_data import dataset_hash
+from workbench.data import corpora
+from workbench.runs.training_data import dataset_hash, dataset_parts
 from workbench.settings import Settings, settings_of
 
 if TYPE_CHECKING:
-    from crossner_core.adaptation.texts import Texts
+    from crossner_core.adaptation.texts import PretrainText
 
 LEAST_SENTENCES = 20
 """With fewer there is nothing to learn and nothing to measure on."""
@@ -62,15 +62,6 @@ class Source(Record):
         return share + named.get(self.kind, f"the text {self.name}")
 
 
-@dataclass(frozen=True, slots=True)
-class Tagged:
-    """Tagged sentences, given anew each time; `held_out` is None where a share of them has to serve."""
-
-    sentences: Callable[[], Iterator[LabelledSentence]]
-    held_out: tuple[LabelledSentence, ...] | None
-    types: tuple[str, ...]
-
-
 def corpus_source(
     store: Store, actor: Actor, name: str, *, level: str = "domain", percent: float = 100.0, domain: str | None = None
 ) -> Source:
@@ -100,7 +91,7 @@ def corpus_source(
 def dataset_source(session: Session, name: str) -> Source:
     """Name the training sentences of a data set; raise NotFound naming those there are."""
     row = _dataset(session, name)
-    count = next((part.sentences for part in row.splits if part.split == "train"), 0)
+    count = row.train_sentences
     _require_enough(count, f"The train split of the data set {name!r}")
     return Source("dataset", name, hash=dataset_hash(row), sentences=count)
 
@@ -166,67 +157,50 @@ def tagged_names(settings: Settings) -> tuple[str, ...]:
     return tuple(sorted(path.name for path in folders if (path / "manifest.json").is_file()))
 
 
-def open_texts(store: Store, source: Source, options: DaptOptions) -> tuple[Texts, Texts | None]:
-    """Return the words to pre-train on, and those held out; None where a part of the first has to serve.
+def open_texts(store: Store, source: Source, options: DaptOptions) -> PretrainText[Sequence[str]]:
+    """Return the words to pre-train on; raise NotFound or Conflict where they are not what they were when queued."""
+    from crossner_core.adaptation.texts import as_words, from_files, from_level, share_of
 
-    Raises NotFound or Conflict where the source is not what it was when the pre-training was queued.
-    """
     if source.kind == "corpus":
-        return _corpus_texts(store, source), None
-    from crossner_core.adaptation.texts import share_of
-
+        settings = settings_of(store)
+        corpus = corpora.corpus_at(settings, source.name)
+        _require_same(source, corpus.manifest.hash)
+        # The domain level has all sentences, whatever the domain.
+        with store.read() as session:
+            domain = find_domain(session, source.domain or "conll2003")
+        return from_level(corpus.folder, domain, source.level, percent=source.percent, gazetteers=settings.gazetteers)
     if source.kind == "dataset":
-        train, dev = (_words(part) for part in _dataset_parts(store, source))
-        aside = (lambda: iter(dev)) if dev else None
-        return share_of(lambda: iter(train), aside, source.percent, options)
+        return share_of(as_words(_open_dataset(store, source)), source.percent, options)
     path = Path(source.path)
     if not path.is_file():
         raise NotFound(f"{path} is gone: put the text back, or start the pre-training again with another.")
-    _require_same(source, describe_files([path])[0]["sha256"])
-    return share_of(text_files([path]), None, source.percent, options)
+    text = from_files([path])
+    _require_same(source, text.provenance["corpus"][0]["sha256"])
+    return share_of(text, source.percent, options)
 
 
-def open_tagged(store: Store, source: Source) -> Tagged:
+def open_tagged(store: Store, source: Source) -> PretrainText[LabelledSentence]:
     """Return the tagged sentences to pre-train on; raise NotFound or Conflict where they are no longer the same."""
     if source.kind == "dataset":
-        train, dev = _dataset_parts(store, source)
-        with store.read() as session:
-            types = tuple(_dataset(session, source.name).types)
-        return Tagged(lambda: iter(train), tuple(dev) or None, types)
+        return _open_dataset(store, source)
+    from crossner_core.adaptation.texts import PretrainText
     from crossner_core.wikipedia.tagged_corpus import TaggingManifest, read_tagged
 
     folder = Path(source.path)
     manifest = TaggingManifest.read(folder)
     _require_same(source, _tagged_hash(manifest.to_json()))
     types = tuple(sorted(category.category for category in manifest.categories))
-    return Tagged(lambda: read_tagged(folder), None, types)
+    return PretrainText(lambda: read_tagged(folder), types=types)
 
 
-def _corpus_texts(store: Store, source: Source) -> Texts:
-    from crossner_core.wikipedia.levels import Levels
+def _open_dataset(store: Store, source: Source) -> PretrainText[LabelledSentence]:
+    from crossner_core.adaptation.texts import from_sentences
 
-    corpus = corpora.corpus_at(settings_of(store), source.name)
-    _require_same(source, corpus.manifest.hash)
-    # The domain level has all sentences, whatever the domain.
-    with store.read() as session:
-        domain = find_domain(session, source.domain or "conll2003")
-    tree = corpora.class_tree(settings_of(store), corpus)
-    levels = Levels(corpus, domain, tree=tree)
-
-    def read() -> Iterator[Sequence[str]]:
-        for text in levels.texts(source.level, source.percent):
-            yield text.split()
-
-    return read
-
-
-def _dataset_parts(store: Store, source: Source) -> tuple[list[LabelledSentence], list[LabelledSentence]]:
     with store.read() as session:
         row = _dataset(session, source.name)
         _require_same(source, dataset_hash(row))
-        contents = [dataset_rows.content(session, dataset_id=row.id, split=split) or "" for split in ("train", "dev")]
-    train, dev = ([item for item, _ in frozen.read_lines(content)] for content in contents)
-    return train, dev
+        parts = dataset_parts(session, row)
+        return from_sentences(parts["train"], parts["dev"], row.types)
 
 
 def _dataset(session: Session, name: str) -> Dataset:
@@ -235,10 +209,6 @@ def _dataset(session: Session, name: str) -> Dataset:
         known = ", ".join(row.name for row in dataset_rows.listed(session)) or "none yet"
         raise NotFound(f"There is no data set {name!r}; there are: {known}.")
     return row
-
-
-def _words(items: Iterable[LabelledSentence]) -> list[tuple[str, ...]]:
-    return [item.sentence.words for item in items]
 
 
 def _written(folder: Path, data: bytes) -> Path:

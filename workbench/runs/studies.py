@@ -23,7 +23,7 @@ from crossner_core.experiments.results import (
 from crossner_core.experiments.study import Study, StudyConfig, study, study_ids
 from db import job_rows
 from db.engine import Store
-from workbench.accounts.actors import Actor, fresh, require
+from workbench.accounts.actors import Actor, admit, fresh, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.jobs import queue
 from workbench.jobs.queue import JobView, view
@@ -124,7 +124,7 @@ def study_archive(
 
 
 def _results(store: Store, actor: Actor, id: str, section: str) -> Path:
-    _admit(store, actor, *OVERSEERS)
+    admit(store, actor, *OVERSEERS)
     return study_folder(settings_of(store).experiments, known_study(id).id, section)
 
 
@@ -137,7 +137,7 @@ def _read(path: Path) -> bytes:
 
 def choices(store: Store, actor: Actor, id: str) -> StudyChoices:
     """Return what the study can be run on here."""
-    _admit(store, actor, *OVERSEERS)
+    admit(store, actor, *OVERSEERS)
     settings = settings_of(store)
     ids = corpus_ids(settings.data) if settings.data is not None else ()
     known = known_study(id)
@@ -248,12 +248,6 @@ def _newest_jobs(store: Store, actor: Actor) -> dict[tuple[str, str], JobView]:
         fresh(session, actor, *OVERSEERS)
         recent = job_rows.recent(session, kinds=("study",), limit=_MOST_JOBS)
         return {_named(job.payload): view(job) for job in reversed(recent)}
-
-
-def _admit(store: Store, actor: Actor, *roles: str) -> None:
-    require(actor, *roles)
-    with store.read() as session:
-        fresh(session, actor, *roles)
 
 
 def _view(known: Study, section: str, out: Path, job: JobView | None) -> StudyView:

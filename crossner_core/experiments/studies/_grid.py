@@ -9,7 +9,7 @@ from typing import Any
 from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.cells import Cell, CellResult
 from crossner_core.experiments.plots import bars, curves
-from crossner_core.experiments.study import Inputs, Made, StudyConfig
+from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
 from crossner_core.experiments.tables import Measured, Table, Value, summary
 from crossner_core.options.base import matters
 from crossner_core.training.recipe import Recipe
@@ -96,6 +96,24 @@ def grid_tables(
         return Made((table, gains) if gains.rows else (table,), draw, remarks)
 
     return build
+
+
+def grid_study(
+    id: str,
+    rows: MakeRows,
+    config: type[StudyConfig],
+    *,
+    title: str,
+    question: str,
+    reference: str,
+    corpora: tuple[str, ...],
+    axis: str = "",
+    notes: Callable[[Any], Sequence[str]] = lambda _: (),
+) -> Study:
+    """Register a study that is a grid, as `grid_cells` and `grid_tables` say."""
+    build = grid_tables(rows, title=title, axis=axis, notes=notes)
+    cells, labels = grid_cells(rows), grid_labels(rows)
+    return register(Study(id, title, question, reference, config, corpora, cells, build, labels=labels))
 
 
 def check_labels(config: StudyConfig, labels: Sequence[str]) -> None:
@@ -232,7 +250,7 @@ def gain_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Sco
                 whole = list(average(gains).values())
                 line.append(summary(whole, published=_mean(known, config.corpora), signed=True))
                 means = [gain.mean for gain in line[:-1] if gain.mean is not None]
-                line.append(_spread(means))
+                line.append(summary(means, signed=True))
             lines.append((f"{row.label} − {other.label}", *line))
     over = ("over corpora",) if len(config.corpora) > 1 else ()
     note = f"Differences of {of} F1, seed by seed: mean ± sample deviation over the seeds"
@@ -248,10 +266,6 @@ def difference(scores: Mapping[int, float], others: Mapping[int, float]) -> dict
 def _published_gains(row: Row, other: Row, corpora: Sequence[str]) -> dict[str, float]:
     gains = {c: row.published[c] - other.published[c] for c in corpora if c in row.published and c in other.published}
     return gains | (dict(row.published_gains) if row.against[0] == other.label else {})
-
-
-def _spread(means: Sequence[float]) -> Measured:
-    return summary(means, signed=True)
 
 
 def _mean(values: Mapping[str, float], corpora: Sequence[str]) -> float | None:

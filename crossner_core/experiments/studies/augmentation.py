@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from crossner_core.experiments.published import PDALN_CORPORA, PDALN_RATIOS
-from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, grid_tables, joined
+from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
 from crossner_core.experiments.studies.pdaln_ablation import PdalnConfig, as_in_the_paper
-from crossner_core.experiments.study import Study, register
 from crossner_core.options.base import option
-
-TITLE = "Augmentation ratio"
 
 
 @dataclass(frozen=True)
@@ -44,16 +41,13 @@ def rows(config: AugmentationConfig) -> list[Row]:
     ]
 
 
-register(
-    Study(
-        id="augmentation",
-        title=TITLE,
-        question="How many augmented source sentences does PDALN need for each target sentence?",
-        reference="Zhang et al. 2021 (PDALN), table 4",
-        config=AugmentationConfig,
-        corpora=PDALN_CORPORA,
-        cells=grid_cells(rows),
-        labels=grid_labels(rows),
-        build=grid_tables(rows, title=TITLE, axis="source sentences for each target sentence"),
-    )
+grid_study(
+    "augmentation",
+    rows,
+    AugmentationConfig,
+    title="Augmentation ratio",
+    question="How many augmented source sentences does PDALN need for each target sentence?",
+    reference="Zhang et al. 2021 (PDALN), table 4",
+    corpora=PDALN_CORPORA,
+    axis="source sentences for each target sentence",
 )

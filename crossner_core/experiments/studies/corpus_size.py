@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.experiments.dapt_encoders import DaptConfig
+from crossner_core.experiments.pretrained import DaptConfig
 from crossner_core.experiments.published import dapt_system, published_f1
-from crossner_core.experiments.studies._grid import Row, grid_cells, grid_labels, grid_tables, joined
-from crossner_core.experiments.study import Study, register
+from crossner_core.experiments.studies._grid import Row, grid_study, joined
 
-TITLE = "Size of the pre-training corpus"
 _LABEL = re.compile(r"(?:(?P<masking>[a-z]+(?:-[a-z]+)?)-)?(?P<percent>\d+(?:\.\d+)?)")
 
 
@@ -71,16 +69,13 @@ def _checked_rows(config: CorpusSizeConfig) -> list[Row]:
     return rows(config)
 
 
-register(
-    Study(
-        id="corpus_size",
-        title=TITLE,
-        question="How much text of the domain does further pre-training of the encoder need?",
-        reference="Liu et al. 2021 (CrossNER), figure 2",
-        config=CorpusSizeConfig,
-        corpora=("music",),
-        cells=grid_cells(_checked_rows),
-        labels=grid_labels(_checked_rows),
-        build=grid_tables(_checked_rows, title=TITLE, axis="share of the corpus (%)"),
-    )
+grid_study(
+    "corpus_size",
+    _checked_rows,
+    CorpusSizeConfig,
+    title="Size of the pre-training corpus",
+    question="How much text of the domain does further pre-training of the encoder need?",
+    reference="Liu et al. 2021 (CrossNER), figure 2",
+    corpora=("music",),
+    axis="share of the corpus (%)",
 )

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 
 from crossner_core.experiments.few_shot import ORDERS, PAPER_SIZES
 from crossner_core.experiments.published import FEW_SHOT_STATEMENT, TRAIN_SENTENCES, dapt_system, published_f1
-from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, grid_tables, joined
-from crossner_core.experiments.study import Study, StudyConfig, register
+from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
+from crossner_core.experiments.study import StudyConfig
 from crossner_core.options.base import option
-
-TITLE = "Few-shot curves"
 
 
 @dataclass(frozen=True)
@@ -51,18 +49,14 @@ def rows(config: FewShotConfig) -> list[Row]:
     return made
 
 
-register(
-    Study(
-        id="few_shot",
-        title=TITLE,
-        question="How do the methods compare when few target sentences are labelled?",
-        reference="Liu et al. 2021 (CrossNER), figure 3; Hu et al. 2022 (LANER), figure 4",
-        config=FewShotConfig,
-        corpora=("music",),
-        cells=grid_cells(rows),
-        labels=grid_labels(rows),
-        build=grid_tables(
-            rows, title=TITLE, axis="labelled target sentences", notes=lambda config: [FEW_SHOT_STATEMENT]
-        ),
-    )
+grid_study(
+    "few_shot",
+    rows,
+    FewShotConfig,
+    title="Few-shot curves",
+    question="How do the methods compare when few target sentences are labelled?",
+    reference="Liu et al. 2021 (CrossNER), figure 3; Hu et al. 2022 (LANER), figure 4",
+    corpora=("music",),
+    axis="labelled target sentences",
+    notes=lambda config: [FEW_SHOT_STATEMENT],
 )

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, grid_tables, joined
-from crossner_core.experiments.study import Study, StudyConfig, register
+from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
+from crossner_core.experiments.study import StudyConfig
 from crossner_core.options.base import option
-
-TITLE = "Size of the label embeddings"
 
 
 @dataclass(frozen=True)
@@ -34,16 +32,13 @@ def rows(config: LabelSizeConfig) -> list[Row]:
     ]
 
 
-register(
-    Study(
-        id="label_size",
-        title=TITLE,
-        question="How large should the label embeddings be?",
-        reference="Hu et al. 2022 (LANER), figure 3",
-        config=LabelSizeConfig,
-        corpora=("ai",),
-        cells=grid_cells(rows),
-        labels=grid_labels(rows),
-        build=grid_tables(rows, title=TITLE, axis="size of a label's embedding"),
-    )
+grid_study(
+    "label_size",
+    rows,
+    LabelSizeConfig,
+    title="Size of the label embeddings",
+    question="How large should the label embeddings be?",
+    reference="Hu et al. 2022 (LANER), figure 3",
+    corpora=("ai",),
+    axis="size of a label's embedding",
 )

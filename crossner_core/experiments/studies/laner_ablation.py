@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from crossner_core.experiments.published import DOMAINS, published_f1
-from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, grid_tables, joined
-from crossner_core.experiments.study import Study, StudyConfig, register
+from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
+from crossner_core.experiments.study import StudyConfig
 from crossner_core.options.base import option
 
-TITLE = "Label-aware architecture and its parts"
 # label, recipe, published system without and with DAPT
 _VARIANTS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
     ("tagger", {"architecture": "tagger"}, "BERT-base", "BERT-base + DAPT (span, integrated)"),
@@ -56,16 +55,12 @@ def rows(config: LanerConfig) -> list[Row]:
     return made
 
 
-register(
-    Study(
-        id="laner_ablation",
-        title=TITLE,
-        question="What do label background and label context add to a tagger, and what does a CRF?",
-        reference="Hu et al. 2022 (LANER), table 3",
-        config=LanerConfig,
-        corpora=DOMAINS,
-        cells=grid_cells(rows),
-        labels=grid_labels(rows),
-        build=grid_tables(rows, title=TITLE),
-    )
+grid_study(
+    "laner_ablation",
+    rows,
+    LanerConfig,
+    title="Label-aware architecture and its parts",
+    question="What do label background and label context add to a tagger, and what does a CRF?",
+    reference="Hu et al. 2022 (LANER), table 3",
+    corpora=DOMAINS,
 )

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from crossner_core.experiments.pretrained import TaggingConfig
 from crossner_core.experiments.published import DOMAINS, NER_BERT_OTHERS, published_f1
-from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, grid_tables, joined
-from crossner_core.experiments.study import Study, register
-from crossner_core.experiments.tagging_encoders import TaggingConfig
+from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
 from crossner_core.options.base import option
 
 SETTINGS = ("direct", "pretrain_finetune")
-TITLE = "Pre-training by entity tagging"
 # The labels of encoders that stand for a row of the paper.
 _SYSTEMS = {
     "": "BERT-base",
@@ -45,16 +43,12 @@ def rows(config: NerBertConfig) -> list[Row]:
     ]
 
 
-register(
-    Study(
-        id="ner_bert",
-        title=TITLE,
-        question="What does pre-training an encoder by tagging entities add, and how many entity types does it take?",
-        reference="Liu et al. 2021 (NER-BERT), table 2",
-        config=NerBertConfig,
-        corpora=(*DOMAINS, *NER_BERT_OTHERS),
-        cells=grid_cells(rows),
-        labels=grid_labels(rows),
-        build=grid_tables(rows, title=TITLE),
-    )
+grid_study(
+    "ner_bert",
+    rows,
+    NerBertConfig,
+    title="Pre-training by entity tagging",
+    question="What does pre-training an encoder by tagging entities add, and how many entity types does it take?",
+    reference="Liu et al. 2021 (NER-BERT), table 2",
+    corpora=(*DOMAINS, *NER_BERT_OTHERS),
 )

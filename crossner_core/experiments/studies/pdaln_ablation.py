@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from crossner_core.experiments.published import PDALN_CORPORA, PDALN_SENTENCES, PDALN_WITHOUT, published_f1
-from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, grid_tables, joined
-from crossner_core.experiments.study import SEEDS, Study, StudyConfig, register
+from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
+from crossner_core.experiments.study import SEEDS, StudyConfig
 from crossner_core.options.base import option
 
-TITLE = "PDALN and its terms"
 FIVE_SEEDS = (*SEEDS, 888, 999)
 _FULL, _PLAIN = "PDALN", "CRF on the same sentences"
 _BARE, _BARE_PLAIN = "PDALN without target labels", "CRF on the source sentences"
@@ -96,16 +95,13 @@ def _notes(config: PdalnConfig) -> list[str]:
     ]
 
 
-register(
-    Study(
-        id="pdaln_ablation",
-        title=TITLE,
-        question="What does each term of progressive domain adaptation add to a CRF with few target labels?",
-        reference="Zhang et al. 2021 (PDALN), tables 1 and 2",
-        config=PdalnConfig,
-        corpora=PDALN_CORPORA,
-        cells=grid_cells(rows),
-        labels=grid_labels(rows),
-        build=grid_tables(rows, title=TITLE, notes=_notes),
-    )
+grid_study(
+    "pdaln_ablation",
+    rows,
+    PdalnConfig,
+    title="PDALN and its terms",
+    question="What does each term of progressive domain adaptation add to a CRF with few target labels?",
+    reference="Zhang et al. 2021 (PDALN), tables 1 and 2",
+    corpora=PDALN_CORPORA,
+    notes=_notes,
 )

@@ -2,30 +2,126 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 
 from crossner_core.evaluation.scores import Score
-from crossner_core.experiments.analysis.categories import (
-    MACRO,
-    TypeRow,
-    f1_table,
-    precision_recall_table,
-    published_types,
-    type_rows,
-)
 from crossner_core.experiments.plots import bars
-from crossner_core.experiments.published import PDALN_SENTENCES, dapt_system
+from crossner_core.experiments.published import PDALN_SENTENCES, PUBLISHED_TYPES, dapt_system
 from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, joined, too_large
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
-from crossner_core.experiments.tables import Table
+from crossner_core.experiments.tables import Measured, Table, Value, summary
 from crossner_core.models.registry import architecture_ids
 from crossner_core.options.base import option
 from crossner_core.training.settings.registry import setting_ids
 
 TITLE = "F1 by entity type"
+MICRO, MACRO = "all entities", "mean of the types"
+UNITS = (
+    "Entity F1 in percent on the whole test set, by entity type: mean ± sample deviation over the seeds; entities are "
+    "those of the test set. All entities: counted together; mean of the types: of those that occur."
+)
+
+# Source: Liu et al. 2021 (CrossNER), table 4, with DAPT, by the types of PUBLISHED_TYPES.
+# LANER's figure 2 is printed as a picture only.
+_MUSIC = tuple(dict.fromkeys(row.type for row in PUBLISHED_TYPES))
+_WITH_DAPT = {
+    "direct": (78.89, 42.63, 83.03, 65.93, 85.70, 83.86, 77.17, 69.43, 10.09, 19.20),
+    "pretrain_finetune": (80.82, 58.67, 82.72, 69.28, 84.58, 85.61, 80.54, 75.16, 12.59, 28.67),
+}
+# Source: Zhang et al. 2021 (PDALN), table 3: person, location, organisation, misc.
+_PDALN = {
+    "scitech": (91.42, 71.36, 68.76, 48.81),
+    "wnut16": (86.27, 48.57, 46.81, 27.90),
+    "webpage": (80.34, 45.75, 45.60, 42.48),
+    "wikigold": (84.95, 43.36, 42.12, 37.53),
+}
+
+Runs = Mapping[str, Sequence[Mapping[str, Score]]]
+"""For each way of training the scores by entity type of its runs, one a seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TypeRow:
+    """One entity type (or all of them) in each way of training; `support` counts its entities in the test set."""
+
+    type: str
+    support: int | None
+    f1: Mapping[str, Measured]
+    precision: Mapping[str, Measured]
+    recall: Mapping[str, Measured]
+
+
+def type_rows(runs: Runs, published: Mapping[str, Mapping[str, float]] | None = None) -> list[TypeRow]:
+    """Return a row a type, in the order of the runs, then the rows MICRO and MACRO.
+
+    A type that neither occurs nor is predicted has no F1 in that run. `published` gives F1 by way and type.
+    """
+    known = published or {}
+    scores = [run for seeds in runs.values() for run in seeds]
+    types = tuple(dict.fromkeys(name for run in scores for name in run))
+    none = Score(0, 0, 0)
+    by_type = {name: {way: [run.get(name, none) for run in seeds] for way, seeds in runs.items()} for name in types}
+    rows = [_row(name, scores, known) for name, scores in by_type.items()]
+    whole = {way: [_sum(run.values()) for run in seeds] for way, seeds in runs.items()}
+    macro = {way: summary([_macro(run) for run in seeds]) for way, seeds in runs.items()}
+    return [*rows, _row(MICRO, whole, known), TypeRow(MACRO, None, macro, {}, {})]
+
+
+def f1_table(title: str, rows: Sequence[TypeRow]) -> Table:
+    """Return types × ways of training, with the number of entities."""
+    ways = list(rows[0].f1)
+    lines: list[tuple[Value, ...]] = [(row.type, *(row.f1[way] for way in ways), row.support) for row in rows]
+    return Table(title, ("entity type", *ways, "entities"), tuple(lines), UNITS)
+
+
+def precision_recall_table(title: str, rows: Sequence[TypeRow]) -> Table:
+    """Return types × (precision and recall of each way of training)."""
+    ways = list(rows[0].f1)
+    columns = [f"{way}: {what}" for way in ways for what in ("precision", "recall")]
+    lines: list[tuple[Value, ...]] = [
+        (row.type, *(part[way] for way in ways for part in (row.precision, row.recall)))
+        for row in rows
+        if row.type != MACRO
+    ]
+    note = "In percent: mean ± sample deviation over the seeds. A run that predicts none of a type has no precision."
+    return Table(title, ("entity type", *columns), tuple(lines), note)
+
+
+def published_types(system: str, setting: str, corpus: str) -> dict[str, float]:
+    """Return a system's published F1 by entity type of a corpus; empty where none is published."""
+    if system == "BERT-base":
+        return {row.type: row.f1 for row in PUBLISHED_TYPES if (row.setting, row.domain) == (setting, corpus)}
+    if system == "BERT-base + DAPT (span, integrated)" and corpus == "music":
+        return dict(zip(_MUSIC, _WITH_DAPT.get(setting, ()), strict=False))
+    if system == "PDALN" and corpus in _PDALN:
+        return dict(zip(("person", "location", "organisation", "misc"), _PDALN[corpus], strict=True))
+    return {}
+
+
+def _row(name: str, scores: Mapping[str, Sequence[Score]], known: Mapping[str, Mapping[str, float]]) -> TypeRow:
+    support = max((score.support for seeds in scores.values() for score in seeds), default=0)
+    f1, precision, recall = {}, {}, {}
+    for way, seeds in scores.items():
+        f1[way] = summary(
+            [100 * score.f1 for score in seeds if score.support or score.predicted],
+            published=known.get(way, {}).get(name),
+        )
+        precision[way] = summary([100 * score.precision for score in seeds if score.predicted])
+        recall[way] = summary([100 * score.recall for score in seeds if score.support])
+    return TypeRow(name, support, f1, precision, recall)
+
+
+def _sum(scores: Iterable[Score]) -> Score:
+    counts = [(score.support, score.predicted, score.correct) for score in scores]
+    return Score(*(sum(part) for part in zip(*counts, strict=True))) if counts else Score(0, 0, 0)
+
+
+def _macro(run: Mapping[str, Score]) -> float:
+    supported = [100 * score.f1 for score in run.values() if score.support]
+    return sum(supported) / len(supported) if supported else 0.0
 
 
 @dataclass(frozen=True)

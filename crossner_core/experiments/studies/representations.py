@@ -1,31 +1,269 @@
-"""Entity representations: do an encoder's vectors of entities lie by type before any training? Nothing is trained."""
+"""Entity representations: do an encoder's vectors of entities lie by type before any training? Nothing is trained.
+
+Source: Liu et al. 2021 (NER-BERT), figure 3: vectors of the first token of each gold entity of a test set, by t-SNE.
+UMAP is not in the paper, and neither are the figures beside the picture: they are computed in the whole space, where
+nothing has been pulled apart yet.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from crossner_core.colours import MARKS
 from crossner_core.domains import builtin_domains, load_domain
-from crossner_core.errors import InvalidConfig
-from crossner_core.experiments.analysis.representations import (
-    Picture,
-    Projection,
-    entity_vectors,
-    per_type_table,
-    pick_entities,
-    pictures_figure,
-    places,
-    separation,
-    separation_table,
-)
+from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.experiments.corpora import read_corpus
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
-from crossner_core.experiments.tables import Table
+from crossner_core.experiments.tables import Table, Value
 from crossner_core.options.base import option
+from crossner_core.schema import LabelledSentence
+
+if TYPE_CHECKING:
+    from crossner_core.encoders import Encoder
 
 TITLE = "Entity representations"
+NEIGHBOURS = 5
+LEAST = 3 * (NEIGHBOURS + 1)
+# With more types than colours the same ones come again with another symbol.
+_SYMBOLS = ("circle", "cross", "diamond", "x", "square", "star")
+
+
+@dataclass(frozen=True, slots=True)
+class EntityVectors:
+    """Vectors (N, H) of the first token of N entities, with type and surface of each."""
+
+    vectors: np.ndarray
+    types: tuple[str, ...]
+    surfaces: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Separation:
+    """How well types are apart: silhouette in [−1, 1], and shares in [0, 1] of entities.
+
+    `accuracy`: those to which most of their 5 nearest neighbours give the right type, the entity itself left out;
+    `chance`: those of the commonest type, which is what always guessing it would reach.
+    """
+
+    silhouette: float
+    accuracy: float
+    chance: float
+    per_type: Mapping[str, float]
+    """Accuracy of each type, the commonest first."""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """One encoder's entities of one corpus: places (N, 2), and the figures of the whole space."""
+
+    corpus: str
+    encoder: str
+    places: np.ndarray
+    entities: EntityVectors
+    separation: Separation
+
+
+def pick_entities(
+    items: Sequence[LabelledSentence], most: int, rng: np.random.Generator
+) -> list[tuple[LabelledSentence, int]]:
+    """Return entities as (sentence, place in its spans), all or so many by chance, in the order of the text."""
+    every = [(item, index) for item in items for index in range(len(item.spans))]
+    if len(every) <= most:
+        return every
+    return [every[index] for index in sorted(rng.choice(len(every), size=most, replace=False).tolist())]
+
+
+def entity_vectors(
+    chosen: Sequence[tuple[LabelledSentence, int]], encoder: Encoder, *, batch_size: int = 32, device: str = "auto"
+) -> EntityVectors:
+    """Return the encoder's last-layer vectors of the first subword of each entity, in the order given."""
+    import torch
+
+    from crossner_core.training.batches import collate, encode, ordered_batches
+    from crossner_core.training.machine import pick_device
+
+    items = list({id(item): item for item, _ in chosen}.values())
+    row_of = {id(item): row for row, item in enumerate(items)}
+    wanted: dict[int, list[tuple[int, int]]] = {}  # sentence → (place in the answer, token)
+    for position, (item, index) in enumerate(chosen):
+        wanted.setdefault(row_of[id(item)], []).append((position, item.spans[index].start))
+    windows = encode([item.sentence for item in items], encoder.tokenizer, encoder.max_length)
+    vectors = np.zeros((len(chosen), encoder.hidden_size), dtype=np.float32)
+    where = pick_device(device)
+    model = encoder.model.to(where).eval()
+    with torch.inference_mode():
+        for indices in ordered_batches([len(window.input_ids) for window in windows], batch_size):
+            batch = collate([windows[index] for index in indices], encoder.tokenizer.pad_token_id).to(where)
+            hidden = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
+            states = hidden.float().cpu().numpy()  # (B, L, H)
+            for row, window in enumerate(windows[index] for index in indices):
+                for position, token in wanted[window.sentence]:
+                    if window.start <= token < window.end:
+                        vectors[position] = states[row, window.positions[token - window.start]]
+    spans = [(item.sentence, item.spans[index]) for item, index in chosen]
+    surfaces = tuple(sentence.surface(span.start, span.end) for sentence, span in spans)
+    return EntityVectors(vectors, tuple(span.type for _, span in spans), surfaces)
+
+
+def separation(entities: EntityVectors) -> Separation:
+    """Measure in the whole space, by Euclidean distance; raise BadInput for too few entities or a single type."""
+    from sklearn.metrics import silhouette_score
+    from sklearn.neighbors import NearestNeighbors
+
+    types, counts = entities.types, Counter(entities.types)
+    if len(types) < LEAST or len(counts) < 2:
+        raise BadInput(f"{len(types)} entities of {len(counts)} types: it takes {LEAST} of two types or more.")
+    near = NearestNeighbors(n_neighbors=NEIGHBOURS).fit(entities.vectors).kneighbors(return_distance=False)  # (N, 5)
+    # Of types with as many neighbours the one with the nearest wins: `most_common` keeps the order of first sight.
+    guesses = [Counter(types[index] for index in row).most_common(1)[0][0] for row in near.tolist()]
+    right = Counter(gold for gold, guess in zip(types, guesses, strict=True) if gold == guess)
+    return Separation(
+        silhouette=float(silhouette_score(entities.vectors, np.asarray(types))),
+        accuracy=sum(right.values()) / len(types),
+        chance=counts.most_common(1)[0][1] / len(types),
+        per_type={name: right[name] / count for name, count in counts.most_common()},
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """How a picture is made: `method` is tsne, with its perplexity, or umap, with its number of neighbours."""
+
+    method: str = "tsne"
+    perplexity: float = 30.0
+    neighbours: int = 15
+
+    @property
+    def described(self) -> str:
+        """Method and settings in words; raises InvalidConfig where UMAP is wanted and not installed."""
+        if self.method == "tsne":
+            return f"t-SNE of scikit-learn {version('scikit-learn')}: perplexity {self.perplexity:g}, start by PCA"
+        try:
+            return f"UMAP of umap-learn {version('umap-learn')}: {self.neighbours} neighbours"
+        except PackageNotFoundError as error:
+            raise InvalidConfig(
+                "UMAP is not installed: pip install -r requirements-umap.txt, or take the method tsne."
+            ) from error
+
+
+def places(vectors: np.ndarray, seed: int, projection: Projection = Projection()) -> np.ndarray:
+    """Return places (N, 2) in the plane; perplexity and neighbours are no more than N vectors allow."""
+    count = len(vectors)
+    if projection.method == "tsne":
+        from sklearn.manifold import TSNE
+
+        tsne = TSNE(perplexity=min(projection.perplexity, (count - 1) / 3), init="pca", random_state=seed, n_jobs=1)
+        return np.asarray(tsne.fit_transform(vectors))
+    from umap import UMAP
+
+    return np.asarray(
+        UMAP(n_neighbors=min(projection.neighbours, count - 1), random_state=seed, n_jobs=1).fit_transform(vectors)
+    )
+
+
+def separation_table(title: str, pictures: Iterable[Picture]) -> Table:
+    """Return a row a corpus and encoder."""
+    rows = tuple(
+        (
+            picture.corpus,
+            picture.encoder,
+            len(picture.entities.types),
+            len(picture.separation.per_type),
+            100 * picture.separation.accuracy,
+            100 * picture.separation.chance,
+            round(picture.separation.silhouette, 3),
+        )
+        for picture in pictures
+    )
+    columns = ("corpus", "encoder", "entities", "types", "5-NN accuracy", "commonest type", "silhouette")
+    note = (
+        "Vectors of the first token of gold entities of the test set, last layer, whole space, Euclidean distance. "
+        "5-NN accuracy: share of entities, in percent, to which most of their five nearest neighbours give the right "
+        "type; commonest type: what guessing that one would reach; silhouette: 1 is apart, 0 mixed, below 0 wrong."
+    )
+    return Table(title, columns, rows, note)
+
+
+def per_type_table(title: str, pictures: Sequence[Picture]) -> Table:
+    """Return the 5-NN accuracy of each type of one corpus, an encoder a column."""
+    counts = Counter(pictures[0].entities.types)
+    rows: list[tuple[Value, ...]] = [
+        (name, *(100 * picture.separation.per_type[name] for picture in pictures), count)
+        for name, count in counts.most_common()
+    ]
+    columns = ("entity type", *(picture.encoder for picture in pictures), "entities")
+    return Table(title, columns, tuple(rows), "5-NN accuracy in percent.")
+
+
+def pictures_figure(
+    title: str, pictures: Sequence[Picture], columns: int, colours: Mapping[str, int] | None = None
+) -> dict[str, Any]:
+    """Draw each picture in a plot of its own, `columns` side by side; a type has one colour and symbol in all.
+
+    `colours` are indices into MARKS by type, as domains have them; types without take the others in turn.
+    """
+    types = list(dict.fromkeys(name for picture in pictures for name in sorted(set(picture.entities.types))))
+    lines = -(-len(pictures) // columns)
+    data: list[dict[str, Any]] = []
+    layout: dict[str, Any] = {
+        "title": {"text": title},
+        "grid": {"rows": lines, "columns": columns, "pattern": "independent"},
+        "height": 120 + 460 * lines,
+        "annotations": [],
+    }
+    looks = _looks(types, colours or {})
+    shown: set[str] = set()
+    for number, picture in enumerate(pictures):
+        suffix = str(number + 1) if number else ""
+        for name in sorted(set(picture.entities.types), key=types.index):
+            data.append(_points(picture, name, looks[name], suffix, name not in shown))
+            shown.add(name)
+        layout[f"xaxis{suffix}"] = layout[f"yaxis{suffix}"] = {"visible": False}
+        layout["annotations"].append(_caption(picture, suffix))
+    return {"data": data, "layout": layout}
+
+
+def _looks(types: Sequence[str], colours: Mapping[str, int]) -> dict[str, dict[str, str]]:
+    """Return colour and symbol by type; where a colour comes again, it has another symbol."""
+    free = [index for index in range(len(MARKS)) if index not in colours.values()] or list(range(len(MARKS)))
+    unknown = [name for name in types if name not in colours]
+    indices = {name: free[index % len(free)] for index, name in enumerate(unknown)} | dict(colours)
+    used, looks = Counter[int](), dict[str, dict[str, str]]()
+    for name in types:
+        index = indices[name] % len(MARKS)
+        looks[name] = {"color": MARKS[index], "symbol": _SYMBOLS[used[index] % len(_SYMBOLS)]}
+        used[index] += 1
+    return looks
+
+
+def _points(picture: Picture, name: str, look: Mapping[str, str], suffix: str, in_legend: bool) -> dict[str, Any]:
+    rows = [row for row, type_name in enumerate(picture.entities.types) if type_name == name]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "name": name,
+        "legendgroup": name,
+        "showlegend": in_legend,
+        "x": [round(float(picture.places[row, 0]), 2) for row in rows],
+        "y": [round(float(picture.places[row, 1]), 2) for row in rows],
+        "text": [picture.entities.surfaces[row] for row in rows],
+        "hovertemplate": "%{text}<extra>" + name + "</extra>",
+        "marker": {"size": 5, **look},
+        "xaxis": f"x{suffix}",
+        "yaxis": f"y{suffix}",
+    }
+
+
+def _caption(picture: Picture, suffix: str) -> dict[str, Any]:
+    text = f"{picture.corpus}, {picture.encoder}: 5-NN {100 * picture.separation.accuracy:.1f} %"
+    where = {"xref": f"x{suffix} domain", "yref": f"y{suffix} domain", "x": 0.5, "y": 1.0}
+    return {"text": text, "showarrow": False, "xanchor": "center", "yanchor": "bottom", **where}
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from crossner_core.experiments.dapt_encoders import DaptConfig
+from crossner_core.experiments.pretrained import DaptConfig
 from crossner_core.experiments.published import DOMAINS, dapt_system, published_f1
-from crossner_core.experiments.studies._grid import Row, each_encoder, grid_cells, grid_labels, grid_tables, joined
-from crossner_core.experiments.study import Study, register
-
-TITLE = "Transfer settings and encoders"
+from crossner_core.experiments.studies._grid import Row, each_encoder, grid_study, joined
 
 
 @dataclass(frozen=True)
@@ -43,16 +40,12 @@ def rows(config: TransferConfig) -> list[Row]:
     return made
 
 
-register(
-    Study(
-        id="transfer",
-        title=TITLE,
-        question="How much do labels of a source domain and further pre-training of the encoder help a target domain?",
-        reference="Liu et al. 2021 (CrossNER), table 2",
-        config=TransferConfig,
-        corpora=DOMAINS,
-        cells=grid_cells(rows),
-        labels=grid_labels(rows),
-        build=grid_tables(rows, title=TITLE),
-    )
+grid_study(
+    "transfer",
+    rows,
+    TransferConfig,
+    title="Transfer settings and encoders",
+    question="How much do labels of a source domain and further pre-training of the encoder help a target domain?",
+    reference="Liu et al. 2021 (CrossNER), table 2",
+    corpora=DOMAINS,
 )

@@ -2,22 +2,90 @@
 
 from __future__ import annotations
 
+import importlib.util
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.experiments.analysis.vocabulary import (
-    corpora_overlap,
-    corpora_table,
-    overlap_figure,
-    overlap_table,
-)
-from crossner_core.experiments.corpora import SPLITS, read_corpus
+from crossner_core.experiments.corpora import SPLITS, Corpus, read_corpus
 from crossner_core.experiments.published import DOMAINS
 from crossner_core.experiments.study import Inputs, Made, Study, StudyConfig, register
+from crossner_core.experiments.tables import Table, Value
 from crossner_core.options.base import option
-from crossner_core.vocabulary import TOP
+from crossner_core.schema import LabelledSentence
+from crossner_core.vocabulary import TOP, Overlap, overlap, sentence_words, vocabulary
 
 TITLE = "Vocabulary overlap of the corpora"
+
+
+def corpora_overlap(corpora: Iterable[Corpus], *, top: int = TOP, splits: Sequence[str] = SPLITS) -> Overlap:
+    """Compare the `top` most frequent words of each corpus's splits; stop words, case and numbers don't count.
+
+    Source: Liu et al. 2021 (CrossNER), figure 1. Departs from it where a corpus has fewer words: then as many of the
+    other's are compared. Raises InvalidConfig where spaCy, whose stop words are used, is not installed.
+    """
+    if importlib.util.find_spec("spacy") is None:
+        raise InvalidConfig("The overlap of vocabularies needs spaCy's list of stop words: pip install spacy.")
+    words = ((corpus.id, sentence_words(_sentences(corpus, splits))) for corpus in corpora)
+    return overlap(vocabulary(id, counted, top=top) for id, counted in words)
+
+
+def overlap_table(title: str, shared: Overlap, *, note: str = "") -> Table:
+    """Return corpora × corpora in percent, and how many words of each were compared."""
+    lines = zip(shared.names, shared.matrix, shared.sizes, strict=True)
+    rows: list[tuple[Value, ...]] = [(name, *row, size) for name, row, size in lines]
+    return Table(title, ("%", *shared.names, "words"), tuple(rows), note)
+
+
+def overlap_figure(title: str, shared: Overlap) -> dict[str, Any]:
+    """Draw the heat map in plotly's JSON."""
+    names = list(shared.names)
+    # Every corpus shares all with itself; the colours are for the rest.
+    most = max(share for index, row in enumerate(shared.matrix) for other, share in enumerate(row) if index != other)
+    heat = {
+        "type": "heatmap",
+        "z": [list(row) for row in shared.matrix],
+        "x": names,
+        "y": names,
+        "texttemplate": "%{z:.0f}",
+        "hovertemplate": "%{y} and %{x}: %{z:.1f} %<extra></extra>",
+        "colorscale": [[0, "#f7fbff"], [0.5, "#6baed6"], [1, "#08306b"]],
+        "zmin": 0,
+        "zmax": max(most, 1),
+        "showscale": False,
+    }
+    layout = {
+        "title": {"text": title},
+        "xaxis": {"tickangle": -40, "automargin": True},
+        "yaxis": {"autorange": "reversed", "automargin": True},
+        "height": 200 + 40 * len(names),
+    }
+    return {"data": [heat], "layout": layout}
+
+
+def corpora_table(title: str, corpora: Iterable[Corpus]) -> Table:
+    """Return what each corpus holds: sentences and entities by split, types, and how dense entities are in test."""
+    columns = ("corpus", *(f"{split}: {what}" for split in SPLITS for what in ("sentences", "entities")))
+    rows = []
+    for corpus in corpora:
+        counts: list[Value] = []
+        for split in SPLITS:
+            items = _sentences(corpus, (split,))
+            counts += [len(items), sum(len(item.spans) for item in items)]
+        inside = sum(span.end - span.start for item in corpus.test for span in item.spans)
+        tokens = sum(len(item.sentence.tokens) for item in corpus.test)
+        shared = " / ".join(str(corpus.duplicates[pair]) for pair in ("train→test", "dev→test"))
+        rows.append((corpus.id, *counts, len(corpus.types), 100 * inside / tokens, shared))
+    note = (
+        "Inside: share of the test set's tokens that are inside an entity, in percent. Duplicates: test sentences that "
+        "occur word for word in train / in dev."
+    )
+    return Table(title, (*columns, "types", "inside", "duplicates"), tuple(rows), note)
+
+
+def _sentences(corpus: Corpus, splits: Sequence[str]) -> list[LabelledSentence]:
+    return [item for split in splits for item in getattr(corpus, split)]
 
 
 @dataclass(frozen=True)

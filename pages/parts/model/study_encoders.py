@@ -6,9 +6,8 @@ from typing import Any
 
 import streamlit as st
 
-from crossner_core.experiments.dapt_encoders import DaptConfig
+from crossner_core.experiments.pretrained import DaptConfig, TaggingConfig
 from crossner_core.experiments.study import StudyConfig
-from crossner_core.experiments.tagging_encoders import TaggingConfig
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
 from pages import shell

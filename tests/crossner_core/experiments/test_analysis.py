@@ -13,25 +13,26 @@ import torch
 from crossner_core.colours import MARKS
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.evaluation.scores import Score
-from crossner_core.experiments.analysis import representations
-from crossner_core.experiments.analysis.categories import (
+from crossner_core.experiments.corpora import Corpus, read_corpus
+from crossner_core.experiments.results import StudyResult
+from crossner_core.experiments.running import run_study
+from crossner_core.experiments.studies import representations
+from crossner_core.experiments.studies.per_category import (
     MACRO,
     MICRO,
+    _published,
     f1_table,
     precision_recall_table,
     published_types,
+    rows,
     type_rows,
 )
-from crossner_core.experiments.analysis.vocabulary import (
+from crossner_core.experiments.studies.vocabulary import (
     corpora_overlap,
     corpora_table,
     overlap_figure,
     overlap_table,
 )
-from crossner_core.experiments.corpora import Corpus, read_corpus
-from crossner_core.experiments.results import StudyResult
-from crossner_core.experiments.running import run_study
-from crossner_core.experiments.studies.per_category import _published, rows
 from crossner_core.experiments.study import StudyConfig, study
 from crossner_core.formats import write
 from crossner_core.schema import LabelledSentence

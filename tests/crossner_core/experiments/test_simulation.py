@@ -17,14 +17,18 @@ from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.experiments.__main__ import main
 from crossner_core.experiments.records import SIMULATIONS, Records
 from crossner_core.experiments.results import read_study
-from crossner_core.experiments.studies.strategies import StrategiesConfig, simulations
+from crossner_core.experiments.studies.strategies import (
+    StrategiesConfig,
+    simulations,
+    strategies_figure,
+    strategies_table,
+)
 from crossner_core.experiments.study import study
 from crossner_core.experiments.tables import Measured
 from crossner_core.schema import Sentence, Span, Suggestion
 from crossner_core.simulation.annotators import AnnotatorOptions, annotate
 from crossner_core.simulation.campaign import Round, play, split_pool
 from crossner_core.simulation.config import Simulation, SimulationOptions
-from crossner_core.simulation.tables import strategies_figure, strategies_table
 from crossner_core.tags import tags_from_spans
 from crossner_core.training.checkpoint import read_json
 from crossner_core.training.data import TrainingData

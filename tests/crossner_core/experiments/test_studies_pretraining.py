@@ -18,7 +18,7 @@ from crossner_core.adaptation.pretraining import PretrainEvent, read_result
 from crossner_core.errors import BadInput, InvalidConfig, NotFound
 from crossner_core.experiments import __main__ as command
 from crossner_core.experiments import pretrained
-from crossner_core.experiments.dapt_encoders import Way
+from crossner_core.experiments.pretrained import Way
 from crossner_core.experiments.results import StudyResult
 from crossner_core.experiments.running import NothingMeasured, run_study
 from crossner_core.experiments.studies.corpus_size import CorpusSizeConfig

@@ -6,7 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from itertools import count
 from pathlib import Path
@@ -22,7 +22,15 @@ from crossner_core.adaptation.dapt import DaptTask, run_dapt
 from crossner_core.adaptation.language_model import MaskedLanguageModel, fits, trained_head
 from crossner_core.adaptation.prepared import Arrays, Blocks, WordIds, prepare_blocks
 from crossner_core.adaptation.pretraining import PretrainEvent, PretrainResult, read_result
-from crossner_core.adaptation.texts import CHUNK, from_files, is_held_out, level_texts, share_of, text_files
+from crossner_core.adaptation.texts import (
+    CHUNK,
+    PretrainText,
+    from_files,
+    from_level,
+    is_held_out,
+    share_of,
+    text_files,
+)
 from crossner_core.encoders import load_encoder
 from crossner_core.errors import BadInput, CheckpointMismatch, InvalidConfig, NotFound, StorageError
 from crossner_core.options.dapt import DaptOptions
@@ -54,10 +62,21 @@ def texts() -> Iterator[Sequence[str]]:
     return iter(DOCUMENTS)
 
 
+def text_of(
+    source: Callable[[], Iterator[Sequence[str]]],
+    held_out: Sequence[Sequence[str]] | None = None,
+    provenance: Mapping[str, object] | None = None,
+) -> PretrainText[Sequence[str]]:
+    aside = None if held_out is None else lambda: iter(held_out)
+    return PretrainText(source, aside, provenance=provenance or {})
+
+
 def run_all(folder: Path, given: DaptOptions, **changes: object) -> list[PretrainEvent]:
     changes.setdefault("encoder", tiny_encoder())
     source, held_out = changes.pop("texts", texts), changes.pop("held_out", HELD_OUT)
-    return list(run_dapt(given, source, held_out, out=folder / "out", work=folder / "work", **changes))  # type: ignore[arg-type]
+    provenance = changes.pop("provenance", {})
+    text = text_of(source, held_out, provenance)  # type: ignore[arg-type]
+    return list(run_dapt(given, text, out=folder / "out", work=folder / "work", **changes))  # type: ignore[arg-type]
 
 
 def result_of(events: list[PretrainEvent]) -> PretrainResult:
@@ -68,7 +87,11 @@ def result_of(events: list[PretrainEvent]) -> PretrainResult:
 
 def prepared(folder: Path, documents: Sequence[Sequence[str]], size: int = 16) -> Blocks:
     tokenizer = tiny_encoder().tokenizer
-    list(prepare_blocks(folder, documents, HELD_OUT, WordIds(tokenizer), share=0.1, seed=0, meta={}))
+    list(
+        prepare_blocks(
+            folder, text_of(lambda: iter(documents), HELD_OUT), WordIds(tokenizer), share=0.1, seed=0, meta={}
+        )
+    )
     return Blocks(Arrays(folder / "train"), tokenizer, size)
 
 
@@ -96,7 +119,7 @@ def test_blocks_mask_no_special_subword_and_the_unknown_word_is_one(tmp_path: Pa
     sang, unknown = tokenizer.convert_tokens_to_ids(["sang", "[UNK]"])
     assert words.documents([["sang", "<unk>", "[SEP]", "[MASK]"]]) == [[sang, unknown, unknown, unknown]]
     documents = [["sang", "<unk>"] * 40]
-    list(prepare_blocks(tmp_path, documents, HELD_OUT, words, share=0.1, seed=0, meta={}))
+    list(prepare_blocks(tmp_path, text_of(lambda: iter(documents), HELD_OUT), words, share=0.1, seed=0, meta={}))
     given = options(mask_share=0.9, block_size=16)
     task = DaptTask(given, tiny_encoder(), Arrays(tmp_path / "train"), Arrays(tmp_path / "held_out"))
     for part in task.batch(1, 0, 0, 1).parts:
@@ -113,7 +136,7 @@ def test_blocks_are_written_as_the_corpus_is_read(tmp_path: Path) -> None:
             yield ("sang", "in", "Leeds")
 
     words = WordIds(tiny_encoder().tokenizer)
-    writing = prepare_blocks(tmp_path, many(), HELD_OUT, words, share=0.1, seed=0, meta={})
+    writing = prepare_blocks(tmp_path, text_of(many, HELD_OUT), words, share=0.1, seed=0, meta={})
     for number, subwords in zip(count(1), writing, strict=False):
         assert read <= number * CHUNK and subwords == 4 * read - 1  # a [SEP] between two documents
     blocks = Blocks(Arrays(tmp_path / "train"), words.tokenizer, 128)
@@ -123,7 +146,7 @@ def test_blocks_are_written_as_the_corpus_is_read(tmp_path: Path) -> None:
 def test_held_out_share_keeps_equal_documents_together(tmp_path: Path) -> None:
     tokenizer = tiny_encoder().tokenizer
     documents = [[f"un{'able' * (at % 7)}", "sang"] for at in range(200)] * 2
-    writing = prepare_blocks(tmp_path, documents, None, WordIds(tokenizer), share=0.4, seed=1, meta={})
+    writing = prepare_blocks(tmp_path, text_of(lambda: iter(documents)), WordIds(tokenizer), share=0.4, seed=1, meta={})
     list(writing)
     train, aside = (
         set(tokenizer.decode(Arrays(tmp_path / name)["ids"]).split(" [SEP] ")) for name in ("train", "held_out")
@@ -272,7 +295,8 @@ def test_dapt_that_was_to_replace_another_goes_on(tmp_path: Path) -> None:
     assert any("Resumed after step" in event.message for event in events)
     assert result_of(events).after != first.after
     with pytest.raises(InvalidConfig, match="give the work another folder"):
-        list(run_dapt(options(), texts, HELD_OUT, out=tmp_path / "x", work=tmp_path / "x", encoder=tiny_encoder()))
+        text = text_of(texts, HELD_OUT)
+        list(run_dapt(options(), text, out=tmp_path / "x", work=tmp_path / "x", encoder=tiny_encoder()))
 
 
 def test_dapt_of_held_out_text_in_which_nothing_is_masked_measures_nothing(tmp_path: Path) -> None:
@@ -373,7 +397,8 @@ def test_dapt_full_disk_is_said_and_leaves_nothing_half_written(
 def test_dapt_saves_as_it_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pretraining_job, "SECONDS_BETWEEN_SAVES", 0.0)
     monkeypatch.setattr(pretraining_job, "SAVING_SHARE", 1e9)
-    run = run_dapt(options(), texts, HELD_OUT, out=tmp_path / "out", work=tmp_path / "work", encoder=tiny_encoder())
+    text = text_of(texts, HELD_OUT)
+    run = run_dapt(options(), text, out=tmp_path / "out", work=tmp_path / "work", encoder=tiny_encoder())
     for event in run:
         if event.step >= 5:
             break
@@ -418,11 +443,11 @@ def test_text_files_refuse_what_was_cut_off_or_is_no_text(tmp_path: Path) -> Non
 
 def test_level_texts_are_the_levels_sentences(tmp_path: Path) -> None:
     corpus = make_corpus(tmp_path)
-    whole = list(level_texts(corpus.folder, "music", "domain")())
+    whole = list(from_level(corpus.folder, "music", "domain").items())
     assert len(whole) == len(corpus)
-    assert 0 < len(list(level_texts(corpus.folder, "music", "integrated", 50)())) < len(whole) * 2
+    assert 0 < len(list(from_level(corpus.folder, "music", "integrated", percent=50).items())) < len(whole) * 2
     with pytest.raises(InvalidConfig, match="integrated"):
-        level_texts(corpus.folder, "music", "all")
+        from_level(corpus.folder, "music", "all")
 
 
 def test_shares_of_a_text_are_nested_and_measured_on_the_same() -> None:
@@ -431,21 +456,22 @@ def test_shares_of_a_text_are_nested_and_measured_on_the_same() -> None:
     whole = {" ".join(words) for words in documents}
     learned: list[set[str]] = []
     for percent in (1, 25, 75):
-        learn, aside = share_of(lambda: iter(documents), None, percent, given)
-        assert aside is not None
-        here, away = ({" ".join(words) for words in part()} for part in (learn, aside))
+        part_of = share_of(text_of(lambda: iter(documents)), percent, given)
+        assert part_of.held_out is not None
+        here, away = ({" ".join(words) for words in part()} for part in (part_of.items, part_of.held_out))
         assert away == {one for one, out in zip(whole, is_held_out([*whole], 0.2, given.seed), strict=True) if out}
         assert here and not here & away
         assert len(here) == pytest.approx(0.8 * percent / 100 * len(whole), rel=0.1, abs=15)
         learned.append(here)
     assert learned[0] < learned[1] < learned[2] < whole
-    other, _ = share_of(lambda: iter(documents), None, 25, given, seed=1)
-    assert {" ".join(words) for words in other()} != learned[1]
-    own = share_of(lambda: iter(documents), texts, 25, given)
-    assert own[1] is texts and {" ".join(words) for words in own[0]()} > learned[1]  # nothing is held out of it
-    assert share_of(texts, None, 100, given) == (texts, None)
+    other = share_of(text_of(lambda: iter(documents)), 25, given, seed=1)
+    assert {" ".join(words) for words in other.items()} != learned[1]
+    own = share_of(PretrainText(lambda: iter(documents), texts), 25, given)
+    assert own.held_out is texts and {" ".join(words) for words in own.items()} > learned[1]  # nothing is held out
+    whole_text = text_of(texts)
+    assert share_of(whole_text, 100, given) == whole_text
     with pytest.raises(InvalidConfig, match="percent is 0; give more than 0 and at most 100"):
-        share_of(texts, None, 0, given)
+        share_of(whole_text, 0, given)
 
 
 def test_options_are_checked_and_need_no_torch() -> None:
@@ -489,7 +515,7 @@ def test_command_pre_trains_on_a_corpus_and_on_files(tmp_path: Path, capsys: pyt
     labelled.write_text("".join(f"{word}\tO\n" for words in DOCUMENTS for word in (*words, "."))[:-1] + "\n")
     aside = tmp_path / "dev.conll"
     aside.write_text("".join("".join(f"{word}\tB-song\n" for word in words) + "\n" for words in HELD_OUT))
-    source = from_files([labelled], options(), labelled=True, held_out=[aside])
+    source = from_files([labelled], labelled=True, held_out=[aside])
     assert source.held_out is not None and [list(words) for words in source.held_out()] == [
         list(one) for one in HELD_OUT
     ]

@@ -14,6 +14,7 @@ from crossner_core.adaptation.__main__ import main
 from crossner_core.adaptation.entity_tagging import EntityTaggingTask, run_entity_tagging
 from crossner_core.adaptation.prepared import CHUNK, Arrays, Buckets, TaggedWindows, prepare_windows
 from crossner_core.adaptation.pretraining import PretrainEvent, PretrainResult, read_result
+from crossner_core.adaptation.texts import PretrainText
 from crossner_core.encoders import load_encoder
 from crossner_core.errors import BadInput, CheckpointMismatch, UnknownType
 from crossner_core.formats import write
@@ -59,7 +60,10 @@ def run_all(folder: Path, given: TaggingPretrainOptions, **changes: object) -> l
         "encoder": tiny_encoder(),
     }
     made = {**values, **changes}
-    return list(run_entity_tagging(given, out=folder / "out", work=folder / "work", **made))  # type: ignore[arg-type]
+    held_out = made.pop("held_out")
+    aside = None if held_out is None else lambda: iter(held_out)  # type: ignore[call-overload]
+    text = PretrainText(made.pop("sentences"), aside, made.pop("types"))  # type: ignore[arg-type]
+    return list(run_entity_tagging(given, text, out=folder / "out", work=folder / "work", **made))  # type: ignore[arg-type]
 
 
 def result_of(events: list[PretrainEvent]) -> PretrainResult:
@@ -69,7 +73,8 @@ def result_of(events: list[PretrainEvent]) -> PretrainResult:
 
 def prepare(folder: Path, sentences: Iterator[LabelledSentence], max_length: int = 64) -> Iterator[int]:
     tokenizer = tiny_encoder().tokenizer
-    return prepare_windows(folder, sentences, HELD_OUT, tokenizer, TYPES, max_length, share=0.1, seed=0, meta={})
+    text = PretrainText(lambda: iter(sentences), lambda: iter(HELD_OUT), TYPES)
+    return prepare_windows(folder, text, tokenizer, max_length, share=0.1, seed=0, meta={})
 
 
 def test_windows_on_disk_are_those_in_memory(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import typer
 
-from crossner_core.adaptation.texts import from_level, level_texts
+from crossner_core.adaptation.texts import from_level
 from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, InvalidConfig, NotFound
 from crossner_core.gazetteer.building import build_from_facts
@@ -59,8 +59,8 @@ def test_level_texts_know_the_classes_of_the_gazetteer_that_annotated(tmp_path: 
     build_from_facts([Typed("Ilse Maron", "Troubadour")], tmp_path / "gazetteers" / "invented", name="invented",
                      origin=origin, tree=tree)  # fmt: skip
     # Looked for beside the corpora by itself, elsewhere where it is said.
-    own = list(level_texts(folder, "music", "task")())
-    bundled = list(level_texts(folder, "music", "task", gazetteers=tmp_path / "none")())
+    own = list(from_level(folder, "music", "task").items())
+    bundled = list(from_level(folder, "music", "task", gazetteers=tmp_path / "none").items())
     assert len(own) > len(bundled) > 0
     named = from_level(folder, "music", "task").provenance["corpus"]
     plain = from_level(folder, "music", "task", gazetteers=tmp_path / "none").provenance["corpus"]

@@ -6,6 +6,7 @@ import datetime as dt
 import math
 import shutil
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -61,14 +62,14 @@ def _start(context: JobContext, order: Order) -> Callable[[], Iterator[PretrainE
         "out": out,
         "work": work_folder(library, order.key),
         "should_stop": context.should_stop,
-        "provenance": _provenance(order),
         "encoder": context.encoder(order.base),
     }
+    provenance = _provenance(order)
     if isinstance(options, DaptOptions):
-        texts, held_out = open_texts(context.store, order.source, options)
-        return partial(run_dapt, options, texts, held_out, **shared)
+        text = open_texts(context.store, order.source, options)
+        return partial(run_dapt, options, replace(text, provenance=provenance), **shared)
     tagged = open_tagged(context.store, order.source)
-    return partial(run_entity_tagging, options, tagged.sentences, tagged.held_out, tagged.types, **shared)
+    return partial(run_entity_tagging, options, replace(tagged, provenance=provenance), **shared)
 
 
 def _provenance(order: Order) -> dict[str, Any]:
