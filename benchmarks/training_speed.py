@@ -32,7 +32,8 @@ from crossner_core.evaluation.scores import score_tags
 from crossner_core.experiments.corpora import Corpus, read_corpus
 from crossner_core.models.base import Batch
 from crossner_core.models.heads import head_tags
-from crossner_core.models.tagger import Tagger, TaggerConfig
+from crossner_core.models.tagger import Tagger
+from crossner_core.options.tagger import TaggerOptions
 from crossner_core.schema import LabelledSentence
 from crossner_core.tags import tags_from_spans
 from crossner_core.training.batches import collate, encode, tag_indices
@@ -70,7 +71,7 @@ class PlainTagger(Tagger):
     def __init__(self, encoder: Encoder, tags: Sequence[str]) -> None:
         from transformers import BertForMaskedLM
 
-        super().__init__(encoder, tags, TaggerConfig())
+        super().__init__(encoder, tags, TaggerOptions())
         usual_dropout(self)
         language_model = BertForMaskedLM(encoder.model.config)
         self.lm_transform = language_model.cls.predictions.transform

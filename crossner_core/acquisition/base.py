@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from crossner_core.errors import InvalidConfig
+from crossner_core.registry import Registry
 from crossner_core.schema import LabelledSentence, Sentence, Span
 
 Scores = NDArray[np.float64]
 Order = NDArray[np.int64]
-
-# Files of this package that are no acquisition function.
-_SHARED = {"base", "signals", "scoring", "signal_store", "selecting", "vectors", "queue", "ordering"}
 
 
 @dataclass(frozen=True)
@@ -91,7 +85,11 @@ class Acquisition:
         return self.config(**values)
 
 
-_REGISTERED: dict[str, Acquisition] = {}
+FUNCTIONS: Registry[Acquisition] = Registry(
+    "crossner_core.acquisition",
+    "acquisition function",
+    apart=("base", "signals", "scoring", "signal_store", "selecting", "vectors", "queue", "ordering"),
+)
 
 
 def scoring(
@@ -100,7 +98,7 @@ def scoring(
     """Register a function that scores each sentence."""
 
     def keep(function: Score) -> Score:
-        _REGISTERED[id] = Acquisition(id, title, reference, config, frozenset(needs), score=function)
+        FUNCTIONS.add(id, Acquisition(id, title, reference, config, frozenset(needs), score=function))
         return function
 
     return keep
@@ -112,28 +110,17 @@ def choosing(
     """Register a function that chooses a set of sentences."""
 
     def keep(function: Choose) -> Choose:
-        _REGISTERED[id] = Acquisition(id, title, reference, config, frozenset(needs), choose=function)
+        FUNCTIONS.add(id, Acquisition(id, title, reference, config, frozenset(needs), choose=function))
         return function
 
     return keep
 
 
-@cache
-def _import_all() -> None:
-    for module in sorted(pkgutil.iter_modules([str(Path(__file__).parent)]), key=lambda module: module.name):
-        if module.name not in _SHARED and not module.name.startswith("_"):
-            importlib.import_module(f"{__package__}.{module.name}")
-
-
 def acquisition_ids() -> tuple[str, ...]:
     """Return the ids of all acquisition functions, random first."""
-    _import_all()
-    return tuple(sorted(_REGISTERED, key=lambda id: (id != "random", id)))
+    return tuple(sorted(FUNCTIONS.ids(), key=lambda id: (id != "random", id)))
 
 
 def acquisition(id: str) -> Acquisition:
     """Return one acquisition function; raise InvalidConfig naming the known ones."""
-    _import_all()
-    if id not in _REGISTERED:
-        raise InvalidConfig(f"Unknown acquisition function {id!r}; choose one of {', '.join(acquisition_ids())}.")
-    return _REGISTERED[id]
+    return FUNCTIONS.one(id)

@@ -23,8 +23,9 @@ from crossner_core.errors import BadInput
 from crossner_core.evaluation.scores import score_tags
 from crossner_core.models.base import IGNORED, Batch
 from crossner_core.models.heads import head_tags
-from crossner_core.models.tagger import Tagger, TaggerConfig
+from crossner_core.models.tagger import Tagger
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
+from crossner_core.options.tagger import TaggerOptions
 from crossner_core.schema import LabelledSentence
 from crossner_core.training.engine import Work
 from crossner_core.training.predictor import Predictor
@@ -87,7 +88,7 @@ class EntityTaggingTask(PretrainTask):
         held_out: Arrays,
     ) -> None:
         # With hundreds of types a search over pairs of tags is dearer than the encoder, and scores allow a stray I-.
-        model = Tagger(encoder, head_tags(types), TaggerConfig(dropout=options.dropout, constrained=False))
+        model = Tagger(encoder, head_tags(types), TaggerOptions(dropout=options.dropout, constrained=False))
         super().__init__(options, model, encoder.tokenizer, keep_best=options.keep_best)
         self.types = tuple(types)
         self.train, self.held_out = TaggedWindows(train), TaggedWindows(held_out)

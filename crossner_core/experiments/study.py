@@ -5,8 +5,6 @@ Torch-free on import, so that a page or a command can list them.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -17,6 +15,7 @@ from crossner_core.experiments.cells import Cell, CellResult
 from crossner_core.experiments.results import StudyResult
 from crossner_core.experiments.tables import Table
 from crossner_core.options.base import Checked, option
+from crossner_core.registry import Registry
 from crossner_core.training.recipe import Recipe
 
 SEEDS = (555, 666, 777)
@@ -173,29 +172,19 @@ class StudyEvent:
     result: StudyResult | None = None
 
 
-_REGISTERED: dict[str, Study] = {}
+STUDIES: Registry[Study] = Registry("crossner_core.experiments.studies", "study", by_name=True)
 
 
 def register(made: Study) -> Study:
     """Register a study; it must live in a file of its id's name in `studies/`."""
-    if made.id not in study_ids():
-        raise InvalidConfig(f"Study {made.id!r} must live in a file of that name in crossner_core/experiments/studies.")
-    _REGISTERED[made.id] = made
-    return made
+    return STUDIES.add(made.id, made)
 
 
 def study_ids() -> tuple[str, ...]:
     """Return the ids of all studies, sorted; imports none of them."""
-    return tuple(
-        sorted(module.name for module in pkgutil.iter_modules([str(_FOLDER)]) if not module.name.startswith("_"))
-    )
+    return STUDIES.ids()
 
 
 def study(id: str) -> Study:
     """Import and return one study; raise InvalidConfig naming the known ones."""
-    if id not in study_ids():
-        raise InvalidConfig(f"Unknown study {id!r}; choose one of {', '.join(study_ids())}.")
-    importlib.import_module(f"crossner_core.experiments.studies.{id}")
-    if id not in _REGISTERED:
-        raise InvalidConfig(f"crossner_core/experiments/studies/{id}.py registers no study {id!r}.")
-    return _REGISTERED[id]
+    return STUDIES.one(id)

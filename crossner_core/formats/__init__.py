@@ -1,9 +1,7 @@
-"""Corpus formats: a file a format, reader and writer all modules here are loaded and register their own."""
+"""Corpus formats: a file a format, with its reader and writer."""
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -14,9 +12,6 @@ from crossner_core.formats import base, sniff
 from crossner_core.schema import LabelledSentence, Sentence
 
 _SHOWN = 20
-
-for _module in pkgutil.iter_modules(__path__):
-    importlib.import_module(f"{__name__}.{_module.name}")
 
 
 def open_file(path: str | Path, format: str | None = None, *, name: str | None = None, **options: Any) -> base.Parsed:

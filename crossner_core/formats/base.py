@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.formats.source import clip
+from crossner_core.registry import Registry
 from crossner_core.schema import LabelledSentence, Sentence, Span
 
 NamedFile = tuple[str, bytes]  # its name, or its path from the folder of the documents, with "/"
@@ -87,7 +88,7 @@ class Layout:
     @property
     def format(self) -> str:
         """The id of the format this is a layout of."""
-        return next(id for id, known in _FORMATS.items() if known.layout_type is type(self))
+        return next(id for id, known in FORMATS.items() if known.layout_type is type(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Give a JSON-able form, which `layout_from_dict` reads."""
@@ -185,33 +186,28 @@ class Format:
         return path.suffix in self.beside and any(str(path.with_suffix(suffix)) in names for suffix in self.suffixes)
 
 
-_FORMATS: dict[str, Format] = {}
+FORMATS: Registry[Format] = Registry("crossner_core.formats", "format", apart=("base",))
 
 
 def register(new: Format) -> Format:
     """Add a format to the registry; a second one of the same id is a programming error."""
-    if new.id in _FORMATS:
-        raise InvalidConfig(f"Two formats are called {new.id!r}.")
-    _FORMATS[new.id] = new
-    return new
+    return FORMATS.add(new.id, new)
 
 
 def format_ids() -> tuple[str, ...]:
     """The ids of all formats, sorted."""
-    return tuple(sorted(_FORMATS))
+    return FORMATS.ids()
 
 
 def known_suffixes() -> tuple[str, ...]:
     """The suffixes of all files that some format reads, sorted."""
-    names = {name for known in _FORMATS.values() for name in (*known.suffixes, *known.beside)}
+    names = {name for known in map(get_format, format_ids()) for name in (*known.suffixes, *known.beside)}
     return tuple(sorted({PurePosixPath(f"x{name}").suffix for name in names}))
 
 
 def get_format(id: str) -> Format:
     """Find a format; raise InvalidConfig naming those there are."""
-    if id not in _FORMATS:
-        raise InvalidConfig(f"Unknown format {id!r}; known are {', '.join(format_ids())}.")
-    return _FORMATS[id]
+    return FORMATS.one(id)
 
 
 def layout_from_dict(values: Mapping[str, Any]) -> Layout:

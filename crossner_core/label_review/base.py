@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crossner_core.errors import BadInput, InvalidConfig
+from crossner_core.errors import BadInput
 from crossner_core.options.label_review import LabelReviewOptions
+from crossner_core.registry import Registry
 from crossner_core.schema import LabelledSentence, Sentence, Span
 
 if TYPE_CHECKING:
@@ -75,16 +73,14 @@ class Check:
     find: Find
 
 
-_REGISTERED: dict[str, Check] = {}
+CHECKS: Registry[Check] = Registry("crossner_core.label_review.checks", "check", by_name=True)
 
 
 def register(id: str, title: str, line: str) -> Callable[[Find], Find]:
     """Register a function as the check of the file's name."""
 
     def keep(find: Find) -> Find:
-        if id not in check_ids():
-            raise InvalidConfig(f"The check {id!r} must live in a file of that name in label_review/checks.")
-        _REGISTERED[id] = Check(id, title, line, find)
+        CHECKS.add(id, Check(id, title, line, find))
         return find
 
     return keep
@@ -92,17 +88,12 @@ def register(id: str, title: str, line: str) -> Callable[[Find], Find]:
 
 def check_ids() -> tuple[str, ...]:
     """Return the ids of all checks, sorted."""
-    return tuple(sorted(module.name for module in pkgutil.iter_modules([str(Path(__file__).parent / "checks")])))
+    return CHECKS.ids()
 
 
 def check(id: str) -> Check:
     """Return a check; raise InvalidConfig naming the known ones."""
-    if id not in check_ids():
-        raise InvalidConfig(f"There is no check {id!r}; checks are {', '.join(check_ids())}.")
-    importlib.import_module(f"crossner_core.label_review.checks.{id}")
-    if id not in _REGISTERED:
-        raise InvalidConfig(f"crossner_core/label_review/checks/{id}.py registers no check {id!r}.")
-    return _REGISTERED[id]
+    return CHECKS.one(id)
 
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -16,32 +15,24 @@ from crossner_core.models.heads import copy_pairs, copy_rows
 from crossner_core.models.registry import register
 from crossner_core.models.tagger import Tagger
 from crossner_core.models.viterbi import FORBIDDEN, first_scores, iob2_transitions, viterbi
+from crossner_core.options.crf import CrfOptions
 
 
-@dataclass(frozen=True)
-class CrfConfig:
-    """Dropout before the head, how fast the scores of tag to tag learn, and whether decoding is held to IOB2."""
-
-    dropout: float = 0.1
-    constrained: bool = True
-    transition_rate_scale: float = 20.0
-
-
-@register("crf", "BERT + CRF", CrfConfig)
+@register("crf")
 class Crf(TokenTagger):
     """Linear-chain CRF over first-subword vectors. Source: Lafferty et al. 2001; LANER table 3, "BERT-CRF"."""
 
-    def __init__(self, encoder: Encoder, tags: Sequence[str], config: CrfConfig) -> None:
+    def __init__(self, encoder: Encoder, tags: Sequence[str], options: CrfOptions) -> None:
         super().__init__(encoder, tags)
-        self.config = config
-        self.dropout = Dropout(config.dropout)
+        self.options = options
+        self.dropout = Dropout(options.dropout)
         self.head = nn.Linear(encoder.hidden_size, len(self.tags))
         nn.init.normal_(self.head.weight, std=0.02)
         nn.init.zeros_(self.head.bias)
         self.start = nn.Parameter(torch.zeros(len(self.tags)))
         self.moves = nn.Parameter(torch.zeros(len(self.tags), len(self.tags)))  # [from, to]
         self.end = nn.Parameter(torch.zeros(len(self.tags)))
-        self.rate_scales = dict.fromkeys(("start", "moves", "end"), config.transition_rate_scale)
+        self.rate_scales = dict.fromkeys(("start", "moves", "end"), options.transition_rate_scale)
 
     def scores(self, batch: Batch) -> Tensor:
         """Return each token's tag scores (B, W, K), those of steps left out, in single precision."""
@@ -73,7 +64,7 @@ class Crf(TokenTagger):
         before counts instead.
         """
         scores, chain = self.scores(batch)[..., :allowed], self._chain().first(allowed)  # (B, W, A)
-        if self.config.constrained:
+        if self.options.constrained:
             start, transitions = (part.to(scores.device) for part in iob2_transitions(self.tags[:allowed]))
             chain = Chain(chain.start + start, chain.moves + transitions, chain.end)
         chain = chain._replace(start=first_scores(chain.start, chain.moves, batch.before))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -14,30 +14,10 @@ from crossner_core.models.base import IGNORED, Batch, TokenTagger
 from crossner_core.models.heads import copy_tag_rows, token_loss
 from crossner_core.models.registry import register
 from crossner_core.models.viterbi import first_scores, iob2_transitions, viterbi
+from crossner_core.options.label_aware import LabelAwareOptions
 
 
-@dataclass(frozen=True)
-class LabelAwareConfig:
-    """Sizes, switches and training history of LANER; `crossner_core.options.label_aware` says what each does."""
-
-    label_size: int = 100
-    label_background: bool = True
-    label_context: bool = True
-    label_embeddings: bool = True
-    label_bilstm: bool = True
-    label_background_over: str = "tokens"
-    label_background_scaled: bool = False
-    label_context_scaled: bool = False
-    label_history: str = "gold"
-    label_own_share: float = 0.5
-    label_noise: float = 0.0
-    label_embedding_dropout: float = 0.0
-    label_smoothing: float = 0.0
-    dropout: float = 0.1
-    constrained: bool = True
-
-
-@register("label_aware", "LANER (label-aware tagger)", LabelAwareConfig)
+@register("label_aware")
 class LabelAware(TokenTagger):
     """Tags one after the other, each from its token and the tags before it. Source: LANER (Findings of NAACL 2022).
 
@@ -45,20 +25,20 @@ class LabelAware(TokenTagger):
     of the window before it, decoding knows what IOB2 allows after its last tag.
     """
 
-    def __init__(self, encoder: Encoder, tags: Sequence[str], config: LabelAwareConfig) -> None:
+    def __init__(self, encoder: Encoder, tags: Sequence[str], options: LabelAwareOptions) -> None:
         super().__init__(encoder, tags)
-        self.config = config
+        self.options = options
         self.predictor = LabelPredictor(
             encoder.hidden_size,
             len(self.tags),
-            config.label_size,
-            background=config.label_background,
-            context=config.label_context,
-            bilstm=config.label_bilstm,
-            learn_labels=config.label_embeddings,
-            scale_background=config.label_background_scaled,
-            scale_context=config.label_context_scaled,
-            dropout=config.dropout,
+            options.label_size,
+            background=options.label_background,
+            context=options.label_context,
+            bilstm=options.label_bilstm,
+            learn_labels=options.label_embeddings,
+            scale_background=options.label_background_scaled,
+            scale_context=options.label_context_scaled,
+            dropout=options.dropout,
         )
 
     def scores(self, batch: Batch) -> Tensor:
@@ -68,7 +48,7 @@ class LabelAware(TokenTagger):
 
     def loss(self, batch: Batch) -> Tensor:
         scores = self.scores(batch)  # (B, W, K)
-        return token_loss(scores, batch.tags, self.config.label_smoothing)
+        return token_loss(scores, batch.tags, self.options.label_smoothing)
 
     def paths(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
         """Return greedily chosen tags, and the tags' scores at each token, given the tags before it."""
@@ -89,17 +69,17 @@ class LabelAware(TokenTagger):
     def _vectors(self, batch: Batch) -> Vectors:
         batch = replace(batch, hidden=self.hidden(batch))
         tokens = self.token_vectors(batch)  # (B, W, H)
-        if self.config.label_background_over == "tokens" or batch.hidden is None:
+        if self.options.label_background_over == "tokens" or batch.hidden is None:
             return Vectors(tokens, batch.mask, tokens, batch.mask)
         return Vectors(tokens, batch.mask, batch.hidden, batch.attention_mask.bool())
 
     def _greedy(self, vectors: Vectors, allowed: int | None, before: Tensor | None = None) -> tuple[Tensor, Tensor]:
         device = vectors.tokens.device
         start, transitions = (part.to(device) for part in iob2_transitions(self.tags[:allowed]))
-        if not self.config.constrained:
+        if not self.options.constrained:
             start, transitions = torch.zeros_like(start), torch.zeros_like(transitions)
         start = first_scores(start, transitions, before)
-        if self.config.label_background or self.config.label_context:
+        if self.options.label_background or self.options.label_context:
             return self.predictor.greedy(vectors, start, transitions)
         # No tag depends on another: the best path as a whole can be had, as the tagger's.
         history = torch.zeros_like(vectors.mask, dtype=torch.long)
@@ -108,8 +88,8 @@ class LabelAware(TokenTagger):
 
     def _history(self, batch: Batch, vectors: Vectors) -> Tensor:
         """Return the tags (B, W) that stand before each token in training, where they differ from gold by recipe."""
-        gold, config = batch.tags, self.config
-        if not (config.label_background or config.label_context):
+        gold, options = batch.tags, self.options
+        if not (options.label_background or options.label_context):
             return gold.clamp(min=0)
         unknown = batch.mask & (gold == IGNORED)  # (B, W)
         history = gold.clamp(min=0)
@@ -117,14 +97,14 @@ class LabelAware(TokenTagger):
             history = torch.where(unknown, self._own(vectors, None), history)
         if not self.training:
             return history
-        if config.label_history == "mixed":
-            history = torch.where(_drawn(gold, config.label_own_share), self._own(vectors, history), history)
-        if config.label_noise > 0:
+        if options.label_history == "mixed":
+            history = torch.where(_drawn(gold, options.label_own_share), self._own(vectors, history), history)
+        if options.label_noise > 0:
             others = torch.randint(len(self.tags), gold.shape, device=gold.device)  # (B, W)
-            history = torch.where(_drawn(gold, config.label_noise), others, history)
-        if config.label_embedding_dropout > 0:
+            history = torch.where(_drawn(gold, options.label_noise), others, history)
+        if options.label_embedding_dropout > 0:
             left_out = torch.full_like(history, len(self.tags))
-            history = torch.where(_drawn(gold, config.label_embedding_dropout), left_out, history)
+            history = torch.where(_drawn(gold, options.label_embedding_dropout), left_out, history)
         return history
 
     @torch.no_grad()

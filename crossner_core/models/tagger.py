@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from torch import Tensor, nn
 
@@ -13,25 +12,17 @@ from crossner_core.models.dropout import Dropout
 from crossner_core.models.heads import copy_rows, token_loss
 from crossner_core.models.registry import register
 from crossner_core.models.viterbi import first_scores, iob2_transitions, viterbi
+from crossner_core.options.tagger import TaggerOptions
 
 
-@dataclass(frozen=True)
-class TaggerConfig:
-    """Dropout before the head, smoothing of gold tags, and whether decoding is held to what IOB2 allows."""
-
-    dropout: float = 0.1
-    label_smoothing: float = 0.0
-    constrained: bool = True
-
-
-@register("tagger", "BERT tagger", TaggerConfig)
+@register("tagger")
 class Tagger(TokenTagger):
     """Linear head over first-subword vectors. Source: Devlin et al. 2019, section 5.3."""
 
-    def __init__(self, encoder: Encoder, tags: Sequence[str], config: TaggerConfig) -> None:
+    def __init__(self, encoder: Encoder, tags: Sequence[str], options: TaggerOptions) -> None:
         super().__init__(encoder, tags)
-        self.config = config
-        self.dropout = Dropout(config.dropout)
+        self.options = options
+        self.dropout = Dropout(options.dropout)
         self.head = nn.Linear(encoder.hidden_size, len(self.tags))
         nn.init.normal_(self.head.weight, std=0.02)
         nn.init.zeros_(self.head.bias)
@@ -42,14 +33,14 @@ class Tagger(TokenTagger):
 
     def loss(self, batch: Batch) -> Tensor:
         scores = self.scores(batch)  # (B, W, K)
-        return token_loss(scores, batch.tags, self.config.label_smoothing)
+        return token_loss(scores, batch.tags, self.options.label_smoothing)
 
     def paths(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
         scores = self.scores(batch)[..., :allowed].log_softmax(-1)  # (B, W, A)
         return self._path(scores, batch), scores
 
     def _path(self, scores: Tensor, batch: Batch) -> Tensor:
-        if not self.config.constrained:
+        if not self.options.constrained:
             return scores.argmax(-1)
         start, transitions = (part.to(scores.device) for part in iob2_transitions(self.tags[: scores.shape[-1]]))
         return viterbi(scores, batch.mask, first_scores(start, transitions, batch.before), transitions)

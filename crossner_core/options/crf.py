@@ -1,14 +1,17 @@
-"""What the conditional random field can be told."""
+"""Options of the conditional random field."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from crossner_core.options.base import option
+from crossner_core.options.tagger import TaggerOptions
+
+TITLE = "BERT + CRF"
 
 
 @dataclass(frozen=True)
-class CrfOptions:
+class CrfOptions(TaggerOptions):
     """How fast the scores of tag to tag learn."""
 
     transition_rate_scale: float = option(

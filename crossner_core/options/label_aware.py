@@ -1,10 +1,13 @@
-"""What the label-aware architecture can be told."""
+"""Options of the label-aware architecture."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from crossner_core.options.base import option
+from crossner_core.options.tagger import TaggerOptions
+
+TITLE = "LANER (label-aware tagger)"
 
 _ONLY = {"architecture": ("label_aware",)}
 # Neither part that reads labels is there.
@@ -12,7 +15,7 @@ _NO_LABELS = ({"label_background": (False,), "label_context": (False,)},)
 
 
 @dataclass(frozen=True)
-class LabelAwareOptions:
+class LabelAwareOptions(TaggerOptions):
     """Sizes and switches of LANER, each switch one of its ablations, and what the tags before a token are in training.
 
     The defaults are the paper's. Where its code differs without being wrong, `label_background_over` gives its way.

@@ -6,16 +6,14 @@ asks it, the store keeps its suggestions apart from those of the others, and cal
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 from crossner_core.domains import Domain
 from crossner_core.errors import InvalidConfig
+from crossner_core.registry import Registry
 from crossner_core.schema import Sentence, Suggestion
 
 
@@ -88,37 +86,25 @@ class SuggestionSource:
         return self.settings(**{name: getattr(owner, name) for name in names})
 
 
-_REGISTERED: dict[str, SuggestionSource] = {}
+SOURCES: Registry[SuggestionSource] = Registry("crossner_core.suggest", "source of suggestions", apart=("base",))
 
 
 def register(source: SuggestionSource) -> SuggestionSource:
     """Add a source to the registry; raise InvalidConfig where one of its kinds belongs to another."""
-    for other in _REGISTERED.values():
+    for other in SOURCES.values():
         if other.id != source.id and (shared := sorted(set(other.kinds) & set(source.kinds))):
             raise InvalidConfig(f"Suggestions of the kind {shared[0]!r} belong to the source {other.id!r} already.")
-    _REGISTERED[source.id] = source
-    return source
-
-
-@cache
-def _import_all() -> None:
-    for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
-        if module.name != "base":
-            importlib.import_module(f"{__package__}.{module.name}")
+    return SOURCES.add(source.id, source)
 
 
 def sources() -> tuple[SuggestionSource, ...]:
     """Return all sources by id."""
-    _import_all()
-    return tuple(_REGISTERED[id] for id in sorted(_REGISTERED))
+    return tuple(map(SOURCES.one, SOURCES.ids()))
 
 
 def source(id: str) -> SuggestionSource:
     """Return a source by its id; raise InvalidConfig naming those there are."""
-    known = {source.id: source for source in sources()}
-    if id not in known:
-        raise InvalidConfig(f"There is no source of suggestions {id!r}; there are {', '.join(known)}.")
-    return known[id]
+    return SOURCES.one(id)
 
 
 def kind_of(stored: str) -> str:
@@ -128,9 +114,8 @@ def kind_of(stored: str) -> str:
 
 def source_of(stored: str) -> SuggestionSource | None:
     """Return the source of a suggestion by its `source`; None for a kind that none of them has."""
-    _import_all()
     kind = kind_of(stored)
-    return next((source for source in _REGISTERED.values() if kind in source.kinds), None)
+    return next((source for source in sources() if kind in source.kinds), None)
 
 
 def is_trained(stored: str) -> bool:

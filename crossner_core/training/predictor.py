@@ -15,7 +15,7 @@ from crossner_core.encoders import Encoder
 from crossner_core.errors import CheckpointError, InvalidConfig
 from crossner_core.models.base import Batch, Decoded, TokenTagger
 from crossner_core.models.heads import head_tags
-from crossner_core.models.registry import architecture, config_from
+from crossner_core.models.registry import architecture
 from crossner_core.schema import Sentence, Span, Suggestion
 from crossner_core.tags import spans_from_tags
 from crossner_core.training.batches import Batcher, Window, ordered_batches
@@ -193,8 +193,7 @@ def _flags(marked: Collection[int], indices: Sequence[int], batch: Batch) -> Ten
 
 def build_model(recipe: Recipe, encoder: Encoder, types: Sequence[str]) -> TokenTagger:
     """Make an untrained model of the recipe's architecture over the tags of the types."""
-    chosen = architecture(recipe.architecture)
-    return chosen.build(encoder, head_tags(types), config_from(recipe, chosen.config))
+    return architecture(recipe.architecture).build(encoder, head_tags(types), recipe)
 
 
 def save_tagger(folder: Path, predictor: Predictor, head_types: Sequence[str]) -> None:

@@ -100,19 +100,9 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
         choices=("linear", "constant"),
         later=True,
     )
-    label_smoothing: float = option(
-        0.0,
-        "Share of each gold tag's weight in the loss that is spread over all tags.",
-        min=0.0,
-        max=0.9,
-        only={"architecture": ("tagger", "label_aware")},
-        later=True,
-    )
     weight_decay: float = option(0.01, "Decoupled weight decay (not on biases and norms).", min=0.0, max=1.0)
     clip_norm: float = option(1.0, "Gradients are scaled down to this norm.", min=1e-3, max=1e3)
     max_length: int = option(256, "Subwords a window; longer sentences are split with overlap.", min=16, max=8192)
-    dropout: float = option(0.1, "Dropout before the head.", min=0.0, max=0.9)
-    constrained: bool = option(True, "Decode only tag sequences that IOB2 allows.", group="model")
     source_learning_rate: float = option(
         5e-5,
         "Peak rate of the source stage, and of joint training; keep it low.",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 
@@ -52,10 +52,10 @@ TOY = SuggestionSource(
 
 
 @pytest.fixture
-def toy(monkeypatch: pytest.MonkeyPatch) -> SuggestionSource:
+def toy() -> Iterator[SuggestionSource]:
     sources()  # those of the package come first
-    monkeypatch.setattr(base, "_REGISTERED", dict(base._REGISTERED))
-    return register(TOY)
+    yield register(TOY)
+    del base.SOURCES[TOY.id]
 
 
 def _stored(store: Store) -> list[tuple[int, str]]:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-import importlib
-import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from crossner_core.errors import InvalidConfig
+from crossner_core.registry import Registry
 from db import job_rows
 from db.engine import Session, Store
 from db.training_tables import Job
@@ -121,33 +119,25 @@ class JobKind(Generic[P]):
     tick: Callable[[Store], int] = lambda store: 0
 
 
-_REGISTERED: dict[str, JobKind[Any]] = {}
+KINDS: Registry[JobKind[Any]] = Registry("workbench.jobs.kinds", "job kind")
 
 
 def register(kind: JobKind[P]) -> JobKind[P]:
     """Register a kind under its name; raise InvalidConfig for one that is taken."""
-    if _REGISTERED.setdefault(kind.name, kind) is not kind:
-        raise InvalidConfig(f"There are two job kinds {kind.name!r}; each needs a name of its own.")
+    KINDS.add(kind.name, kind)
     return kind
 
 
 def job_kinds() -> tuple[str, ...]:
     """Return the names of all kinds: those of the files in `kinds/`, and what was registered besides."""
-    for module in pkgutil.iter_modules([str(Path(__file__).parent / "kinds")]):
-        importlib.import_module(f"workbench.jobs.kinds.{module.name}")
-        if module.name not in _REGISTERED:
-            raise InvalidConfig(f"workbench/jobs/kinds/{module.name}.py registers no job kind {module.name!r}.")
-    return tuple(sorted(_REGISTERED))
+    return KINDS.ids()
 
 
 def kind_of(name: str) -> JobKind[Any]:
     """Return the kind of a job that is there; for one of another version a kind that does nothing of its own."""
-    known = name in _REGISTERED or name in job_kinds()
-    return job_kind(name) if known else JobKind(name, name, 0, Fields, lambda context, payload: "")
+    return job_kind(name) if name in job_kinds() else JobKind(name, name, 0, Fields, lambda context, payload: "")
 
 
 def job_kind(name: str) -> JobKind[Any]:
     """Return a kind; raise InvalidConfig naming those there are."""
-    if name not in _REGISTERED and name not in job_kinds():
-        raise InvalidConfig(f"There is no job kind {name!r}; kinds are {', '.join(job_kinds())}.")
-    return _REGISTERED[name]
+    return KINDS.one(name)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any, TypeVar
 
 from crossner_core.errors import InvalidConfig
+from crossner_core.registry import Registry
 from crossner_core.training.stage import Stage
 
 Planner = TypeVar("Planner", bound=Callable[..., tuple[Stage, ...]])
@@ -44,7 +42,7 @@ class Setting:
         return self.planner(recipe, data)
 
 
-_SETTINGS: dict[str, Setting] = {}
+SETTINGS: Registry[Setting] = Registry("crossner_core.training.settings", "transfer setting", apart=("registry",))
 
 
 def register_setting(
@@ -52,38 +50,25 @@ def register_setting(
 ) -> Callable[[Planner], Planner]:
     """Register a function that plans the stages of a run from (recipe, data); see Setting.
 
-    It stands in a file of this folder, or in the `plan.py` of a package there, and is imported without torch.
+    It stands in a file of this folder, or in the `plan.py` of a package there, which imports it, without torch.
     """
 
     def keep(plan: Planner) -> Planner:
-        _SETTINGS[id] = Setting(id, title, plan, order, unlabelled, source)
+        SETTINGS.add(id, Setting(id, title, plan, order, unlabelled, source))
         return plan
 
     return keep
 
 
 @cache
-def _all() -> dict[str, Setting]:
-    """Import every file and package of this folder; return the settings in their order."""
-    folder = Path(__file__).parent
-    for module in pkgutil.iter_modules([str(folder)]):
-        if module.name != "registry":
-            importlib.import_module(f"{__package__}.{module.name}{'.plan' if module.ispkg else ''}")
-    return {
-        setting.id: setting for setting in sorted(_SETTINGS.values(), key=lambda setting: (setting.order, setting.id))
-    }
-
-
 def setting_ids() -> tuple[str, ...]:
     """Return the ids of all transfer settings, in their order."""
-    return tuple(_all())
+    return tuple(sorted(SETTINGS.ids(), key=lambda id: (SETTINGS.one(id).order, id)))
 
 
 def setting(id: str) -> Setting:
     """Return one setting; raise InvalidConfig naming the known ones."""
-    if id not in _all():
-        raise InvalidConfig(f"Unknown transfer setting {id!r}; choose one of {', '.join(_all())}.")
-    return _all()[id]
+    return SETTINGS.one(id)
 
 
 def needs_source(id: str) -> bool:

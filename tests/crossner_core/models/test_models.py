@@ -9,7 +9,7 @@ import torch
 from crossner_core.errors import InvalidConfig
 from crossner_core.models.base import TokenTagger
 from crossner_core.models.heads import head_tags
-from crossner_core.models.registry import architecture, architecture_ids, config_from, register
+from crossner_core.models.registry import architecture, architecture_ids, register
 from crossner_core.models.viterbi import iob2_transitions, viterbi
 from crossner_core.tags import tag_problems
 from crossner_core.training.batches import collate, encode, tag_indices
@@ -29,8 +29,8 @@ def batch_for(model: TokenTagger, count: int = 5):  # type: ignore[no-untyped-de
 @pytest.mark.parametrize("id", architecture_ids())
 def test_models_contract(id: str) -> None:
     found = architecture(id)
-    assert found.id == id and found.title and is_dataclass(found.config)
     model = build_model(tiny_recipe(architecture=id), tiny_encoder(), TYPES)
+    assert found.id == id and found.title and is_dataclass(model.options)
     assert model.tags == head_tags(TYPES) and model.tags[0] == "O"
     batch = batch_for(model)
     loss = model.loss(batch)
@@ -57,12 +57,12 @@ def test_models_registry_refuses_unknown_and_misplaced() -> None:
     with pytest.raises(InvalidConfig, match="tagger"):
         architecture("forest")
     with pytest.raises(InvalidConfig, match="file of that name"):
-        register("forest", "Forest", int)(int)
+        register("forest")(int)
 
 
-def test_models_config_comes_from_the_recipe() -> None:
-    config = config_from(tiny_recipe(dropout=0.4, constrained=False), architecture("tagger").config)
-    assert (config.dropout, config.constrained) == (0.4, False)
+def test_models_options_come_from_the_recipe() -> None:
+    options = build_model(tiny_recipe(dropout=0.4, constrained=False), tiny_encoder(), TYPES).options
+    assert (options.dropout, options.constrained) == (0.4, False)
 
 
 def test_models_constrained_decoding_is_valid_iob2() -> None:

@@ -16,9 +16,9 @@ from tests.support.training_store import beat, person, when_asked, work
 from workbench.accounts.actors import Actor
 from workbench.accounts.roles import OVERSEERS
 from workbench.campaigns import campaigns
-from workbench.jobs import kind, lease, queue
+from workbench.jobs import lease, queue
 from workbench.jobs.context import JobContext
-from workbench.jobs.kind import Fields, JobKind, job_kind, job_kinds, register
+from workbench.jobs.kind import KINDS, Fields, JobKind, job_kinds, register
 
 
 class Counting(Fields):
@@ -48,9 +48,9 @@ def _no_second(_job: object, _payload: object) -> bool:
 
 
 @pytest.fixture
-def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[JobKind[Counting]]:
+def counting() -> Iterator[JobKind[Counting]]:
     """Register the kind for one test."""
-    monkeypatch.setattr(kind, "_REGISTERED", {name: job_kind(name) for name in job_kinds()})
+    job_kinds()  # those of the package come first
     yield register(
         JobKind(
             name="count",
@@ -64,6 +64,7 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[JobKind[Counting]]:
             forget=lambda settings, job: (settings.home / "counting.json").unlink(missing_ok=True),
         )
     )
+    del KINDS["count"]
 
 
 @pytest.fixture

@@ -237,7 +237,7 @@ def test_played_campaign_that_is_cancelled_while_it_waits_leaves_no_folder_for_l
     work_one.run(once=True)
     with monkeypatch.context() as patched:
         meanwhile(patched, "simulation", lambda: rounds.order_now(store, admin, campaign_id))
-        patched.setitem(kind._REGISTERED, "turn", replace(job_kind("turn"), handle=cancel_it))
+        patched.setitem(kind.KINDS, "turn", replace(job_kind("turn"), handle=cancel_it))
         assert work(store, home) == 2
     assert len(list((home / "checkpoints").glob("simulation-*"))) == 1
     simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))

@@ -3,3 +3,5 @@
 Source: Zhang et al. 2021, "PDALN: Progressive Domain Adaptation over a Pre-trained Model for Low-Resource
 Cross-Domain Named Entity Recognition", EMNLP. `plan` registers the settings and needs no torch.
 """
+
+from crossner_core.training.settings.pdaln import plan as plan

@@ -1,0 +1,25 @@
+"""Options of every architecture: what all taggers share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from crossner_core.options.base import option
+
+TITLE = "BERT tagger"
+
+
+@dataclass(frozen=True)
+class TaggerOptions:
+    """Dropout before the head, smoothing of gold tags, and whether decoding is held to what IOB2 allows."""
+
+    label_smoothing: float = option(
+        0.0,
+        "Share of each gold tag's weight in the loss that is spread over all tags.",
+        min=0.0,
+        max=0.9,
+        only={"architecture": ("tagger", "label_aware")},
+        later=True,
+    )
+    dropout: float = option(0.1, "Dropout before the head.", min=0.0, max=0.9)
+    constrained: bool = option(True, "Decode only tag sequences that IOB2 allows.", group="model")

@@ -1,0 +1,69 @@
+"""What can be added as one file: the file lies in a package of such things and registers its own."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Collection
+from importlib.util import find_spec
+from typing import TypeVar
+
+from crossner_core.errors import InvalidConfig
+
+T = TypeVar("T")
+
+
+class Registry(dict[str, T]):
+    """Things of one sort by id; those of the package's files come in when they are asked for.
+
+    `what` names one of them in messages. `by_name`: each file is named as the id of its thing, so that ids are known,
+    and one thing is loaded, without importing the other files. `apart` are modules that hold no such thing; nor do
+    those whose names begin with an underscore.
+    """
+
+    def __init__(self, package: str, what: str, *, by_name: bool = False, apart: Collection[str] = ()) -> None:
+        super().__init__()
+        self.package, self.what, self.by_name, self.apart = package, what, by_name, frozenset(apart)
+        self._loaded = False
+
+    def add(self, id: str, thing: T) -> T:
+        """Register a thing; raise InvalidConfig where its id is taken, or its file has another name."""
+        if self.by_name and id not in self.modules():
+            raise InvalidConfig(f"The {self.what} {id!r} must live in a file of that name in {self._folder()}.")
+        if self.setdefault(id, thing) is not thing:
+            raise InvalidConfig(f"There are two of {self.what} {id!r}; each needs an id of its own.")
+        return thing
+
+    def modules(self) -> tuple[str, ...]:
+        """Return the names of the package's files, sorted; imports none of them."""
+        spec = find_spec(self.package)
+        paths = spec.submodule_search_locations if spec is not None else None
+        names = (module.name for module in pkgutil.iter_modules(paths))
+        return tuple(sorted(name for name in names if name not in self.apart and not name.startswith("_")))
+
+    def ids(self) -> tuple[str, ...]:
+        """Return all ids, sorted."""
+        if self.by_name:
+            return tuple(sorted({*self.modules(), *self}))
+        self.load()
+        return tuple(sorted(self))
+
+    def load(self) -> None:
+        """Import every file of the package, once."""
+        if not self._loaded:
+            for name in self.modules():
+                importlib.import_module(f"{self.package}.{name}")
+            self._loaded = True
+
+    def one(self, id: str) -> T:
+        """Return a thing; raise InvalidConfig naming those there are."""
+        if id not in self and id not in self.ids():
+            raise InvalidConfig(f"Unknown {self.what} {id!r}; choose one of {', '.join(self.ids())}.")
+        if id not in self:
+            importlib.import_module(f"{self.package}.{id}")
+        if id not in self:
+            raise InvalidConfig(f"{self._folder()}/{id}.py registers no {self.what} {id!r}.")
+        return self[id]
+
+    def _folder(self) -> str:
+        return self.package.replace(".", "/")
