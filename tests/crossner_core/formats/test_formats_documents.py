@@ -109,9 +109,9 @@ def _lines(records: Sequence[Record], layout: PairLayout) -> Iterator[str]:
 
 
 @pytest.fixture
-def pairs(monkeypatch: pytest.MonkeyPatch) -> Format:
-    monkeypatch.setattr(base, "_FORMATS", dict(base._FORMATS))
-    return base.register(
+def pairs() -> Iterator[Format]:
+    base.format_ids()  # those of the package come first
+    yield base.register(
         Format(
             "pairs",
             "Text beside spans",
@@ -123,6 +123,7 @@ def pairs(monkeypatch: pytest.MonkeyPatch) -> Format:
             beside=(".txt", "pairs.conf"),
         )
     )
+    del base.FORMATS["pairs"]
 
 
 @pytest.fixture

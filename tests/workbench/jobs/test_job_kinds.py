@@ -166,13 +166,12 @@ def test_job_kind_gives_way_and_is_cancelled(
 
 
 def test_job_kinds_are_known_by_their_files() -> None:
-    assert job_kinds() == (
-        "preannotate", "pretrain", "run", "score_pool", "second_look", "simulation", "study", "turn",
-    )  # fmt: skip
+    stored = {"preannotate", "pretrain", "run", "score_pool", "second_look", "simulation", "study", "turn"}
+    assert set(job_kinds()) == set(KINDS.modules()) >= stored
 
 
 def test_job_of_an_unknown_kind_or_payload_is_refused(store: Store, admin: Actor) -> None:
-    with pytest.raises(InvalidConfig, match="no job kind 'dance'; kinds are preannotate, pretrain"):
+    with pytest.raises(InvalidConfig, match="Unknown job kind 'dance'; choose one of .*preannotate, pretrain"):
         queue.start_job(store, admin, "dance")
     campaign_id = campaigns.create_campaign(store, admin, name="Ours", domain=load_domain("music"))
     with pytest.raises(InvalidConfig, match=r"wrong 'model'.*run_id"):
