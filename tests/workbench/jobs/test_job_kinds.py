@@ -171,7 +171,7 @@ def test_job_kinds_are_known_by_their_files() -> None:
 
 
 def test_job_of_an_unknown_kind_or_payload_is_refused(store: Store, admin: Actor) -> None:
-    with pytest.raises(InvalidConfig, match="Unknown job kind 'dance'; choose one of .*preannotate, pretrain"):
+    with pytest.raises(InvalidConfig, match=r"Unknown job kind 'dance'; choose one of .*preannotate, pretrain"):
         queue.start_job(store, admin, "dance")
     campaign_id = campaigns.create_campaign(store, admin, name="Ours", domain=load_domain("music"))
     with pytest.raises(InvalidConfig, match=r"wrong 'model'.*run_id"):
