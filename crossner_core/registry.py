@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from importlib.util import find_spec
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from crossner_core.errors import InvalidConfig
 
@@ -17,13 +17,23 @@ class Registry(dict[str, T]):
     """Things of one sort by id; those of the package's files come in when they are asked for.
 
     `what` names one of them in messages. `by_name`: each file is named as the id of its thing, so that ids are known,
-    and one thing is loaded, without importing the other files. `apart` are modules that hold no such thing; nor do
+    and one thing is loaded, without importing the other files; else `order` gives what ids are sorted by, before
+    themselves. `apart` are modules that hold no such thing; nor do
     those whose names begin with an underscore.
     """
 
-    def __init__(self, package: str, what: str, *, by_name: bool = False, apart: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        package: str,
+        what: str,
+        *,
+        by_name: bool = False,
+        apart: Collection[str] = (),
+        order: Callable[[T], Any] = lambda thing: 0,
+    ) -> None:
         super().__init__()
         self.package, self.what, self.by_name, self.apart = package, what, by_name, frozenset(apart)
+        self.order = order
         self._loaded = False
 
     def add(self, id: str, thing: T) -> T:
@@ -42,11 +52,11 @@ class Registry(dict[str, T]):
         return tuple(sorted(name for name in names if name not in self.apart and not name.startswith("_")))
 
     def ids(self) -> tuple[str, ...]:
-        """Return all ids, sorted."""
+        """Return all ids, in their order."""
         if self.by_name:
             return tuple(sorted({*self.modules(), *self}))
         self.load()
-        return tuple(sorted(self))
+        return tuple(sorted(self, key=lambda id: (self.order(self[id]), id)))
 
     def load(self) -> None:
         """Import every file of the package, once."""

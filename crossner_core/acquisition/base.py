@@ -89,6 +89,7 @@ FUNCTIONS: Registry[Acquisition] = Registry(
     "crossner_core.acquisition",
     "acquisition function",
     apart=("base", "signals", "scoring", "signal_store", "selecting", "vectors", "queue", "ordering"),
+    order=lambda function: function.id != "random",
 )
 
 
@@ -118,7 +119,7 @@ def choosing(
 
 def acquisition_ids() -> tuple[str, ...]:
     """Return the ids of all acquisition functions, random first."""
-    return tuple(sorted(FUNCTIONS.ids(), key=lambda id: (id != "random", id)))
+    return FUNCTIONS.ids()
 
 
 def acquisition(id: str) -> Acquisition:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, TypeVar
 
 from crossner_core.errors import InvalidConfig
@@ -42,7 +41,9 @@ class Setting:
         return self.planner(recipe, data)
 
 
-SETTINGS: Registry[Setting] = Registry("crossner_core.training.settings", "transfer setting", apart=("registry",))
+SETTINGS: Registry[Setting] = Registry(
+    "crossner_core.training.settings", "transfer setting", apart=("registry",), order=lambda setting: setting.order
+)
 
 
 def register_setting(
@@ -60,10 +61,9 @@ def register_setting(
     return keep
 
 
-@cache
 def setting_ids() -> tuple[str, ...]:
     """Return the ids of all transfer settings, in their order."""
-    return tuple(sorted(SETTINGS.ids(), key=lambda id: (SETTINGS.one(id).order, id)))
+    return SETTINGS.ids()
 
 
 def setting(id: str) -> Setting:
