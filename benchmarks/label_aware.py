@@ -59,7 +59,7 @@ def position_loop(predictor: LabelPredictor, vectors: Vectors, history: Tensor) 
     return torch.stack(scores, 1)
 
 
-def sentence_loop(predictor: LabelPredictor, vectors: Vectors, start: Tensor, moves: Tensor) -> Tensor:
+def sentence_loop(predictor: LabelPredictor, vectors: Vectors, start: Tensor, transitions: Tensor) -> Tensor:
     """Return the tags (B, W) that `predictor.greedy` gives, sentence by sentence and position by position."""
     lstm, labels = both_ways(predictor), predictor.label_vectors()
     tags = torch.zeros(vectors.mask.shape, dtype=torch.long)
@@ -68,7 +68,7 @@ def sentence_loop(predictor: LabelPredictor, vectors: Vectors, start: Tensor, mo
         for position in range(length):
             states = position_states(predictor, lstm, labels, tags[row : row + 1, :position])
             scores = predictor.token_scores(alone, position, states)[0]  # (K,)
-            tags[row, position] = (scores + (start if position == 0 else moves[tags[row, position - 1]])).argmax()
+            tags[row, position] = (scores + (start if position == 0 else transitions[tags[row, position - 1]])).argmax()
     return tags
 
 

@@ -117,23 +117,23 @@ def learn_sources(known: Iterable[tuple[Sequence[Suggestion], Collection[Span]]]
     return SourceWeights(kinds, types, {}, sentences)
 
 
-def weigh(said: Sequence[tuple[float, bool]], prior: float = PRIOR) -> Weight:
+def weigh(answers: Sequence[tuple[float, bool]], prior: float = PRIOR) -> Weight:
     """Return the offset of these log odds under which the mean probability is the smoothed share that was right.
 
     The share is smoothed towards the mean probability itself: Beta(prior · claimed, prior · (1 - claimed)).
     """
     import numpy as np  # not at the top: a command that shows a campaign needs none of it
 
-    odds = np.asarray([value for value, _ in said], dtype=np.float64)
-    right = sum(ok for _, ok in said)
+    odds = np.asarray([value for value, _ in answers], dtype=np.float64)
+    right = sum(ok for _, ok in answers)
 
     def mean(offset: float) -> float:
         return float(np.mean(1.0 / (1.0 + np.exp(-odds - offset))))
 
     claimed = mean(0.0)
-    share = (right + prior * claimed) / (len(said) + prior)
+    share = (right + prior * claimed) / (len(answers) + prior)
     low, high = -20.0, 20.0
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if mean(middle) < share else (low, middle)
-    return Weight(len(said), right, claimed, 0.0 if abs(share - claimed) < 1e-9 else (low + high) / 2)
+    return Weight(len(answers), right, claimed, 0.0 if abs(share - claimed) < 1e-9 else (low + high) / 2)

@@ -30,16 +30,16 @@ class Place:
     signals: dict[str, float]
 
 
-class TagShares:
+class TagProbabilities:
     """One sentence's probabilities, by what is asked of them: entity or not, its type, where it begins."""
 
-    def __init__(self, shares: Floats, types: Sequence[str]) -> None:
-        self.types, self.shares = tuple(types), shares
-        self.begin, self.inside = shares[:, 1::2], shares[:, 2::2]  # (L, T) each
-        self.entity = 1.0 - shares[:, 0]  # (L,)
+    def __init__(self, probabilities: Floats, types: Sequence[str]) -> None:
+        self.types, self.probabilities = tuple(types), probabilities
+        self.begin, self.inside = probabilities[:, 1::2], probabilities[:, 2::2]  # (L, T) each
+        self.entity = 1.0 - probabilities[:, 0]  # (L,)
         self.typed = self.begin + self.inside  # (L, T)
 
-    def type_shares(self, start: int, end: int) -> Floats:
+    def type_probabilities(self, start: int, end: int) -> Floats:
         """Return how likely each type is, given that these tokens are an entity (T,): the geometric mean over them."""
         given = self.typed[start:end] / np.maximum(self.entity[start:end, None], _LEAST)
         means = np.exp(np.log(np.maximum(given, _LEAST)).mean(0))
@@ -53,11 +53,11 @@ class TagShares:
         from crossner_core.models.viterbi import iob2_transitions, viterbi
 
         tags = head_tags(self.types)
-        scores = torch.from_numpy(np.log(np.maximum(self.shares, _LEAST))).float().unsqueeze(0)  # (1, L, K)
+        scores = torch.from_numpy(np.log(np.maximum(self.probabilities, _LEAST))).float().unsqueeze(0)  # (1, L, K)
         path = viterbi(scores, torch.ones(scores.shape[:2], dtype=torch.bool), *iob2_transitions(tags))
         return spans_from_tags([tags[index] for index in path[0].tolist()])
 
-    def goes_on(self, token: int) -> float:
+    def continues(self, token: int) -> float:
         """Return how likely the token goes on with the entity before it; 0 outside the sentence."""
         return float(self.inside[token].sum()) if 0 <= token < len(self.entity) else 0.0
 
@@ -67,25 +67,27 @@ def negative_log(value: float) -> float:
     return float(-np.log(max(value, _LEAST)))
 
 
-def places_of(number: int, item: LabelledSentence, shares: Floats, types: Sequence[str]) -> Iterator[Place]:
+def places_of(number: int, item: LabelledSentence, probabilities: Floats, types: Sequence[str]) -> Iterator[Place]:
     """Yield a place for each gold entity, then one for each run of tokens that models take for an entity gold lacks."""
-    tag_shares = TagShares(shares, types)
+    tag_probabilities = TagProbabilities(probabilities, types)
     for span in item.spans:
-        yield _entity(number, item, span, tag_shares)
+        yield _entity(number, item, span, tag_probabilities)
     covered = {token for span in item.spans for token in range(span.start, span.end)}
-    yield from _missing(number, tag_shares, covered)
+    yield from _missing(number, tag_probabilities, covered)
 
 
-def _entity(number: int, item: LabelledSentence, span: Span, tag_shares: TagShares) -> Place:
+def _entity(number: int, item: LabelledSentence, span: Span, tag_probabilities: TagProbabilities) -> Place:
     start, end = span.start, span.end
-    inside = tag_shares.entity[start:end]
-    outside = [tag_shares.entity[token] for token in (start - 1, end) if _is_free(item, token)]
+    inside = tag_probabilities.entity[start:end]
+    outside = [tag_probabilities.entity[token] for token in (start - 1, end) if _is_free(item, token)]
     signals = {
-        "type": negative_log(float(tag_shares.type_shares(start, end)[tag_shares.types.index(span.type)])),
+        "type": negative_log(
+            float(tag_probabilities.type_probabilities(start, end)[tag_probabilities.types.index(span.type)])
+        ),
         "outside": negative_log(float(inside.max())),
         "edge": negative_log(float(min(inside[0], inside[-1]))),
-        "left": negative_log(1.0 - tag_shares.goes_on(start)),
-        "right": negative_log(1.0 - tag_shares.goes_on(end)),
+        "left": negative_log(1.0 - tag_probabilities.continues(start)),
+        "right": negative_log(1.0 - tag_probabilities.continues(end)),
         "beside": negative_log(1.0 - max(outside, default=0.0)),
     }
     return Place(number, span, None, signals)
@@ -96,26 +98,26 @@ def _is_free(item: LabelledSentence, token: int) -> bool:
     return 0 <= token < len(item.sentence.tokens) and all(not s.start <= token < s.end for s in item.spans)
 
 
-def _missing(number: int, tag_shares: TagShares, covered: set[int]) -> Iterator[Place]:
-    token, length = 0, len(tag_shares.entity)
+def _missing(number: int, tag_probabilities: TagProbabilities, covered: set[int]) -> Iterator[Place]:
+    token, length = 0, len(tag_probabilities.entity)
     while token < length:
-        if token in covered or tag_shares.entity[token] < ENTITY_CHANCE:
+        if token in covered or tag_probabilities.entity[token] < ENTITY_CHANCE:
             token += 1
             continue
         end = token + 1
         while (
             end < length
             and end not in covered
-            and tag_shares.entity[end] >= ENTITY_CHANCE
-            and _continues(tag_shares, end)
+            and tag_probabilities.entity[end] >= ENTITY_CHANCE
+            and _continues(tag_probabilities, end)
         ):
             end += 1
-        typed = tag_shares.type_shares(token, end)
-        proposed = Span(token, end, tag_shares.types[int(typed.argmax())])
-        signals = {"chance": negative_log(1.0 - float(tag_shares.entity[token:end].max()))}
+        typed = tag_probabilities.type_probabilities(token, end)
+        proposed = Span(token, end, tag_probabilities.types[int(typed.argmax())])
+        signals = {"chance": negative_log(1.0 - float(tag_probabilities.entity[token:end].max()))}
         yield Place(number, None, proposed, signals)
         token = end
 
 
-def _continues(tag_shares: TagShares, token: int) -> bool:
-    return bool(tag_shares.inside[token].sum() >= tag_shares.begin[token].sum())
+def _continues(tag_probabilities: TagProbabilities, token: int) -> bool:
+    return bool(tag_probabilities.inside[token].sum() >= tag_probabilities.begin[token].sum())

@@ -53,10 +53,10 @@ class TaggerJudge:
             if result.checkpoint is None:
                 raise CheckpointError(f"The tagger of fold {number + 1} could not be trained: {' '.join(result.notes)}")
             predictor = load_tagger(result.checkpoint, device=self.options.device)
-        return tag_shares(predictor, [self.items[index].sentence for index in held])
+        return tag_probabilities(predictor, [self.items[index].sentence for index in held])
 
 
-def tag_shares(predictor: Predictor, sentences: Sequence[Sentence], batch_size: int = 32) -> list[Floats]:
+def tag_probabilities(predictor: Predictor, sentences: Sequence[Sentence], batch_size: int = 32) -> list[Floats]:
     """Return each sentence's probabilities of the tags of the predictor's types (tokens, tags)."""
     allowed = len(head_tags(predictor.types))
     results: list[Floats] = [np.zeros((len(sentence.tokens), allowed)) for sentence in sentences]

@@ -93,25 +93,25 @@ class LabelPredictor(nn.Module):
         return self._scores(parts)
 
     def greedy(
-        self, vectors: Vectors, start: Tensor, moves: Tensor, first: Tensor | None = None
+        self, vectors: Vectors, start: Tensor, transitions: Tensor, first: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
         """Tag from the first token to the last, each by its best score: tags (B, W) and scores (B, W, A).
 
-        Only the first A tags are chosen from, with `start` (A,) or (B, A) and `moves` (A, A) [from, to] added to the
-        scores as the choice is made; `first` (B,) sets the first tokens' tags. All sentences go side by side.
+        Only the first A tags are chosen from, with `start` (A,) or (B, A) and `transitions` (A, A) [from, to] added
+        to the scores as the choice is made; `first` (B,) sets the first tokens' tags. All sentences go side by side.
         """
         lengths, order = vectors.mask.sum(1).sort(descending=True, stable=True)
         vectors = vectors.rows(order)
         start = start[order] if start.dim() == 2 else start
         rows, width = vectors.mask.shape
         tags = torch.zeros(rows, width, dtype=torch.long, device=lengths.device)
-        scores = vectors.tokens.new_zeros(rows, width, len(moves))
+        scores = vectors.tokens.new_zeros(rows, width, len(transitions))
         alive = (lengths.unsqueeze(0) > torch.arange(width, device=lengths.device).unsqueeze(1)).sum(1).tolist()
         read = _Read(self, rows) if self.background or self.context else None
         for position, n in enumerate(alive):
             states = None if read is None else read.states(tags[:n, :position])  # (n, max(at, 1), 2 d2)
-            here = self.token_scores(vectors.rows(slice(0, n)), position, states)[:, : len(moves)]  # (n, A)
-            chosen = (here + (start if position == 0 else moves[tags[:n, position - 1]])).argmax(-1)  # (n,)
+            here = self.token_scores(vectors.rows(slice(0, n)), position, states)[:, : len(transitions)]  # (n, A)
+            chosen = (here + (start if position == 0 else transitions[tags[:n, position - 1]])).argmax(-1)  # (n,)
             tags[:n, position] = first[order[:n]] if first is not None and position == 0 else chosen
             scores[:n, position] = here
         back = order.argsort()

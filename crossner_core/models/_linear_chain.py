@@ -12,12 +12,12 @@ class Chain(NamedTuple):
     """Scores of a path beside those of its tokens: of its first tag, of each step, of its last tag."""
 
     start: Tensor  # (K,); in decoding (B, K), too
-    moves: Tensor  # (K, K) [from, to]
+    transitions: Tensor  # (K, K) [from, to]
     end: Tensor  # (K,); in decoding (B, K), too
 
     def first(self, count: int | None) -> Chain:
         """Return the chain over the first `count` tags only."""
-        return Chain(self.start[:count], self.moves[:count, :count], self.end[:count])
+        return Chain(self.start[:count], self.transitions[:count, :count], self.end[:count])
 
 
 def log_partition(scores: Tensor, mask: Tensor, chain: Chain) -> Tensor:
@@ -34,7 +34,7 @@ def marginals(scores: Tensor, mask: Tensor, chain: Chain) -> Tensor:
     after = chain.end.expand_as(scores[:, 0])  # (B, K) all that comes behind a token
     behind = [after]
     for position in range(scores.shape[1] - 1, 0, -1):
-        coming = (scores[:, position] + after).unsqueeze(1) + chain.moves  # (B, K, K) [from, to]
+        coming = (scores[:, position] + after).unsqueeze(1) + chain.transitions  # (B, K, K) [from, to]
         after = torch.where(mask[:, position].unsqueeze(1), torch.logsumexp(coming, dim=2), after)
         behind.append(after)
     return (before + torch.stack(behind[::-1], dim=1)).log_softmax(-1)
@@ -43,7 +43,7 @@ def marginals(scores: Tensor, mask: Tensor, chain: Chain) -> Tensor:
 def path_score(scores: Tensor, mask: Tensor, chain: Chain, tags: Tensor) -> Tensor:
     """Return the score of one path a sentence (B,); `tags` (B, W) may hold any valid index where there is padding."""
     tokens = scores.gather(2, tags.unsqueeze(2)).squeeze(2)  # (B, W)
-    steps = chain.moves[tags[:, :-1], tags[:, 1:]]  # (B, W - 1)
+    steps = chain.transitions[tags[:, :-1], tags[:, 1:]]  # (B, W - 1)
     last = tags.gather(1, mask.sum(1, keepdim=True) - 1).squeeze(1)  # (B,)
     inside = (tokens * mask).sum(1) + (steps * mask[:, 1:]).sum(1)
     return chain.start[tags[:, 0]] + inside + chain.end[last]
@@ -54,7 +54,7 @@ def _forward(scores: Tensor, mask: Tensor, chain: Chain) -> list[Tensor]:
     so_far = chain.start + scores[:, 0]  # (B, K)
     sums = [so_far]
     for position in range(1, scores.shape[1]):
-        coming = torch.logsumexp(so_far.unsqueeze(2) + chain.moves, dim=1) + scores[:, position]  # (B, K)
+        coming = torch.logsumexp(so_far.unsqueeze(2) + chain.transitions, dim=1) + scores[:, position]  # (B, K)
         so_far = torch.where(mask[:, position].unsqueeze(1), coming, so_far)
         sums.append(so_far)
     return sums

@@ -61,7 +61,7 @@ class TokenTagger(nn.Module):
         speed_up_dropout(self.encoder)
         self.tags = tuple(tags)
         self.use_bf16 = False
-        # Divides the scores of `paths` when probabilities are made of them; fitted on dev once training is done.
+        # Divides the scores of `decode_tags` when probabilities are made of them; fitted on dev once training is done.
         self.temperature = 1.0
         # Factors on the head's learning rate, by parameter name; such parameters have no weight decay.
         self.rate_scales: dict[str, float] = {}
@@ -77,14 +77,14 @@ class TokenTagger(nn.Module):
 
     def decode(self, batch: Batch, allowed: int | None = None) -> list[Decoded]:
         """Return tags for the scored tokens of each window, choosing from the first `allowed` tags only."""
-        path, scores = self.paths(batch, allowed)  # (B, W), (B, W, A)
+        path, scores = self.decode_tags(batch, allowed)  # (B, W), (B, W, A)
         log_probs = (scores / self.temperature).log_softmax(-1)  # (B, W, A)
         chosen = log_probs.gather(2, path.unsqueeze(2)).squeeze(2).exp()  # (B, W)
         lengths = batch.mask.sum(1).tolist()
         rows = zip(path.tolist(), chosen.tolist(), lengths, strict=True)
         return [Decoded(tags[:n], probabilities[:n]) for tags, probabilities, n in rows]
 
-    def paths(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
+    def decode_tags(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
         """Return the chosen tags (B, W) and what they were chosen by: scores (B, W, A) whose softmax is their share."""
         raise NotImplementedError
 

@@ -30,6 +30,7 @@ class Crf(TokenTagger):
         nn.init.normal_(self.head.weight, std=0.02)
         nn.init.zeros_(self.head.bias)
         self.start = nn.Parameter(torch.zeros(len(self.tags)))
+        # Transitions; checkpoints have them under this name.
         self.moves = nn.Parameter(torch.zeros(len(self.tags), len(self.tags)))  # [from, to]
         self.end = nn.Parameter(torch.zeros(len(self.tags)))
         self.rate_scales = dict.fromkeys(("start", "moves", "end"), options.transition_rate_scale)
@@ -57,7 +58,7 @@ class Crf(TokenTagger):
         """Return the log of each tag's share of all paths (B, W, K)."""
         return marginals(self.scores(batch), batch.mask, self._chain())
 
-    def paths(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
+    def decode_tags(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
         """Return each window's best path, and the log of each tag's share of all paths through the allowed tags.
 
         Where a sentence goes on, its windows have no first or last tag between them: there the move from the tag
@@ -65,9 +66,9 @@ class Crf(TokenTagger):
         """
         scores, chain = self.scores(batch)[..., :allowed], self._chain().first(allowed)  # (B, W, A)
         if self.options.constrained:
-            start, transitions = (part.to(scores.device) for part in iob2_transitions(self.tags[:allowed]))
-            chain = Chain(chain.start + start, chain.moves + transitions, chain.end)
-        chain = chain._replace(start=first_scores(chain.start, chain.moves, batch.before))
+            start, valid = (part.to(scores.device) for part in iob2_transitions(self.tags[:allowed]))
+            chain = Chain(chain.start + start, chain.transitions + valid, chain.end)
+        chain = chain._replace(start=first_scores(chain.start, chain.transitions, batch.before))
         if batch.goes_on is not None:
             chain = chain._replace(end=torch.where(batch.goes_on.unsqueeze(1), 0.0, chain.end))  # (B, A)
         return viterbi(scores, batch.mask, *chain), marginals(scores, batch.mask, chain)

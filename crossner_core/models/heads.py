@@ -74,7 +74,7 @@ def copy_pairs(
             for then, then_come in matches:
                 one_type = _type(target_tags[to]) == _type(target_tags[then])
                 if one_type == (_type(source_tags[come]) == _type(source_tags[then_come])):
-                    target.moves[to, then] = source.moves[come, then_come]
+                    target.transitions[to, then] = source.transitions[come, then_come]
 
 
 def _matches(

@@ -50,7 +50,7 @@ class LabelAware(TokenTagger):
         scores = self.scores(batch)  # (B, W, K)
         return token_loss(scores, batch.tags, self.options.label_smoothing)
 
-    def paths(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
+    def decode_tags(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
         """Return greedily chosen tags, and the tags' scores at each token, given the tags before it."""
         return self._greedy(self._vectors(batch), allowed, batch.before)
 

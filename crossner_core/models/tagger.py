@@ -35,7 +35,7 @@ class Tagger(TokenTagger):
         scores = self.scores(batch)  # (B, W, K)
         return token_loss(scores, batch.tags, self.options.label_smoothing)
 
-    def paths(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
+    def decode_tags(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
         scores = self.scores(batch)[..., :allowed].log_softmax(-1)  # (B, W, A)
         return self._path(scores, batch), scores
 

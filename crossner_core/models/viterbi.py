@@ -25,12 +25,12 @@ def iob2_transitions(tags: Sequence[str]) -> tuple[Tensor, Tensor]:
     return start, transitions
 
 
-def first_scores(start: Tensor, moves: Tensor, before: Tensor | None) -> Tensor:
+def first_scores(start: Tensor, transitions: Tensor, before: Tensor | None) -> Tensor:
     """Return the scores of windows' first tags: `start` (K,), or from the tags (B,) before them (B, K)."""
-    return start if before is None else moves[before]
+    return start if before is None else transitions[before]
 
 
-def viterbi(scores: Tensor, mask: Tensor, start: Tensor, moves: Tensor, end: Tensor | None = None) -> Tensor:
+def viterbi(scores: Tensor, mask: Tensor, start: Tensor, transitions: Tensor, end: Tensor | None = None) -> Tensor:
     """Return the best path (B, W) for token scores (B, W, K); tokens where `mask` is False repeat the last tag.
 
     `end`, if given, is added for each path's last tag. It and `start` are (K,), or (B, K).
@@ -39,7 +39,7 @@ def viterbi(scores: Tensor, mask: Tensor, start: Tensor, moves: Tensor, end: Ten
     keep = torch.arange(scores.shape[-1], device=scores.device).expand_as(best)  # (B, K)
     back = []
     for position in range(1, scores.shape[1]):
-        value, origin = (best.unsqueeze(2) + moves).max(dim=1)  # (B, K) over `from`
+        value, origin = (best.unsqueeze(2) + transitions).max(dim=1)  # (B, K) over `from`
         alive = mask[:, position].unsqueeze(1)  # (B, 1)
         best = torch.where(alive, value + scores[:, position], best)
         back.append(torch.where(alive, origin, keep))

@@ -108,7 +108,7 @@ class Predictor:
         allowed = len(head_tags(self.types))
 
         def answer(batch: Batch) -> list[TagScores]:
-            path, scores = self.model.paths(batch, allowed)  # (B, W), (B, W, A)
+            path, scores = self.model.decode_tags(batch, allowed)  # (B, W), (B, W, A)
             return [
                 TagScores(path[row, :size].cpu().numpy(), scores[row, :size].double().cpu().numpy())
                 for row, size in enumerate(batch.mask.sum(1).tolist())

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from crossner_core.errors import BadInput, Conflict
+from crossner_core.acquisition.selecting import without_idle_weights
+from crossner_core.errors import BadInput, Conflict, InvalidConfig
 from crossner_core.schema import Sentence
 from db import account_rows, archive_rows, campaign_rows, snapshot_rows
 from db.engine import Session, Store
@@ -25,6 +26,7 @@ from db.tables import (
     Task,
 )
 from workbench.accounts.actors import Actor, fresh
+from workbench.campaigns import round_settings
 from workbench.campaigns.settings import checked, names
 from workbench.data.archive_columns import ANNOTATION, PARTS, QUEUE, SENTENCE, TASK, with_moments
 from workbench.data.archive_reading import Archive
@@ -45,7 +47,7 @@ def insert_campaign(store: Store, actor: Actor, archive: Archive, *, name: str |
     """Add the campaign with all its work; return its id. Raises Conflict for a name that is taken."""
     settings = {**archive.settings, **({"name": name} if name else {})}
     tidy = checked({key: settings[key] for key in names() if key in settings}, names())
-    tidy |= {key: settings[key] for key in QUEUE if key in settings} | {"domain_name": archive.domain.name}
+    tidy |= _queue(settings) | {"domain_name": archive.domain.name}
     with store.write() as session:
         fresh(session, actor, "admin")
         if not tidy.get("name") or campaign_rows.find_by_name(session, tidy["name"]) is not None:
@@ -68,6 +70,23 @@ def insert_campaign(store: Store, actor: Actor, archive: Archive, *, name: str |
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise BadInput(f"The archive is damaged: {type(error).__name__}: {error}. Nothing was imported.") from error
         return campaign.id
+
+
+def _queue(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the columns of a campaign's rounds; raise BadInput where they are none. Those that are absent stay so."""
+    given = {key: settings[key] for key in QUEUE if key in settings}
+    text, recipe = given.get("strategy", ""), given.get("turn_recipe", {})
+    try:
+        kept = round_settings.checked(
+            without_idle_weights(text) if isinstance(text, str) else text,
+            given.get("random_share", 0.2),
+            given.get("retrain_every", 0),
+            recipe,
+        )
+    except InvalidConfig as error:
+        raise BadInput(f"campaign.json: {error}") from error
+    values = (kept.strategy, kept.random_share, kept.retrain_every, dict(kept.recipe or {}))
+    return {key: value for key, value in zip(QUEUE, values, strict=True) if key in given}
 
 
 def _people(session: Session, archive: Archive) -> dict[str, int]:

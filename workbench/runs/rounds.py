@@ -9,10 +9,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from crossner_core.acquisition.base import acquisition, acquisition_ids
-from crossner_core.acquisition.selecting import strategy, without_idle_weights
+from crossner_core.acquisition.selecting import without_idle_weights
 from crossner_core.errors import Conflict, InvalidConfig, NotFound, StorageError, WorkbenchError
-from crossner_core.training.recipe import Recipe
-from crossner_core.training.settings.self_training.plan import with_students
 from db import campaign_rows, job_rows, round_rows, run_rows
 from db.engine import Session, Store
 from db.tables import Campaign
@@ -21,6 +19,7 @@ from db.types import now
 from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import SYSTEM, Actor, require
 from workbench.accounts.roles import KEEPERS, OVERSEERS
+from workbench.campaigns.round_settings import RoundSettings, checked, recipe_for
 from workbench.jobs import queue
 from workbench.jobs.context import of_row
 from workbench.jobs.kind import job_kind
@@ -33,16 +32,6 @@ CHANCE, IMPORT = "chance", "import"
 NO_STRATEGY = (CHANCE, IMPORT)
 """What is said of sentences that no strategy chose: drawn for the queue, or as they were imported."""
 _BROKEN = ("failed", "cancelled")
-
-
-@dataclass(frozen=True, slots=True)
-class RoundSettings:
-    """How a campaign's queue is ordered and when it retrains; an empty strategy leaves the order of import."""
-
-    strategy: str = ""
-    random_share: float = 0.2
-    retrain_every: int = 0
-    recipe: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +146,7 @@ def change_round_settings(
     `recipe` holds recipe fields that differ from the defaults. The queue itself changes with the next round.
     """
     require(actor, *KEEPERS)
-    chosen = _checked(strategy, random_share, retrain_every, recipe)
+    chosen = checked(strategy, random_share, retrain_every, recipe)
     with store.write() as session:
         _, campaign = enter(session, actor, campaign_id, *KEEPERS)
         refuse_archived(campaign)
@@ -279,7 +268,7 @@ def _tick_one(store: Store, campaign_id: int) -> bool:
         if (busy := round_rows.under_way(session, campaign_id)) is not None:
             _go_on(session, campaign, busy)
         elif _wants_run(session, campaign):
-            recipe = _recipe(_settings(campaign).strategy, campaign.turn_recipe)
+            recipe = recipe_for(_settings(campaign).strategy, campaign.turn_recipe)
             _add(session, campaign, by=SYSTEM, run_id=adaptation.start_run_on_gold(session, SYSTEM, campaign, recipe))
         else:
             _add(session, campaign, by=SYSTEM)
@@ -397,24 +386,6 @@ def _end(round_: Round, state: str, note: str) -> None:
 def _settings(campaign: Campaign) -> RoundSettings:
     kept, recipe = without_idle_weights(campaign.strategy), dict(campaign.turn_recipe) or None
     return RoundSettings(kept, campaign.random_share, campaign.retrain_every, recipe)
-
-
-def _checked(text: str, random_share: float, retrain_every: int, recipe: Mapping[str, Any] | None) -> RoundSettings:
-    if not 0 <= random_share <= 1:
-        raise InvalidConfig(f"The random share is {random_share!r}; it must lie in [0, 1].")
-    if type(retrain_every) is not int or not 0 <= retrain_every <= 100_000:
-        raise InvalidConfig(f"retrain_every is {retrain_every!r}; it must be a whole number from 0 to 100,000.")
-    kept = strategy(text).text if text.strip() else ""
-    _recipe(kept, recipe or {})
-    return RoundSettings(kept, float(random_share), retrain_every, dict(recipe or {}) or None)
-
-
-def _recipe(text: str, changes: Mapping[str, Any]) -> Recipe:
-    """Return the recipe of a campaign's runs: where its strategy says so, models learn from the pool's bare text."""
-    recipe = Recipe.from_dict(changes)
-    if not text or not (chosen := strategy(text)).self_training:
-        return recipe
-    return with_students(recipe, gazetteer=chosen.gazetteer)
 
 
 def _view(round_: Round, run: Run | None) -> RoundView:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from crossner_core.label_review.base import Desk, Finding, Gold, ranked, register, touching
 from crossner_core.label_review.cross_validation import out_of_sample
 from crossner_core.label_review.doubt import doubts
-from crossner_core.label_review.evidence import Floats, Place, TagShares, places_of
+from crossner_core.label_review.evidence import Floats, Place, TagProbabilities, places_of
 from crossner_core.label_review.surfaces import Surfaces
 from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import LabelledSentence, Span
@@ -35,7 +35,11 @@ def find(gold: Gold, options: LabelReviewOptions, desk: Desk) -> list[Finding] |
     findings: dict[tuple[int, int, int], Finding] = {}
     for place, doubt in queue[:most]:
         finding = _finding(
-            items[place.item], place, doubt, TagShares(probabilities[place.item], gold.types), numbers[place.item]
+            items[place.item],
+            place,
+            doubt,
+            TagProbabilities(probabilities[place.item], gold.types),
+            numbers[place.item],
         )
         # Two doubts may widen to one place; the stronger came first.
         findings.setdefault((finding.item, finding.start, finding.end), finding)
@@ -43,16 +47,20 @@ def find(gold: Gold, options: LabelReviewOptions, desk: Desk) -> list[Finding] |
 
 
 def rank(
-    items: Sequence[LabelledSentence], shares: Sequence[Floats], types: Sequence[str]
+    items: Sequence[LabelledSentence], probabilities: Sequence[Floats], types: Sequence[str]
 ) -> list[tuple[Place, float]]:
     """Return all places with their doubts, the most doubtful first: the queue that a share is taken from."""
-    places = [place for index, item in enumerate(items) for place in places_of(index, item, shares[index], types)]
+    places = [
+        place for index, item in enumerate(items) for place in places_of(index, item, probabilities[index], types)
+    ]
     doubted = zip(places, doubts(places, items, Surfaces(items)).tolist(), strict=True)
     return sorted(doubted, key=lambda pair: -pair[1])
 
 
-def _finding(item: LabelledSentence, place: Place, doubt: float, tag_shares: TagShares, number: int) -> Finding:
-    seen = tag_shares.spans()
+def _finding(
+    item: LabelledSentence, place: Place, doubt: float, tag_probabilities: TagProbabilities, number: int
+) -> Finding:
+    seen = tag_probabilities.spans()
     span = place.given or place.proposed
     assert span is not None
     start, end = span.start, span.end
@@ -62,9 +70,9 @@ def _finding(item: LabelledSentence, place: Place, doubt: float, tag_shares: Tag
     if not proposed and not labelled:
         proposed = (span,)
     if proposed == labelled:
-        proposed = _other_type(labelled, place.given, tag_shares)
+        proposed = _other_type(labelled, place.given, tag_probabilities)
     kind = _kind(labelled, proposed)
-    return Finding(number, kind, start, end, labelled, proposed, doubt, _why(item, place, tag_shares))
+    return Finding(number, kind, start, end, labelled, proposed, doubt, _why(item, place, tag_probabilities))
 
 
 def _widened(start: int, end: int, spans: Sequence[Span]) -> tuple[int, int]:
@@ -72,13 +80,15 @@ def _widened(start: int, end: int, spans: Sequence[Span]) -> tuple[int, int]:
     return min([start, *(span.start for span in near)]), max([end, *(span.end for span in near)])
 
 
-def _other_type(labelled: tuple[Span, ...], given: Span | None, tag_shares: TagShares) -> tuple[Span, ...]:
+def _other_type(
+    labelled: tuple[Span, ...], given: Span | None, tag_probabilities: TagProbabilities
+) -> tuple[Span, ...]:
     """Return what is there with the doubted entity as its most likely other type; as it is with one type alone."""
-    if given is None or len(tag_shares.types) < 2:
+    if given is None or len(tag_probabilities.types) < 2:
         return labelled
-    probabilities = tag_shares.type_shares(given.start, given.end)
-    probabilities[tag_shares.types.index(given.type)] = -1.0
-    other = Span(given.start, given.end, tag_shares.types[int(probabilities.argmax())])
+    probabilities = tag_probabilities.type_probabilities(given.start, given.end)
+    probabilities[tag_probabilities.types.index(given.type)] = -1.0
+    other = Span(given.start, given.end, tag_probabilities.types[int(probabilities.argmax())])
     return tuple(other if span == given else span for span in labelled)
 
 
@@ -93,28 +103,28 @@ def _kind(labelled: tuple[Span, ...], proposed: tuple[Span, ...]) -> str:
     return "boundary" if {s.type for s in labelled} == {s.type for s in proposed} else "boundary+type"
 
 
-def _why(item: LabelledSentence, place: Place, tag_shares: TagShares) -> str:
+def _why(item: LabelledSentence, place: Place, tag_probabilities: TagProbabilities) -> str:
     """Say what speaks most against the gold, in one line with shares in percent."""
     span = place.given
     if span is None:
         assert place.proposed is not None
         proposed = place.proposed
-        chance = float(tag_shares.entity[proposed.start : proposed.end].max())
+        chance = float(tag_probabilities.entity[proposed.start : proposed.end].max())
         words = item.sentence.surface(proposed.start, proposed.end)
         return f"Models see an entity in “{words}” ({_percent(chance)}), most likely {proposed.type}; gold has none."
     signals = place.signals
     sides = {name: signals[name] for name in ("left", "right", "beside")}
     edge, side = max(signals["edge"], signals["outside"]), max(sides.values())
     if signals["type"] >= max(edge, side):
-        probabilities = tag_shares.type_shares(span.start, span.end)
-        own = float(probabilities[tag_shares.types.index(span.type)])
-        best = tag_shares.types[int(probabilities.argmax())]
+        probabilities = tag_probabilities.type_probabilities(span.start, span.end)
+        own = float(probabilities[tag_probabilities.types.index(span.type)])
+        best = tag_probabilities.types[int(probabilities.argmax())]
         rather = (
             f"{best} {_percent(float(probabilities.max()))}" if best != span.type else "and nothing else is more likely"
         )
         return f"Models give {span.type} {_percent(own)} here, {rather}."
     if edge >= side:
-        inside = tag_shares.entity[span.start : span.end]
+        inside = tag_probabilities.entity[span.start : span.end]
         weakest = span.start + int(inside.argmin())
         word = item.sentence.surface(weakest, weakest + 1)
         return f"Models doubt that “{word}” belongs to an entity ({_percent(float(inside.min()))})."

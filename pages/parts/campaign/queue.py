@@ -17,9 +17,10 @@ from pages.parts.model.recipe_form import recipe_inputs
 from workbench.accounts.actors import Actor
 from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.campaigns import CampaignView
+from workbench.campaigns.round_settings import RoundSettings
 from workbench.data import datasets
 from workbench.runs import encoders, rounds
-from workbench.runs.rounds import QueueState, RoundSettings, RoundView
+from workbench.runs.rounds import QueueState, RoundView
 
 _SECONDS_BETWEEN_LOOKS = 2
 _STATES = {"queued": "waiting", "running": "under way", "done": "done", "failed": "failed", "cancelled": "cancelled"}

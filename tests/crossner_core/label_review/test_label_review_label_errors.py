@@ -12,7 +12,7 @@ from crossner_core.errors import BadInput
 from crossner_core.label_review.base import Desk, Gold, check
 from crossner_core.label_review.checks.label_errors import rank
 from crossner_core.label_review.cross_validation import folds_of, out_of_sample
-from crossner_core.label_review.evidence import TagShares, places_of
+from crossner_core.label_review.evidence import TagProbabilities, places_of
 from crossner_core.label_review.planting import plant
 from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import LabelledSentence, Span
@@ -43,10 +43,10 @@ def test_folds_hold_everything_once() -> None:
 @pytest.mark.parametrize("judge", ["probe", "tagger"])
 def test_out_of_sample_gives_each_token_shares_of_all_tags(encoder: Encoder, judge: str) -> None:
     items, done = own_sentences(9), []
-    shares = out_of_sample(items, TYPES, replace(QUICK, judge=judge), Desk(encoder, report=done.append))
-    assert shares is not None
-    assert [one.shape for one in shares] == [(len(item.sentence.tokens), 7) for item in items]
-    assert all(np.allclose(one.sum(1), 1.0, atol=1e-5) for one in shares)
+    probabilities = out_of_sample(items, TYPES, replace(QUICK, judge=judge), Desk(encoder, report=done.append))
+    assert probabilities is not None
+    assert [one.shape for one in probabilities] == [(len(item.sentence.tokens), 7) for item in items]
+    assert all(np.allclose(one.sum(1), 1.0, atol=1e-5) for one in probabilities)
     assert done == [pytest.approx(share) for share in (1 / 3, 2 / 3, 1.0)]
 
 
@@ -64,9 +64,9 @@ def test_out_of_sample_is_the_same_for_a_seed(encoder: Encoder) -> None:
 
 def test_label_errors_planted_come_first(encoder: Encoder) -> None:
     spoilt, planted = plant(own_sentences(60), TYPES, 0.05, np.random.default_rng(3))
-    shares = out_of_sample(spoilt, TYPES, replace(QUICK, folds=5), Desk(encoder))
-    assert shares is not None
-    queue = rank(spoilt, shares, TYPES)
+    probabilities = out_of_sample(spoilt, TYPES, replace(QUICK, folds=5), Desk(encoder))
+    assert probabilities is not None
+    queue = rank(spoilt, probabilities, TYPES)
     head = {place.item for place, _ in queue[: round(0.15 * len(queue))]}
     assert len([one for one in planted if one.item in head]) / len(planted) >= 0.75
 
@@ -144,9 +144,9 @@ def test_label_errors_leave_out_sentences_without_tokens(encoder: Encoder) -> No
 
 def test_places_are_the_entities_and_what_models_see_beside_them() -> None:
     item = labelled(["Ada", "met", "Ines", "."], [(0, 1, "person")])
-    shares = np.full((4, 7), 0.01)
-    shares[[0, 2], 1] = shares[[1, 3], 0] = 0.94
-    given, missing = places_of(0, item, shares, TYPES)
+    probabilities = np.full((4, 7), 0.01)
+    probabilities[[0, 2], 1] = probabilities[[1, 3], 0] = 0.94
+    given, missing = places_of(0, item, probabilities, TYPES)
     assert given.given == Span(0, 1, "person") and given.proposed is None
     assert missing.given is None and missing.proposed == Span(2, 3, "person")
-    assert TagShares(shares, TYPES).spans() == (Span(0, 1, "person"), Span(2, 3, "person"))
+    assert TagProbabilities(probabilities, TYPES).spans() == (Span(0, 1, "person"), Span(2, 3, "person"))

@@ -42,7 +42,7 @@ def every_path(scores: Tensor, chain: Chain, length: int) -> dict[tuple[int, ...
     for path in product(range(scores.shape[1]), repeat=length):
         score = float(chain.start[path[0]] + chain.end[path[-1]])
         score += sum(float(scores[at, tag]) for at, tag in enumerate(path))
-        found[path] = score + sum(float(chain.moves[a, b]) for a, b in pairwise(path))
+        found[path] = score + sum(float(chain.transitions[a, b]) for a, b in pairwise(path))
     return found
 
 
@@ -225,10 +225,10 @@ def test_crf_siblings_of_one_ancestor_stay_two_types() -> None:
     target = Chain(torch.zeros(7), torch.zeros(7, 7), torch.zeros(7))
     copy_pairs(target, tags, source, theirs, {"singer": "person", "writer": "person"})
     at = tags.index
-    assert target.moves[at("B-singer"), at("I-singer")] == source.moves[1, 2]
-    assert target.moves[at("O"), at("B-writer")] == source.moves[0, 1]
-    assert target.moves[at("B-singer"), at("I-writer")] == 0.0
-    assert target.moves[at("B-singer"), at("I-person")] == 0.0
+    assert target.transitions[at("B-singer"), at("I-singer")] == source.transitions[1, 2]
+    assert target.transitions[at("O"), at("B-writer")] == source.transitions[0, 1]
+    assert target.transitions[at("B-singer"), at("I-writer")] == 0.0
+    assert target.transitions[at("B-singer"), at("I-person")] == 0.0
 
 
 def test_crf_takes_the_rows_of_a_plain_tagger() -> None:

@@ -314,7 +314,7 @@ def test_label_aware_scaled_attention_is_that_of_a_smaller_query(part: str, size
         for parameter in query.parameters():
             parameter.div_(size**0.5)
         assert torch.allclose(scaled.scores(batch), plain.scores(batch), atol=1e-6)
-    (tags, scores), (others, same) = scaled.paths(batch), plain.paths(batch)
+    (tags, scores), (others, same) = scaled.decode_tags(batch), plain.decode_tags(batch)
     assert torch.equal(tags, others) and torch.allclose(scores, same, atol=1e-5)
 
 

@@ -160,6 +160,31 @@ def test_exchange_campaign_name_must_be_free(store: Store, admin: Actor) -> None
         archive.import_campaign(store, admin, data)
 
 
+@pytest.mark.parametrize(
+    ("setting", "value", "says"),
+    [
+        ("strategy", "wisdom", "Unknown acquisition function 'wisdom'; choose one of random"),
+        ("strategy", 7, "strategy is 7"),
+        ("random_share", 1.5, r"1\.5; it must lie in \[0, 1\]"),
+        ("random_share", "half", "'half'; it must lie in"),
+        ("retrain_every", -1, "retrain_every is -1; it must be a whole number"),
+        ("turn_recipe", {"learning_rat": 1.0}, "learning_rat"),
+        ("turn_recipe", [1], "must be an object of recipe fields"),
+    ],
+)
+def test_exchange_campaign_with_rounds_that_cannot_be_is_refused(
+    store: Store, admin: Actor, setting: str, value: object, says: str
+) -> None:
+    files = contents(archive.export_campaign(store, admin, filled(store, admin)))
+    kept = json.loads(files["campaign.json"])
+    assert setting in kept
+    files["campaign.json"] = json.dumps({**kept, setting: value}).encode()
+    before = len(campaigns.list_campaigns(store, admin))
+    with pytest.raises(BadInput, match=rf"campaign\.json: .*{says}"):
+        archive.import_campaign(store, admin, zipped(files), name="Bad rounds")
+    assert len(campaigns.list_campaigns(store, admin)) == before
+
+
 def test_exchange_campaign_damaged_or_hostile_zip_is_refused(
     store: Store, admin: Actor, monkeypatch: pytest.MonkeyPatch
 ) -> None:

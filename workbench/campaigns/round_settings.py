@@ -1,0 +1,45 @@
+"""How a campaign's queue is ordered and when it retrains: the settings of its rounds, and their checks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from crossner_core.acquisition.selecting import strategy
+from crossner_core.errors import InvalidConfig
+from crossner_core.training.recipe import Recipe
+from crossner_core.training.settings.self_training.plan import with_students
+
+
+@dataclass(frozen=True, slots=True)
+class RoundSettings:
+    """How a campaign's queue is ordered and when it retrains; an empty strategy leaves the order of import."""
+
+    strategy: str = ""
+    random_share: float = 0.2
+    retrain_every: int = 0
+    recipe: Mapping[str, Any] | None = None
+
+
+def checked(text: str, random_share: float, retrain_every: int, recipe: Mapping[str, Any] | None) -> RoundSettings:
+    """Check the settings of a campaign's rounds, whoever sends them; raise InvalidConfig for what cannot be."""
+    if not isinstance(text, str):
+        raise InvalidConfig(f"The strategy is {text!r}; it must be a text.")
+    if isinstance(random_share, bool) or not isinstance(random_share, (int, float)) or not 0 <= random_share <= 1:
+        raise InvalidConfig(f"The random share is {random_share!r}; it must lie in [0, 1].")
+    if type(retrain_every) is not int or not 0 <= retrain_every <= 100_000:
+        raise InvalidConfig(f"retrain_every is {retrain_every!r}; it must be a whole number from 0 to 100,000.")
+    if recipe is not None and not isinstance(recipe, Mapping):
+        raise InvalidConfig(f"The recipe of a campaign's rounds is {recipe!r}; it must be an object of recipe fields.")
+    kept = strategy(text).text if text.strip() else ""
+    recipe_for(kept, recipe or {})
+    return RoundSettings(kept, float(random_share), retrain_every, dict(recipe or {}) or None)
+
+
+def recipe_for(text: str, changes: Mapping[str, Any]) -> Recipe:
+    """Return the recipe of a campaign's runs: where its strategy says so, models learn from the pool's bare text."""
+    recipe = Recipe.from_dict(changes)
+    if not text or not (chosen := strategy(text)).self_training:
+        return recipe
+    return with_students(recipe, gazetteer=chosen.gazetteer)
