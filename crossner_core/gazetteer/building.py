@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import datetime
 import gc
-import os
-import secrets
-import shutil
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,10 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from crossner_core.errors import BadInput, StorageError
+from crossner_core.folders import replace_folder, sync
 from crossner_core.gazetteer.compiled import BITS, CLASSES, ENTITIES, FILES, SURFACES
 from crossner_core.gazetteer.facts import Collector, Count, Fact, Label, Names, Redirect, Tables
 from crossner_core.gazetteer.lookup import check_language
-from crossner_core.gazetteer.manifest import FILE, GazetteerManifest, Origin, SourceFile
+from crossner_core.gazetteer.manifest import FILE, GazetteerManifest, Origin, SourceFile, read_manifest
 from crossner_core.gazetteer.ontology import BUILTIN, ClassTree
 from crossner_core.gazetteer.triples import (
     KINDS,
@@ -52,23 +50,28 @@ def write_tables(
         "entities": len(tables.entities),
         "classes": len({name for names in tables.classes.sets for name in names}),
     }
+
+    def fill(folder: Path) -> None:
+        tables.surfaces.save(str(folder / SURFACES))
+        tables.entities.save(str(folder / ENTITIES))
+        tables.classes.write(folder / CLASSES)
+        bits = dict(zip(BITS, (tables.bits.names, tables.bits.beginnings), strict=True))
+        for kept, values in (bits | dict(tables.arrays)).items():
+            np.save(folder / f"{kept}.npy", values)
+        files = tuple(SourceFile.of(folder / name) for name in FILES)
+        built = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        GazetteerManifest(name, origin, every, tables.aliases, dict(sorted(skipped.items())), files, built).write(
+            folder
+        )
+        for written in folder.iterdir():
+            sync(written)
+        check_free(out, replace)  # once more: it took a while
+
     try:
-        with _put_in_place(out, replace) as folder:
-            tables.surfaces.save(str(folder / SURFACES))
-            tables.entities.save(str(folder / ENTITIES))
-            tables.classes.write(folder / CLASSES)
-            bits = dict(zip(BITS, (tables.bits.names, tables.bits.beginnings), strict=True))
-            for kept, values in (bits | dict(tables.arrays)).items():
-                np.save(folder / f"{kept}.npy", values)
-            files = tuple(SourceFile.of(folder / name) for name in FILES)
-            built = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-            manifest = GazetteerManifest(
-                name, origin, every, tables.aliases, dict(sorted(skipped.items())), files, built
-            )
-            manifest.write(folder)
+        replace_folder(out, fill)
     except OSError as error:
         raise StorageError(f"{out}: the gazetteer cannot be written ({error.strerror or error}).") from error
-    return manifest
+    return read_manifest(out)
 
 
 def check_free(out: Path, replace: bool) -> None:
@@ -79,26 +82,6 @@ def check_free(out: Path, replace: bool) -> None:
         raise BadInput(f"{out}: is there already; give another name, or --replace to build it anew.")
     if not (out / FILE).is_file() and any(out.iterdir() if out.is_dir() else (out,)):
         raise BadInput(f"{out}: holds something else than a gazetteer ({FILE} is missing) and is not replaced.")
-
-
-@contextmanager
-def _put_in_place(out: Path, replace: bool) -> Iterator[Path]:
-    """Give a folder beside `out` to write into, and rename it when all is written; nothing stays of a failure."""
-    mark = secrets.token_hex(4)
-    folder, old = (out.with_name(f".{out.name}.{mark}.{kind}") for kind in ("new", "old"))
-    folder.mkdir(parents=True)
-    try:
-        yield folder
-        for written in folder.iterdir():
-            with written.open("rb") as stream:
-                os.fsync(stream.fileno())
-        check_free(out, replace)
-        if out.exists():
-            out.rename(old)
-        folder.rename(out)
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
 
 
 COUNTS = "counts"

@@ -15,7 +15,7 @@ from urllib.parse import unquote
 
 from crossner_core.errors import EndpointUnavailable
 from crossner_core.gazetteer.classes import COMMON, ClassSets, TypeMap, specific_types
-from crossner_core.gazetteer.lookup import TITLE_VIAS, VIAS, Answers, CachingSource, Candidate, Source, Via
+from crossner_core.gazetteer.lookup import TITLE_VIAS, VIAS, Answers, CachingSource, Resource, Source, Via
 from crossner_core.gazetteer.ontology import BUILTIN, ClassTree
 from crossner_core.gazetteer.titles import RESOURCE, local_name, resource_uri, strip_suffix, title_of
 
@@ -117,7 +117,7 @@ def is_described(surface: str, target: str) -> bool:
 _REMEMBERED = 1 << 16
 
 
-class KnownFlag(Protocol):
+class EntryFlag(Protocol):
     """A way from a surface to a page, or several joined; iterates over the single ones."""
 
     @property
@@ -126,7 +126,7 @@ class KnownFlag(Protocol):
         ...
 
 
-class KnownPage(Protocol):
+class PageEntry(Protocol):
     """What a scanning source knows of a page; `crossner_core.gazetteer.compiled.Entry` fits."""
 
     @property
@@ -140,7 +140,7 @@ class KnownPage(Protocol):
         ...
 
     @property
-    def flags(self) -> Iterable[KnownFlag]:
+    def flags(self) -> Iterable[EntryFlag]:
         """The ways that led to it."""
         ...
 
@@ -163,17 +163,17 @@ class ScanningSource(Protocol):
         """Return for each row of tokens every known surface as (start, end, number), by start, longest first."""
         ...
 
-    def entries_of(self, key: int, /) -> Sequence[KnownPage]:
+    def entries_of(self, key: int, /) -> Sequence[PageEntry]:
         """Return the pages of a surface by its number."""
         ...
 
-    def page(self, title: str, /) -> KnownPage | None:
+    def page(self, title: str, /) -> PageEntry | None:
         """Return the page that a link to a title reaches."""
         ...
 
 
 @dataclass(frozen=True)
-class Option:
+class Candidate:
     """A resource that a name may stand for.
 
     `entity` is its page title and `address` its URI, `classes` are names without their address, most specific first,
@@ -199,7 +199,7 @@ class Option:
         return stems_of((*self.classes, *self._above, *self.types)) | stems(suffix)
 
 
-Options = tuple[Option, ...]
+Candidates = tuple[Candidate, ...]
 
 
 class Knowledge:
@@ -214,12 +214,12 @@ class Knowledge:
         self.scanning = tuple(self._scanners.items())
         self.asking = tuple((number, source) for number, source in enumerate(sources) if number not in self._scanners)
         self._of_class = lru_cache(maxsize=_REMEMBERED)(self._classify)
-        self.options_of_key = lru_cache(maxsize=_REMEMBERED)(self._options_of_key)
+        self.candidates_of_key = lru_cache(maxsize=_REMEMBERED)(self._candidates_of_key)
         self._page = lru_cache(maxsize=_REMEMBERED)(self._page_of)
 
-    def pages(self, titles: Iterable[str], down: set[str]) -> dict[str, Options]:
+    def pages(self, titles: Iterable[str], down: set[str]) -> dict[str, Candidates]:
         """Return what pages the titles lead to, directly or by a redirect; those nobody knows are left out."""
-        gathered: dict[str, Options] = {}
+        gathered: dict[str, Candidates] = {}
         for number, source in enumerate(self.sources):
             missing = [title for title in dict.fromkeys(titles) if title not in gathered]
             if not missing:
@@ -231,21 +231,21 @@ class Knowledge:
                 gathered |= self._ask(source, sorted(missing), TITLE_VIAS, down)
         return gathered
 
-    def names(self, names: Iterable[str], down: set[str]) -> dict[str, tuple[int, Options]]:
+    def names(self, names: Iterable[str], down: set[str]) -> dict[str, tuple[int, Candidates]]:
         """Return what names stand for in the sources that must be asked, with the place of the first that knows."""
-        gathered: dict[str, tuple[int, Options]] = {}
+        gathered: dict[str, tuple[int, Candidates]] = {}
         for number, source in self.asking:
             missing = sorted({name for name in names if name not in gathered})
             if not missing:
                 break
             answers = self._ask(source, missing, frozenset(VIAS), down)
-            gathered |= {name: (number, options) for name, options in answers.items()}
+            gathered |= {name: (number, candidates) for name, candidates in answers.items()}
         return gathered
 
-    def _ask(self, source: Source, names: Sequence[str], vias: frozenset[Via], down: set[str]) -> dict[str, Options]:
+    def _ask(self, source: Source, names: Sequence[str], vias: frozenset[Via], down: set[str]) -> dict[str, Candidates]:
         gathered = {}
-        for name, candidates in self._answers(source, names, down).items():
-            if usable := tuple(self._option(item, source) for item in candidates if item.via in vias):
+        for name, matches in self._answers(source, names, down).items():
+            if usable := tuple(self._candidate(item, source) for item in matches if item.via in vias):
                 gathered[name] = usable
         return gathered
 
@@ -258,20 +258,20 @@ class Knowledge:
                 self._report(str(error))
         return source.cached(names) if isinstance(source, CachingSource) else {}
 
-    def _option(self, item: Candidate, source: Source) -> Option:
+    def _candidate(self, item: Resource, source: Source) -> Candidate:
         entity = _title_of_address(item.entity)
         return self._made(entity, item.entity, item.classes, item.via, 0, source.name, BUILTIN)
 
-    def _options_of_key(self, at: int, key: int) -> Options:
+    def _candidates_of_key(self, at: int, key: int) -> Candidates:
         source = self._scanners[at]
         return tuple(self._of_page(page, source, at) for page in source.entries_of(key) if page.classes)
 
-    def _page_of(self, at: int, title: str) -> Options:
+    def _page_of(self, at: int, title: str) -> Candidates:
         source = self._scanners[at]
         page = source.page(title)
         return (self._of_page(page, source, at),) if page is not None and page.classes else ()
 
-    def _of_page(self, page: KnownPage, source: ScanningSource, at: int) -> Option:
+    def _of_page(self, page: PageEntry, source: ScanningSource, at: int) -> Candidate:
         ways = [name.lower() for flag in page.flags if (name := flag.name) is not None]
         way = way_of(ways)
         name = self.sources[at].name
@@ -279,9 +279,9 @@ class Knowledge:
 
     def _made(
         self, entity: str, address: str, classes: tuple[str, ...], way: str, prior: int, source: str, tree: ClassTree
-    ) -> Option:
+    ) -> Candidate:
         names, above, types, common, person = self._of_class(classes, _Tree(tree))
-        return Option(entity, address, names, types, way, prior, source, common, person, above)
+        return Candidate(entity, address, names, types, way, prior, source, common, person, above)
 
     def _classify(
         self, classes: tuple[str, ...], boxed: _Tree
@@ -342,82 +342,86 @@ class Choice:
     resource.
     """
 
-    option: Option
+    candidate: Candidate
     type: str | None
     share: float
     resource_share: float
     reason: str
 
 
-def choose(options: Sequence[Option], signals: Signals = NO_SIGNALS, *, typed: bool = True) -> Choice:
-    """Choose among one name's options; `typed` tells whether there is a domain whose types count.
+def choose(candidates: Sequence[Candidate], signals: Signals = NO_SIGNALS, *, typed: bool = True) -> Choice:
+    """Choose among one name's candidates; `typed` tells whether there is a domain whose types count.
 
     First what the page links to; then what the plain name means by its title or redirect; then what shares most words
     with the page's categories; then what has a type, by prior, by the way that led to it, and by its title. A plain
     name's own page without a type gives way to one that the categories speak for.
     """
-    if len(options) == 1:
-        return _chosen(options, options[0], signals, "the only page of this name")
-    overlaps = [len(option.stems & signals.stems) if signals.stems else 0 for option in options]
-    spoken = any(overlap for option, overlap in zip(options, overlaps, strict=True) if option.way not in DIRECT)
+    if len(candidates) == 1:
+        return _chosen(candidates, candidates[0], signals, "the only page of this name")
+    overlaps = [len(candidate.stems & signals.stems) if signals.stems else 0 for candidate in candidates]
+    spoken = any(
+        overlap for candidate, overlap in zip(candidates, overlaps, strict=True) if candidate.way not in DIRECT
+    )
 
     def rank(at: int) -> tuple[bool, bool, int, float, int, float, str]:
-        option, overlap = options[at], overlaps[at]
-        direct = option.way in DIRECT and (bool(option.types) or not typed or bool(overlap) or not spoken)
-        odds = WAY_WEIGHT[option.way] * (option.prior + 1) * (1.0 if option.types or not typed else _UNTYPED_ODDS)
+        candidate, overlap = candidates[at], overlaps[at]
+        direct = candidate.way in DIRECT and (bool(candidate.types) or not typed or bool(overlap) or not spoken)
+        odds = (
+            WAY_WEIGHT[candidate.way] * (candidate.prior + 1) * (1.0 if candidate.types or not typed else _UNTYPED_ODDS)
+        )
         return (
-            option.entity not in signals.linked,
+            candidate.entity not in signals.linked,
             not direct,
             -overlap,
             -odds,
-            len(option.types),
-            -WAY_WEIGHT[option.way],
-            option.entity,
+            len(candidate.types),
+            -WAY_WEIGHT[candidate.way],
+            candidate.entity,
         )
 
-    order = sorted(range(len(options)), key=rank)
+    order = sorted(range(len(candidates)), key=rank)
     best, second = rank(order[0]), rank(order[1])
-    option = options[order[0]]
-    return _chosen(options, option, signals, _reason(best, second, option, bool(overlaps[order[0]])))
+    candidate = candidates[order[0]]
+    return _chosen(candidates, candidate, signals, _reason(best, second, candidate, bool(overlaps[order[0]])))
 
 
-def _reason(best: tuple[object, ...], second: tuple[object, ...], option: Option, overlap: bool) -> str:
+def _reason(best: tuple[object, ...], second: tuple[object, ...], candidate: Candidate, overlap: bool) -> str:
     if best[0] != second[0]:
         return "the page links to it"
     if best[1] != second[1]:
-        return "the plain name is its title" if option.way == "title" else "the plain name leads to it"
+        return "the plain name is its title" if candidate.way == "title" else "the plain name leads to it"
     if best[2] != second[2] and overlap:
         return "the page's categories speak of such a thing"
     return "the likeliest by links, type and way"
 
 
-def why_lost(option: Option, winner: Choice) -> str:
-    """Say in words why an option was not chosen."""
-    if option.entity == winner.option.entity:
+def why_lost(candidate: Candidate, winner: Choice) -> str:
+    """Say in words why a candidate was not chosen."""
+    if candidate.entity == winner.candidate.entity:
         return "the same page by another way"
-    return f"{winner.option.entity} won: {winner.reason}"
+    return f"{winner.candidate.entity} won: {winner.reason}"
 
 
-def _chosen(options: Sequence[Option], option: Option, signals: Signals, reason: str) -> Choice:
-    kind = option.types[0] if option.types else None
-    if len(options) == 1:
-        return Choice(option, kind, 1.0 / max(len(option.types), 1), 1.0, reason)
-    odds = [_odds(candidate) for candidate in options]
+def _chosen(candidates: Sequence[Candidate], candidate: Candidate, signals: Signals, reason: str) -> Choice:
+    kind = candidate.types[0] if candidate.types else None
+    if len(candidates) == 1:
+        return Choice(candidate, kind, 1.0 / max(len(candidate.types), 1), 1.0, reason)
+    odds = [_odds(rival) for rival in candidates]
     total = sum(odds)
     same = sum(
-        odd / max(len(candidate.types), 1)
-        for candidate, odd in zip(options, odds, strict=True)
-        if kind is None or kind in candidate.types
+        odd / max(len(rival.types), 1)
+        for rival, odd in zip(candidates, odds, strict=True)
+        if kind is None or kind in rival.types
     )
     share = same / total
-    mine = sum(odd for candidate, odd in zip(options, odds, strict=True) if candidate.entity == option.entity) / total
-    if option.entity in signals.linked:
-        share, mine = max(share, LINKED_SHARE / max(len(option.types), 1)), max(mine, LINKED_SHARE)
-    elif signals.stems & option.stems:
-        share, mine = (share + 1.0 / max(len(option.types), 1)) / 2, (1 + mine) / 2
-    return Choice(option, kind, share, mine, reason)
+    mine = sum(odd for rival, odd in zip(candidates, odds, strict=True) if rival.entity == candidate.entity) / total
+    if candidate.entity in signals.linked:
+        share, mine = max(share, LINKED_SHARE / max(len(candidate.types), 1)), max(mine, LINKED_SHARE)
+    elif signals.stems & candidate.stems:
+        share, mine = (share + 1.0 / max(len(candidate.types), 1)) / 2, (1 + mine) / 2
+    return Choice(candidate, kind, share, mine, reason)
 
 
-def _odds(option: Option) -> float:
-    odds = WAY_WEIGHT[option.way] ** 2 * (option.prior + 1)
-    return odds * DIRECT_ODDS if option.way in DIRECT and not option.prior else odds
+def _odds(candidate: Candidate) -> float:
+    odds = WAY_WEIGHT[candidate.way] ** 2 * (candidate.prior + 1)
+    return odds * DIRECT_ODDS if candidate.way in DIRECT and not candidate.prior else odds

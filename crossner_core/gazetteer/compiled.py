@@ -19,7 +19,7 @@ import numpy as np
 
 from crossner_core.errors import BadInput
 from crossner_core.gazetteer.classes import ClassSets
-from crossner_core.gazetteer.lookup import Candidate, Via
+from crossner_core.gazetteer.lookup import Resource, Via
 from crossner_core.gazetteer.manifest import GazetteerManifest, SourceFile, how_to_build, read_manifest
 from crossner_core.gazetteer.ontology import ClassTree
 from crossner_core.gazetteer.titles import ONTOLOGY, collapse, is_askable, key_of, resource_uri, title_of
@@ -306,14 +306,14 @@ class CompiledGazetteer:
         classes = self._classes.sets[int(self._sets[entity])]
         return Entry(self._entities.restore_key(entity), classes, flags, int(self._priors[entity]))
 
-    def lookup(self, names: Iterable[str]) -> dict[str, tuple[Candidate, ...]]:
+    def lookup(self, names: Iterable[str]) -> dict[str, tuple[Resource, ...]]:
         """Return the pages of every name as a `Source` does; a name unknown as it stands is tried as a title."""
         return {name: self._candidates(name) for name in dict.fromkeys(names)}
 
-    def _candidates(self, name: str) -> tuple[Candidate, ...]:
+    def _candidates(self, name: str) -> tuple[Resource, ...]:
         entries = (self.entries(name) or self.entries(title_of(name))) if is_askable(name) else ()
         return tuple(
-            Candidate(
+            Resource(
                 resource_uri(entry.entity),
                 tuple(sorted(ONTOLOGY + class_name for class_name in entry.classes)),
                 _via(entry),

@@ -39,7 +39,7 @@ TITLE_VIAS: frozenset[Via] = frozenset({"title", "redirect"})
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Candidate:
+class Resource:
     """A resource a name may stand for: its URI, its DBpedia classes (URIs, sorted) and how the name led to it."""
 
     entity: str
@@ -47,11 +47,11 @@ class Candidate:
     via: Via
 
     def to_json(self) -> dict[str, Any]:
-        """Return the candidate as plain JSON values."""
+        """Return the resource as plain JSON values."""
         return {"entity": self.entity, "classes": list(self.classes), "via": self.via}
 
     @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Candidate:
+    def from_json(cls, value: Mapping[str, Any]) -> Resource:
         """Read what `to_json` wrote; KeyError or ValueError if it is something else."""
         if value["via"] not in VIAS:
             raise ValueError(f"via is {value['via']!r}, not one of {', '.join(VIAS)}")
@@ -66,7 +66,7 @@ class Source(Protocol):
         """What messages call the source."""
         ...
 
-    def lookup(self, names: Iterable[str]) -> dict[str, tuple[Candidate, ...]]:
+    def lookup(self, names: Iterable[str]) -> dict[str, tuple[Resource, ...]]:
         """Return the typed resources of every name, () where there are none; EndpointUnavailable if incomplete."""
         ...
 
@@ -75,7 +75,7 @@ class Source(Protocol):
 class CachingSource(Protocol):
     """A source that can say what it knows already without asking anybody."""
 
-    def cached(self, names: Iterable[str]) -> dict[str, tuple[Candidate, ...]]:
+    def cached(self, names: Iterable[str]) -> dict[str, tuple[Resource, ...]]:
         """Return the names known from earlier answers; names never answered are left out."""
         ...
 
@@ -85,7 +85,7 @@ FOAF_NAME = "http://xmlns.com/foaf/0.1/name"
 REDIRECTS = f"{ONTOLOGY}wikiPageRedirects"
 _LANGUAGE = re.compile(r"[a-z]{2,8}(-[a-zA-Z0-9]{1,8})*\Z")
 
-Answers = dict[str, tuple[Candidate, ...]]
+Answers = dict[str, tuple[Resource, ...]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,10 +154,10 @@ def read_answers(query: Query, rows: Iterable[Mapping[str, str]]) -> Answers:
         if via is not None and "class" in row:
             resource = row.get("resource", row[via])
             classes.setdefault((via, row[via], resource), set()).add(row["class"])
-    best: dict[str, dict[str, Candidate]] = {name: {} for name in query.names}
+    best: dict[str, dict[str, Resource]] = {name: {} for name in query.names}
     for (via, key, resource), found in sorted(classes.items(), key=lambda item: VIAS.index(item[0][0])):
         for name in query.names_of[key]:
-            best[name].setdefault(resource, Candidate(resource, tuple(sorted(found)), via))
+            best[name].setdefault(resource, Resource(resource, tuple(sorted(found)), via))
     return {name: tuple(sorted(found.values())) for name, found in best.items()}
 
 
@@ -297,7 +297,7 @@ class SparqlSource:
         answers: Answers = {}
         for key, value in self._cache.get_many(self.endpoint, list(keys)).items():
             try:
-                answers[keys[key]] = tuple(Candidate.from_json(item) for item in value["candidates"])
+                answers[keys[key]] = tuple(Resource.from_json(item) for item in value["candidates"])
             except (KeyError, TypeError, ValueError):
                 continue  # written by another version: as good as not kept
         return answers

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.gazetteer.candidates import Choice, Options
+from crossner_core.gazetteer.candidates import Candidates, Choice
 from crossner_core.gazetteer.titles import collapse, detokenise
 from crossner_core.schema import Sentence
 from crossner_core.tokenize import tokenize, words_of
@@ -223,7 +223,7 @@ class Place:
     source: str
     score: float
     choice: Choice | None
-    options: Options
+    candidates: Candidates
     type: str | None
     case: float = 1.0
     target: str = ""

@@ -13,10 +13,10 @@ from crossner_core.gazetteer.candidates import (
     LINK_SCORE,
     NO_SIGNALS,
     UNTYPED,
+    Candidate,
+    Candidates,
     Choice,
     Knowledge,
-    Option,
-    Options,
     PageContext,
     Signals,
     choose,
@@ -93,7 +93,7 @@ def explanation(place: Place, sentence: Sentence, won: Sequence[Place], min_scor
         place.source,
         place.case,
         round(place.score, 4),
-        choice.option.entity if choice is not None else None,
+        choice.candidate.entity if choice is not None else None,
         place.type,
         is_in,
         _wins(place) if is_in else _loses(place, sentence, won, min_score),
@@ -103,17 +103,17 @@ def explanation(place: Place, sentence: Sentence, won: Sequence[Place], min_scor
 
 def _candidates(place: Place) -> Iterator[ExplainedCandidate]:
     choice = place.choice
-    for option in place.options:
-        won = choice is not None and option is choice.option
-        reason = "" if choice is None else choice.reason if won else why_lost(option, choice)
+    for candidate in place.candidates:
+        won = choice is not None and candidate is choice.candidate
+        reason = "" if choice is None else choice.reason if won else why_lost(candidate, choice)
         yield ExplainedCandidate(
-            option.entity,
-            option.address,
-            option.classes,
-            option.types,
-            option.way,
-            option.prior,
-            option.source,
+            candidate.entity,
+            candidate.address,
+            candidate.classes,
+            candidate.types,
+            candidate.way,
+            candidate.prior,
+            candidate.source,
             won,
             reason,
         )
@@ -166,24 +166,24 @@ class PreannotationConfig:
 class _Known(NamedTuple):
     """What a name may mean and what it means without any signals; a rival can win only by its entity or its stems."""
 
-    options: Options
+    candidates: Candidates
     choice: Choice
     entities: frozenset[str] = frozenset()
     stems: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, options: Options, *, typed: bool) -> _Known:
-        choice = choose(options, typed=typed)
-        if len(options) == 1:
-            return cls(options, choice)
-        stems = frozenset().union(*(option.stems for option in options))
-        return cls(options, choice, frozenset(option.entity for option in options), stems)
+    def of(cls, candidates: Candidates, *, typed: bool) -> _Known:
+        choice = choose(candidates, typed=typed)
+        if len(candidates) == 1:
+            return cls(candidates, choice)
+        stems = frozenset().union(*(candidate.stems for candidate in candidates))
+        return cls(candidates, choice, frozenset(candidate.entity for candidate in candidates), stems)
 
     def settled(self, signals: Signals, *, typed: bool) -> Choice:
-        """Choose by the signals, where they say anything about the options."""
+        """Choose by the signals, where they say anything about the candidates."""
         if self.entities.isdisjoint(signals.linked) and self.stems.isdisjoint(signals.stems):
             return self.choice
-        return choose(self.options, signals, typed=typed)
+        return choose(self.candidates, signals, typed=typed)
 
 
 _Found = dict[tuple[int, int], tuple[float, _Known]]  # token range → how its letters look, what it may mean
@@ -202,7 +202,7 @@ class _Page(NamedTuple):
 
     signals: Signals
     names: PageNames | None
-    pages: Mapping[str, Options]
+    pages: Mapping[str, Candidates]
 
 
 class Preannotator:
@@ -286,7 +286,7 @@ class Preannotator:
                     places = _repeated(words, page.names, number, links, places)
                 yield _Row(words, links, places)
 
-    def _pages_of(self, rows: Sequence[Sentence], down: set[str], *more: str) -> dict[str, Options]:
+    def _pages_of(self, rows: Sequence[Sentence], down: set[str], *more: str) -> dict[str, Candidates]:
         """Look up the pages that links lead to, if links count, and those of further titles."""
         links = (link for row in rows for link in row.links) if self._config.links else ()
         titles = {*(title_of(link.target) for link in links), *more}
@@ -296,13 +296,13 @@ class Preannotator:
         config, title = self._config, title_of(context.title)
         pages = self._pages_of(rows, down, title)
         targets = {title_of(link.target) for row in rows for link in row.links} if config.links else set[str]()
-        linked = targets | {option.entity for target in targets for option in pages.get(target, ())}
+        linked = targets | {candidate.entity for target in targets for candidate in pages.get(target, ())}
         names = PageNames(config.rules) if config.propagate else None
         if subject := pages.get(title):
-            option = choose(subject, typed=self._typed).option
-            linked |= {option.entity}
+            candidate = choose(subject, typed=self._typed).candidate
+            linked |= {candidate.entity}
             if names is not None:
-                names.add_subject(option)
+                names.add_subject(candidate)
         return _Page(Signals(frozenset(linked), stems_of(context.categories)), names, pages)
 
     def _prepared(self, chunk: Sequence[Sentence], down: set[str]) -> Iterator[tuple[Words, _Found]]:
@@ -317,23 +317,23 @@ class Preannotator:
 
     # links
 
-    def _link(self, sentence: Sentence, link: Link, pages: Mapping[str, Options]) -> Place:
-        options = pages.get(title_of(link.target), ())
-        choice = choose(options, typed=self._typed) if options else None
+    def _link(self, sentence: Sentence, link: Link, pages: Mapping[str, Candidates]) -> Place:
+        candidates = pages.get(title_of(link.target), ())
+        choice = choose(candidates, typed=self._typed) if candidates else None
         if choice is None or (choice.type is None and self._config.untyped_link is not None):
             untyped = self._config.untyped_link
             score = UNTYPED * LINK_SCORE
-            return Place(link.start, link.end, LINK, score, choice, options, untyped, target=link.target)
+            return Place(link.start, link.end, LINK, score, choice, candidates, untyped, target=link.target)
         surface = sentence.surface(link.start, link.end)
-        types = len({kind for option in options for kind in option.types})
-        score = link_score(surface, link.target, choice.option.way, types)
-        return Place(link.start, link.end, LINK, score, choice, options, choice.type, target=link.target)
+        types = len({kind for candidate in candidates for kind in candidate.types})
+        score = link_score(surface, link.target, choice.candidate.way, types)
+        return Place(link.start, link.end, LINK, score, choice, candidates, choice.type, target=link.target)
 
     # names in plain text
 
     def _known_of(self, at: int, key: int) -> _Known | None:
-        options = self._knowledge.options_of_key(at, key)
-        return _Known.of(options, typed=self._typed) if options else None
+        candidates = self._knowledge.candidates_of_key(at, key)
+        return _Known.of(candidates, typed=self._typed) if candidates else None
 
     def _scan(self, rows: Sequence[Words]) -> list[_Found]:
         """Return for each sentence the places where scanning sources know a name and its letters look like one."""
@@ -357,7 +357,7 @@ class Preannotator:
                 place = words.place(start, end)
                 if place is None or words.letters.case(*place) or (known := self._known(number, key)) is None:
                     continue
-                yield Place(*place, DBPEDIA, 0.0, known.choice, known.options, known.choice.type, 0.0)
+                yield Place(*place, DBPEDIA, 0.0, known.choice, known.candidates, known.choice.type, 0.0)
 
     def _asked(
         self,
@@ -393,20 +393,20 @@ class Preannotator:
         """Settle what a known name means; None for a small word that names nothing written small."""
         (start, end), (case, known) = key, found
         choice = known.settled(signals, typed=self._typed)
-        option = choice.option
-        if end - start == 1 and words.words[start].islower() and not self._may_be_small(option, signals):
+        candidate = choice.candidate
+        if end - start == 1 and words.words[start].islower() and not self._may_be_small(candidate, signals):
             return None
-        score = scan_score(option.way, case, choice.share, choice.resource_share, end - start)
-        return Place(start, end, DBPEDIA, score, choice, known.options, choice.type, case)
+        score = scan_score(candidate.way, case, choice.share, choice.resource_share, end - start)
+        return Place(start, end, DBPEDIA, score, choice, known.candidates, choice.type, case)
 
-    def _may_be_small(self, option: Option, signals: Signals) -> bool:
+    def _may_be_small(self, candidate: Candidate, signals: Signals) -> bool:
         """Tell whether a single small word may name this: `jazz`; `reel` for Reel (dance) only if the page says so."""
         if self._config.rules.single_lower:
             return True
-        if not option.is_common:
+        if not candidate.is_common:
             return False
-        is_plain = option.way not in ("suffix", "name")
-        return is_plain or option.entity in signals.linked or not option.stems.isdisjoint(signals.stems)
+        is_plain = candidate.way not in ("suffix", "name")
+        return is_plain or candidate.entity in signals.linked or not candidate.stems.isdisjoint(signals.stems)
 
 
 def _repeated(words: Words, names: PageNames, at: int, links: Sequence[Place], places: Sequence[Place]) -> list[Place]:
@@ -414,22 +414,24 @@ def _repeated(words: Words, names: PageNames, at: int, links: Sequence[Place], p
     sentence = words.sentence
     for link in sorted(links, key=lambda place: place.start):
         if link.choice is not None:
-            names.add_link(sentence.surface(link.start, link.end), link.target, link.choice.option, at, link.end)
+            names.add_link(sentence.surface(link.start, link.end), link.target, link.choice.candidate, at, link.end)
     existing = {(place.start, place.end): place for place in places}
     for start, end, name in names.found(words.words, words.letters, at):
         if words.is_free(start, end):
-            choice = Choice(name.option, name.type, 1.0, 1.0, "the page named it before")
+            choice = Choice(name.candidate, name.type, 1.0, 1.0, "the page named it before")
             case, old = words.letters.case(start, end), existing.get((start, end))
             score = name.score(goes_on=words.letters.continues(end))
             rivals = (
-                (option for option in old.options if option.entity != name.option.entity) if old is not None else ()
+                (candidate for candidate in old.candidates if candidate.entity != name.candidate.entity)
+                if old is not None
+                else ()
             )
-            existing[start, end] = Place(start, end, PAGE, score, choice, (name.option, *rivals), name.type, case)
+            existing[start, end] = Place(start, end, PAGE, score, choice, (name.candidate, *rivals), name.type, case)
     return list(existing.values())
 
 
 def _own_signals(links: Sequence[Place]) -> Signals:
-    linked = frozenset(link.choice.option.entity for link in links if link.choice is not None)
+    linked = frozenset(link.choice.candidate.entity for link in links if link.choice is not None)
     return Signals(linked) if linked else NO_SIGNALS
 
 
@@ -437,12 +439,12 @@ def _suggestions(row: Sequence[Place]) -> Iterator[Suggestion]:
     for one in row:
         if one.type is not None:
             typed = one.choice is not None and one.choice.type is not None
-            entity = one.choice.option.address if one.choice is not None and typed else None
+            entity = one.choice.candidate.address if one.choice is not None and typed else None
             yield Suggestion(one.start, one.end, one.type, one.source, round(one.score, 4), entity)
 
 
 def _mention(place: Place) -> Mention:
-    option = place.choice.option if place.choice is not None else None
-    entity = option.entity if option is not None else title_of(place.target)
-    classes = option.classes if option is not None else ()
+    candidate = place.choice.candidate if place.choice is not None else None
+    entity = candidate.entity if candidate is not None else title_of(place.target)
+    classes = candidate.classes if candidate is not None else ()
     return Mention(place.start, place.end, entity, classes, place.type, place.source, round(place.score, 4))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
-from crossner_core.gazetteer.candidates import PAGE_SCORE, RIVAL_SURNAME, SURNAME, Option, is_described
+from crossner_core.gazetteer.candidates import PAGE_SCORE, RIVAL_SURNAME, SURNAME, Candidate, is_described
 from crossner_core.gazetteer.matcher import OFFICES, PART_OF_LONGER, Letters, ScanRules
 from crossner_core.gazetteer.titles import strip_suffix
 from crossner_core.tokenize import words_of
@@ -26,7 +26,7 @@ class PageName:
     """
 
     words: tuple[str, ...]
-    option: Option
+    candidate: Candidate
     type: str | None
     kind: str
     sentence: int
@@ -36,7 +36,7 @@ class PageName:
 
     def score(self, *, goes_on: bool) -> float:
         """Weigh a mention by this name; `goes_on` tells that the word after it looks like more of a longer one."""
-        score = PAGE_SCORE / max(len(self.option.types), 1)
+        score = PAGE_SCORE / max(len(self.candidate.types), 1)
         if goes_on:
             score *= PART_OF_LONGER
         if self.kind == _SURNAME:
@@ -53,21 +53,21 @@ class PageNames:
         self._known: dict[tuple[str, ...], PageName] = {}
         self._subject: str | None = None
 
-    def add_subject(self, option: Option) -> None:
+    def add_subject(self, candidate: Candidate) -> None:
         """Learn the names of what the page itself is about; they hold from the start."""
-        self._subject = option.entity
-        for words in _titles(option):
-            self._add(PageName(words, option, _type(option), _NAME, -1, 0))
-        self._add_surname(option, -1, 0)
+        self._subject = candidate.entity
+        for words in _titles(candidate):
+            self._add(PageName(words, candidate, _type(candidate), _NAME, -1, 0))
+        self._add_surname(candidate, -1, 0)
 
-    def add_link(self, surface: str, target: str, option: Option, sentence: int, after: int) -> None:
+    def add_link(self, surface: str, target: str, candidate: Candidate, sentence: int, after: int) -> None:
         """Learn what a link called its page, the page's title, and a person's surname."""
         words = _split(surface)
-        if not is_described(surface, target) and self._may_be_repeated(words, option):
-            self._add(PageName(words, option, _type(option), _NAME, sentence, after))
-        for title in _titles(option):
-            self._add(PageName(title, option, _type(option), _NAME, sentence, after))
-        self._add_surname(option, sentence, after)
+        if not is_described(surface, target) and self._may_be_repeated(words, candidate):
+            self._add(PageName(words, candidate, _type(candidate), _NAME, sentence, after))
+        for title in _titles(candidate):
+            self._add(PageName(title, candidate, _type(candidate), _NAME, sentence, after))
+        self._add_surname(candidate, sentence, after)
 
     def found(self, words: Sequence[str], letters: Letters, sentence: int) -> Iterator[tuple[int, int, PageName]]:
         """Yield the places of a sentence that repeat a name, by start, longest first."""
@@ -84,24 +84,24 @@ class PageNames:
                 if _stands_alone(name, words, letters, start, end):
                     yield start, end, name
 
-    def _may_be_repeated(self, words: tuple[str, ...], option: Option) -> bool:
+    def _may_be_repeated(self, words: tuple[str, ...], candidate: Candidate) -> bool:
         """Tell whether link text names its page wherever it stands: by capitals, or in small letters by its title."""
         if not words:
             return False
         if words[0][0].isupper() or any(map(str.isupper, words[0])):
             return words[0].casefold() not in self._rules.stop_words or len(words) > 1
-        return words in _titles(option)
+        return words in _titles(candidate)
 
-    def _add_surname(self, option: Option, sentence: int, after: int) -> None:
-        if option.is_person and (surname := _surname(option.entity)):
-            self._add(PageName((surname,), option, _type(option), _SURNAME, sentence, after))
+    def _add_surname(self, candidate: Candidate, sentence: int, after: int) -> None:
+        if candidate.is_person and (surname := _surname(candidate.entity)):
+            self._add(PageName((surname,), candidate, _type(candidate), _SURNAME, sentence, after))
 
     def _add(self, name: PageName) -> None:
         if not name.words or (len(name.words) == 1 and name.words[0].casefold() in self._rules.stop_words):
             return
         old = self._known.get(name.words)
         if old is not None:
-            if old.option.entity == name.option.entity or old.option.entity == self._subject:
+            if old.candidate.entity == name.candidate.entity or old.candidate.entity == self._subject:
                 return  # the first mention counts, and the page's own subject keeps its names
             if old.kind == _NAME and name.kind == _SURNAME:
                 return  # somebody is called by this as a whole
@@ -132,8 +132,8 @@ def _is_initial(word: str) -> bool:
     return len(word) <= 4 and word.endswith(".") and word[0].isupper()
 
 
-def _type(option: Option) -> str | None:
-    return option.types[0] if option.types else None
+def _type(candidate: Candidate) -> str | None:
+    return candidate.types[0] if candidate.types else None
 
 
 @lru_cache(maxsize=1 << 14)
@@ -141,11 +141,11 @@ def _split(name: str) -> tuple[str, ...]:
     return tuple(words_of(name))
 
 
-def _titles(option: Option) -> tuple[tuple[str, ...], ...]:
+def _titles(candidate: Candidate) -> tuple[tuple[str, ...], ...]:
     """Return the title without its suffix, also with a small first letter if it names what is written small."""
-    title = strip_suffix(option.entity) or option.entity
+    title = strip_suffix(candidate.entity) or candidate.entity
     words = _split(title)
-    if option.is_common and title[:1].isupper() and title[1:] == title[1:].lower():
+    if candidate.is_common and title[:1].isupper() and title[1:] == title[1:].lower():
         return words, _split(title[0].lower() + title[1:])
     return (words,)
 

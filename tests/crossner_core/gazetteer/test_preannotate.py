@@ -8,7 +8,7 @@ import pytest
 
 from crossner_core.domains import Domain
 from crossner_core.errors import EndpointUnavailable, InvalidConfig, UnknownType
-from crossner_core.gazetteer.lookup import Candidate, EmbeddedSource, Source
+from crossner_core.gazetteer.lookup import EmbeddedSource, Resource, Source
 from crossner_core.gazetteer.matcher import ScanRules
 from crossner_core.gazetteer.preannotate import PreannotationConfig, Preannotator
 from crossner_core.schema import Link, Sentence, Suggestion, sentence_from_words
@@ -201,21 +201,21 @@ class Down:
 
     name = "down.example"
 
-    def __init__(self, known: dict[str, tuple[Candidate, ...]]) -> None:
+    def __init__(self, known: dict[str, tuple[Resource, ...]]) -> None:
         self.known, self.asked = known, 0
 
-    def lookup(self, names: Iterable[str]) -> dict[str, tuple[Candidate, ...]]:
+    def lookup(self, names: Iterable[str]) -> dict[str, tuple[Resource, ...]]:
         """Fail."""
         self.asked += 1
         raise EndpointUnavailable("SPARQL endpoint down.example is down")
 
-    def cached(self, names: Iterable[str]) -> dict[str, tuple[Candidate, ...]]:
+    def cached(self, names: Iterable[str]) -> dict[str, tuple[Resource, ...]]:
         """Return what was known."""
         return {name: self.known[name] for name in names if name in self.known}
 
 
 def test_preannotate_goes_on_without_a_source_that_is_down(gazetteer: Source, domain: Domain) -> None:
-    down = Down({"Old Friend": (Candidate(f"{DBR}Old_Friend", ("http://dbpedia.org/ontology/Song",), "title"),)})
+    down = Down({"Old Friend": (Resource(f"{DBR}Old_Friend", ("http://dbpedia.org/ontology/Song",), "title"),)})
     problems: list[str] = []
     config = PreannotationConfig(chunk=1)
     sentences = [words("They heard Old Friend and Night Owls .")] * 3
@@ -229,7 +229,7 @@ def test_preannotate_asks_the_next_source_only_for_what_is_missing(gazetteer: So
         name = "recorder"
         asked: list[str] = []  # noqa: RUF012
 
-        def lookup(self, names: Iterable[str]) -> dict[str, tuple[Candidate, ...]]:
+        def lookup(self, names: Iterable[str]) -> dict[str, tuple[Resource, ...]]:
             self.asked += names
             return {}
 

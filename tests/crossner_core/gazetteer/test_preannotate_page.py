@@ -10,7 +10,7 @@ import pytest
 from crossner_core.domains import Domain
 from crossner_core.gazetteer.candidates import PageContext, stems
 from crossner_core.gazetteer.compiled import CompiledGazetteer
-from crossner_core.gazetteer.lookup import Candidate, EmbeddedSource
+from crossner_core.gazetteer.lookup import EmbeddedSource, Resource
 from crossner_core.gazetteer.preannotate import PreannotationConfig, Preannotator
 from crossner_core.schema import Link, Mention, Sentence
 from crossner_core.tokenize import tokenize
@@ -252,7 +252,7 @@ def test_preannotate_page_by_sources_that_are_asked(domain: Domain, tmp_path: Pa
     class Counted(EmbeddedSource):
         """A file that counts what it is asked."""
 
-        def lookup(self, names: Iterable[str]) -> dict[str, tuple[Candidate, ...]]:
+        def lookup(self, names: Iterable[str]) -> dict[str, tuple[Resource, ...]]:
             wanted = list(names)
             asked.extend(wanted)
             return super().lookup(wanted)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.gazetteer.lookup import (
-    Candidate,
+    Resource,
     label_query,
     read_answers,
     title_query,
@@ -53,8 +53,8 @@ def test_sparql_source_finds_titles_redirects_and_labels() -> None:
     with serve(truthful(data)) as endpoint:
         found = source(endpoint.url).lookup(["Mira Olsen", "Olsen", "Velvet Harbour", "Untyped Page", "Nobody"])
     olsen = (f"{DBO}MusicalArtist", f"{DBO}Person")
-    assert found["Mira Olsen"] == (Candidate(f"{DBR}Mira_Olsen", olsen, "title"),)
-    assert found["Olsen"] == (Candidate(f"{DBR}Mira_Olsen", olsen, "redirect"),)
+    assert found["Mira Olsen"] == (Resource(f"{DBR}Mira_Olsen", olsen, "title"),)
+    assert found["Olsen"] == (Resource(f"{DBR}Mira_Olsen", olsen, "redirect"),)
     assert [(item.entity, item.via) for item in found["Velvet Harbour"]] == [(f"{DBR}Velvet_Harbour_(band)", "name")]
     assert found["Untyped Page"] == found["Nobody"] == ()
 
@@ -186,7 +186,7 @@ def test_sparql_answers_leave_out_rows_that_nobody_asked_for() -> None:
         {"title": f"{DBR}Olsen"},
         {"redirect": f"{DBR}Olsen", "resource": f"{DBR}Mira_Olsen", "class": f"{DBO}Person"},
     ]
-    assert read_answers(query, rows) == {"Olsen": (Candidate(f"{DBR}Mira_Olsen", (f"{DBO}Person",), "redirect"),)}
+    assert read_answers(query, rows) == {"Olsen": (Resource(f"{DBR}Mira_Olsen", (f"{DBO}Person",), "redirect"),)}
 
 
 def test_sparql_source_is_quick_with_a_full_batch() -> None:
@@ -198,10 +198,10 @@ def test_sparql_source_is_quick_with_a_full_batch() -> None:
 
 
 def test_candidate_survives_json() -> None:
-    candidate = Candidate(f"{DBR}Olsen", (f"{DBO}Person",), "redirect")
-    assert Candidate.from_json(candidate.to_json()) == candidate
+    candidate = Resource(f"{DBR}Olsen", (f"{DBO}Person",), "redirect")
+    assert Resource.from_json(candidate.to_json()) == candidate
     with pytest.raises(ValueError, match="via"):
-        Candidate.from_json({**candidate.to_json(), "via": "rumour"})
+        Resource.from_json({**candidate.to_json(), "via": "rumour"})
 
 
 def test_sparql_reply_builder_counts_requests() -> None:

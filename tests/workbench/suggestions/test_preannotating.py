@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from crossner_core.errors import Conflict, EndpointUnavailable, NotAllowed, UnknownType
-from crossner_core.gazetteer.lookup import Candidate
+from crossner_core.gazetteer.lookup import Resource
 from crossner_core.schema import Span, Suggestion
 from db.engine import Store
 from db.tables import SentenceRow, SuggestionRow
@@ -33,10 +33,10 @@ class Known:
     def __init__(self, *, down: bool = False) -> None:
         self.down = down
 
-    def lookup(self, names: Iterable[str]) -> dict[str, tuple[Candidate, ...]]:
+    def lookup(self, names: Iterable[str]) -> dict[str, tuple[Resource, ...]]:
         if self.down:
             raise EndpointUnavailable("http://nowhere does not answer.")
-        band = Candidate("http://dbpedia.org/resource/The_Tin_Gulls", (f"{ONTOLOGY}Band",), "title")
+        band = Resource("http://dbpedia.org/resource/The_Tin_Gulls", (f"{ONTOLOGY}Band",), "title")
         return {name: (band,) if name == "The Tin Gulls" else () for name in names}
 
 
