@@ -44,7 +44,7 @@ $(VENV)/bin/python:
 # The CPU build of PyTorch where pip can find it; elsewhere the default build of the same version comes with the rest.
 $(VENV)/.installed: pyproject.toml requirements.txt constraints.txt | $(VENV)/bin/python
 	@echo "Installing the environment into $(VENV) (once; a few minutes) …"
-	@$(INSTALL) --upgrade pip setuptools
+	@$(INSTALL) --upgrade pip setuptools setuptools-scm # the last: seqeval is built from source and has no version without it
 	@$(PIP) install "$(TORCH)+cpu" 2>/dev/null || true
 	@$(INSTALL) --no-build-isolation --editable .
 	@touch $@
