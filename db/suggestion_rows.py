@@ -59,7 +59,7 @@ def gold_spans(session: Session, campaign_id: int) -> list[tuple[int, int, int, 
     return [(id_, start, end, kind) for id_, start, end, kind in session.execute(query)]
 
 
-def said_of_gold(session: Session, campaign_id: int) -> list[tuple[int, int, int, str, str, float]]:
+def suggested_in_gold(session: Session, campaign_id: int) -> list[tuple[int, int, int, str, str, float]]:
     """Return sentence, start, end, type, source and score of every suggestion in a sentence with gold outside test."""
     columns = (SuggestionRow.start, SuggestionRow.end, SuggestionRow.type, SuggestionRow.source, SuggestionRow.score)
     query = _but_test(_with_gold(sa.select(Task.sentence_id, *columns), campaign_id))

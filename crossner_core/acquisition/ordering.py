@@ -81,7 +81,7 @@ class PoolOrdering:
     ) -> Selection:
         """Return the best `count` sentences of the pool in order; indices are into `sentences`.
 
-        The first `batch` are what will be annotated until the next round (all, if not said). `proposed` are a
+        The first `batch` are what will be annotated until the next round (all, if not given). `proposed` are a
         gazetteer's spans. Raises CheckpointError where it was stopped before all were scored; what was scored is kept.
         """
         pool = self.pool(sentences, strategy, gold=gold, proposed=proposed)

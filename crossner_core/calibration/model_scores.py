@@ -101,7 +101,7 @@ def calibrate(
 ) -> CalibrationReport | None:
     """Calibrate a tagger on dev and leave it so; return the report, None without dev, where nothing is done.
 
-    Test is only measured. What the tagger said of them before spares asking it again. Source: Guo et al. 2017,
+    Test is only measured. What the tagger predicted for them before spares predicting again. Source: Guo et al. 2017,
     section 4.2, for the temperature.
     """
     if not any(item.sentence.tokens for item in dev):

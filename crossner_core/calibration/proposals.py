@@ -23,7 +23,7 @@ class Proposal:
     """A span that one source or several propose; `score` is the probability that start, end and type are right.
 
     `sources` are named best first. `group` says who agrees, who proposes something else over some of the tokens, and
-    whether a model read the sentence and said nothing here.
+    whether a model read the sentence and suggests nothing here.
     """
 
     start: int

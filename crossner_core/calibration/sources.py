@@ -21,20 +21,20 @@ _STEPS = 50
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """How often suggestions were right in gold, how sure they had been on average, and what follows.
+    """How many suggestions gold answers, how many were correct, their mean confidence, and what follows.
 
     `offset` is added to the log odds of their scores; below 0 they are believed less than they say. Without gold it
     is 0: a source's own score stands.
     """
 
-    said: int = 0
-    right: int = 0
-    claimed: float = 0.0
+    n: int = 0
+    correct: int = 0
+    confidence: float = 0.0
     offset: float = 0.0
 
     def to_list(self) -> list[float]:
         """Return plain numbers that `Weight(*numbers)` reads back."""
-        return [self.said, self.right, self.claimed, self.offset]
+        return [self.n, self.correct, self.confidence, self.offset]
 
 
 NO_GOLD = Weight()
@@ -120,7 +120,7 @@ def learn_sources(known: Iterable[tuple[Sequence[Suggestion], Collection[Span]]]
 def weigh(answers: Sequence[tuple[float, bool]], prior: float = PRIOR) -> Weight:
     """Return the offset of these log odds under which the mean probability is the smoothed share that was right.
 
-    The share is smoothed towards the mean probability itself: Beta(prior · claimed, prior · (1 - claimed)).
+    The share is smoothed towards the mean probability itself: Beta(prior · confidence, prior · (1 - confidence)).
     """
     import numpy as np  # not at the top: a command that shows a campaign needs none of it
 
@@ -130,10 +130,10 @@ def weigh(answers: Sequence[tuple[float, bool]], prior: float = PRIOR) -> Weight
     def mean(offset: float) -> float:
         return float(np.mean(1.0 / (1.0 + np.exp(-odds - offset))))
 
-    claimed = mean(0.0)
-    share = (right + prior * claimed) / (len(answers) + prior)
+    confidence = mean(0.0)
+    share = (right + prior * confidence) / (len(answers) + prior)
     low, high = -20.0, 20.0
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if mean(middle) < share else (low, middle)
-    return Weight(len(answers), right, claimed, 0.0 if abs(share - claimed) < 1e-9 else (low + high) / 2)
+    return Weight(len(answers), right, confidence, 0.0 if abs(share - confidence) < 1e-9 else (low + high) / 2)

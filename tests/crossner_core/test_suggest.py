@@ -106,7 +106,7 @@ def test_a_new_source_is_asked_kept_apart_and_calibrated(
         suggestion_rows.replace_suggestions(session, ids, [], kinds=base.source("gazetteer").kinds)
     assert {source for _, source in _stored(store)} >= {"toy:words", "model"} and len(others) >= len(ids)
     learnt = learn([([Suggestion(0, 1, "band", "toy:words", 0.5)], {Span(0, 1, "band")})] * 40)
-    assert learnt.kinds["toy"].right == 40 and learnt.believed(Suggestion(0, 1, "band", "toy:words", 0.5)) > 0.5
+    assert learnt.kinds["toy"].correct == 40 and learnt.believed(Suggestion(0, 1, "band", "toy:words", 0.5)) > 0.5
 
 
 def test_figures_count_a_new_source_and_leave_models_out(toy: SuggestionSource) -> None:

@@ -43,13 +43,16 @@ class Speaker:
 
 @dataclass(frozen=True, slots=True)
 class ErrorLine:
-    """One error with its sentence; `said` are all spans of the answer, `sentence_id` the campaign's row, if there."""
+    """One error with its sentence; `predicted_spans` are all that were predicted there.
+
+    `sentence_id` is the campaign's row, if it is there.
+    """
 
     kind: str
     gold: Span | None
     predicted: Span | None
     item: LabelledSentence
-    said: tuple[Span, ...]
+    predicted_spans: tuple[Span, ...]
     sentence_id: int | None
 
     def surface(self, span: Span | None) -> str:
@@ -178,7 +181,7 @@ def _sources(session: Session, campaign_id: int) -> list[str]:
 def _suggested(
     session: Session, campaign: Campaign, source: str, split: str
 ) -> tuple[tuple[LabelledSentence, ...], tuple[tuple[Span, ...], ...]]:
-    """Return the gold sentences of a split that have been pre-annotated, and what the source said of each."""
+    """Return the gold sentences of a split that have been pre-annotated, and what the source suggests in each."""
     rows = layer_rows.suggestions(session, campaign.id)
     reached = {row.id for row in layer_rows.sentences(session, campaign.id, preannotated=True)}
     reached |= rows.keys()  # a model may have been the first to say something

@@ -64,9 +64,10 @@ def recipe_value(name: str, value: Any) -> str | None:
 
 
 def other_than_default(config: type, values: Mapping[str, Any], *, leave: Sequence[str] = _NAMED) -> str:
-    """Name the values that are not the defaults, but for the fields to `leave` out."""
+    """Name the values that are not the defaults, but for the fields to `leave` out; the class's own come first."""
     defaults = {spec.name: spec.default for spec in fields(config)}
-    changed = (name for name, value in values.items() if name not in leave and value != defaults.get(name))
+    changed = [name for name, value in values.items() if name not in leave and value != defaults.get(name)]
+    changed.sort(key=lambda name: name not in config.__annotations__)
     return ", ".join(f"{field_name(name)} {recipe_value(name, values[name])}" for name in changed)
 
 

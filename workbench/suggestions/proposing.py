@@ -94,7 +94,7 @@ def learn_from_gold(session: Session, campaign_id: int) -> SourceWeights:
     for sentence_id, start, end, kind in suggestion_rows.gold_spans(session, campaign_id):
         gold[sentence_id].add(Span(start, end, kind))
     suggested: dict[int, list[Suggestion]] = {}
-    for sentence_id, start, end, kind, source, score in suggestion_rows.said_of_gold(session, campaign_id):
+    for sentence_id, start, end, kind, source, score in suggestion_rows.suggested_in_gold(session, campaign_id):
         suggested.setdefault(sentence_id, []).append(Suggestion(start, end, kind, source, score))
     return learn((suggestions, gold[id_]) for id_, suggestions in sorted(suggested.items()))
 

@@ -47,7 +47,7 @@ def _state_line(actor: Actor, campaign: CampaignView, was_busy: bool) -> None:
             st.rerun()  # the whole page: the queue has another order
         rules = rounds.round_settings(shell.store(), actor, campaign.id)
         with st.container(horizontal=True, vertical_alignment="center"):
-            st.caption(as_text(_said(rules, state)))
+            st.caption(as_text(_rules_in_words(rules, state)))
             if state.round_id is not None and actor.role in KEEPERS:
                 _cancel(actor, campaign, state)
 
@@ -63,7 +63,7 @@ def _cancel(actor: Actor, campaign: CampaignView, state: QueueState) -> None:
         st.rerun()
 
 
-def _said(rules: RoundSettings, state: QueueState) -> str:
+def _rules_in_words(rules: RoundSettings, state: QueueState) -> str:
     parts = [f"{state.waiting:,} sentences wait", f"{state.gold:,} of the pool are gold to learn from"]
     parts.append(
         f"ordered by {rules.strategy}, {rules.random_share:.0%} by chance" if rules.strategy else "as imported"

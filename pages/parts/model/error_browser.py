@@ -178,7 +178,7 @@ def _one(line: ErrorLine, domain: Domain, actor: Actor, campaign: CampaignView) 
                 st.link_button("Open in Sentences", address, type="tertiary")
         for name, spans, here in (
             ("Gold", line.item.spans, line.gold),
-            ("Answer", line.said, line.predicted),
+            ("Answer", line.predicted_spans, line.predicted),
         ):
             with st.container(gap=None):
                 st.caption(name)
@@ -214,7 +214,7 @@ def _report(
     report.heading(f"{errors.total} errors that fit the filter{shown}")
     for _, group in groupby(errors.lines, key=lambda line: line.item.sentence.id):
         lines = list(group)
-        item, predicted = lines[0].item, lines[0].said
+        item, predicted = lines[0].item, lines[0].predicted_spans
         kinds = ", ".join(line.kind for line in lines)
         report.text(f"{item.sentence.id} · {kinds}: gold, then the answer", caption=True)
         for spans, wrong in ((item.spans, "gold"), (predicted, "predicted")):

@@ -92,7 +92,7 @@ def _sources_part(weights: SourceWeights, campaign: CampaignView, page: HtmlRepo
         height="content",
         column_config=dict.fromkeys(("said", "right", "now"), _SHARE),
     )
-    groups = sorted(weights.groups.items(), key=lambda row: -row[1].said)
+    groups = sorted(weights.groups.items(), key=lambda row: -row[1].n)
     together = pd.DataFrame([{"proposed by": name, **_row(weight, 0.0)} for name, weight in groups])
     page.table(together.round(1))
     with st.expander("Who agrees, who contradicts"):
@@ -110,17 +110,17 @@ def _table(weights: SourceWeights) -> pd.DataFrame:
     for kind, whole in sorted(weights.kinds.items()):
         rows.append({"source": kind, "type": "all types", **_row(whole, 0.0)})
         own = [(name, weight) for (source, name), weight in weights.types.items() if source == kind]
-        for name, weight in sorted(own, key=lambda row: (-row[1].said, row[0])):
+        for name, weight in sorted(own, key=lambda row: (-row[1].n, row[0])):
             rows.append({"source": kind, "type": name, **_row(weight, whole.offset)})
     return pd.DataFrame(rows)
 
 
 def _row(weight: Weight, before: float) -> dict[str, object]:
     """Show a weight; `before` is the offset that its scores had already when it was learnt."""
-    odds = log_odds(weight.claimed)
+    odds = log_odds(weight.confidence)
     return {
-        "in gold": weight.said,
+        "in gold": weight.n,
         "said": 100 * share_of(odds - before),
-        "right": 100 * weight.right / weight.said if weight.said else None,
+        "right": 100 * weight.correct / weight.n if weight.n else None,
         "now": 100 * share_of(odds + weight.offset),
     }

@@ -82,7 +82,7 @@ def test_errors_lead_to_their_sentence_in_the_campaign(store: Store, trained: Tr
     assert span is not None and line.surface(span) in line.item.sentence.text and line.surface(None) == ""
 
 
-def test_errors_lead_experts_to_what_was_said_of_gold_and_of_nothing_else(store: Store) -> None:
+def test_errors_lead_experts_to_what_was_suggested_in_gold_and_of_nothing_else(store: Store) -> None:
     from workbench.data.browsing import browse, sentence_layers
 
     people, campaign_id = suggested(store)
@@ -130,7 +130,7 @@ def test_suggestions_as_people_see_them_heed_what_gold_taught_and_leave_hints_ou
     with store.write() as session:
         row = campaign_rows.find(session, campaign_id)
         assert row is not None
-        wrong = {"model": Weight(said=100, right=1, claimed=0.9, offset=-5.0)}
+        wrong = {"model": Weight(n=100, correct=1, confidence=0.9, offset=-5.0)}
         row.source_weights = SourceWeights(kinds=wrong, sentences=100).to_dict()
     assert said() == (0, 0)
 

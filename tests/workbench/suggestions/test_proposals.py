@@ -62,7 +62,7 @@ def test_learn_lets_the_weight_of_a_source_fall_for_the_type_it_is_wrong_about()
     )
     person, band = (weights.believed(said(0, 1, name, "dbpedia", 0.9)) for name in ("person", "band"))
     assert person < 0.5 < 0.75 < band
-    assert weights.types["dbpedia", "person"].said == 40 and weights.types["dbpedia", "person"].right == 2
+    assert weights.types["dbpedia", "person"].n == 40 and weights.types["dbpedia", "person"].correct == 2
     assert weights.believed(said(0, 1, "person", RUN, 0.9)) == 0.9, "no gold about the model yet: its own score"
     (one,) = propose([said(0, 1, "person", "dbpedia", 0.9)], weights)
     assert one.score < 0.5
@@ -82,7 +82,7 @@ def test_learn_of_a_single_type_and_of_nothing() -> None:
 def test_weigh_brings_the_mean_to_the_smoothed_share() -> None:
     rows = [(log_odds(score), at % 4 == 0) for at, score in enumerate([0.9, 0.6, 0.99, 0.3] * 10)]
     weight = weigh(rows)
-    share = (10 + PRIOR * weight.claimed) / (40 + PRIOR)
+    share = (10 + PRIOR * weight.confidence) / (40 + PRIOR)
     assert sum(share_of(odds + weight.offset) for odds, _ in rows) / 40 == pytest.approx(share, abs=1e-6)
     assert kind_of(RUN) == "model" and NO_GOLD.offset == 0
 
@@ -121,7 +121,7 @@ def test_gold_makes_a_wrong_source_fall_at_the_next_handout(store: Store, people
     make_gold(store, people, campaign)
     weights = proposing.source_weights(store, people["res"], campaign)
     award = weights.types["model", "award"]
-    assert award.said == weights.sentences >= 5 and award.right == 0
+    assert award.n == weights.sentences >= 5 and award.correct == 0
     with store.read() as session:
         row = session.get(Campaign, campaign)
         assert row is not None and proposing.weights_of(row).sentences >= proposing.RELEARN_EVERY
@@ -137,7 +137,7 @@ def test_weights_are_not_learnt_from_gold_of_test(store: Store, people: People, 
     with store.write() as session:
         session.execute(sa.update(SentenceRow).where(SentenceRow.id == first).values(split="test"))
     without = proposing.source_weights(store, people["res"], campaign)
-    assert (without.sentences, without.types["model", "award"].said) == (whole.sentences - 1, len(rest))
+    assert (without.sentences, without.types["model", "award"].n) == (whole.sentences - 1, len(rest))
     with store.write() as session:
         session.execute(sa.update(SentenceRow).values(split="test"))
         proposing.relearn(session, campaign)
