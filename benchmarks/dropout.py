@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from crossner_core.encoders import load_encoder
+from crossner_core.encoders.loading import load_encoder
 from crossner_core.models.dropout import Dropout, speed_up_dropout
 from crossner_core.training.machine import prepare, use_bf16
 

@@ -23,7 +23,7 @@ import numpy as np
 from crossner_core.acquisition.ordering import PoolOrdering, Scorer
 from crossner_core.acquisition.selecting import RECOMMENDED, WITHOUT_GAZETTEER, strategy
 from crossner_core.domains import load_domain
-from crossner_core.encoders import load_encoder
+from crossner_core.encoders.loading import load_encoder
 from crossner_core.experiments.corpora import read_corpus
 from crossner_core.gazetteer.compiled import CompiledGazetteer
 from crossner_core.gazetteer.preannotate import Preannotator

@@ -26,7 +26,8 @@ from crossner_core.adaptation.dapt import DaptTask, Part
 from crossner_core.adaptation.prepared import Arrays, WordIds, prepare_blocks
 from crossner_core.adaptation.pretraining_job import WHOLE_PHASE
 from crossner_core.adaptation.texts import PretrainText, Texts, text_files
-from crossner_core.encoders import Encoder, load_encoder
+from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.loading import load_encoder
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.training.engine import TaskRun
 from crossner_core.training.machine import PeakMemory, RunRandom, pick_device, use_bf16

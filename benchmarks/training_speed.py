@@ -27,16 +27,18 @@ import torch
 
 from benchmarks.dropout import usual_dropout
 from benchmarks.train_bars import machine
-from crossner_core.encoders import Encoder, load_encoder
+from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.loading import load_encoder
+from crossner_core.encoders.transformer import Transformer
+from crossner_core.encoders.windows import Batch
 from crossner_core.evaluation.scores import score_tags
 from crossner_core.experiments.corpora import Corpus, read_corpus
-from crossner_core.models.base import Batch
 from crossner_core.models.heads import head_tags
 from crossner_core.models.tagger import Tagger
 from crossner_core.options.tagger import TaggerOptions
 from crossner_core.schema import LabelledSentence
 from crossner_core.tags import tags_from_spans
-from crossner_core.training.batches import collate, encode, tag_indices
+from crossner_core.training.batches import tag_indices
 from crossner_core.training.checkpoint import read_json
 from crossner_core.training.events import RunResult
 from crossner_core.training.loop import train
@@ -138,7 +140,7 @@ def run_plain(corpus: Corpus, epochs: int) -> Timed:
     torch.manual_seed(555)
     encoder, recipe = load_encoder("minilm"), Recipe()
     model = PlainTagger(encoder, head_tags(corpus.types))
-    windows = encode([item.sentence for item in corpus.train], encoder.tokenizer, recipe.max_length)
+    windows = encoder.windows([item.sentence for item in corpus.train], recipe.max_length)
     tags = tag_indices(corpus.train, model.tags)
     optimizer = make_optimizer(
         model,
@@ -154,7 +156,7 @@ def run_plain(corpus: Corpus, epochs: int) -> Timed:
         order = torch.randperm(len(windows)).tolist()
         for number, chosen in enumerate(_cut(order, recipe.batch_size)):
             set_rate(optimizer, epoch * steps + number, epochs * steps, recipe.warmup_share)
-            loss = model.loss(collate([windows[index] for index in chosen], encoder.tokenizer.pad_token_id, tags))
+            loss = model.loss(encoder.collate([windows[index] for index in chosen], tags))
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), recipe.clip_norm)
             optimizer.step()
@@ -166,13 +168,13 @@ def run_plain(corpus: Corpus, epochs: int) -> Timed:
 
 
 def _plain_f1(model: Tagger, encoder: Encoder, items: Sequence[LabelledSentence], types: Sequence[str]) -> float:
-    windows = encode([item.sentence for item in items], encoder.tokenizer, encoder.max_length)
+    windows = encoder.windows([item.sentence for item in items])
     answers: list[list[str]] = [[] for _ in items]
     model.eval()
     with torch.no_grad():
         for chosen in _cut(list(range(len(windows))), 16):
             here = [windows[index] for index in chosen]
-            for window, decoded in zip(here, model.decode(collate(here, encoder.tokenizer.pad_token_id)), strict=True):
+            for window, decoded in zip(here, model.decode(encoder.collate(here)), strict=True):
                 answers[window.sentence] += [model.tags[tag] for tag in decoded.tags]
     gold = [tags_from_spans(item.spans, len(item.sentence.tokens)) for item in items]
     return 100 * score_tags(gold, answers, types).f1
@@ -193,7 +195,7 @@ def on_gpu(corpus: Corpus, conll: Corpus) -> None:
                 *_, last = train(recipe, target.data(), checkpoint_dir=Path(folder), encoder=encoder)
                 seconds = time.perf_counter() - began
             assert last.result is not None
-            windows = encode([item.sentence for item in target.train], encoder.tokenizer, 128)
+            windows = encoder.windows([item.sentence for item in target.train], 128)
             subwords = sum(len(window.input_ids) for window in windows)
             ratio = subwords / sum(len(item.sentence.tokens) for item in target.train)
             flops = 6 * body * last.result.tokens_per_second * ratio
@@ -210,7 +212,9 @@ def _random_bert_base(like: Encoder) -> Encoder:
     from transformers import BertConfig, BertModel
 
     config = BertConfig(vocab_size=len(like.tokenizer))
-    return Encoder(BertModel(config, add_pooling_layer=False), like.tokenizer, 768, 512, "random-bert-base", "random")
+    return Transformer(
+        BertModel(config, add_pooling_layer=False), like.tokenizer, 768, 512, "random-bert-base", "random"
+    )
 
 
 def _cut(indices: list[int], size: int) -> Iterator[list[int]]:

@@ -20,7 +20,7 @@ from crossner_core.tags import spans_from_tags
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from crossner_core.encoders import Encoder
+    from crossner_core.encoders.base import Encoder
     from crossner_core.training.predictor import Predictor
 
 # Models whose tags are compared for a history; those before them are forgotten.

@@ -13,11 +13,12 @@ from torch import Tensor
 
 from crossner_core.acquisition import signals as names
 from crossner_core.acquisition.signals import Part
-from crossner_core.encoders import Encoder
-from crossner_core.models.base import Batch, TokenTagger
+from crossner_core.encoders.base import Encoder, vectors
+from crossner_core.encoders.windows import Batch
+from crossner_core.models.base import TokenTagger
 from crossner_core.models.heads import head_tags
 from crossner_core.schema import Sentence
-from crossner_core.training.batches import collate, encode, ordered_batches
+from crossner_core.training.batches import ordered_batches
 from crossner_core.training.predictor import Predictor
 
 # Sentences that are held, sorted by length, and scored before the next ones are read.
@@ -65,21 +66,19 @@ def embed(encoder: Encoder, sentences: Sequence[Sentence]) -> NDArray[np.float32
 
     Source: Reimers and Gurevych 2019 (mean pooling, as the bundled encoder was trained).
     """
-    vectors = np.zeros((len(sentences), encoder.hidden_size), dtype=np.float32)
-    windows = [window for window in encode(sentences, encoder.tokenizer, encoder.max_length) if window.start == 0]
+    rows = np.zeros((len(sentences), encoder.hidden_size), dtype=np.float32)
+    windows = [window for window in encoder.windows(sentences) if window.start == 0]
     training = encoder.model.training
     encoder.model.eval()
     device = next(encoder.model.parameters()).device
     for indices in ordered_batches([len(window.input_ids) for window in windows], BATCH):
-        batch = collate([windows[index] for index in indices], encoder.tokenizer.pad_token_id).to(device)
-        hidden = encoder.model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
+        batch = encoder.collate([windows[index] for index in indices]).to(device)
+        hidden = vectors(encoder.model, batch)
         kept = batch.attention_mask.unsqueeze(-1)  # (B, L, 1)
         mean = (hidden * kept).sum(1) / kept.sum(1)  # (B, H)
-        vectors[[windows[index].sentence for index in indices]] = (
-            torch.nn.functional.normalize(mean, dim=-1).cpu().numpy()
-        )
+        rows[[windows[index].sentence for index in indices]] = torch.nn.functional.normalize(mean, dim=-1).cpu().numpy()
     encoder.model.train(training)
-    return vectors
+    return rows
 
 
 def _chunks(sentences: Iterable[Sentence]) -> Iterator[list[Sentence]]:
@@ -97,7 +96,7 @@ class _ModelScorer:
         self.device = next(self.model.parameters()).device
         self.allowed = len(head_tags(predictor.types))
         generator = torch.Generator().manual_seed(seed)
-        shape = (self.allowed, TAG_SIDE), (self.model.encoder.config.hidden_size, HIDDEN_SIDE)
+        shape = (self.allowed, TAG_SIDE), (predictor.encoder.hidden_size, HIDDEN_SIDE)
         self.tag_side, self.hidden_side = (
             (torch.randn(size, generator=generator) / size[1] ** 0.5).to(self.device) for size in shape
         )
@@ -105,7 +104,7 @@ class _ModelScorer:
     def part(self, chunk: Sequence[Sentence]) -> Part:
         """Return the signals of a chunk."""
         sums = self._empty(len(chunk))
-        windows = encode(chunk, self.predictor.tokenizer, self.predictor.max_length)
+        windows = self.predictor.encoder.windows(chunk)
         with self.predictor.evaluating():
             for indices, batch in self.predictor.batches(windows, BATCH):
                 rows = [windows[index] for index in indices]

@@ -30,7 +30,8 @@ from crossner_core.adaptation.prepared import Arrays, Blocks, WordIds, corpus_he
 from crossner_core.adaptation.pretraining import Events, ShouldStop, not_stopped
 from crossner_core.adaptation.pretraining_job import PretrainJob, PretrainTask
 from crossner_core.adaptation.texts import PretrainText
-from crossner_core.encoders import Encoder, load_encoder
+from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.loading import load_encoder
 from crossner_core.errors import EncoderUnavailable, InvalidConfig
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.training.engine import Work
@@ -59,7 +60,7 @@ def run_dapt(
     """
     job = PretrainJob(KIND, options, out, work, text.provenance)
     encoder = encoder or load_encoder(options.encoder)
-    if encoder.tokenizer.mask_token_id is None:
+    if encoder.require_subwords("pre-training").mask_token_id is None:
         raise EncoderUnavailable(f"Encoder {options.encoder!r}: its tokenizer has no mask; choose a BERT-like encoder.")
     words = WordIds(encoder.tokenizer, options.unknown_word)
 
@@ -89,7 +90,8 @@ class DaptTask(PretrainTask):
     model: MaskedLanguageModel
 
     def __init__(self, options: DaptOptions, encoder: Encoder, train: Arrays, held_out: Arrays) -> None:
-        super().__init__(options, MaskedLanguageModel(encoder), encoder.tokenizer, keep_best=options.keep_best)
+        super().__init__(options, MaskedLanguageModel(encoder), keep_best=options.keep_best)
+        self.tokenizer = encoder.tokenizer
         known = trained_head(encoder.name, encoder.folder)
         self.head_is_new = known is None or not fits(self.model.head, known)
         if known is not None and not self.head_is_new:

@@ -18,10 +18,11 @@ from crossner_core.adaptation.prepared import Arrays, Buckets, TaggedWindows, co
 from crossner_core.adaptation.pretraining import Events, ShouldStop, not_stopped
 from crossner_core.adaptation.pretraining_job import PretrainJob, PretrainTask
 from crossner_core.adaptation.texts import PretrainText
-from crossner_core.encoders import Encoder, load_encoder
+from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.loading import load_encoder
+from crossner_core.encoders.windows import IGNORED, Batch
 from crossner_core.errors import BadInput
 from crossner_core.evaluation.scores import score_tags
-from crossner_core.models.base import IGNORED, Batch
 from crossner_core.models.heads import head_tags
 from crossner_core.models.tagger import Tagger
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
@@ -53,11 +54,12 @@ def run_entity_tagging(
         raise BadInput(f"Entity types are {list(types)}; there must be at least one, each once.")
     job = PretrainJob(KIND, options, out, work, text.provenance)
     body = encoder or load_encoder(options.encoder)
+    body.require_subwords("pre-training")
     length = min(options.max_length, body.max_length)
 
     def write(folder: Path, meta: dict[str, Any]) -> Iterator[int]:
         share, seed = options.held_out_share, options.seed
-        return prepare_windows(folder, text, body.tokenizer, length, share=share, seed=seed, meta=meta)
+        return prepare_windows(folder, text, body, length, share=share, seed=seed, meta=meta)
 
     begins = [corpus_head(_plain(part())) for part in (text.items, text.held_out) if part is not None]
     corpus = {"begins": begins, "types": list(types)}
@@ -89,12 +91,12 @@ class EntityTaggingTask(PretrainTask):
     ) -> None:
         # With hundreds of types a search over pairs of tags is dearer than the encoder, and scores allow a stray I-.
         model = Tagger(encoder, head_tags(types), TaggerOptions(dropout=options.dropout, constrained=False))
-        super().__init__(options, model, encoder.tokenizer, keep_best=options.keep_best)
+        super().__init__(options, model, keep_best=options.keep_best)
         self.types = tuple(types)
         self.train, self.held_out = TaggedWindows(train), TaggedWindows(held_out)
         self.buckets = Buckets(self.train.lengths, options.batch_size)
         self.predictor = Predictor(
-            self.model, self.tokenizer, types, max_length=min(options.max_length, encoder.max_length), meta={}
+            self.model, encoder, types, max_length=min(options.max_length, encoder.max_length), meta={}
         )
 
     @property
@@ -106,7 +108,7 @@ class EntityTaggingTask(PretrainTask):
         made_of = []
         for rows in np.array_split(chosen, min(parts, len(chosen))):
             windows, tags = self.train.read(rows.tolist())
-            made = self.predictor.batcher.collate(windows, tags).to(self.model.head.weight.device)
+            made = self.predictor.encoder.collate(windows, tags).to(self.model.head.weight.device)
             made_of.append((made, int((made.tags != IGNORED).sum())))
         total = sum(scored for _, scored in made_of)
         subwords = int(self.train.lengths[chosen].sum())

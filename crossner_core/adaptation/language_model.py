@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from crossner_core.adaptation.pretraining import RESULT
-from crossner_core.encoders import WEIGHTS, Encoder, encoder_spec
+from crossner_core.encoders.base import WEIGHTS, Encoder
+from crossner_core.encoders.loading import encoder_spec
 from crossner_core.errors import EncoderUnavailable
 from crossner_core.models.dropout import speed_up_dropout
 from crossner_core.training.checkpoint import TENSORS

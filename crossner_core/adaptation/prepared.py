@@ -22,13 +22,15 @@ import numpy as np
 import numpy.typing as npt
 
 from crossner_core.adaptation.texts import CHUNK, PretrainText, is_held_out
+from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.windows import Window
 from crossner_core.errors import BadInput, CheckpointError, StorageError, UnknownType
 from crossner_core.folders import beside_of, put_in_place, recover_folder, what_helps, write_json
 from crossner_core.models.heads import head_tags
 from crossner_core.schema import LabelledSentence
 from crossner_core.tags import tags_from_spans
 from crossner_core.training.batches import CHUNK as BUCKET
-from crossner_core.training.batches import Window, encode, shuffled_batches
+from crossner_core.training.batches import shuffled_batches
 from crossner_core.training.checkpoint import META, read_json
 
 FORMAT = 1
@@ -215,7 +217,7 @@ class Blocks:
 def prepare_windows(
     folder: Path,
     text: PretrainText[LabelledSentence],
-    tokenizer: Any,
+    encoder: Encoder,
     max_length: int,
     *,
     share: float,
@@ -226,9 +228,9 @@ def prepare_windows(
     index = {tag: number for number, tag in enumerate(head_tags(text.types))}
 
     def add(writer: ArrayWriter, sentences: Sequence[LabelledSentence]) -> None:
-        _add_sentences(writer, sentences, tokenizer, index, max_length)
+        _add_sentences(writer, sentences, encoder, index, max_length)
 
-    dtypes = {"ids": number_type(len(tokenizer)), "tags": "<i4", "lengths": "<u4"}
+    dtypes = {"ids": number_type(len(encoder.tokenizer)), "tags": "<i4", "lengths": "<u4"}
     draw = partial(is_held_out, share=share, seed=seed)
     lacks = (
         "The corpus holds no labelled sentence; give one with some.",
@@ -325,9 +327,9 @@ def _add_documents(writer: ArrayWriter, documents: Sequence[Sequence[int]], sepa
 
 
 def _add_sentences(
-    writer: ArrayWriter, items: Sequence[LabelledSentence], tokenizer: Any, index: dict[str, int], max_length: int
+    writer: ArrayWriter, items: Sequence[LabelledSentence], encoder: Encoder, index: dict[str, int], max_length: int
 ) -> None:
-    windows = encode([item.sentence for item in items], tokenizer, max_length)
+    windows = encoder.windows([item.sentence for item in items], max_length)
     if not windows:
         return
     known = [_tags(item, index) for item in items]

@@ -24,7 +24,7 @@ from crossner_core.adaptation.pretraining import (
     ShouldStop,
     read_result,
 )
-from crossner_core.encoders import Encoder, encoder_fingerprint, quiet, recompute_activations
+from crossner_core.encoders.base import Encoder
 from crossner_core.errors import BadInput, CheckpointError, CheckpointMismatch, InvalidConfig
 from crossner_core.folders import check_writable, recover_folder, write_json
 from crossner_core.options.pretraining import PretrainOptions
@@ -54,9 +54,9 @@ class PretrainTask(Task):
     measure_first = True
     head_is_new = True
 
-    def __init__(self, options: PretrainOptions, model: Any, tokenizer: Any, *, keep_best: bool) -> None:
+    def __init__(self, options: PretrainOptions, model: Any, *, keep_best: bool) -> None:
         """Take a model with `encoder` (the body) and `head`."""
-        self.options, self.model, self.tokenizer, self.keep_best = options, model, tokenizer, keep_best
+        self.options, self.model, self.keep_best = options, model, keep_best
         self.higher_is_better = MEASURES[self.kind][1]
 
     @property
@@ -166,7 +166,7 @@ def begin_pretraining(
     task.model.use_bf16 = use_bf16(options.precision, device)
     run = TaskRun(task, random)
     if options.recompute:
-        recompute_activations(task.model.encoder, options.encoder)
+        body.recompute()
     return run
 
 
@@ -405,12 +405,12 @@ class PretrainJob:
         assert progress.first is not None
         if self.options.recompute:
             model.encoder.activation_checkpointing_disable()
-        steps = task.whole_steps(progress.step)
+        made, steps = replace(encoder, model=model.encoder), task.whole_steps(progress.step)
         best = progress.best if run.best is not None else None
         provenance = {
             **self.provenance,
             "base": {"name": encoder.name, "fingerprint": encoder.fingerprint},
-            "fingerprint": encoder_fingerprint(model.encoder, encoder.tokenizer, encoder.max_length),
+            "fingerprint": made.measure_fingerprint(),
             "options": self.options.to_dict(),
             "processes": run.processes.size,
             "head_first_steps": min(progress.step, run.plan.head_steps),
@@ -436,9 +436,7 @@ class PretrainJob:
         )
 
         def add_files(beside: Path) -> None:
-            with quiet():
-                model.encoder.save_pretrained(beside)
-                task.tokenizer.save_pretrained(beside)
+            made.save(beside)
             write_json(beside / RESULT, result.to_dict())
 
         write_folder(self.out, {"identity": self.identity}, prefixed("head", model.head.state_dict()), add_files)

@@ -176,7 +176,7 @@ class Binder:
 
     def encoder(self, name: str) -> str:
         """Return the hash of an encoder's weights."""
-        from crossner_core.encoders import load_encoder
+        from crossner_core.encoders.loading import load_encoder
 
         if name not in self._encoders:
             self._encoders[name] = load_encoder(name).fingerprint

@@ -21,7 +21,7 @@ from crossner_core.experiments.cells import Cell, CellResult, CellStore, run_fol
 from crossner_core.folders import check_writable
 
 if TYPE_CHECKING:
-    from crossner_core.encoders import Encoder
+    from crossner_core.encoders.base import Encoder
     from crossner_core.training.data import TrainingData
     from crossner_core.training.events import RunResult, TrainEvent
     from crossner_core.training.recipe import Recipe
@@ -142,7 +142,7 @@ def _train_events(
 @lru_cache(maxsize=1)
 def planned_encoder(name: str, fingerprint: str) -> Encoder:
     """Load an encoder once for the cells that follow each other; raise InvalidConfig if it is not the planned one."""
-    from crossner_core.encoders import load_encoder
+    from crossner_core.encoders.loading import load_encoder
 
     encoder = load_encoder(name)
     if encoder.fingerprint != fingerprint:

@@ -12,7 +12,7 @@ from crossner_core.registry import Registry
 from crossner_core.schema import LabelledSentence, Sentence, Span
 
 if TYPE_CHECKING:
-    from crossner_core.encoders import Encoder
+    from crossner_core.encoders.base import Encoder
 
 # What can be wrong at a place. `conflict`: a near-duplicate has it otherwise; `leak`: another split has the sentence.
 KINDS = ("type", "boundary", "boundary+type", "missing", "extra", "conflict", "leak")

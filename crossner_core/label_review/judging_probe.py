@@ -13,14 +13,15 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from crossner_core.encoders import Encoder, load_encoder
+from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.loading import load_encoder
 from crossner_core.label_review.base import Desk
 from crossner_core.label_review.evidence import Floats
 from crossner_core.models.heads import head_tags
 from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import LabelledSentence, Sentence
 from crossner_core.tags import tags_from_spans
-from crossner_core.training.batches import collate, encode, ordered_batches
+from crossner_core.training.batches import ordered_batches
 from crossner_core.training.machine import pick_device
 
 _LAYERS = 4  # the last ones: the topmost alone has forgotten much of the single word
@@ -78,27 +79,26 @@ class ProbeJudge:
 def token_vectors(sentences: Sequence[Sentence], encoder: Encoder, device: str) -> list[np.ndarray]:
     """Return each sentence's vectors (tokens, layers · hidden + 5): first subwords, and how the word is written."""
     where = pick_device(device)
-    model = encoder.model.to(where).eval()
-    windows = encode(sentences, encoder.tokenizer, min(_WINDOW, encoder.max_length))
-    layers = min(_LAYERS, model.config.num_hidden_layers)
-    results = [
-        np.zeros((len(sentence.tokens), layers * encoder.hidden_size + 5), dtype=np.float32) for sentence in sentences
-    ]
+    encoder.model.to(where).eval()
+    windows = encoder.windows(sentences, min(_WINDOW, encoder.max_length))
+    parts: list[dict[int, np.ndarray]] = [{} for _ in sentences]
     with torch.inference_mode():
         for indices in ordered_batches([len(window.input_ids) for window in windows], 16):
-            batch = collate([windows[index] for index in indices], encoder.tokenizer.pad_token_id).to(where)
-            states = model(
-                input_ids=batch.input_ids, attention_mask=batch.attention_mask, output_hidden_states=True
-            ).hidden_states
-            hidden = torch.cat(states[-layers:], -1).float().cpu().numpy()  # (B, L, layers · H)
+            batch = encoder.collate([windows[index] for index in indices]).to(where)
+            hidden = encoder.last_layers(batch, _LAYERS).float().cpu().numpy()  # (B, L, layers · H)
             for row, index in enumerate(indices):
                 window = windows[index]
-                results[window.sentence][window.start : window.end, :-5] = hidden[row, list(window.positions)]
-    for vectors, sentence in zip(results, sentences, strict=True):
-        vectors[:, -5:] = _CASE_WEIGHT * np.array(
-            [_writing(word, position) for position, word in enumerate(sentence.words)]
-        )
-    return results
+                parts[window.sentence][window.start] = hidden[row, list(window.positions)]
+    return [
+        np.hstack([np.concatenate([own[start] for start in sorted(own)]), _written(sentence.words)])
+        for own, sentence in zip(parts, sentences, strict=True)
+    ]
+
+
+def _written(words: Sequence[str]) -> np.ndarray:
+    """Return how each word is written, (tokens, 5)."""
+    marks = [_writing(word, position) for position, word in enumerate(words)]
+    return _CASE_WEIGHT * np.array(marks, dtype=np.float32)
 
 
 def _writing(word: str, position: int) -> tuple[float, ...]:

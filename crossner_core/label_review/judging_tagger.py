@@ -15,7 +15,7 @@ from crossner_core.label_review.evidence import Floats
 from crossner_core.models.heads import head_tags
 from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import LabelledSentence, Sentence
-from crossner_core.training.batches import collate, encode, ordered_batches
+from crossner_core.training.batches import ordered_batches
 from crossner_core.training.data import TrainingData
 from crossner_core.training.loop import train
 from crossner_core.training.predictor import Predictor, load_tagger
@@ -60,12 +60,12 @@ def tag_probabilities(predictor: Predictor, sentences: Sequence[Sentence], batch
     """Return each sentence's probabilities of the tags of the predictor's types (tokens, tags)."""
     allowed = len(head_tags(predictor.types))
     results: list[Floats] = [np.zeros((len(sentence.tokens), allowed)) for sentence in sentences]
-    windows = encode(sentences, predictor.tokenizer, predictor.max_length)
+    windows = predictor.encoder.windows(sentences)
     device = next(predictor.model.parameters()).device
     predictor.model.eval()
     with torch.inference_mode():
         for indices in ordered_batches([len(window.input_ids) for window in windows], batch_size):
-            batch = collate([windows[index] for index in indices], predictor.tokenizer.pad_token_id).to(device)
+            batch = predictor.encoder.collate([windows[index] for index in indices]).to(device)
             probabilities = predictor.model.tag_log_probabilities(batch)[..., :allowed].softmax(-1)  # (B, W, allowed)
             for index, row in zip(indices, probabilities.double().cpu().numpy(), strict=True):
                 window = windows[index]

@@ -8,40 +8,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from crossner_core.encoders import Encoder
+from crossner_core.encoders.base import Encoder, vectors
+from crossner_core.encoders.windows import Batch
+from crossner_core.models._linear_chain import Chain
 from crossner_core.models.dropout import speed_up_dropout
-
-IGNORED = -100
-
-
-@dataclass(slots=True)
-class Batch:
-    """Windows of sentences, padded: B windows, L subwords, W scored tokens."""
-
-    input_ids: Tensor  # (B, L) subword ids
-    attention_mask: Tensor  # (B, L) 1 where there is a subword
-    positions: Tensor  # (B, W) index into L of each token's first subword; 0 where padded
-    mask: Tensor  # (B, W) True where there is a token
-    tags: Tensor  # (B, W) index into the model's tags; IGNORED where unknown or padded
-    # (B, L, H) what `TokenTagger.hidden` gave for this batch, where several losses share one pass of the encoder.
-    hidden: Tensor | None = None
-    # Of decoding alone. None: each window is a sentence.
-    before: Tensor | None = None  # (B,) tag chosen for the token before each window's first, as index
-    goes_on: Tensor | None = None  # (B,) True where the sentence goes on after the window
-
-    def to(self, device: torch.device) -> Batch:
-        """Return the batch on another device, what a model has made of it left out."""
-        before = None if self.before is None else self.before.to(device)
-        goes_on = None if self.goes_on is None else self.goes_on.to(device)
-        return Batch(
-            self.input_ids.to(device),
-            self.attention_mask.to(device),
-            self.positions.to(device),
-            self.mask.to(device),
-            self.tags.to(device),
-            before=before,
-            goes_on=goes_on,
-        )
+from crossner_core.models.heads import copy_pairs, copy_tag_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +74,7 @@ class TokenTagger(nn.Module):
         device = batch.input_ids.device.type
         # Only the encoder is worth the lower precision; heads and losses stay in single precision.
         with torch.autocast(device, dtype=torch.bfloat16, enabled=self.use_bf16):
-            hidden = self.encoder(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
+            hidden = vectors(self.encoder, batch)
         return hidden.float()  # (B, L, H)
 
     def token_vectors(self, batch: Batch) -> Tensor:
@@ -112,6 +83,25 @@ class TokenTagger(nn.Module):
         index = batch.positions.unsqueeze(-1).expand(-1, -1, hidden.shape[-1])  # (B, W, H)
         return hidden.gather(1, index)  # (B, W, H)
 
+    def tag_rows(self) -> dict[str, Tensor]:
+        """Return by name what has a row for each tag; heads whose rows have equal names and shapes can share tags."""
+        raise NotImplementedError
+
+    def tag_pairs(self) -> Chain | None:
+        """Return the scores of first tags, last tags and pairs of tags, of a model that has them."""
+        return None
+
     def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """Take over from another head what belongs to tags of the same name (else of an ancestor); return the same."""
-        raise NotImplementedError
+        mine, theirs = self.tag_rows(), other.tag_rows()
+        if row_shapes(mine) != row_shapes(theirs):
+            return ()
+        pairs, other_pairs = self.tag_pairs(), other.tag_pairs()
+        if pairs is not None and other_pairs is not None:
+            copy_pairs(pairs, self.tags, other_pairs, other.tags, parents)
+        return copy_tag_rows([(mine[name], theirs[name]) for name in mine], self.tags, other.tags, parents)
+
+
+def row_shapes(tensors: Mapping[str, Tensor]) -> dict[str, torch.Size]:
+    """Return the shape of one row of each tensor, by name."""
+    return {name: tensor.shape[1:] for name, tensor in tensors.items()}

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
 
-from crossner_core.encoders import Encoder
+from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.windows import IGNORED, Batch
 from crossner_core.models._linear_chain import Chain, log_partition, marginals, path_score
-from crossner_core.models.base import IGNORED, Batch, TokenTagger
+from crossner_core.models.base import TokenTagger
 from crossner_core.models.dropout import Dropout
-from crossner_core.models.heads import copy_pairs, copy_rows
 from crossner_core.models.registry import register
-from crossner_core.models.tagger import Tagger
 from crossner_core.models.viterbi import FORBIDDEN, first_scores, iob2_transitions, viterbi
 from crossner_core.options.crf import CrfOptions
 
@@ -45,7 +44,7 @@ class Crf(TokenTagger):
         A mean over tokens, as the tagger's loss is: the same rates and clipping fit both, and a token weighs the same
         in a short sentence as in a long one.
         """
-        scores, chain = self.scores(batch), self._chain()
+        scores, chain = self.scores(batch), self.tag_pairs()
         known = batch.tags != IGNORED  # (B, W)
         if bool((known == batch.mask).all()):
             gold = path_score(scores, batch.mask, chain, batch.tags.clamp(min=0))  # (B,)
@@ -56,7 +55,7 @@ class Crf(TokenTagger):
 
     def tag_log_probabilities(self, batch: Batch) -> Tensor:
         """Return the log of each tag's share of all paths (B, W, K)."""
-        return marginals(self.scores(batch), batch.mask, self._chain())
+        return marginals(self.scores(batch), batch.mask, self.tag_pairs())
 
     def decode_tags(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
         """Return each window's best path, and the log of each tag's share of all paths through the allowed tags.
@@ -64,7 +63,7 @@ class Crf(TokenTagger):
         Where a sentence goes on, its windows have no first or last tag between them: there the move from the tag
         before counts instead.
         """
-        scores, chain = self.scores(batch)[..., :allowed], self._chain().first(allowed)  # (B, W, A)
+        scores, chain = self.scores(batch)[..., :allowed], self.tag_pairs().first(allowed)  # (B, W, A)
         if self.options.constrained:
             start, valid = (part.to(scores.device) for part in iob2_transitions(self.tags[:allowed]))
             chain = Chain(chain.start + start, chain.transitions + valid, chain.end)
@@ -73,13 +72,8 @@ class Crf(TokenTagger):
             chain = chain._replace(end=torch.where(batch.goes_on.unsqueeze(1), 0.0, chain.end))  # (B, A)
         return viterbi(scores, batch.mask, *chain), marginals(scores, batch.mask, chain)
 
-    def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
-        """Take over head rows and, from another CRF, the scores of first, last and pairs of tags."""
-        if not isinstance(other, Crf | Tagger):
-            return ()
-        if isinstance(other, Crf):
-            copy_pairs(self._chain(), self.tags, other._chain(), other.tags, parents)
-        return copy_rows(self.head, self.tags, other.head, other.tags, parents)
+    def tag_rows(self) -> dict[str, Tensor]:
+        return {"head.weight": self.head.weight, "head.bias": self.head.bias}
 
-    def _chain(self) -> Chain:
+    def tag_pairs(self) -> Chain:
         return Chain(self.start, self.moves, self.end)

@@ -1,15 +1,15 @@
-"""The tag set of a head, and moving a linear head's rows between tag sets by name."""
+"""The tag set of a head, and moving rows between tag sets by name."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
 
+from crossner_core.encoders.windows import IGNORED
 from crossner_core.models._linear_chain import Chain
-from crossner_core.models.base import IGNORED
 
 
 def head_tags(types: Sequence[str]) -> tuple[str, ...]:
@@ -23,29 +23,17 @@ def token_loss(scores: Tensor, tags: Tensor, smoothing: float = 0.0) -> Tensor:
     return functional.cross_entropy(*flat, ignore_index=IGNORED, label_smoothing=smoothing)
 
 
-def copy_rows(
-    target: nn.Linear,
-    target_tags: Sequence[str],
-    source: nn.Linear,
-    source_tags: Sequence[str],
-    parents: Mapping[str, str] | None = None,
-) -> tuple[str, ...]:
-    """Copy weight and bias rows of the tags both heads know; return those tags in the target's order.
-
-    A tag whose type only the target knows gets the row of its nearest ancestor that the source knows, added to its
-    own first values, so that siblings can part.
-    """
-    pairs = ((target.weight, source.weight), (target.bias, source.bias))
-    return copy_tag_rows(pairs, target_tags, source_tags, parents)
-
-
 def copy_tag_rows(
     pairs: Sequence[tuple[Tensor, Tensor]],
     target_tags: Sequence[str],
     source_tags: Sequence[str],
     parents: Mapping[str, str] | None = None,
 ) -> tuple[str, ...]:
-    """Do what `copy_rows` does for any tensors (target, source) with a row a tag."""
+    """Copy tensors' rows, (target, source) with a row a tag, of tags both know; return those in the target's order.
+
+    A tag whose type only the target knows gets the row of its nearest ancestor that the source knows, added to its
+    own first values, so that siblings can part.
+    """
     shared = []
     with torch.no_grad():
         for to, come, own in _matches(target_tags, source_tags, parents):

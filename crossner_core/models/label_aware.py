@@ -8,13 +8,17 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from crossner_core.encoders import Encoder
+from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.windows import IGNORED, Batch
 from crossner_core.models._label_predictor import LabelPredictor, Vectors
-from crossner_core.models.base import IGNORED, Batch, TokenTagger
-from crossner_core.models.heads import copy_tag_rows, token_loss
+from crossner_core.models.base import TokenTagger, row_shapes
+from crossner_core.models.heads import token_loss
 from crossner_core.models.registry import register
 from crossner_core.models.viterbi import first_scores, iob2_transitions, viterbi
 from crossner_core.options.label_aware import LabelAwareOptions
+
+# What of the predictor has a row a tag.
+_BY_TAG = ("labels.weight", "head.weight", "head.bias")
 
 
 @register("label_aware")
@@ -54,17 +58,21 @@ class LabelAware(TokenTagger):
         """Return greedily chosen tags, and the tags' scores at each token, given the tags before it."""
         return self._greedy(self._vectors(batch), allowed, batch.before)
 
+    def tag_rows(self) -> dict[str, Tensor]:
+        """Label embeddings and head, under the names they have here: a plain tagger's head is another."""
+        state = self.predictor.state_dict()
+        return {f"predictor.{name}": state[name] for name in _BY_TAG if name in state}
+
     def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
         """Take over label embeddings and head rows by tag, BiLSTM and attention whole, from another of its shape."""
         if not isinstance(other, LabelAware):
             return ()
         mine, theirs = self.predictor.state_dict(), other.predictor.state_dict()
-        by_tag = [name for name in ("labels.weight", "head.weight", "head.bias") if name in mine]
-        if mine.keys() != theirs.keys() or any(mine[n].shape[1:] != theirs[n].shape[1:] for n in mine):
+        if row_shapes(mine) != row_shapes(theirs):
             return ()
-        for name in mine.keys() - set(by_tag):
+        for name in mine.keys() - set(_BY_TAG):
             mine[name].copy_(theirs[name])
-        return copy_tag_rows([(mine[n], theirs[n]) for n in by_tag], self.tags, other.tags, parents)
+        return super().copy_shared_tags(other, parents)
 
     def _vectors(self, batch: Batch) -> Vectors:
         batch = replace(batch, hidden=self.hidden(batch))

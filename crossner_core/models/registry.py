@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from crossner_core.registry import Registry
 
 if TYPE_CHECKING:
-    from crossner_core.encoders import Encoder
+    from crossner_core.encoders.base import Encoder
     from crossner_core.models.base import TokenTagger
 
 

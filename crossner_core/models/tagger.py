@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from crossner_core.encoders import Encoder
-from crossner_core.models.base import Batch, TokenTagger
+from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.windows import Batch
+from crossner_core.models.base import TokenTagger
 from crossner_core.models.dropout import Dropout
-from crossner_core.models.heads import copy_rows, token_loss
+from crossner_core.models.heads import token_loss
 from crossner_core.models.registry import register
 from crossner_core.models.viterbi import first_scores, iob2_transitions, viterbi
 from crossner_core.options.tagger import TaggerOptions
@@ -45,7 +46,5 @@ class Tagger(TokenTagger):
         start, transitions = (part.to(scores.device) for part in iob2_transitions(self.tags[: scores.shape[-1]]))
         return viterbi(scores, batch.mask, first_scores(start, transitions, batch.before), transitions)
 
-    def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
-        if not isinstance(other, Tagger):
-            return ()
-        return copy_rows(self.head, self.tags, other.head, other.tags, parents)
+    def tag_rows(self) -> dict[str, Tensor]:
+        return {"head.weight": self.head.weight, "head.bias": self.head.bias}

@@ -14,7 +14,7 @@ from crossner_core.acquisition.queue import with_random_share
 from crossner_core.acquisition.selecting import strategy
 from crossner_core.calibration.proposals import best_of, best_spans, learn, propose
 from crossner_core.calibration.sources import SourceWeights
-from crossner_core.encoders import Encoder
+from crossner_core.encoders.base import Encoder
 from crossner_core.errors import BadInput
 from crossner_core.evaluation.learning_curves import RoundPoint
 from crossner_core.folders import write_json

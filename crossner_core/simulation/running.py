@@ -83,7 +83,7 @@ def kept(simulations: Iterable[Simulation], data: Path, out: Path, gazetteer: Pa
 
 
 def _tasks(simulations: Iterable[Simulation], data: Path, out: Path, gazetteer: Path | None) -> list[_Task]:
-    from crossner_core.encoders import load_encoder
+    from crossner_core.encoders.loading import load_encoder
 
     encoders: dict[str, str] = {}
     corpora: dict[tuple[str, bool], str] = {}

@@ -11,7 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from crossner_core.encoders import Encoder, load_encoder
+from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.loading import load_encoder
 from crossner_core.errors import CheckpointError, CheckpointMismatch, EncoderUnavailable, InvalidConfig
 from crossner_core.folders import check_writable, recover_folder, write_json
 from crossner_core.models.base import TokenTagger

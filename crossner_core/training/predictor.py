@@ -1,9 +1,10 @@
-"""A trained tagger, ready to pre-annotate; saved with its encoder's config and tokenizer, so it needs no hub."""
+"""A trained tagger, ready to pre-annotate; saved with what its encoder is made from, so it needs no hub."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -11,14 +12,15 @@ import torch
 from torch import Tensor
 
 from crossner_core.calibration.model_scores import Calibration, TagScores, join_scores
-from crossner_core.encoders import Encoder
+from crossner_core.encoders.base import Encoder, kind_in
+from crossner_core.encoders.windows import Batch, Window
 from crossner_core.errors import CheckpointError, InvalidConfig
-from crossner_core.models.base import Batch, Decoded, TokenTagger
+from crossner_core.models.base import Decoded, TokenTagger
 from crossner_core.models.heads import head_tags
 from crossner_core.models.registry import architecture
 from crossner_core.schema import Sentence, Span, Suggestion
 from crossner_core.tags import spans_from_tags
-from crossner_core.training.batches import Batcher, Window, ordered_batches
+from crossner_core.training.batches import ordered_batches
 from crossner_core.training.checkpoint import read_folder, write_folder
 from crossner_core.training.machine import pick_device, use_bf16
 from crossner_core.training.recipe import Recipe
@@ -31,11 +33,10 @@ class Predictor:
     """Tags sentences with a trained model; `types` are the target's, the first ones of the model's head."""
 
     def __init__(
-        self, model: TokenTagger, tokenizer: Any, types: Sequence[str], *, max_length: int, meta: dict[str, Any]
+        self, model: TokenTagger, encoder: Encoder, types: Sequence[str], *, max_length: int, meta: dict[str, Any]
     ) -> None:
-        self.model, self.tokenizer, self.types = model, tokenizer, tuple(types)
-        self.max_length, self.meta = max_length, meta
-        self.batcher = Batcher(tokenizer, max_length)
+        self.model, self.encoder, self.types = model, replace(encoder, max_length=max_length), tuple(types)
+        self.meta = meta
         self.calibration = Calibration()
         if meta.get("calibration"):  # taggers of older versions, and those without dev, have none
             self.calibrate(Calibration.from_dict(meta["calibration"]))
@@ -86,7 +87,7 @@ class Predictor:
         self, sentences: Sequence[Sentence], batch_size: int = 32
     ) -> list[tuple[tuple[str, ...], tuple[float, ...]]]:
         """Return each sentence's tags, one a token, and their probabilities, in the order of the sentences."""
-        windows = self.batcher.encode(sentences)
+        windows = self.encoder.windows(sentences)
         return self.predict_windows(windows, len(sentences), batch_size)
 
     def predict_windows(
@@ -104,7 +105,7 @@ class Predictor:
 
     def tag_scores(self, sentences: Sequence[Sentence], batch_size: int = 32) -> list[TagScores]:
         """Return each sentence's chosen tags and the scores they were chosen by, before any temperature."""
-        windows = self.batcher.encode(sentences)
+        windows = self.encoder.windows(sentences)
         allowed = len(head_tags(self.types))
 
         def answer(batch: Batch) -> list[TagScores]:
@@ -169,7 +170,7 @@ class Predictor:
         """Yield batches of windows of like length, with the windows' indices."""
         device = next(self.model.parameters()).device
         for indices in ordered_batches([len(window.input_ids) for window in windows], batch_size):
-            yield indices, self.batcher.collate([windows[index] for index in indices]).to(device)
+            yield indices, self.encoder.collate([windows[index] for index in indices]).to(device)
 
     def _join(self, parts: Iterable[tuple[int, Decoded]]) -> tuple[tuple[str, ...], tuple[float, ...]]:
         ordered = [decoded for _, decoded in sorted(parts, key=lambda part: part[0])]
@@ -200,11 +201,10 @@ def save_tagger(folder: Path, predictor: Predictor, head_types: Sequence[str]) -
     """Write weights, encoder config, tokenizer and what they were trained on; all of it or nothing."""
 
     def add_files(beside: Path) -> None:
-        predictor.model.encoder.config.save_pretrained(beside / "encoder")
-        predictor.tokenizer.save_pretrained(beside / "encoder")
+        predictor.encoder.save(beside / "encoder", weights=False)
 
     meta = {**predictor.meta, "types": list(predictor.types), "head_types": list(head_types)}
-    meta["max_length"] = predictor.max_length
+    meta["max_length"] = predictor.encoder.max_length
     weights = {name: value for name, value in predictor.model.state_dict().items() if not name.startswith(PARTS)}
     write_folder(folder, meta, weights, add_files)
 
@@ -216,10 +216,12 @@ def load_tagger(path: str | Path, *, device: str = "auto", precision: str = "aut
         folder = folder / "tagger"
     meta, tensors = read_folder(folder)
     try:
-        encoder = _empty_encoder(folder / "encoder", meta)
+        encoder = kind_in(folder / "encoder").empty(folder / "encoder")
+        encoder.name, encoder.fingerprint = meta["encoder"], meta["encoder_hash"]
+        encoder.max_length = int(meta["max_length"])
         model = build_model(Recipe.from_dict(meta["recipe"]), encoder, meta["head_types"])
         model.load_state_dict(tensors)
-        predictor = Predictor(model, encoder.tokenizer, meta["types"], max_length=meta["max_length"], meta=meta)
+        predictor = Predictor(model, encoder, meta["types"], max_length=meta["max_length"], meta=meta)
     except (KeyError, OSError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"Checkpoint {folder} is damaged: {error}. Delete it and train again.") from error
     except InvalidConfig as error:
@@ -231,17 +233,3 @@ def load_tagger(path: str | Path, *, device: str = "auto", precision: str = "aut
     model.use_bf16 = use_bf16(precision, where)
     model.to(where).eval()
     return predictor
-
-
-def _empty_encoder(folder: Path, meta: dict[str, Any]) -> Encoder:
-    """Make the encoder's body from its config, without its trained weights."""
-    from transformers import AutoConfig, AutoModel, AutoTokenizer
-
-    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    model = AutoModel.from_config(config)
-    if getattr(model, "pooler", None) is not None:
-        model.pooler = None
-    tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-    return Encoder(
-        model, tokenizer, int(config.hidden_size), int(meta["max_length"]), meta["encoder"], meta["encoder_hash"]
-    )

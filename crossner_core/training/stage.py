@@ -11,8 +11,9 @@ from crossner_core.schema import LabelledSentence
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from crossner_core.models.base import Batch, TokenTagger
-    from crossner_core.training.batches import Batcher
+    from crossner_core.encoders.base import Encoder
+    from crossner_core.encoders.windows import Batch
+    from crossner_core.models.base import TokenTagger
 
 
 class Objective(Protocol):
@@ -41,8 +42,8 @@ class Objective(Protocol):
         ...
 
 
-MakeObjective = Callable[["TokenTagger", "Batcher", "TokenTagger | None"], Objective]
-"""From the stage's model (on its device), its batcher, and the model of the stage before: None for the first stage, and
+MakeObjective = Callable[["TokenTagger", "Encoder", "TokenTagger | None"], Objective]
+"""From the stage's model (on its device), its encoder, and the model of the stage before: None for the first stage, and
 where a saved state will be put back into the objective."""
 
 

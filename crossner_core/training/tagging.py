@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from crossner_core.encoders import Encoder, recompute_activations
+from crossner_core.encoders.base import Encoder
 from crossner_core.evaluation.scores import score_tags
 from crossner_core.models.base import TokenTagger
 from crossner_core.tags import tags_from_spans
@@ -45,15 +45,15 @@ class TaggerTask(Task):
         self.objective: Objective | None = None
         if stage.objective is not None:
             with random.active():
-                self.objective = stage.objective(self.model, predictor.batcher, former)
+                self.objective = stage.objective(self.model, predictor.encoder, former)
             self.model.objective_parts = self.objective.parts.to(self.device)
         self.measure_first = self.first_counts = stage.measure_first and bool(stage.dev)
         # A loss of its own may compare all of a batch's sentences: such a stage is never cut into parts.
         self.in_parts = self.objective is None
-        self.windows = predictor.batcher.encode([item.sentence for item in stage.train])
+        self.windows = predictor.encoder.windows([item.sentence for item in stage.train])
         self.lengths = [len(window.input_ids) for window in self.windows]
         self.tags = tag_indices(stage.train, self.model.tags)
-        self.dev_windows = predictor.batcher.encode([item.sentence for item in stage.dev])
+        self.dev_windows = predictor.encoder.windows([item.sentence for item in stage.dev])
         self.dev_gold = [tags_from_spans(item.spans, len(item.sentence.tokens)) for item in stage.dev]
         self._batches: tuple[int, list[list[int]]] | None = None
         self.epoch_steps = len(self.epoch_batches(0))
@@ -99,7 +99,7 @@ class TaggerTask(Task):
 
     def loss(self, part: Part) -> Tensor:
         windows = [self.windows[index] for index in part.windows]
-        batch = self.predictor.batcher.collate(windows, self.tags).to(self.device)
+        batch = self.predictor.encoder.collate(windows, self.tags).to(self.device)
         if self.objective is None:
             return self.model.loss(batch) * part.weight
         return self.objective.loss(self.model, batch, [window.sentence for window in windows], part.step)
@@ -196,10 +196,10 @@ def begin_stage(
         model = build_model(source_recipe(recipe) if stage.cached else recipe, encoder, stage.types).to(random.device)
     model.use_bf16 = use_bf16(recipe.precision, random.device)
     if recipe.recompute:
-        recompute_activations(model.encoder, encoder.name)
+        encoder.recompute()
     if former is not None and not stage.fresh:
         model.copy_shared_tags(former, parents)
     length = min(recipe.max_length, encoder.max_length)
     types = stage.types[: stage.scored]
-    predictor = Predictor(model, encoder.tokenizer, types, max_length=length, meta=dict(meta or {}))
+    predictor = Predictor(model, encoder, types, max_length=length, meta=dict(meta or {}))
     return TaskRun(TaggerTask(stage, recipe, predictor, random, former), random)

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,8 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from crossner_core import encoders
-from crossner_core.encoders import BUNDLED_PACKAGE, encoder_fingerprint, encoder_spec, load_encoder
+from crossner_core.encoders import transformer
+from crossner_core.encoders.loading import BUNDLED_PACKAGE, encoder_spec, load_encoder
 from crossner_core.errors import EncoderUnavailable
 from tests.support.training_builders import save_encoder, tiny_encoder
 
@@ -49,8 +50,9 @@ def test_encoder_from_local_folder_equals_the_saved_one(tmp_path: Path) -> None:
 def test_encoder_bundled_has_the_fingerprint_of_its_weights_alone() -> None:
     encoder = load_encoder("minilm")
     assert encoder.fingerprint.startswith("ed256719ce5c")  # by which results are kept
-    parts = (encoder.model, encoder.tokenizer)
-    assert encoder_fingerprint(*parts, 512) == encoder.fingerprint != encoder_fingerprint(*parts, 128)
+    assert (
+        encoder.measure_fingerprint() == encoder.fingerprint != replace(encoder, max_length=128).measure_fingerprint()
+    )
 
 
 @pytest.mark.parametrize(
@@ -117,14 +119,13 @@ def test_encoder_whose_parts_do_not_belong_together_is_refused(tmp_path: Path) -
     few = tmp_path / "few"
     encoder = tiny_encoder()
     encoder.model.resize_token_embeddings(8)
-    encoder.model.save_pretrained(few)
-    encoder.tokenizer.save_pretrained(few)
+    encoder.save(few)
     refused(few, "the weights have embeddings for 8; they do not belong together")
 
 
 def test_encoder_without_embeddings_of_subwords_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = save_encoder(tmp_path / "e")
-    monkeypatch.setattr(encoders, "_load_model", lambda source, local: torch.nn.Linear(1, 1))
+    monkeypatch.setattr(transformer, "_load_model", lambda source, local: torch.nn.Linear(1, 1))
     with pytest.raises(EncoderUnavailable, match="has no embeddings of subwords"):
         load_encoder(str(folder))
 
@@ -135,7 +136,7 @@ def test_encoder_slow_tokenizer_is_refused(tmp_path: Path, monkeypatch: pytest.M
     class Slow:
         is_fast = False
 
-    monkeypatch.setattr(encoders, "_load_tokenizer", lambda source, local: Slow())
+    monkeypatch.setattr(transformer, "_load_tokenizer", lambda source, local: Slow())
     with pytest.raises(EncoderUnavailable, match="slow tokenizer"):
         load_encoder(str(folder))
 

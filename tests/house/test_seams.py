@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from crossner_core.models.base import Batch, TokenTagger
+from crossner_core.encoders.windows import Batch
+from crossner_core.models.base import TokenTagger
 from crossner_core.models.crf import Crf
 from crossner_core.models.heads import head_tags
 from crossner_core.models.registry import architecture_ids
 from crossner_core.schema import Sentence, Span, sentence_from_words
 from crossner_core.tags import tag_problems
-from crossner_core.training.batches import encode
 from crossner_core.training.predictor import Predictor, build_model
 from tests.support.training_builders import TYPES, tiny_encoder, tiny_recipe
 
@@ -29,7 +29,7 @@ def predictor_of(architecture: str, **changes: object) -> Predictor:
     for name, parameter in model.named_parameters():
         if not name.startswith("encoder."):
             torch.nn.init.normal_(parameter, std=0.3, generator=generator)
-    return Predictor(model.eval(), encoder.tokenizer, TYPES[:2], max_length=ROOM, meta={"recipe_hash": "x"})
+    return Predictor(model.eval(), encoder, TYPES[:2], max_length=ROOM, meta={"recipe_hash": "x"})
 
 
 def mixed_sentences() -> list[Sentence]:
@@ -54,7 +54,7 @@ def certain(model: TokenTagger) -> Callable[[Batch], Tensor]:
         own = batch.input_ids.gather(1, batch.positions) == inside  # (B, W)
         former = batch.input_ids.gather(1, (batch.positions - 1).clamp(min=0)) == inside  # (B, W)
         kinds = torch.stack([~own, own & ~former, own & former], -1).float()  # (B, W, 3)
-        return torch.cat([kinds, torch.zeros(*own.shape, model.encoder.config.hidden_size - 3)], -1)
+        return torch.cat([kinds, torch.zeros(*own.shape, tiny_encoder().hidden_size - 3)], -1)
 
     return vectors
 
@@ -73,7 +73,7 @@ def test_seams_do_not_cut_entities(architecture: str, constrained: bool, monkeyp
     words = ["last"] * 40
     words[18:34] = ["Ines"] * 16
     long, short = sentence_from_words(words, id="a"), sentence_from_words(["Ines", "toured"], id="b")
-    seam = encode([long], predictor.tokenizer, ROOM)[1].start
+    seam = predictor.encoder.windows([long])[1].start
     assert 18 < seam < 34
     # A person at the very end of the first window, and another kind of word at the beginning of the next.
     edge = sentence_from_words([*["last"] * (seam - 1), "Ines", *["last"] * (40 - seam)], id="c")
@@ -87,7 +87,7 @@ def test_seams_do_not_cut_entities(architecture: str, constrained: bool, monkeyp
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_seams_change_nothing_for_sentences_of_one_window(architecture: str) -> None:
     predictor, sentences = predictor_of(architecture), mixed_sentences()
-    windows = encode(sentences, predictor.tokenizer, ROOM)
+    windows = predictor.encoder.windows(sentences)
     alone = [at for at, one in enumerate(windows) if (one.start, one.end) == (0, len(sentences[one.sentence].tokens))]
     assert 3 < len(alone) < len(windows) - 5
     answers, allowed = predictor.predict_tags(sentences, 4), len(head_tags(predictor.types))

@@ -11,7 +11,8 @@ from pathlib import Path
 import torch
 from transformers import BertConfig, BertModel, BertTokenizer
 
-from crossner_core.encoders import Encoder, encoder_fingerprint
+from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.transformer import Transformer
 from crossner_core.schema import LabelledSentence, Span, sentence_from_words
 from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.recipe import Recipe
@@ -74,14 +75,13 @@ def tiny_encoder(*, dropout: float = 0.1, seed: int = 3, positions: int = 64) ->
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         model = BertModel(config, add_pooling_layer=False)
-    return Encoder(model, tokenizer, 32, positions, "tiny", encoder_fingerprint(model, tokenizer, positions))
+    return Transformer.of(model, tokenizer, "tiny", max_length=positions)
 
 
 def save_encoder(folder: Path, **changes: object) -> Path:
     """Write the tiny encoder as a local folder; `changes` go into its tokenizer config."""
     encoder = tiny_encoder()
-    encoder.model.save_pretrained(folder)
-    encoder.tokenizer.save_pretrained(folder)
+    encoder.save(folder)
     if changes:
         path = folder / "tokenizer_config.json"
         path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))

@@ -20,7 +20,7 @@ from workbench.settings import Settings
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    from crossner_core.encoders import Encoder
+    from crossner_core.encoders.base import Encoder
 
 log = logging.getLogger(__name__)
 E = TypeVar("E")
@@ -96,7 +96,7 @@ class JobContext:
 
     def encoder(self, name: str) -> Encoder:
         """Load an encoder, or take the one loaded for the job before."""
-        from crossner_core.encoders import load_encoder
+        from crossner_core.encoders.loading import load_encoder
 
         if name not in self._encoders:
             self._encoders.clear()

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.adaptation.pretraining import PretrainEvent
-from crossner_core.encoder_names import BUNDLED
+from crossner_core.encoders.names import BUNDLED
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.folders import is_name
 from crossner_core.options.dapt import DaptOptions

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.adaptation.pretraining import PretrainResult, read_result
-from crossner_core.encoder_names import BUNDLED, library_names
+from crossner_core.encoders.names import BUNDLED, library_names
 from crossner_core.errors import Conflict, InvalidConfig, NotFound, WorkbenchError
 from db import job_rows, run_rows
 from db.engine import Session, Store

@@ -313,7 +313,7 @@ def own_places(values: Mapping[str, Any], home: Path, corpora: Sequence[str]) ->
 
     An encoder or entity-tagging corpus without label gets its name as label.
     """
-    from crossner_core.encoder_names import library_names
+    from crossner_core.encoders.names import library_names
 
     library = home / "encoders"
     names = set(library_names(library))

@@ -25,7 +25,7 @@ from crossner_core.options.base import option
 from crossner_core.schema import LabelledSentence
 
 if TYPE_CHECKING:
-    from crossner_core.encoders import Encoder
+    from crossner_core.encoders.base import Encoder
 
 TITLE = "Entity representations"
 NEIGHBOURS = 5
@@ -85,7 +85,8 @@ def entity_vectors(
     """Return the encoder's last-layer vectors of the first subword of each entity, in the order given."""
     import torch
 
-    from crossner_core.training.batches import collate, encode, ordered_batches
+    from crossner_core.encoders.base import vectors as hidden_vectors
+    from crossner_core.training.batches import ordered_batches
     from crossner_core.training.machine import pick_device
 
     items = list({id(item): item for item, _ in chosen}.values())
@@ -93,15 +94,14 @@ def entity_vectors(
     wanted: dict[int, list[tuple[int, int]]] = {}  # sentence → (place in the answer, token)
     for position, (item, index) in enumerate(chosen):
         wanted.setdefault(row_of[id(item)], []).append((position, item.spans[index].start))
-    windows = encode([item.sentence for item in items], encoder.tokenizer, encoder.max_length)
+    windows = encoder.windows([item.sentence for item in items])
     vectors = np.zeros((len(chosen), encoder.hidden_size), dtype=np.float32)
     where = pick_device(device)
-    model = encoder.model.to(where).eval()
+    encoder.model.to(where).eval()
     with torch.inference_mode():
         for indices in ordered_batches([len(window.input_ids) for window in windows], batch_size):
-            batch = collate([windows[index] for index in indices], encoder.tokenizer.pad_token_id).to(where)
-            hidden = model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
-            states = hidden.float().cpu().numpy()  # (B, L, H)
+            batch = encoder.collate([windows[index] for index in indices]).to(where)
+            states = hidden_vectors(encoder.model, batch).float().cpu().numpy()  # (B, L, H)
             for row, window in enumerate(windows[index] for index in indices):
                 for position, token in wanted[window.sentence]:
                     if window.start <= token < window.end:
@@ -293,7 +293,7 @@ class RepresentationsConfig(StudyConfig):
 def build(config: RepresentationsConfig, inputs: Inputs) -> Made:
     """Make the table of separations, one by type for each corpus, and the pictures: a row a corpus."""
     # Late, so that studies can be listed without torch.
-    from crossner_core.encoders import load_encoder
+    from crossner_core.encoders.loading import load_encoder
 
     named = config.labelled_encoders or {config.recipe_of().encoder: config.recipe_of().encoder}
     pictures: list[Picture] = []

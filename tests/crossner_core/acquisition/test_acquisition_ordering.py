@@ -22,7 +22,7 @@ def model(seed: int) -> Predictor:
     encoder = tiny_encoder(seed=seed)
     torch.manual_seed(seed)
     made = build_model(tiny_recipe(), encoder, TYPES).eval()
-    return Predictor(made, encoder.tokenizer, TYPES, max_length=64, meta={})
+    return Predictor(made, encoder, TYPES, max_length=64, meta={})
 
 
 def pool(count: int) -> list[Sentence]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from crossner_core.encoders import Encoder
+from crossner_core.encoders.base import Encoder
 from crossner_core.errors import BadInput
 from crossner_core.label_review.base import Desk, Gold, check
 from crossner_core.label_review.checks.label_errors import rank

@@ -11,13 +11,13 @@ import pytest
 import torch
 from torch import Tensor
 
+from crossner_core.encoders.windows import IGNORED, Batch
 from crossner_core.models._linear_chain import Chain, log_partition, marginals, path_score
-from crossner_core.models.base import IGNORED, Batch
 from crossner_core.models.crf import Crf
 from crossner_core.models.heads import copy_pairs, head_tags
 from crossner_core.models.viterbi import viterbi
 from crossner_core.tags import tag_problems
-from crossner_core.training.batches import collate, encode, tag_indices
+from crossner_core.training.batches import tag_indices
 from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.loop import train
 from crossner_core.training.optim import make_optimizer
@@ -57,9 +57,9 @@ def model_for(architecture: str = "crf", types: tuple[str, ...] = TYPES, **optio
 
 
 def batch_of(model: Crf, count: int, first: int = 0) -> Batch:
-    items, tokenizer = own_sentences(count, offset=first), tiny_encoder().tokenizer
-    windows = encode([item.sentence for item in items], tokenizer, 64)
-    return collate(windows, tokenizer.pad_token_id, tag_indices(items, model.tags))
+    items, encoder = own_sentences(count, offset=first), tiny_encoder()
+    windows = encoder.windows([item.sentence for item in items])
+    return encoder.collate(windows, tag_indices(items, model.tags))
 
 
 def test_crf_log_partition_equals_the_sum_over_all_paths() -> None:
@@ -148,7 +148,7 @@ def test_crf_decoding_is_valid_and_its_probabilities_are_those_of_valid_paths(al
     model = model_for()
     model.head.weight.data.normal_(generator=torch.Generator().manual_seed(1))
     batch = batch_of(model, 1, first=3)
-    scores, chain, tags = model.scores(batch)[0, :, :allowed], model._chain().first(allowed), model.tags[:allowed]
+    scores, chain, tags = model.scores(batch)[0, :, :allowed], model.tag_pairs().first(allowed), model.tags[:allowed]
     scores, few = scores[:3], torch.arange(batch.mask.shape[1]) < 3
     cut = replace(batch, mask=batch.mask & few)
     (answer,) = model.decode(cut, allowed)

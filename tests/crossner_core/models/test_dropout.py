@@ -10,7 +10,7 @@ from torch import nn
 from transformers import AttentionInterface, AttentionMaskInterface, BertConfig, BertModel
 from transformers.masking_utils import sdpa_mask
 
-from crossner_core.encoders import load_encoder
+from crossner_core.encoders.loading import load_encoder
 from crossner_core.models.dropout import ATTENTION, Dropout, attention, drop, speed_up_dropout
 
 

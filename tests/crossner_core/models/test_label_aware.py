@@ -9,15 +9,15 @@ import torch
 from torch import Tensor
 
 from benchmarks.label_aware import learn, position_loop, sentence_loop
+from crossner_core.encoders.windows import Batch
 from crossner_core.models import _label_history
 from crossner_core.models._label_history import prefix_states, prefixes
 from crossner_core.models._label_predictor import LabelPredictor, Vectors, _Read
-from crossner_core.models.base import Batch
 from crossner_core.models.heads import head_tags
 from crossner_core.models.label_aware import LabelAware
 from crossner_core.models.viterbi import iob2_transitions
 from crossner_core.tags import tag_problems
-from crossner_core.training.batches import collate, encode, tag_indices
+from crossner_core.training.batches import tag_indices
 from crossner_core.training.predictor import build_model
 from crossner_core.training.recipe import Recipe, effective
 from tests.support.training_builders import TYPES, own_sentences, tiny_encoder, tiny_recipe
@@ -36,9 +36,9 @@ def model_of(types: tuple[str, ...] = TYPES, **changes: object) -> LabelAware:
 
 
 def batch_of(model: LabelAware, count: int = 5) -> Batch:
-    items, tokenizer = own_sentences(count), tiny_encoder().tokenizer
-    windows = encode([item.sentence for item in items], tokenizer, 64)
-    return collate(windows, tokenizer.pad_token_id, tag_indices(items, model.tags))
+    items, encoder = own_sentences(count), tiny_encoder()
+    windows = encoder.windows([item.sentence for item in items])
+    return encoder.collate(windows, tag_indices(items, model.tags))
 
 
 def random_vectors(lengths: list[int], hidden: int = 7, *, seed: int = 0, width: int | None = None) -> Vectors:

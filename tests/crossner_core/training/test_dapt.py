@@ -31,7 +31,7 @@ from crossner_core.adaptation.texts import (
     share_of,
     text_files,
 )
-from crossner_core.encoders import load_encoder
+from crossner_core.encoders.loading import load_encoder
 from crossner_core.errors import BadInput, CheckpointMismatch, InvalidConfig, NotFound, StorageError
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions

@@ -15,14 +15,13 @@ from crossner_core.adaptation.entity_tagging import EntityTaggingTask, run_entit
 from crossner_core.adaptation.prepared import CHUNK, Arrays, Buckets, TaggedWindows, prepare_windows
 from crossner_core.adaptation.pretraining import PretrainEvent, PretrainResult, read_result
 from crossner_core.adaptation.texts import PretrainText
-from crossner_core.encoders import load_encoder
+from crossner_core.encoders.loading import load_encoder
 from crossner_core.errors import BadInput, CheckpointMismatch, UnknownType
 from crossner_core.formats import write
 from crossner_core.models.heads import head_tags
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
 from crossner_core.schema import LabelledSentence
 from crossner_core.tags import tags_from_spans
-from crossner_core.training.batches import encode
 from crossner_core.training.loop import train
 from crossner_core.wikipedia.entity_tagging import TaggingConfig, build_tagging_corpus
 from crossner_core.wikipedia.tagged_corpus import read_tagged
@@ -72,15 +71,14 @@ def result_of(events: list[PretrainEvent]) -> PretrainResult:
 
 
 def prepare(folder: Path, sentences: Iterator[LabelledSentence], max_length: int = 64) -> Iterator[int]:
-    tokenizer = tiny_encoder().tokenizer
     text = PretrainText(lambda: iter(sentences), lambda: iter(HELD_OUT), TYPES)
-    return prepare_windows(folder, text, tokenizer, max_length, share=0.1, seed=0, meta={})
+    return prepare_windows(folder, text, tiny_encoder(), max_length, share=0.1, seed=0, meta={})
 
 
 def test_windows_on_disk_are_those_in_memory(tmp_path: Path) -> None:
     list(prepare(tmp_path, iter(SENTENCES), max_length=16))
     stored = TaggedWindows(Arrays(tmp_path / "train"))
-    windows = encode([item.sentence for item in SENTENCES], tiny_encoder().tokenizer, 16)
+    windows = tiny_encoder().windows([item.sentence for item in SENTENCES], 16)
     found, tags = stored.read(range(len(stored)))
     assert [(one.input_ids, one.positions) for one in found] == [(one.input_ids, one.positions) for one in windows]
     names = head_tags(TYPES)

@@ -10,9 +10,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from crossner_core.encoders.windows import Batch, collate
 from crossner_core.errors import InvalidConfig
-from crossner_core.models.base import Batch
-from crossner_core.training.batches import collate
 from crossner_core.training.data import SourceCorpus, TrainingData
 from crossner_core.training.engine import TaskRun
 from crossner_core.training.machine import RunRandom
@@ -54,7 +53,7 @@ def stage_run(number: int = 0, data: TrainingData | None = None, **changes: Any)
         model = build_model(recipe, encoder, stage.types)
         # A first head of zeros would make all tags equally likely, and a term's gradient might hide.
         torch.nn.init.normal_(next(part for part in model.modules() if isinstance(part, torch.nn.Linear)).weight)
-    predictor = Predictor(model, encoder.tokenizer, stage.types[: stage.scored], max_length=64, meta={})
+    predictor = Predictor(model, encoder, stage.types[: stage.scored], max_length=64, meta={})
     return TaskRun(TaggerTask(replace(stage, dev=()), recipe, predictor, random), random)
 
 

@@ -5,44 +5,45 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from crossner_core.models.base import IGNORED, Batch, Decoded, TokenTagger
+from crossner_core.encoders.windows import IGNORED, Batch, cut
+from crossner_core.models.base import Decoded, TokenTagger
 from crossner_core.schema import sentence_from_words
-from crossner_core.training.batches import _windows, collate, encode, ordered_batches, shuffled_batches
+from crossner_core.training.batches import ordered_batches, shuffled_batches
 from crossner_core.training.predictor import Predictor
 from tests.support.training_builders import tiny_encoder
 
 FIRST, LAST = -1, -2
+ENDS = (FIRST,), (LAST,)
 ENCODER = tiny_encoder()
 
 
 def test_batches_first_subword_of_each_token() -> None:
-    tokenizer = tiny_encoder().tokenizer
+    tokenizer = ENCODER.tokenizer
     sentence = sentence_from_words(["Ines", "unable", "toured"], id="a")
-    (window,) = encode([sentence], tokenizer, 64)
+    (window,) = ENCODER.windows([sentence], 64)
     pieces = tokenizer.convert_ids_to_tokens(list(window.input_ids))
     assert pieces == ["[CLS]", "ines", "un", "##able", "toured", "[SEP]"]
     assert window.positions == (1, 2, 4)
 
 
 def test_batches_token_without_subword_becomes_unknown() -> None:
-    tokenizer = tiny_encoder().tokenizer
-    (window,) = encode([sentence_from_words(["Ines", "\u200b", "toured"], id="a")], tokenizer, 64)
+    tokenizer = ENCODER.tokenizer
+    (window,) = ENCODER.windows([sentence_from_words(["Ines", "\u200b", "toured"], id="a")], 64)
     assert tokenizer.convert_ids_to_tokens(list(window.input_ids))[2] == "[UNK]"
     assert len(window.positions) == 3
 
 
 def test_batches_sentence_without_tokens_gives_no_window() -> None:
-    tokenizer = tiny_encoder().tokenizer
-    windows = encode([sentence_from_words([], id="a"), sentence_from_words(["Ines"], id="b")], tokenizer, 64)
+    windows = ENCODER.windows([sentence_from_words([], id="a"), sentence_from_words(["Ines"], id="b")], 64)
     assert [window.sentence for window in windows] == [1]
-    assert encode([], tokenizer, 64) == []
+    assert ENCODER.windows([], 64) == []
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=80), st.integers(15, 30))
 def test_batches_windows_score_each_token_once(sizes: list[int], room: int) -> None:
     pieces = [[at * 10 + part for part in range(size)] for at, size in enumerate(sizes)]
-    windows = _windows(0, pieces, room, FIRST, LAST)
+    windows = cut(0, pieces, room + 2, ENDS)
     assert [at for window in windows for at in range(window.start, window.end)] == list(range(len(sizes)))
     for window in windows:
         assert len(window.input_ids) <= room + 2
@@ -64,7 +65,7 @@ class Echo(TokenTagger):
 @given(st.lists(st.lists(st.sampled_from(["Ines", "unable", "toured", "."]), max_size=70), min_size=1, max_size=4))
 @example([["Ines"] * 21 + ["unable"] * 30])  # the first window is shorter than the next
 def test_batches_split_sentences_are_joined_in_order(texts: list[list[str]]) -> None:
-    tagger = Predictor(Echo(ENCODER, ["O", "B-x", "I-x"]), ENCODER.tokenizer, ["x"], max_length=24,
+    tagger = Predictor(Echo(ENCODER, ["O", "B-x", "I-x"]), ENCODER, ["x"], max_length=24,
                        meta={"recipe_hash": "0"})  # fmt: skip
     sentences = [sentence_from_words(words, id=str(at)) for at, words in enumerate(texts)]
     for words, (tags, probabilities) in zip(texts, tagger.predict_tags(sentences, batch_size=3), strict=True):
@@ -74,23 +75,21 @@ def test_batches_split_sentences_are_joined_in_order(texts: list[list[str]]) -> 
 
 
 def test_batches_windows_overlap_gives_context() -> None:
-    windows = _windows(0, [[at] for at in range(100)], 40, FIRST, LAST)
+    windows = cut(0, [[at] for at in range(100)], 42, ENDS)
     assert len(windows) > 2
     for window in windows[1:]:
         assert window.positions[0] > 3, "a scored token needs tokens before it to be read in context"
 
 
 def test_batches_endless_word_keeps_its_first_subwords() -> None:
-    tokenizer = tiny_encoder().tokenizer
-    windows = encode([sentence_from_words(["." * 5000, "Ines"], id="a")], tokenizer, 32)
+    windows = ENCODER.windows([sentence_from_words(["." * 5000, "Ines"], id="a")], 32)
     assert sum(len(window.positions) for window in windows) == 2
     assert all(len(window.input_ids) <= 32 for window in windows)
 
 
 def test_batches_collate_pads_and_ignores() -> None:
-    tokenizer = tiny_encoder().tokenizer
     sentences = [sentence_from_words(["Ines"], id="a"), sentence_from_words(["Ines", "unable", "."], id="b")]
-    batch = collate(encode(sentences, tokenizer, 64), tokenizer.pad_token_id, [[1], [1, 0, 2]])
+    batch = ENCODER.collate(ENCODER.windows(sentences, 64), [[1], [1, 0, 2]])
     assert batch.input_ids.shape == (2, 6) and batch.positions.shape == (2, 3)
     assert batch.tags.tolist() == [[1, IGNORED, IGNORED], [1, 0, 2]]
     assert batch.mask.tolist() == [[True, False, False], [True, True, True]]

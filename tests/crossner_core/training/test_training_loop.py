@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from crossner_core.encoders import load_encoder
+from crossner_core.encoders.loading import load_encoder
 from crossner_core.errors import (
     BadInput,
     CheckpointError,

@@ -17,7 +17,8 @@ import torch
 
 from crossner_core.adaptation.__main__ import main as pretrain
 from crossner_core.adaptation.pretraining import read_result
-from crossner_core.encoders import Encoder, load_encoder
+from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.loading import load_encoder
 from crossner_core.errors import InvalidConfig
 from crossner_core.experiments.corpora import read_corpus
 from crossner_core.formats import write

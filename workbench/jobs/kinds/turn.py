@@ -33,7 +33,7 @@ from workbench.runs.rounds import CHANCE
 from workbench.suggestions.proposing import proposed_without_model
 
 if TYPE_CHECKING:
-    from crossner_core.encoders import Encoder
+    from crossner_core.encoders.base import Encoder
     from crossner_core.training.predictor import Predictor
 
 # So many sentences are chosen by the strategy; the rest of the queue is left to chance until the next round.

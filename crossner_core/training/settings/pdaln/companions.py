@@ -8,9 +8,11 @@ from dataclasses import dataclass
 import numpy as np
 from torch import Tensor
 
-from crossner_core.models.base import Batch, TokenTagger
+from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.windows import Batch, Window
+from crossner_core.models.base import TokenTagger
 from crossner_core.schema import LabelledSentence
-from crossner_core.training.batches import Batcher, Window, tag_indices
+from crossner_core.training.batches import tag_indices
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.pdaln.material import Material, Synonyms, distorted
 from crossner_core.training.settings.pdaln.synonyms import (
@@ -36,18 +38,19 @@ class Drawn:
 class Companions:
     """Draws from a stage's material; of a sentence longer than the encoder takes, each window is drawn by itself."""
 
-    def __init__(self, recipe: Recipe, material: Material, model: TokenTagger, batcher: Batcher) -> None:
-        self.recipe, self.material, self.batcher, self.tags = recipe, material, batcher, model.tags
-        self.target = batcher.encode([item.sentence for item in material.target])
+    def __init__(self, recipe: Recipe, material: Material, model: TokenTagger, encoder: Encoder) -> None:
+        self.recipe, self.material, self.encoder, self.tags = recipe, material, encoder, model.tags
+        self.target = encoder.windows([item.sentence for item in material.target])
         self.target_tags = tag_indices(material.target, self.tags)
-        self.bare = batcher.encode(material.unlabelled)
+        self.bare = encoder.windows(material.unlabelled)
         self.distorts = recipe.pdaln_use_contrastive or recipe.pdaln_label_distorted
         everything = material.train + material.target if self.distorts else ()
         self.words = candidates(word for item in everything for word in item.sentence.words)
         corpus = pick_wordnet(recipe.pdaln_synonyms) if self.distorts else None
         self._wordnet = from_wordnet(self.words, corpus) if corpus is not None else None
+        self.tokenizer = encoder.require_subwords("PDALN")
         table = model.encoder.get_input_embeddings().weight
-        self.neighbours = neighbours([] if corpus is not None else self.words, batcher.tokenizer, table)
+        self.neighbours = neighbours([] if corpus is not None else self.words, self.tokenizer, table)
 
     @property
     def neighbours(self) -> Tensor:
@@ -58,7 +61,7 @@ class Companions:
     def neighbours(self, found: Tensor) -> None:
         self._neighbours = found
         self.synonyms: Synonyms = self._wordnet or (
-            from_neighbours(self.words, found, self.batcher.tokenizer) if len(found) else {}
+            from_neighbours(self.words, found, self.tokenizer) if len(found) else {}
         )
 
     def draw(self, rng: np.random.Generator, rows: int) -> tuple[Drawn | None, Batch | None]:
@@ -71,10 +74,10 @@ class Companions:
         drawn = None
         if chosen:
             items = tuple(self.material.target[window.sentence] for window in chosen)
-            drawn = Drawn(items, self.batcher.collate(chosen, self.target_tags))
+            drawn = Drawn(items, self.encoder.collate(chosen, self.target_tags))
         wants_bare = self.recipe.pdaln_use_sentence_mmd or self.recipe.pdaln_distil_on != "augmented"
         bare = _some(self.bare, count if chosen else 2 * count, rng) if wants_bare else []
-        return drawn, self.batcher.collate(bare) if bare else None
+        return drawn, self.encoder.collate(bare) if bare else None
 
     def items(self, sentences: Sequence[int]) -> tuple[LabelledSentence, ...]:
         """Return the stage's own sentences of these indices."""
@@ -83,11 +86,11 @@ class Companions:
     def distort(self, items: Sequence[LabelledSentence], rng: np.random.Generator) -> Batch:
         """Return a batch of a distorted copy of each sentence; of a long one, its first window."""
         copies = [distorted(item, self.synonyms, rng) for item in items]
-        windows = self.batcher.encode([copy.sentence for copy in copies])
+        windows = self.encoder.windows([copy.sentence for copy in copies])
         first: dict[int, Window] = {}
         for window in windows:
             first.setdefault(window.sentence, window)
-        return self.batcher.collate([first[index] for index in range(len(copies))], tag_indices(copies, self.tags))
+        return self.encoder.collate([first[index] for index in range(len(copies))], tag_indices(copies, self.tags))
 
 
 def _some(windows: Sequence[Window], count: int, rng: np.random.Generator) -> list[Window]:

@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from crossner_core.models.base import IGNORED, Batch, TokenTagger
-from crossner_core.training.batches import Batcher
+from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.windows import IGNORED, Batch
+from crossner_core.models.base import TokenTagger
 from crossner_core.training.checkpoint import prefixed, within
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.pdaln.companions import Companions
@@ -33,13 +34,13 @@ class PdalnObjective:
     """
 
     def __init__(
-        self, recipe: Recipe, material: Material, model: TokenTagger, batcher: Batcher, former: TokenTagger | None
+        self, recipe: Recipe, material: Material, model: TokenTagger, encoder: Encoder, former: TokenTagger | None
     ) -> None:
         self.recipe, self.material = recipe, material
-        self.companions = Companions(recipe, material, model, batcher)
+        self.companions = Companions(recipe, material, model, encoder)
         self.parts: nn.Module = nn.Module()
         if recipe.pdaln_use_contrastive:
-            self.parts = Projection(model.encoder.config.hidden_size)
+            self.parts = Projection(encoder.hidden_size)
         if former is not None and material.round:
             _take_over(model, self.parts, former)
         self.teaches = bool(material.round) and recipe.pdaln_use_distillation

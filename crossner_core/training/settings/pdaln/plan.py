@@ -14,8 +14,8 @@ from crossner_core.training.settings.registry import register_setting
 from crossner_core.training.stage import MakeObjective, Objective, Stage
 
 if TYPE_CHECKING:
+    from crossner_core.encoders.base import Encoder
     from crossner_core.models.base import TokenTagger
-    from crossner_core.training.batches import Batcher
     from crossner_core.training.data import TrainingData
     from crossner_core.training.recipe import Recipe
 
@@ -105,9 +105,9 @@ def _round(recipe: Recipe, base: Stage, material: Material) -> Stage:
 
 
 def _objective(recipe: Recipe, material: Material) -> MakeObjective:
-    def make(model: TokenTagger, batcher: Batcher, former: TokenTagger | None) -> Objective:
+    def make(model: TokenTagger, encoder: Encoder, former: TokenTagger | None) -> Objective:
         from crossner_core.training.settings.pdaln.objective import PdalnObjective
 
-        return PdalnObjective(recipe, material, model, batcher, former)
+        return PdalnObjective(recipe, material, model, encoder, former)
 
     return make

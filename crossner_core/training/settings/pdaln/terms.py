@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from crossner_core.models.base import Batch, TokenTagger
+from crossner_core.encoders.windows import Batch
+from crossner_core.models.base import TokenTagger
 
 # σ of exp(−d² / 2σ). Source: the 19 widths of La-DTL's code.
 FIXED = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 100.0, 1e3, 1e4, 1e5, 1e6)

@@ -8,10 +8,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from crossner_core.encoders.base import Encoder
+from crossner_core.encoders.windows import Batch, Window
 from crossner_core.errors import CheckpointError
-from crossner_core.models.base import Batch, TokenTagger
+from crossner_core.models.base import TokenTagger
 from crossner_core.schema import Sentence
-from crossner_core.training.batches import Batcher, Window, ordered_batches
+from crossner_core.training.batches import ordered_batches
 from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.self_training.proposals import ProposalModel
 
@@ -33,13 +35,13 @@ class SelfTrainingObjective:
         recipe: Recipe,
         bare: Sequence[Sentence],
         model: TokenTagger,
-        batcher: Batcher,
+        encoder: Encoder,
         former: TokenTagger | None,
         proposals: ProposalModel | None = None,
     ) -> None:
-        self.recipe, self.batcher = recipe, batcher
+        self.recipe, self.encoder = recipe, encoder
         self.parts: nn.Module = nn.Module()
-        self.windows: list[Window] = batcher.encode(bare)
+        self.windows: list[Window] = encoder.windows(bare)
         sizes = [len(window.positions) for window in self.windows]
         self.starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
         self.targets = torch.zeros(int(self.starts[-1]), len(model.tags), dtype=torch.float16)
@@ -58,7 +60,7 @@ class SelfTrainingObjective:
             return labelled
         chosen = self._draw(np.random.default_rng([self.recipe.seed, _STEP, step]))
         device = batch.mask.device
-        drawn = self.batcher.collate([self.windows[index] for index in chosen]).to(device)
+        drawn = self.encoder.collate([self.windows[index] for index in chosen]).to(device)
         soft = self._targets(chosen, drawn.mask.shape[1]).to(device)  # (B, W, K)
         sure = (soft.max(-1).values >= self.recipe.self_training_threshold) & drawn.mask  # (B, W)
         sharp = soft**self.recipe.self_training_sharpen
@@ -83,7 +85,7 @@ class SelfTrainingObjective:
         teacher.eval()
         device = next(teacher.parameters()).device
         for rows in ordered_batches([len(window.input_ids) for window in self.windows], _BATCH):
-            batch = self.batcher.collate([self.windows[index] for index in rows]).to(device)
+            batch = self.encoder.collate([self.windows[index] for index in rows]).to(device)
             soft = teacher.tag_log_probabilities(batch).exp().to("cpu", torch.float16)  # (B, W, K)
             for row, index in enumerate(rows):
                 self.targets[self.starts[index] : self.starts[index + 1]] = soft[

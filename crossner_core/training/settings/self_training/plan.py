@@ -12,9 +12,9 @@ from crossner_core.training.settings.registry import register_setting
 from crossner_core.training.stage import MakeObjective, Objective, Stage
 
 if TYPE_CHECKING:
+    from crossner_core.encoders.base import Encoder
     from crossner_core.models.base import TokenTagger
     from crossner_core.schema import Sentence
-    from crossner_core.training.batches import Batcher
     from crossner_core.training.data import TrainingData
     from crossner_core.training.recipe import Recipe
 
@@ -125,13 +125,13 @@ def _student(teacher: Stage, recipe: Recipe, number: int, objective: MakeObjecti
 def _objective(recipe: Recipe, data: TrainingData, bare: tuple[Sentence, ...], *, first: bool) -> MakeObjective:
     """Return what makes a student's loss; proposals are used for the first one: later teachers learnt from them."""
 
-    def make(model: TokenTagger, batcher: Batcher, former: TokenTagger | None) -> Objective:
+    def make(model: TokenTagger, encoder: Encoder, former: TokenTagger | None) -> Objective:
         from crossner_core.training.settings.self_training.objective import SelfTrainingObjective
         from crossner_core.training.settings.self_training.proposals import ProposalModel
 
         proposals = None
         if first and recipe.self_training_gazetteer:
             proposals = ProposalModel.fit(data.train, data.proposed, model.tags)
-        return SelfTrainingObjective(recipe, bare, model, batcher, former, proposals)
+        return SelfTrainingObjective(recipe, bare, model, encoder, former, proposals)
 
     return make

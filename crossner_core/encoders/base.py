@@ -1,0 +1,171 @@
+"""What a tagger stands on: an encoder turns sentences into windows, and batches of windows into vectors."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from crossner_core.encoders.windows import Batch, Window, collate, cut
+from crossner_core.errors import EncoderUnavailable, InvalidConfig
+from crossner_core.folders import write_json
+from crossner_core.registry import Registry
+from crossner_core.schema import Sentence
+
+WEIGHTS = "model.safetensors"
+# Beside an encoder that is no transformer: its kind, and what its module is made from.
+SETTINGS = "encoder.json"
+TRANSFORMER = "transformer"
+
+
+@dataclass(slots=True)
+class Encoder:
+    """A module, and what makes its input of sentences; a kind of encoder is a subclass in a file of this package.
+
+    `model` is called with `input_ids` (B, L, …) and `attention_mask` (B, L); `last_hidden_state` of what it returns is
+    (B, L, H). Chance is drawn from torch alone. Rates fall from layer to layer where its modules are called `layer.N`
+    or `layers.N`, from 0 at the bottom. `max_length` counts positions of a window, `folder` is where its files lie,
+    unset for one from the hub or made in memory.
+    """
+
+    model: Any
+    tokenizer: Any  # of subwords; None where it has none
+    hidden_size: int
+    max_length: int
+    name: str
+    fingerprint: str  # see `measure_fingerprint`
+    folder: Path | None = None
+
+    kind: ClassVar[str] = ""
+    # Whether its kind is a name that recipes take: it needs no pre-trained weights.
+    from_scratch: ClassVar[bool] = False
+
+    @classmethod
+    def make(cls, settings: Mapping[str, Any]) -> Self:
+        """Make one from what `settings` gave, untrained, with the same weights each time; from nothing, a new one."""
+        raise NotImplementedError
+
+    @property
+    def pad_id(self) -> int:
+        """What stands in `input_ids` behind the end of a window."""
+        return 0
+
+    def settings(self) -> dict[str, Any]:
+        """Return as plain values what `make` needs."""
+        raise NotImplementedError
+
+    def pieces(self, sentences: Sequence[Sequence[str]]) -> list[list[list[Any]]]:
+        """Return for each word of each sentence its input ids, at least one."""
+        raise NotImplementedError
+
+    def ends(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Return the input ids that stand before and after the words of each window."""
+        return (), ()
+
+    def reading(self) -> str:
+        """Return what, beside the weights, decides the vectors of a text."""
+        return json.dumps([self.kind, self.settings(), self.max_length], sort_keys=True)
+
+    def windows(self, sentences: Sequence[Sentence], max_length: int | None = None) -> list[Window]:
+        """Split sentences into windows of at most `max_length` positions; each token is scored in exactly one.
+
+        A token of more positions than a third of a window keeps its first ones. Sentences without tokens give none.
+        """
+        filled = [index for index, sentence in enumerate(sentences) if sentence.tokens]
+        if not filled:
+            return []
+        pieces = self.pieces([sentences[index].words for index in filled])
+        room, ends = max_length or self.max_length, self.ends()
+        return [window for index, own in zip(filled, pieces, strict=True) for window in cut(index, own, room, ends)]
+
+    def collate(self, windows: Sequence[Window], tags: Sequence[Sequence[int]] | None = None) -> Batch:
+        """Pad windows to one batch; see `windows.collate`."""
+        return collate(windows, self.pad_id, tags)
+
+    def last_layers(self, batch: Batch, most: int) -> Tensor:
+        """Return the vectors of at most so many layers side by side, (B, L, layers · H); else of the last alone."""
+        return vectors(self.model, batch)
+
+    def recompute(self) -> None:
+        """Have the module compute its activations again on the way back, to save memory; raise InvalidConfig if not."""
+        raise InvalidConfig(f"recompute is on, but encoder {self.name!r} cannot do it. Switch it off.")
+
+    def require_subwords(self, what: str) -> Any:
+        """Return the tokenizer; raise EncoderUnavailable where there is none, saying what needs it."""
+        if self.tokenizer is None:
+            raise EncoderUnavailable(
+                f"Encoder {self.name!r} reads no subwords, which {what} needs; choose a BERT-like encoder."
+            )
+        return self.tokenizer
+
+    def measure_fingerprint(self) -> str:
+        """SHA-256 of what it makes of a text: names, shapes and bytes of all weights, and `reading`.
+
+        Equal for equal encoders, wherever they came from.
+        """
+        digest = hashlib.sha256()
+        for name, tensor in sorted(self.model.state_dict().items()):
+            digest.update(f"{name}{tuple(tensor.shape)}".encode())
+            digest.update(tensor.detach().contiguous().cpu().view(torch.uint8).numpy().data if tensor.dim() else b"")
+        digest.update(self.reading().encode())
+        return digest.hexdigest()
+
+    @classmethod
+    def new(cls) -> Self:
+        """Make one from nothing, under the name of its kind."""
+        encoder = cls.make({})
+        encoder.name, encoder.fingerprint = cls.kind, encoder.measure_fingerprint()
+        return encoder
+
+    def save(self, folder: Path, *, weights: bool = True) -> None:
+        """Write what `load` reads, or without weights what `empty` does."""
+        folder.mkdir(parents=True, exist_ok=True)
+        write_json(folder / SETTINGS, {"kind": self.kind, "settings": self.settings()})
+        if weights:
+            save_file(self.model.state_dict(), folder / WEIGHTS)
+
+    @classmethod
+    def empty(cls, folder: Path) -> Self:
+        """Read one without its weights, whose name, fingerprint and `max_length` are not those of the saved one."""
+        return cls.make(_stated(folder)["settings"])
+
+    @classmethod
+    def load(cls, folder: Path, name: str) -> Self:
+        """Read one with its weights."""
+        encoder = cls.empty(folder)
+        encoder.model.load_state_dict(load_file(folder / WEIGHTS))
+        encoder.name, encoder.folder, encoder.fingerprint = name, folder, encoder.measure_fingerprint()
+        return encoder
+
+
+ENCODERS: Registry[type[Encoder]] = Registry(
+    "crossner_core.encoders", "kind of encoder", by_name=True, apart=("base", "windows", "loading", "names")
+)
+
+
+def register(kind: type[Encoder]) -> type[Encoder]:
+    """Register a kind of encoder under its `kind`, which is the name of its file."""
+    return ENCODERS.add(kind.kind, kind)
+
+
+def kind_in(folder: Path) -> type[Encoder]:
+    """Return the kind of the encoder in a folder; raise InvalidConfig where it is not known here."""
+    return ENCODERS.one(str(_stated(folder)["kind"]))
+
+
+def vectors(model: Any, batch: Batch) -> Tensor:
+    """Return an encoder's vectors (B, L, H) by its module."""
+    return model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
+
+
+def _stated(folder: Path) -> dict[str, Any]:
+    if not (folder / SETTINGS).exists():
+        return {"kind": TRANSFORMER}
+    return json.loads((folder / SETTINGS).read_text(encoding="utf-8"))

@@ -1,0 +1,122 @@
+"""Pieces of words → windows of a sentence → padded batches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+IGNORED = -100
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Part of a sentence that fits the encoder: tokens `[start, end)` are scored, the rest is context."""
+
+    sentence: int
+    start: int
+    end: int
+    input_ids: tuple[Any, ...]  # what the encoder reads; for subwords a number each
+    positions: tuple[int, ...]
+
+
+@dataclass(slots=True)
+class Batch:
+    """Windows of sentences, padded: B windows, L subwords (or what the encoder reads), W scored tokens."""
+
+    input_ids: Tensor  # (B, L) subword ids; (B, L, …) of an encoder that reads more of each position
+    attention_mask: Tensor  # (B, L) 1 where there is a subword
+    positions: Tensor  # (B, W) index into L of each token's first subword; 0 where padded
+    mask: Tensor  # (B, W) True where there is a token
+    tags: Tensor  # (B, W) index into the model's tags; IGNORED where unknown or padded
+    # (B, L, H) what `TokenTagger.hidden` gave for this batch, where several losses share one pass of the encoder.
+    hidden: Tensor | None = None
+    # Of decoding alone. None: each window is a sentence.
+    before: Tensor | None = None  # (B,) tag chosen for the token before each window's first, as index
+    goes_on: Tensor | None = None  # (B,) True where the sentence goes on after the window
+
+    def to(self, device: torch.device) -> Batch:
+        """Return the batch on another device, what a model has made of it left out."""
+        before = None if self.before is None else self.before.to(device)
+        goes_on = None if self.goes_on is None else self.goes_on.to(device)
+        return Batch(
+            self.input_ids.to(device),
+            self.attention_mask.to(device),
+            self.positions.to(device),
+            self.mask.to(device),
+            self.tags.to(device),
+            before=before,
+            goes_on=goes_on,
+        )
+
+
+def collate(windows: Sequence[Window], pad_id: int, tags: Sequence[Sequence[int]] | None = None) -> Batch:
+    """Pad windows to one batch; `tags` holds tag indices for every token of every sentence, by sentence index."""
+    rows, length = len(windows), max(len(window.input_ids) for window in windows)
+    width = max(len(window.positions) for window in windows)
+    input_ids = np.full((rows, length, *np.shape(windows[0].input_ids[0])), pad_id, dtype=np.int64)
+    attention = np.zeros((rows, length), dtype=np.int64)
+    positions = np.zeros((rows, width), dtype=np.int64)
+    mask = np.zeros((rows, width), dtype=bool)
+    known = np.full((rows, width), IGNORED, dtype=np.int64)
+    for row, window in enumerate(windows):
+        input_ids[row, : len(window.input_ids)] = window.input_ids
+        attention[row, : len(window.input_ids)] = 1
+        positions[row, : len(window.positions)] = window.positions
+        mask[row, : len(window.positions)] = True
+        if tags is not None:
+            known[row, : len(window.positions)] = tags[window.sentence][window.start : window.end]
+    return Batch(*(torch.from_numpy(array) for array in (input_ids, attention, positions, mask, known)))
+
+
+def cut(
+    sentence: int, pieces: Sequence[Sequence[Any]], max_length: int, ends: tuple[tuple[Any, ...], tuple[Any, ...]]
+) -> list[Window]:
+    """Cut a sentence, the pieces of each of its words, into windows of at most `max_length` positions, `ends` included.
+
+    A word keeps at most a third of a window. Neighbours overlap by a quarter, of which each scores its half.
+    """
+    room = max_length - len(ends[0]) - len(ends[1])
+    pieces = [piece[: max(1, room // 3)] for piece in pieces]
+    windows: list[Window] = []
+    scored = 0  # tokens before this one are scored already
+    begin = 0
+    while True:
+        end, used = begin, 0
+        while end < len(pieces) and used + len(pieces[end]) <= room:
+            used += len(pieces[end])
+            end += 1
+        overlap = _tokens_within(pieces, begin, end, room // 4)
+        stop = len(pieces) if end == len(pieces) else max(scored + 1, end - overlap // 2)
+        windows.append(_window(sentence, pieces, (begin, end), (scored, stop), ends))
+        if end == len(pieces):
+            return windows
+        scored, begin = stop, max(begin + 1, min(stop, end - overlap))
+
+
+def _tokens_within(pieces: Sequence[Sequence[Any]], begin: int, end: int, most: int) -> int:
+    """Count the tokens before `end` whose pieces are at most so many."""
+    count, used = 0, 0
+    while end - count > begin and used + len(pieces[end - count - 1]) <= most:
+        used += len(pieces[end - count - 1])
+        count += 1
+    return count
+
+
+def _window(
+    sentence: int,
+    pieces: Sequence[Sequence[Any]],
+    seen: tuple[int, int],
+    scored: tuple[int, int],
+    ends: tuple[tuple[Any, ...], tuple[Any, ...]],
+) -> Window:
+    input_ids, positions = [*ends[0]], []
+    for position in range(*seen):
+        if scored[0] <= position < scored[1]:
+            positions.append(len(input_ids))
+        input_ids.extend(pieces[position])
+    return Window(sentence, scored[0], scored[1], (*input_ids, *ends[1]), tuple(positions))
