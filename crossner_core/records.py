@@ -57,6 +57,16 @@ def read(kind: type[T], value: object, what: str) -> T:
         raise BadInput(_problem(error, kind, what)) from error
 
 
+def read_json(kind: type[T], text: str | bytes, what: str) -> T:
+    """Do what `read` does with JSON that is not parsed yet; no text of it holds half a surrogate pair."""
+    from pydantic import ValidationError
+
+    try:
+        return cast(T, _adapter(cast(Any, kind)).validate_json(text))
+    except ValidationError as error:
+        raise BadInput(_problem(error, kind, what)) from error
+
+
 def _name(value: Any) -> str:
     if isinstance(value, type):
         return value.__name__
@@ -80,6 +90,8 @@ def _problem(error: ValidationError, kind: type[Any], what: str) -> str:
     if type_ in _UNKNOWN_KEY:
         known = f"; valid are {', '.join(spec.name for spec in fields(kind))}" if is_dataclass(kind) else ""
         return f"{name} is no key of {what}{known if len(first['loc']) == 1 else ''}."
+    if type_ == "json_invalid":
+        return f"{what} is not JSON: {context['error']}."
     if type_ == "value_error":
         return f"{name} {context['error']}"
     if type_ == "string_unicode":

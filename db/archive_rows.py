@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import sqlalchemy as sa
@@ -86,34 +86,6 @@ def flush(session: Session) -> None:
 def values(row: Any, columns: Sequence[str]) -> dict[str, Any]:
     """Return columns of a row as a mapping."""
     return {name: getattr(row, name) for name in columns}
-
-
-def columns_of(table: type[Any], given: Mapping[str, Any], columns: Sequence[str]) -> Any:
-    """Make a row of a table from the named columns of a mapping; raise BadInput for a value of another type.
-
-    SQLite would keep a text in a column of numbers.
-    """
-    kinds = sa.inspect(table).columns
-    for name in columns:
-        if name in given and not _fits(given[name], kinds[name]):
-            raise BadInput(f"The archive has {name} = {str(given[name])[:60]!r}, which is no {_kind(kinds[name])}.")
-    return table(**{name: given[name] for name in columns if name in given})
-
-
-def _fits(value: Any, column: Any) -> bool:
-    if value is None:
-        return bool(column.nullable)
-    if isinstance(column.type, sa.JSON):
-        return isinstance(value, dict | list)
-    expected = column.type.python_type
-    if isinstance(value, bool) or expected is bool:
-        return isinstance(value, bool) and expected is bool
-    return isinstance(value, (int, float) if expected is float else expected)
-
-
-def _kind(column: Any) -> str:
-    names = {"str": "text", "int": "whole number", "float": "number", "bool": "true or false", "datetime": "moment"}
-    return names.get(column.type.python_type.__name__, "list or object")
 
 
 def _tasks(sentence_ids: Sequence[int]) -> sa.Select[Task]:

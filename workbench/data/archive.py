@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from typing import Any
 
@@ -15,10 +14,27 @@ from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS
 from workbench.data import layers
-from workbench.data.archive_columns import ANNOTATION, FORMAT, PARTS, SENTENCE, SETTINGS, TASK, VERSION, iso
 from workbench.data.archive_reading import read_archive
+from workbench.data.archive_records import (
+    FORMAT,
+    SETTINGS,
+    VERSION,
+    AnnotationRecord,
+    DecisionRecord,
+    FindingRecord,
+    LinkRecord,
+    SentenceRecord,
+    SnapshotRecord,
+    SuggestionRecord,
+    TaskRecord,
+    VersionRecord,
+    columns,
+    iso,
+    plain,
+)
 from workbench.data.archive_writing import insert_campaign
 from workbench.data.packing import zipped
+from workbench.labelling.work import Flag, Rejected, WorkSpan
 
 
 def export_campaign(store: Store, actor: Actor, campaign_id: int) -> bytes:
@@ -84,9 +100,9 @@ def _sentence_lines(session: Session, campaign_id: int, names: dict[int, str]) -
     decided = _decided(session, campaign_id)
     lines = []
     for row, tasks in archive_rows.sentences(session, campaign_id):
-        line = _plain(archive_rows.values(row, SENTENCE))
-        for part in ("links", "suggestions"):
-            line[part] = [archive_rows.values(item, PARTS[part]) for item in getattr(row, part)]
+        line = _values(SentenceRecord, row)
+        line["links"] = [_values(LinkRecord, link) for link in row.links]
+        line["suggestions"] = [_values(SuggestionRecord, suggestion) for suggestion in row.suggestions]
         line["tasks"] = [_task(task, names, versions, questions) for task in tasks]
         line["second_look"] = decided.get(row.id, [])
         lines.append(line)
@@ -100,7 +116,7 @@ def _decided(session: Session, campaign_id: int) -> dict[int, list[dict[str, Any
     hashes = {other.id: other.content_hash for other in others}
     grouped: dict[int, list[dict[str, Any]]] = {}
     for row, user in reversed(rows):
-        values = _plain(archive_rows.values(row, PARTS["second_look"]))
+        values = _values(FindingRecord, row)
         values |= {"decided_by": user.name, "other": hashes.get(row.other_id or 0)}
         values["left_out"] = row.left_out_id and ("this" if row.left_out_id == row.sentence_id else "other")
         grouped.setdefault(row.sentence_id, []).append(values)
@@ -108,7 +124,7 @@ def _decided(session: Session, campaign_id: int) -> dict[int, list[dict[str, Any
 
 
 def _task(task: Any, names: dict[int, str], versions: dict[int, Any], questions: dict[int, Any]) -> dict[str, Any]:
-    values = _plain(archive_rows.values(task, TASK))
+    values = _values(TaskRecord, task)
     # A lease is a promise between a browser and this server; elsewhere the task is simply open.
     values["state"] = "open" if task.state == "leased" else task.state
     values["done_by"] = names.get(task.done_by) if task.done_by else None
@@ -120,11 +136,15 @@ def _task(task: Any, names: dict[int, str], versions: dict[int, Any], questions:
 
 
 def _annotation(annotation: Any, names: dict[int, str], versions: list[Any]) -> dict[str, Any]:
-    values = {"user": names[annotation.user_id], **_plain(archive_rows.values(annotation, ANNOTATION))}
-    for part in ("spans", "flags", "rejected", "decisions"):
-        values[part] = [archive_rows.values(item, PARTS[part]) for item in getattr(annotation, part)]
-    values["versions"] = [_plain(archive_rows.values(version, PARTS["versions"])) for version in versions]
-    return values
+    return {
+        "user": names[annotation.user_id],
+        **_values(AnnotationRecord, annotation),
+        "spans": [_values(WorkSpan, span) for span in annotation.spans],
+        "flags": [_values(Flag, flag) for flag in annotation.flags],
+        "rejected": [_values(Rejected, suggestion) for suggestion in annotation.rejected],
+        "decisions": [_values(DecisionRecord, decision) for decision in annotation.decisions],
+        "versions": [_values(VersionRecord, version) for version in versions],
+    }
 
 
 def _question(question: Any, names: dict[int, str]) -> dict[str, Any]:
@@ -142,21 +162,22 @@ def _snapshots(session: Session, campaign_id: int) -> dict[str, str]:
         full = snapshot_rows.get(session, row.id, content=True)
         assert full is not None
         files[f"snapshots/{full.hash}.jsonl"] = full.content
-        listed.append(_plain(archive_rows.values(full, ("hash", "domain_name", "types", "counts", "created_at"))))
+        listed.append(_values(SnapshotRecord, full))
     return {"snapshots.json": _json(listed), **files}
 
 
 def _runs(session: Session, campaign_id: int) -> list[dict[str, Any]]:
-    columns = ("id", "group_id", "size", "seed", "recipe", "state", "dev_f1", "test_f1", "created_at", "finished_at")
+    shown = ("id", "group_id", "size", "seed", "recipe", "state", "dev_f1", "test_f1", "created_at", "finished_at")
     rows = run_rows.listed(session, campaign_id=campaign_id)
     return [
-        {**_plain(archive_rows.values(row, columns)), "snapshot": row.snapshot.hash if row.snapshot else None}
+        {**plain(archive_rows.values(row, shown)), "snapshot": row.snapshot.hash if row.snapshot else None}
         for row in reversed(rows)
     ]
 
 
-def _plain(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: iso(value) if isinstance(value, dt.datetime) else value for key, value in values.items()}
+def _values(record: type[Any], row: Any) -> dict[str, Any]:
+    """Return what a row holds of a record's fields, as JSON has it."""
+    return plain(archive_rows.values(row, columns(record, type(row))))
 
 
 def _json(value: Any) -> str:

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import io
-import json
 import re
 import zipfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from crossner_core.domains import Domain, parse_domain
 from crossner_core.errors import BadInput, InvalidSpan, UnknownType, WorkbenchError
+from crossner_core.records import read, read_json
 from crossner_core.schema import Link, Sentence, Span, Token, check_spans, fields_from_kept
-from db.label_review_tables import FINDING_STATES
 from workbench.data import frozen
-from workbench.data.archive_columns import FORMAT, VERSION
+from workbench.data.archive_records import (
+    FORMAT,
+    VERSION,
+    FindingRecord,
+    PersonRecord,
+    SentenceRecord,
+    SnapshotRecord,
+    TaskRecord,
+)
+from workbench.labelling.json_fields import Object, Text
 
 MAX_ZIP_BYTES = 200_000_000
 MAX_FILE_BYTES = 400_000_000
@@ -29,20 +38,21 @@ _NEEDED = ("manifest.json", "domain.toml", "campaign.json", "people.json", "sent
 
 @dataclass(frozen=True)
 class Archive:
-    """A checked archive: settings and sentences as plain values, each sentence with its checked `Sentence`."""
+    """A checked archive: settings as plain values, each sentence's record with its checked `Sentence`."""
 
     domain: Domain
     domain_toml: str
     settings: Mapping[str, Any]
-    people: tuple[Mapping[str, str], ...]
-    sentences: tuple[tuple[Sentence, Mapping[str, Any]], ...]
-    snapshots: tuple[tuple[Mapping[str, Any], str], ...]
+    members: tuple[str, ...]
+    people: tuple[PersonRecord, ...]
+    sentences: tuple[tuple[Sentence, SentenceRecord], ...]
+    snapshots: tuple[tuple[SnapshotRecord, str], ...]
 
 
 def read_archive(data: bytes) -> Archive:
     """Read a campaign's zip file; raise BadInput naming the file and line in it that cannot be used."""
     files = _open(data)
-    manifest = _object(_json(files, "manifest.json"), "manifest.json")
+    manifest = _read(Object, files, "manifest.json")
     if manifest.get("format") != FORMAT or manifest.get("version") != VERSION:
         raise BadInput(
             f"manifest.json says {manifest.get('format')!r} version {manifest.get('version')!r}; "
@@ -50,15 +60,17 @@ def read_archive(data: bytes) -> Archive:
         )
     toml = _text(files, "domain.toml")
     domain = parse_domain(toml, origin="domain.toml")
-    people = _json(files, "people.json")
-    if not isinstance(people, list) or not all(_is_person(person) for person in people):
-        raise BadInput("people.json must list objects with name, display_name and role.")
+    people = _read(tuple[PersonRecord, ...], files, "people.json")
+    settings = _read(Object, files, "campaign.json")
+    with _named("campaign.json, members"):
+        members = read(tuple[Text, ...], settings.get("members", []), "campaign.json, members")
     return Archive(
         domain=domain,
         domain_toml=toml,
-        settings=_object(_json(files, "campaign.json"), "campaign.json"),
-        people=tuple(people),
-        sentences=tuple(_sentences(_text(files, "sentences.jsonl"), domain, {person["name"] for person in people})),
+        settings=settings,
+        members=members,
+        people=people,
+        sentences=tuple(_sentences(_text(files, "sentences.jsonl"), domain, {person.name for person in people})),
         snapshots=tuple(_snapshots(files)),
     )
 
@@ -110,135 +122,111 @@ def _text(files: Mapping[str, bytes], name: str) -> str:
         raise BadInput(f"{name} is not UTF-8: {error.reason} at byte {error.start}.") from error
 
 
-def _json(files: Mapping[str, bytes], name: str) -> Any:
+def _read(kind: Any, files: Mapping[str, bytes], name: str) -> Any:
+    """Read a file of the zip as one value; raise BadInput naming it."""
+    with _named(name):
+        return read_json(kind, _text(files, name), name)
+
+
+@contextmanager
+def _named(what: str) -> Iterator[None]:
+    """Have what is raised of bad input name where it is."""
     try:
-        return json.loads(_text(files, name))
-    except (ValueError, RecursionError) as error:
-        raise BadInput(f"{name} is not JSON: {error}.") from error
+        yield
+    except BadInput as error:
+        raise error if str(error).startswith(what) else BadInput(f"{what}: {error}") from error
 
 
-def _object(value: Any, where: str) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise BadInput(f"{where}: an object is expected, not {type(value).__name__}.")
-    return value
-
-
-def _is_person(value: Any) -> bool:
-    return isinstance(value, dict) and all(isinstance(value.get(key), str) for key in ("name", "display_name", "role"))
-
-
-def _sentences(text: str, domain: Domain, people: set[str]) -> Iterable[tuple[Sentence, Mapping[str, Any]]]:
+def _sentences(text: str, domain: Domain, people: set[str]) -> Iterator[tuple[Sentence, SentenceRecord]]:
     hashes: set[str] = set()
     compared: set[str] = set()
     for number, line in enumerate(text.split("\n"), 1):
         if not line:
             continue
         try:
-            values = _object(json.loads(line), "the line")
-            sentence = _sentence(values)
+            record = read_json(SentenceRecord, line, "the line")
+            sentence = _sentence(record)
             if sentence.content_hash in hashes:
                 raise BadInput("this sentence was there before.")
             hashes.add(sentence.content_hash)
-            for task in values["tasks"]:
+            for task in record.tasks:
                 _check_task(task, sentence, domain, people)
-            for doubt in values.setdefault("second_look", []):  # older archives have none
-                doubt.setdefault("left_out", None)  # those from before one could be left out
-                _check_doubt(doubt, sentence, people)
-                compared |= {_string(doubt["other"])} if doubt["other"] is not None else set()
+            for finding in record.second_look:
+                _check_finding(finding, sentence, people)
+                compared |= {finding.other} if finding.other is not None else set()
         except WorkbenchError as error:
             raise BadInput(f"sentences.jsonl:{number}: {error}") from error
-        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-            what = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-            raise BadInput(f"sentences.jsonl:{number}: {what}.") from error
-        yield sentence, values
+        yield sentence, record
     if unknown := compared - hashes:
         raise BadInput(f"sentences.jsonl: a second look compares with {len(unknown)} sentences that are not there.")
 
 
-def _sentence(values: Mapping[str, Any]) -> Sentence:
-    tokens = tuple(Token(_whole(start), _whole(end)) for start, end in values["tokens"])
-    links = tuple(Link(_whole(link["start"]), _whole(link["end"]), _string(link["target"])) for link in values["links"])
-    meta = _object(values["meta"], "meta")
-    sentence = Sentence(
-        _string(values["external_id"]), _string(values["text"]), tokens, links, **fields_from_kept(meta)
-    )
+def _sentence(record: SentenceRecord) -> Sentence:
+    tokens = tuple(Token(start, end) for start, end in record.tokens)
     if not tokens:
         raise BadInput("a sentence without tokens.")
-    for suggestion in values["suggestions"]:
+    links = tuple(Link(link.start, link.end, link.target) for link in record.links)
+    try:
+        kept = fields_from_kept(record.meta)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise BadInput(f"meta says where the sentence is from in a way that is not read: {error!r}.") from error
+    sentence = Sentence(record.external_id, record.text, tokens, links, **kept)
+    for suggestion in record.suggestions:
         _check_range(suggestion, sentence)
     return sentence
 
 
-def _check_task(task: Mapping[str, Any], sentence: Sentence, domain: Domain, people: set[str]) -> None:
-    named = [task["done_by"], *(work["user"] for work in task["annotations"])]
-    for question in task["questions"]:
-        named += [question["asked_by"], *(answer["user"] for answer in question["answers"])]
-    unknown = {name for name in named if name is not None} - people
-    if unknown:
+def _check_task(task: TaskRecord, sentence: Sentence, domain: Domain, people: set[str]) -> None:
+    named = {task.done_by, *(work.user for work in task.annotations)}
+    for question in task.questions:
+        named |= {question.asked_by, *(answer.user for answer in question.answers)}
+    if unknown := named - people - {None}:
         raise BadInput(f"{', '.join(sorted(map(str, unknown)))} worked on it but is not in people.json.")
-    for work in task["annotations"]:
-        for part in ("flags", "rejected"):
-            for item in work[part]:
-                _check_range(item, sentence)
-        spans = check_spans(sentence, [Span(_whole(s["start"]), _whole(s["end"]), s["type"]) for s in work["spans"]])
+    for work in task.annotations:
+        for mark in (*work.flags, *work.rejected):
+            _check_range(mark, sentence)
+        spans = check_spans(sentence, [item.span for item in work.spans])
         foreign = sorted({span.type for span in spans} - set(domain.type_names))
         if foreign:
             raise UnknownType(f"entity type {', '.join(foreign)} is none of {', '.join(domain.type_names)}.")
-        for item in work["spans"]:
-            if sentence.surface(item["start"], item["end"]) != item["surface"]:
-                raise InvalidSpan(f"[{item['start']}, {item['end']}) does not cover {item['surface']!r} in the text.")
+        for item in work.spans:
+            if sentence.surface(item.start, item.end) != item.surface:
+                raise InvalidSpan(f"[{item.start}, {item.end}) does not cover {item.surface!r} in the text.")
 
 
-def _check_doubt(doubt: Mapping[str, Any], sentence: Sentence, people: set[str]) -> None:
-    _check_range(doubt, sentence)
-    if doubt["decided_by"] not in people:
-        raise BadInput(f"{doubt['decided_by']} took a second look at it but is not in people.json.")
-    if doubt["state"] not in FINDING_STATES[1:] or not doubt["decided_at"]:
-        raise BadInput(f"a decision of a second look is {doubt['state']!r}; one of {', '.join(FINDING_STATES[1:])} is.")
-    sides = ("this", "other") if doubt["other"] is not None else ("this",)
-    allowed = sides if doubt["state"] == "left_out" else (None,)
-    if doubt["left_out"] not in allowed:
+def _check_finding(finding: FindingRecord, sentence: Sentence, people: set[str]) -> None:
+    _check_range(finding, sentence)
+    if finding.decided_by not in people:
+        raise BadInput(f"{finding.decided_by} took a second look at it but is not in people.json.")
+    sides = ("this", "other") if finding.other is not None else ("this",)
+    allowed = sides if finding.state == "left_out" else (None,)
+    if finding.left_out not in allowed:
         raise BadInput(
-            f"a second look that says {doubt['state']!r} leaves out {doubt['left_out']!r}; "
+            f"a second look that says {finding.state!r} leaves out {finding.left_out!r}; "
             f"it is one of {', '.join(map(str, allowed))}."
         )
-    for spans in (doubt["there"], doubt["proposed"]):
-        check_spans(sentence, [Span(_whole(start), _whole(end), _string(type)) for start, end, type in spans])
-    for start, end, type in doubt["other_there"] or ():
-        Span(_whole(start), _whole(end), _string(type))
+    for spans in (finding.there, finding.proposed):
+        check_spans(sentence, [Span(*span) for span in spans])
 
 
-def _check_range(values: Mapping[str, Any], sentence: Sentence) -> None:
-    if not 0 <= _whole(values["start"]) < _whole(values["end"]) <= len(sentence.tokens):
-        raise InvalidSpan(f"[{values['start']}, {values['end']}) lies outside its {len(sentence.tokens)} tokens.")
+def _check_range(part: Any, sentence: Sentence) -> None:
+    if not 0 <= part.start < part.end <= len(sentence.tokens):
+        raise InvalidSpan(f"[{part.start}, {part.end}) lies outside its {len(sentence.tokens)} tokens.")
 
 
-def _whole(value: Any) -> int:
-    if type(value) is not int:
-        raise BadInput(f"{value!r} is no whole number.")
-    return value
-
-
-def _string(value: Any) -> str:
-    if not isinstance(value, str):
-        raise BadInput(f"{value!r} is no text.")
-    return value
-
-
-def _snapshots(files: Mapping[str, bytes]) -> Iterable[tuple[Mapping[str, Any], str]]:
-    listed = _json(files, "snapshots.json") if "snapshots.json" in files else []
-    if not isinstance(listed, list):
-        raise BadInput("snapshots.json must be a list.")
-    for entry in listed:
-        values = _object(entry, "snapshots.json")
-        name = f"snapshots/{values.get('hash')}.jsonl"
+def _snapshots(files: Mapping[str, bytes]) -> Iterator[tuple[SnapshotRecord, str]]:
+    listed = _read(tuple[SnapshotRecord, ...], files, "snapshots.json") if "snapshots.json" in files else ()
+    if len({record.hash for record in listed}) < len(listed):
+        raise BadInput("snapshots.json lists a snapshot twice.")
+    for record in listed:
+        name = f"snapshots/{record.hash}.jsonl"
         if name not in files:
-            raise BadInput(f"snapshots.json names {values.get('hash')!r}, but {name} is not in the zip.")
+            raise BadInput(f"snapshots.json names {record.hash!r}, but {name} is not in the zip.")
         content = _text(files, name)
         try:
             lines = [(line["split"], item) for item, line in frozen.read_lines(content)]
-            if frozen.content_hash(values["types"], lines) != values["hash"]:
+            if frozen.content_hash(record.types, lines) != record.hash:
                 raise BadInput(f"{name} does not have the hash it is named by; it was changed.")
-        except (KeyError, TypeError, ValueError) as error:
-            raise BadInput(f"{name}: {error}.") from error
-        yield values, content
+        except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
+            raise BadInput(f"{name}: {error!r}.") from error
+        yield record, content

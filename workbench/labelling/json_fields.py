@@ -22,6 +22,20 @@ def _storable(value: str) -> str:
     return value
 
 
+def _storable_within(value: Any) -> Any:
+    """Check all texts within a JSON value, keys too."""
+    waiting = [value]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, str):
+            _storable(part)
+        elif isinstance(part, dict):
+            waiting += [*part, *part.values()]
+        elif isinstance(part, list):
+            waiting += part
+    return value
+
+
 def among(allowed: Sequence[str]) -> AfterValidator:
     """Allow these texts and no others."""
 
@@ -36,3 +50,4 @@ def among(allowed: Sequence[str]) -> AfterValidator:
 Whole = Annotated[int, Strict(), Field(ge=0, le=_LARGEST), BeforeValidator(_whole)]
 Truth = Annotated[bool, Strict()]
 Text = Annotated[str, Strict(), AfterValidator(_storable)]
+Object = Annotated[dict[str, Any], AfterValidator(_storable_within)]

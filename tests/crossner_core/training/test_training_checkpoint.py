@@ -165,7 +165,7 @@ def test_predictor_long_sentence_is_never_cut(trained: Path) -> None:
     tagger = load_tagger(trained)
     items = own_sentences(30)
     words = [word for item in items for word in item.sentence.words]
-    assert len(words) > 3 * tagger.max_length
+    assert len(words) > 3 * tagger.encoder.max_length
     ((tags, probabilities),) = tagger.predict_tags([labelled(words, []).sentence])
     assert len(tags) == len(probabilities) == len(words)
     assert sum(tag != "O" for tag in tags[-40:]) > 0 and sum(tag != "O" for tag in tags[:40]) > 0

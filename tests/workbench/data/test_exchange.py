@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,59 @@ def test_exchange_campaign_with_rounds_that_cannot_be_is_refused(
     with pytest.raises(BadInput, match=rf"campaign\.json: .*{says}"):
         archive.import_campaign(store, admin, zipped(files), name="Bad rounds")
     assert len(campaigns.list_campaigns(store, admin)) == before
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "says"),
+    [
+        ("sentences.jsonl", b'"position": ', b'"position": "x", "was": ', "position must be a number, not 'x'"),
+        ("sentences.jsonl", b'"position": ', b'"position": NaN, "was": ', "position must be a number|position is nan"),
+        ("sentences.jsonl", b'"revision": 1', b'"revision": 1180591620717411303424', "revision is 118.*at most"),
+        ("sentences.jsonl", b'"revision": 1', b'"revision": true', "revision must be a whole number, not True"),
+        (
+            "sentences.jsonl",
+            b'"meta": {',
+            b'"meta": {"who": "\\ud800", ',
+            "the line is not JSON: unexpected end of hex escape",
+        ),
+        ("sentences.jsonl", b'"meta": {', b'"meta": {"who": [{"it": "a\\u0000"}], ', "meta holds a character"),
+        ("sentences.jsonl", b'"meta": {', b'"meta": {"x": ' + b"[" * 5000 + b"]" * 5000 + b", ", "recursion limit"),
+        ("sentences.jsonl", b'"comment": "', b'"commend": "', "comment is missing|commend is no key"),
+        ("sentences.jsonl", b'"text": "', b'"text": 5, "t": "', "text must be a text, not 5"),
+        ("campaign.json", b'"members": [', b'"members": 5, "were": [', "members must be a list, not 5"),
+        ("campaign.json", b'"members": [', b'"members": [1, "adm"], "were": [', r"\[0\] must be a text, not 1"),
+        ("people.json", b"[", b"[[],", r"\[0\] must be an object"),
+        ("people.json", b'"role": "', b'"rolle": "', r"\[0\]\.role is missing"),
+        ("snapshots.json", b"[", b"5 [", "is not JSON"),
+    ],
+)
+def test_exchange_campaign_with_a_value_that_does_not_fit_is_refused_by_name(
+    store: Store, admin: Actor, file: str, old: bytes, new: bytes, says: str
+) -> None:
+    files = contents(archive.export_campaign(store, admin, filled(store, admin)))
+    assert old in files[file]
+    before = len(campaigns.list_campaigns(store, admin))
+    with pytest.raises(BadInput, match=rf"{re.escape(file)}.*({says})"):
+        archive.import_campaign(store, admin, change(files, file, old, new), name="Copy")
+    assert len(campaigns.list_campaigns(store, admin)) == before
+
+
+def test_exchange_campaign_whose_sentences_come_from_nowhere_is_refused(store: Store, admin: Actor) -> None:
+    files = contents(archive.export_campaign(store, admin, filled(store, admin)))
+    line = json.loads(files["sentences.jsonl"].splitlines()[0])
+    for layout in (5, {"file": 5}, {"file": {"colour": "red"}}, {"document": {}}):
+        line["meta"]["_layout"] = layout
+        files["sentences.jsonl"] = json.dumps(line).encode()
+        with pytest.raises(BadInput, match=r"sentences\.jsonl:1: meta says where the sentence is from in a way"):
+            archive.import_campaign(store, admin, zipped(files), name="Copy")
+
+
+def test_exchange_campaign_with_a_snapshot_twice_is_refused(store: Store, admin: Actor) -> None:
+    files = contents(archive.export_campaign(store, admin, filled(store, admin)))
+    (snapshot,) = json.loads(files["snapshots.json"])
+    files["snapshots.json"] = json.dumps([snapshot, snapshot]).encode()
+    with pytest.raises(BadInput, match=r"snapshots\.json lists a snapshot twice"):
+        archive.import_campaign(store, admin, zipped(files), name="Copy")
 
 
 def test_exchange_campaign_damaged_or_hostile_zip_is_refused(

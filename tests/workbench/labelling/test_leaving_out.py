@@ -291,7 +291,7 @@ def test_archive_carries_what_is_left_out(store: Store, people: dict[str, Actor]
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        (b'"left_out": "other"', b'"left_out": "both"', "leaves out 'both'; it is one of this, other"),
+        (b'"left_out": "other"', b'"left_out": "both"', "left_out is 'both'; allowed are this, other"),
         (b'"left_out": "other"', b'"left_out": null', "leaves out None"),
         (b'"state": "left_out"', b'"state": "kept"', "'kept' leaves out 'other'; it is one of None"),
     ],
