@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.errors import BadInput, NotFound
+from crossner_core.records import read
 
 VERSION = 1
 FILE = "manifest.json"
 FORMAT = "crossner-gazetteer"
+
+# What a manifest says beside its fields.
+_BESIDE = ("format", "hash")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,21 +78,6 @@ class GazetteerManifest:
         """Return plain JSON values."""
         return {"format": FORMAT, "hash": self.hash, **dataclasses.asdict(self)}
 
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> GazetteerManifest:
-        """Read what `to_json` wrote; KeyError, TypeError or ValueError if it is something else."""
-        values = {field.name: value[field.name] for field in dataclasses.fields(cls)}
-        source = dict(values["source"])
-        source["files"] = tuple(SourceFile(**row) for row in source["files"])
-        values["source"] = Origin(**source)
-        values["files"] = tuple(SourceFile(**row) for row in values["files"])
-        for kept in ("counts", "aliases", "skipped"):
-            values[kept] = {str(key): int(number) for key, number in values[kept].items()}
-        manifest = cls(**values)
-        if manifest.hash != value["hash"]:
-            raise ValueError("its hash is not that of the files it lists")
-        return manifest
-
     def write(self, folder: Path) -> None:
         """Write the manifest into a folder."""
         text = json.dumps(self.to_json(), ensure_ascii=False, indent=2)
@@ -114,9 +103,12 @@ def read_manifest(folder: Path) -> GazetteerManifest:
             f"{how_to_build(folder)}"
         )
     try:
-        return GazetteerManifest.from_json(value)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise BadInput(f"{path}: is damaged ({type(error).__name__}: {error}). {how_to_build(folder)}") from error
+        manifest = read(GazetteerManifest, {key: part for key, part in value.items() if key not in _BESIDE}, "it")
+    except BadInput as error:
+        raise BadInput(f"{path}: is damaged: {error} {how_to_build(folder)}") from error
+    if manifest.hash != value.get("hash"):
+        raise BadInput(f"{path}: is damaged: its hash is not that of the files it lists. {how_to_build(folder)}")
+    return manifest
 
 
 def how_to_build(folder: Path) -> str:

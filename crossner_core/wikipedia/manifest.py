@@ -10,13 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.errors import BadInput, NotFound
+from crossner_core.records import Record, read
 
 FORMAT = 1
 FILE_NAME = "manifest.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class Source(Record):
     """The dump a corpus was made of."""
 
     file: str
@@ -26,7 +27,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Gazetteer:
+class Gazetteer(Record):
     """The gazetteer that pre-annotated a corpus: its name and what tells it from another of that name."""
 
     name: str
@@ -34,7 +35,7 @@ class Gazetteer:
 
 
 @dataclass(frozen=True, slots=True)
-class Parent:
+class Parent(Record):
     """The corpus that another one was selected from, by name and manifest hash, and how (plain JSON values)."""
 
     name: str
@@ -43,7 +44,7 @@ class Parent:
 
 
 @dataclass(frozen=True, slots=True)
-class Shard:
+class Shard(Record):
     """One shard: its number, its rows, and the SHA-256 of its two files."""
 
     number: int
@@ -59,7 +60,7 @@ class Shard:
 
 
 @dataclass(frozen=True, slots=True)
-class Counts:
+class Counts(Record):
     """What is in a corpus, as numbers.
 
     `skipped` and `fallback` count pages by reason, `dropped` sentences by reason. `fast` and `fallback` count the
@@ -95,10 +96,6 @@ class Counts:
         """Tell whether every page is accounted for."""
         return self.pages == self.kept + self.redirects + self.categories + sum(self.skipped.values())
 
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> Counts:
-        return cls(**values)
-
 
 def _sum(left: Any, right: Any) -> Any:
     if isinstance(left, int):
@@ -107,7 +104,7 @@ def _sum(left: Any, right: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Record):
     """A corpus's own account of itself; the same input and config give the same manifest.
 
     `config` holds plain JSON values. `domain` is the name of the domain the mentions are typed in, `truncated` says
@@ -153,19 +150,6 @@ def read_manifest(folder: Path) -> Manifest:
             "with `workbench corpus build`."
         )
     try:
-        return _from_values(values)
-    except (KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"{path} is damaged ({error}): make the corpus anew or copy it again.") from error
-
-
-def _from_values(values: dict[str, Any]) -> Manifest:
-    return Manifest(
-        **{
-            **values,
-            "source": Source(**values["source"]),
-            "counts": Counts.from_json(values["counts"]),
-            "shards": tuple(Shard(**row) for row in values["shards"]),
-            "gazetteer": Gazetteer(**values["gazetteer"]) if values["gazetteer"] else None,
-            "derived_from": Parent(**values["derived_from"]) if values["derived_from"] else None,
-        }
-    )
+        return read(Manifest, values, "it")
+    except BadInput as error:
+        raise BadInput(f"{path} is damaged: {error} Make the corpus anew or copy it again.") from error

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from crossner_core.errors import BadInput, InvalidConfig
+from crossner_core.records import Record, read_json
 from crossner_core.schema import Link, Sentence, Token
 from crossner_core.tokenize import forget_words, split_sentences, tokenize
 from crossner_core.wikipedia.annotating import AnnotatorSpec, open_annotator
@@ -342,7 +343,7 @@ class ShardTask:
 
 
 @dataclass(frozen=True, slots=True)
-class ShardReport:
+class ShardReport(Record):
     """What became of a shard; `broken_off` says where its input broke off, "" for a whole one."""
 
     shard: Shard
@@ -350,9 +351,6 @@ class ShardReport:
     settings: str
     digest: str
     broken_off: str = ""
-
-    def to_json(self) -> str:
-        return json.dumps(dataclasses.asdict(self), sort_keys=True)
 
 
 def build_shard(task: ShardTask) -> ShardReport:
@@ -381,7 +379,7 @@ def build_shard(task: ShardTask) -> ShardReport:
     table = pa.concat_tables([*batches, rows.table()])
     shard = CorpusWriter(Path(task.out)).write_shard(task.number, table, pages_table(pages))
     report = ShardReport(shard, reader.counts, task.settings.hash, task.digest, broken_off)
-    write_beside(_report_path(task), report.to_json().encode())
+    write_beside(_report_path(task), json.dumps(dataclasses.asdict(report), sort_keys=True).encode())
     forget_words()  # a worker's memory must not grow with the dump
     return report
 
@@ -394,11 +392,8 @@ def shard_events(task: ShardTask, should_stop: Callable[[], bool]) -> Iterator[S
 def finished_report(task: ShardTask) -> ShardReport | None:
     """Return the report of a shard that an earlier build finished with these bytes and settings, None without one."""
     try:
-        values = json.loads(_report_path(task).read_bytes())
-        report = ShardReport(
-            **{**values, "shard": Shard(**values["shard"]), "counts": Counts.from_json(values["counts"])}
-        )
-    except (OSError, ValueError, TypeError, KeyError):
+        report = read_json(ShardReport, _report_path(task).read_bytes(), "a shard's report")
+    except (OSError, BadInput):
         return None  # absent, or left by another version: the shard is made again
     if report.settings != task.settings.hash or report.digest != task.digest or report.broken_off:
         return None

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from crossner_core.errors import BadInput, NotFound
+from crossner_core.records import Record, read
 from crossner_core.schema import LabelledSentence, Sentence, Span, Token
 
 FORMAT = 1
@@ -34,7 +35,7 @@ TAGGED = pa.schema(
 
 
 @dataclass(frozen=True, slots=True)
-class StepCount:
+class StepCount(Record):
     """What is left after a step: sentences, mentions, how many of these are ENTITY, and categories beside ENTITY."""
 
     step: str
@@ -45,7 +46,7 @@ class StepCount:
 
 
 @dataclass(frozen=True, slots=True)
-class CategoryCount:
+class CategoryCount(Record):
     """A category's mentions after the filters (`before` balancing) and `after` balancing."""
 
     category: str
@@ -83,7 +84,7 @@ class TaggingFigure:
 
 
 @dataclass(frozen=True, slots=True)
-class TaggingManifest:
+class TaggingManifest(Record):
     """An entity-tagging corpus's own account of itself; `shards` are (file name, sentences, SHA-256)."""
 
     corpus: str
@@ -121,16 +122,9 @@ class TaggingManifest:
         if not isinstance(values, dict) or values.get("format") != FORMAT or "steps" not in values:
             raise BadInput(f"{path} is no manifest of an entity-tagging corpus of format {FORMAT}; make it anew.")
         try:
-            return cls(
-                **{
-                    **values,
-                    "steps": tuple(StepCount(**row) for row in values["steps"]),
-                    "categories": tuple(CategoryCount(**row) for row in values["categories"]),
-                    "shards": tuple((name, rows, digest) for name, rows, digest in values["shards"]),
-                }
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise BadInput(f"{path} is damaged ({error}); make the corpus anew.") from error
+            return read(cls, values, "it")
+        except BadInput as error:
+            raise BadInput(f"{path} is damaged: {error} Make the corpus anew.") from error
 
 
 def read_tagged(folder: Path, *, repeat: bool = True) -> Iterator[LabelledSentence]:
