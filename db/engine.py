@@ -124,7 +124,7 @@ def _make_engine(url: sa.URL) -> sa.Engine:
         cursor = connection.cursor()
         for pragma in (
             "journal_mode=WAL",
-            "synchronous=NORMAL",
+            "synchronous=FULL",  # a commit is on the disk before anything acknowledges it
             f"busy_timeout={_BUSY_TIMEOUT_MS}",
             "foreign_keys=ON",
         ):

@@ -17,8 +17,9 @@ import db
 from crossner_core.errors import StorageError
 from db.engine import Store, upsert
 from db.migrate import migrate
-from db.tables import Annotation, Campaign, SentenceRow, SpanRow, SparqlCache, Task, User
+from db.tables import Annotation, AppliedEvent, Campaign, SentenceRow, SpanRow, SparqlCache, Task, User
 from db.types import Base
+from tests.support.power_cut import STORE, states_when_acknowledged
 
 
 def test_migrations_give_the_tables_of_the_code(store: Store) -> None:
@@ -221,3 +222,14 @@ def test_migrate_says_that_the_store_cannot_be_reached(tmp_path: Path) -> None:
     store = Store(f"sqlite:///{tmp_path / 'absent' / 'store.sqlite3'}")
     with pytest.raises(StorageError, match=r"refused: unable to open database file.*permissions"):
         migrate(store)
+
+
+def test_what_is_acknowledged_is_on_the_disk(tmp_path: Path) -> None:
+    states = states_when_acknowledged(tmp_path, 20)
+    for number, state in enumerate(states, 1):
+        found = Store(f"sqlite:///{state / STORE}")
+        with found.read() as session:
+            (work,) = session.scalars(sa.select(Annotation))
+            assert (work.revision, session.scalar(sa.select(sa.func.count(AppliedEvent.key)))) == (number, number)
+        found.close()
+    assert len(states) == 20
