@@ -64,6 +64,11 @@ def tokenize(text: str) -> tuple[Token, ...]:
     return tuple(Token(match.start(), match.end()) for match in _token_pattern().finditer(text))
 
 
+def count_tokens(text: str) -> int:
+    """Return how many tokens `tokenize` makes of a text, in a fraction of its time and memory."""
+    return len(words_of(text))
+
+
 def words_of(text: str) -> list[str]:
     """Return the texts of the tokens alone: several times faster than `tokenize` where nobody asks for offsets."""
     return _token_pattern().findall(text)
@@ -77,6 +82,39 @@ def _sentencizer() -> Any:
     nlp.add_pipe("sentencizer")
     nlp.max_length = 100_000_000  # the limit guards parsers; a sentencizer's memory is its tokens
     return nlp
+
+
+# Chunks whose time in spaCy's tokenizer grows with the square of their length: it takes marks off one by one.
+_SLOW = re.compile(r"[^\w\s]{8}|(?<!\S)\S{100}")
+_STOPS, _CLOSING = ".!?…", "\"'”’)]}»"
+_PIECES = re.compile(r"[。！？｡]|[^。！？｡]+")
+
+
+def _sentences(text: str) -> Any:
+    """Return spaCy's sentences of a text, in time linear in its length."""
+    nlp = _sentencizer()
+    if _SLOW.search(text) is None:
+        return nlp(text).sents
+    from spacy.tokens import Doc
+
+    words: list[str] = []
+    spaces: list[bool] = []
+    for match in re.finditer(r"\s+|\S+", text):
+        chunk = match.group()
+        if chunk == " " and words and not spaces[-1]:
+            spaces[-1] = True
+            continue
+        words += _slow_words(chunk) if _SLOW.search(chunk) else [token.text for token in nlp.tokenizer(chunk)]
+        spaces += [False] * (len(words) - len(spaces))
+    return nlp.get_pipe("sentencizer")(Doc(nlp.vocab, words, spaces)).sents
+
+
+def _slow_words(chunk: str) -> list[str]:
+    """Cut a long chunk without white space where a sentence may end: at a full stop of Chinese, and at its own end."""
+    core = chunk.rstrip(_STOPS + _CLOSING)
+    tail = chunk[len(core) :]
+    stop = next((place for place, mark in enumerate(tail) if mark in _STOPS), len(tail))
+    return [*_PIECES.findall(core), *filter(None, (tail[:stop], tail[stop : stop + 1], tail[stop + 1 :]))]
 
 
 def forget_words() -> None:
@@ -124,7 +162,7 @@ def _lines(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
 def _split_paragraph(text: str, start: int, end: int) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     opened = end
-    for sentence in _sentencizer()(text[start:end]).sents:
+    for sentence in _sentences(text[start:end]):
         low, high = min(opened, start + sentence.start_char), start + sentence.end_char
         opened = _opened(text, low, high, end)
         high = min(opened, high)
@@ -134,7 +172,7 @@ def _split_paragraph(text: str, start: int, end: int) -> list[tuple[int, int]]:
             high -= 1
         if low == high:
             continue
-        if spans and _goes_on(text[spans[-1][0] : spans[-1][1]], text[low]):
+        if spans and _goes_on(text[max(spans[-1][0], spans[-1][1] - 20) : spans[-1][1]], text[low]):
             spans[-1] = (spans[-1][0], high)
         else:
             spans.append((low, high))
@@ -155,8 +193,8 @@ def _opened(text: str, low: int, high: int, end: int) -> int:
 
 
 def _goes_on(before: str, following: str) -> bool:
-    """Tell whether `before` ended on an abbreviation only; `following` is the next sentence's first character."""
-    last = before[-20:].split()[-1].lower().lstrip("(\"'“‘[")
+    """Return whether `before`, a sentence's end, is an abbreviation; `following` is the next one's first character."""
+    last = before.split()[-1].lower().lstrip("(\"'“‘[")
     if _BEFORE_NAME.fullmatch(last):
         return True
     return following.isdigit() and _BEFORE_NUMBER.fullmatch(last) is not None

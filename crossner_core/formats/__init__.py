@@ -9,9 +9,8 @@ from typing import Any
 
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.formats import base, sniff
+from crossner_core.formats.source import describe
 from crossner_core.schema import LabelledSentence, Sentence
-
-_SHOWN = 20
 
 
 def open_file(path: str | Path, format: str | None = None, *, name: str | None = None, **options: Any) -> base.Parsed:
@@ -123,21 +122,15 @@ def _refusal(parsed: base.Parsed, skip_bad: bool) -> BadInput | None:
     """Say why a document cannot be used; None where it can."""
     problems = tuple(map(str, parsed.problems))
     if problems and not skip_bad:
-        return BadInput(_describe(problems) + (f"\n{parsed.hint}" if parsed.hint else ""), problems)
+        return BadInput(describe(problems) + (f"\n{parsed.hint}" if parsed.hint else ""), problems)
     if not parsed.sentences:
-        what = f"every sentence is bad. {_describe(problems)}" if problems else "the file holds no sentence."
+        what = f"every sentence is bad. {describe(problems)}" if problems else "the file holds no sentence."
         return BadInput(f"{parsed.name}: {what}", problems)
     return None
 
 
 def _joined(errors: Sequence[BadInput]) -> BadInput:
     return BadInput("\n".join(map(str, errors)), tuple(line for error in errors for line in error.problems))
-
-
-def _describe(problems: Sequence[str]) -> str:
-    """List the first problems, a line each, and say how many more there are."""
-    rest = len(problems) - _SHOWN
-    return "\n".join([*problems[:_SHOWN], *([f"… and {rest} more problems."] if rest > 0 else [])])
 
 
 def _as_record(item: base.Record | LabelledSentence | Sentence) -> base.Record:

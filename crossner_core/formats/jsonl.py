@@ -16,11 +16,11 @@ from typing import Any, NoReturn
 from crossner_core.errors import BadInput, WorkbenchError
 from crossner_core.formats.base import Layout, ReadOptions, Record, join_pieces, notes_of, register
 from crossner_core.formats.json_layouts import in_our_keys, tags_of
-from crossner_core.formats.source import Source, clip
+from crossner_core.formats.source import MOST_PROBLEMS, Source, clip
 from crossner_core.formats.text import text_format
 from crossner_core.schema import LAYOUT_KEY, Link, Sentence, SentenceLayout, Span, Token, check_spans
 from crossner_core.tags import detect_scheme, is_tag
-from crossner_core.tokenize import tokenize
+from crossner_core.tokenize import count_tokens, tokenize
 
 _OURS = ("id", "text", "tokens", "links", "gold")
 _STYLES = tuple((ascii, item, key) for ascii in (False, True) for item in (", ", ",") for key in (": ", ":"))
@@ -106,11 +106,15 @@ def _finite(digits: str) -> float:
 def _find_scheme(source: Source) -> str:
     """Name the scheme of the tags of all objects; only files that begin with words are looked through for it."""
     sequences = list[list[str]]()
+    bad = 0
     for line in source.lines:
         if line.strip():
             try:
                 tags = tags_of(_load(line))
             except BadInput:  # reported when the line is read
+                bad += 1
+                if bad == MOST_PROBLEMS:
+                    break
                 continue
             if tags is None and not sequences:
                 return "IOB2"
@@ -128,9 +132,12 @@ def _record(values: Mapping[str, Any], default_id: str, options: ReadOptions, sc
         raise BadInput(f"a NUL character at {text.index(chr(0)) + 1} of the text; databases refuse it.")
     if not isinstance(id, str | int) or isinstance(id, bool) or id == "":
         raise BadInput(f"id must be a string or a whole number, not {clip(json.dumps(id))}.")
-    tokens = _read_tokens(values["tokens"], text) if values.get("tokens") is not None else tokenize(text)
-    if not 0 < len(tokens) <= options.max_tokens:
-        raise BadInput(f"a sentence of {len(tokens):,} tokens; 1 to {options.max_tokens:,} are read.")
+    given = values.get("tokens")
+    tokens = _read_tokens(given, text) if given is not None else ()
+    count = len(tokens) if given is not None else count_tokens(text)
+    if not 0 < count <= options.max_tokens:
+        raise BadInput(f"a sentence of {count:,} tokens; 1 to {options.max_tokens:,} are read.")
+    tokens = tokens or tokenize(text)
     bounds = ({token.start: i for i, token in enumerate(tokens)}, {token.end: i for i, token in enumerate(tokens, 1)})
     links = tuple(
         Link(*_token_range(item, text, bounds, "link"), _string(item, "target", "link"))

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from crossner_core.errors import BadInput
 
+# So many problems end the reading of a file whose bad sentences are not to be skipped.
+MOST_PROBLEMS = 2_000
 _HEAD = 60
+_SHOWN = 20
 
 
 def clip(value: str, limit: int = _HEAD) -> str:
     """Quote a value for a message, cut to a readable length."""
     return repr(value if len(value) <= limit else value[: limit - 1] + "…")
+
+
+def describe(problems: Sequence[str]) -> str:
+    """List the first problems, a line each, and say how many more there are."""
+    rest = len(problems) - _SHOWN
+    return "\n".join([*problems[:_SHOWN], *([f"… and {rest} more problems."] if rest > 0 else [])])
 
 
 @dataclass
@@ -27,11 +37,16 @@ class Source:
     problems: list[tuple[int, str]] = field(default_factory=list)
     bad_lines: set[int] = field(default_factory=set)  # indices into `lines`
     hint: str = ""  # what the reader may do about the problems
+    skip_bad: bool = False  # whether bad lines are left out, however many there are
 
     def problem(self, index: int, reason: str) -> None:
-        """Note what is wrong with line `index` (from 0)."""
+        """Note what is wrong with line `index` (from 0); raise BadInput where there are too many problems to go on."""
         self.problems.append((index + 1, reason))
         self.bad_lines.add(index)
+        if len(self.problems) == MOST_PROBLEMS and not self.skip_bad:
+            problems = tuple(f"{self.name}:{line}: {why}" for line, why in sorted(self.problems))
+            seen = f"Reading stopped after {MOST_PROBLEMS:,} problems, at line {index + 1:,} of {len(self.lines):,}."
+            raise BadInput(f"{describe(problems)}\n{seen}" + (f"\n{self.hint}" if self.hint else ""), problems)
 
     def check_lines(self, max_line: int) -> None:
         """Note lines that are too long; they are emptied, so that nothing downstream has to chew on them."""
@@ -57,7 +72,7 @@ class Source:
         return following
 
 
-def decode(data: bytes, name: str) -> Source:
+def decode(data: bytes, name: str, *, skip_bad: bool = False) -> Source:
     """Decode UTF-8 and split into lines; undecodable lines become problems, an empty file raises BadInput."""
     if not data.strip():
         reason = f"{name}:1: the file is empty."
@@ -68,6 +83,7 @@ def decode(data: bytes, name: str) -> Source:
     bom = data.startswith(b"\xef\xbb\xbf")
     text = data[3:].decode("utf-8", "surrogateescape") if bom else data.decode("utf-8", "surrogateescape")
     source = _split(text, name, bom)
+    source.skip_bad = skip_bad
     _check_characters(source)
     return source
 

@@ -32,7 +32,7 @@ def text_format(
 
     def read(files: Sequence[NamedFile], options: Any) -> Iterator[Parsed]:
         for name, data in files:
-            source = decode(data, name)
+            source = decode(data, name, skip_bad=options.skip_bad)
             source.check_lines(options.max_line)
             records, layout = reader(source, options)
             problems = tuple(Problem(name, line, reason) for line, reason in sorted(source.problems))

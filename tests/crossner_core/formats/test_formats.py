@@ -211,3 +211,26 @@ def test_formats_layout_fits_its_format_only() -> None:
         write(parsed.sentences, "conll", parsed.layout)
     with pytest.raises(InvalidConfig, match="Unknown layout keys x; valid are newline"):
         layout_from_dict({"format": "plain", "x": 1})
+
+
+@pytest.mark.parametrize("format", ["conll", "jsonl"])
+def test_formats_stop_after_many_problems_and_say_how_far_they_came(format: str) -> None:
+    bad = {"conll": "Ada\tQ-x\n\n", "jsonl": "{\n"}[format] * 100_000
+    with pytest.raises(BadInput) as caught:
+        read_bytes((SAMPLES[format] + bad).encode(), name="file", format=format)
+    assert len(caught.value.problems) == 2_000 and "… and 1980 more problems." in str(caught.value)
+    last, total = {"conll": ("4,004", "200,005"), "jsonl": ("2,001", "100,001")}[format]
+    assert f"Reading stopped after 2,000 problems, at line {last} of {total}." in str(caught.value)
+    few = read_bytes((SAMPLES[format] + bad[:50_000]).encode(), name="file", format=format, skip_bad=True)
+    assert len(few.problems) > 5_000 and few.sentences
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("run", ['"', "(", "x.", "…", "http://a.b/", '"a', "Dr. ", ". "])
+def test_formats_paragraphs_of_long_runs_are_refused_or_read_at_once(run: str) -> None:
+    text = f"Ada {run * (90_000 // len(run))} sang . Ben left."
+    try:
+        parsed = read_bytes(text.encode(), name="file", format="plain", split="paragraphs")
+        assert parsed.sentences
+    except BadInput as error:
+        assert "at most 2,000 are read" in str(error)

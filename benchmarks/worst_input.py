@@ -1,0 +1,106 @@
+"""Time reading the worst input of each format, in the file and at twice its size: reading is linear, or this shows it.
+
+    python -m benchmarks.worst_input [--megabytes 10] [--only quotes]
+
+Each input is one that some step of reading could be quadratic in: a long run of one character in one line, many short
+lines, many problems, marks that open and never close.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import multiprocessing
+import resource
+import time
+from collections.abc import Callable, Iterator, Mapping
+
+from crossner_core.errors import WorkbenchError
+from crossner_core.formats import read_bytes
+
+# Characters: a longer line is refused at once.
+LINE = 99_000
+RUNS = {
+    "quotes": '"', "letters": "x", "joiners": "\u200d", "blanks": " ", "opened": "([{", "stops": ". ", "abbreviations": "Dr. ",
+    "marked words": '"a', "addresses": "http://a.b/c.", "apostrophes": "a'", "hyphens": "a-", "numbers": "1,",
+}  # fmt: skip
+_JSON: Mapping[str, Callable[[int], str]] = {
+    "deep lists": lambda n: ("[" * LINE + "\n") * (n // LINE),
+    "deep objects": lambda n: ('{"a":' * (LINE // 5) + "\n") * (n // LINE),
+    "bad lines": lambda n: "{\n" * (n // 2),
+    "long number": lambda n: ('{"text": ' + "9" * LINE + "}\n") * (n // LINE),
+    "escapes": lambda n: ('{"text": "' + "\\u0041" * (LINE // 6) + '"}\n') * (n // LINE),
+    "many spans": lambda n: (
+        (json.dumps({"text": "Ada sang.", "gold": [{"start": 0, "end": 3, "type": "person"}] * (LINE // 45)}) + "\n")
+        * (n // LINE)
+    ),
+    "many tokens": lambda n: (json.dumps({"text": "a " * 7000, "tokens": ["a"] * 7000}) + "\n") * (n // 49_000),
+    "short lines": lambda n: '{"text": "a"}\n' * (n // 14),
+}
+_CONLL: Mapping[str, Callable[[int], str]] = {
+    "many columns": lambda n: "Ada " + "x " * (n // 2),
+    "bad tags": lambda n: "Ada\tQ-x\n" * (n // 8),
+    "other widths": lambda n: "Ada\tO\nBen\tO\tO\n\n" * (n // 17),
+    "one sentence": lambda n: "Ada\tI-person\n" * (n // 13),
+    "comments": lambda n: "# x\n" * (n // 4),
+}
+
+
+def inputs(format: str, size: int) -> Iterator[tuple[str, str]]:
+    """Yield named inputs of about `size` bytes for a format."""
+    for name, run in RUNS.items():
+        words = run * (LINE // len(run))
+        if format == "plain":
+            line = f"Ada {words} sang .\n\n"
+        elif format == "jsonl":
+            line = json.dumps({"text": f"Ada {words[: LINE // 2]} sang ."}, ensure_ascii=False) + "\n"
+        else:
+            line = "Ada\tB-person\n" + words.replace(" ", "_") + "\tO\n\n"
+        yield name, line * (size // len(line.encode()))
+    for name, make in {"jsonl": _JSON, "conll": _CONLL}.get(format, {}).items():
+        yield name, make(size)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--megabytes", type=float, default=10.0)
+    parser.add_argument("--only", default="", help="inputs whose names contain this")
+    parser.add_argument("--limit", type=int, default=60, help="seconds after which an input is given up")
+    given = parser.parse_args()
+    size = int(given.megabytes * 1e6)
+    print(f"{'format':8} {'input':24} {'half':>7} {'whole':>7} {'memory':>8}  answer, of {size / 1e6:g} MB")
+    for format in ("plain", "conll", "jsonl"):
+        for (name, half), (_, whole) in zip(inputs(format, size // 2), inputs(format, size), strict=True):
+            if given.only in name:
+                (first, _, _), (second, memory, answer) = (
+                    _measured(text, format, given.limit) for text in (half, whole)
+                )
+                print(f"{format:8} {name:24} {first:7.2f} {second:7.2f} {memory:5.0f} MB  {answer}", flush=True)
+
+
+def _measured(text: str, format: str, limit: int) -> tuple[float, float, str]:
+    """Return seconds, megabytes of memory and what came of reading, in a process of its own."""
+    here, there = multiprocessing.get_context("fork").Pipe(duplex=False)
+    process = multiprocessing.get_context("fork").Process(target=_read, args=(text, format, there))
+    process.start()
+    answer = here.recv() if here.poll(limit) else (float("inf"), 0.0, f"given up after {limit} s")
+    process.kill()
+    process.join()
+    return answer
+
+
+def _read(text: str, format: str, answer: multiprocessing.connection.Connection) -> None:
+    data = text.encode()
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began = time.perf_counter()
+    try:
+        parsed = read_bytes(data, name="worst", format=format, **({"split": "paragraphs"} if format == "plain" else {}))
+        said = f"{len(parsed.sentences)} sentences"
+    except WorkbenchError as error:
+        said = str(error).splitlines()[0][:70]
+    seconds = time.perf_counter() - began
+    answer.send((seconds, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024, said))
+
+
+if __name__ == "__main__":
+    main()
