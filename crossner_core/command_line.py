@@ -19,6 +19,7 @@ import typer.exceptions
 from typer.core import TyperCommand
 
 from crossner_core.errors import InvalidConfig, WorkbenchError
+from crossner_core.folders import for_owner_only
 
 INTERRUPTED = 130
 RECIPE_PANELS = {
@@ -52,6 +53,7 @@ class Outcomes:
 def run_app(app: typer.Typer, arguments: Sequence[str] | None, *, prog: str, outcomes: Outcomes | None = None) -> int:
     """Run a command; return its exit code, 2 for a command line that makes no sense, INTERRUPTED after Ctrl-C."""
     outcomes = outcomes or Outcomes()
+    for_owner_only()
     try:
         words = None if arguments is None else list(arguments)
         code = app(args=words, prog_name=prog, standalone_mode=False)

@@ -84,6 +84,11 @@ def _unchanged(folder: Path) -> bool:
     return time.time() - latest > SECONDS_LEFT_ALONE
 
 
+def for_owner_only() -> None:
+    """Make what this process and its children write readable by nobody but its owner."""
+    os.umask(0o077)
+
+
 def check_writable(folder: Path) -> None:
     """Raise StorageError where nothing can be written into a folder, before there is anything to lose; it is made."""
     probe = folder / f".{uuid.uuid4().hex}.new"

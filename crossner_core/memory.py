@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 # Names of settings in glibc's malloc.h.
 _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4
@@ -22,6 +25,18 @@ def keep_freed() -> bool:
     if mallopt is None:
         return False
     return all([mallopt(_MMAP_MAX, 0), mallopt(_TRIM_THRESHOLD, _ALL), mallopt(_TOP_PAD, _PAD)])
+
+
+@contextmanager
+def without_collecting() -> Iterator[None]:
+    """Let many objects that stay be made without the garbage collector, which looks through them again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def give_back_freed() -> None:

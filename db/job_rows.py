@@ -214,8 +214,8 @@ def counts(session: Session) -> dict[str, int]:
 
 
 def older_than(moment: dt.datetime | None, seconds: float) -> bool:
-    """Say whether a moment is unknown or so many seconds past."""
-    return moment is None or (now() - moment).total_seconds() > seconds
+    """Return whether a moment is unknown, so many seconds past, or as far ahead, as after a clock was set back."""
+    return moment is None or abs((now() - moment).total_seconds()) > seconds
 
 
 def explain_others(session: Session, kinds: Sequence[str], message: str) -> None:

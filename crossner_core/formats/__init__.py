@@ -10,6 +10,7 @@ from typing import Any
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.formats import base, sniff
 from crossner_core.formats.source import describe
+from crossner_core.memory import without_collecting
 from crossner_core.schema import LabelledSentence, Sentence
 
 
@@ -112,7 +113,8 @@ def write_files(documents: Sequence[base.Parsed], format: str) -> base.Written:
 def _read_group(files: Sequence[base.NamedFile], format: str | None, options: dict[str, Any]) -> list[base.Parsed]:
     chosen = base.get_format(format) if format else sniff.guess_format(*files[0])
     made = chosen.options(**options)
-    parsed = list(chosen.reader(files, made))
+    with without_collecting():
+        parsed = list(chosen.reader(files, made))
     if errors := [error for document in parsed if (error := _refusal(document, made.skip_bad))]:
         raise _joined(errors)
     return parsed

@@ -308,3 +308,11 @@ def test_browser_is_sent_to_sign_in_when_its_session_is_revoked(served: Served) 
         button.click()
         page.get_by_text("You are signed out.").wait_for(timeout=15_000)
         assert "/auth/login" in page.url
+
+
+def test_what_commands_write_is_for_its_owner_only(tmp_path: Path) -> None:
+    environment = {**os.environ, "CROSSNER_HOME": str(tmp_path / "home")}
+    command = 'umask 022; exec "$0" -m workbench user add --role admin ada'
+    subprocess.run(["sh", "-c", command, sys.executable], cwd=ROOT, env=environment, check=True, timeout=60)
+    written = [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
+    assert written and all(path.stat().st_mode & 0o077 == 0 for path in written)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import lzma
 import re
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,6 +32,10 @@ MAX_ZIP_BYTES = 200_000_000
 MAX_FILE_BYTES = 400_000_000
 MAX_TOTAL_BYTES = 800_000_000
 MAX_FILES = 2_000
+# What JSON of a campaign never shrinks to; counted for files that unpack to more than a few megabytes.
+MAX_RATIO, RATIO_COUNTS_FROM = 100, 5_000_000
+MAX_SENTENCES = 1_000_000
+_BROKEN = (zipfile.BadZipFile, zlib.error, lzma.LZMAError)
 _KNOWN = re.compile(
     r"(manifest|campaign|people|runs|snapshots)\.json|domain\.toml|sentences\.jsonl|(layers|snapshots)/[a-z0-9]+\.jsonl"
 )
@@ -85,16 +91,30 @@ def _open(data: bytes) -> dict[str, bytes]:
             _check_listing(infos)
             files, total = {}, 0
             for info in infos:
+                # The size in the listing may lie; what comes out is counted.
+                most = min(MAX_FILE_BYTES, max(RATIO_COUNTS_FROM, MAX_RATIO * info.compress_size))
                 with archive.open(info) as member:
-                    # The size in the listing may lie; what comes out is counted.
-                    content = member.read(MAX_FILE_BYTES + 1)
+                    content = member.read(most + 1)
+                if len(content) > most < MAX_FILE_BYTES:
+                    raise BadInput(
+                        f"{info.filename} unpacks to more than {MAX_RATIO} times its size; no exported campaign does."
+                    )
                 total += len(content)
                 if len(content) > MAX_FILE_BYTES or total > MAX_TOTAL_BYTES:
                     raise BadInput(
                         f"{info.filename} unpacks to too much; at most {MAX_TOTAL_BYTES:,} bytes in all are read."
                     )
                 files[info.filename] = content
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OSError, ValueError) as error:
+    except (
+        zipfile.BadZipFile,
+        NotImplementedError,
+        RuntimeError,
+        EOFError,
+        OSError,
+        ValueError,
+        zlib.error,
+        lzma.LZMAError,
+    ) as error:
         raise BadInput(f"This is no usable zip file: {error}.") from error
     missing = [name for name in _NEEDED if name not in files]
     if missing:
@@ -140,9 +160,11 @@ def _named(what: str) -> Iterator[None]:
 def _sentences(text: str, domain: Domain, people: set[str]) -> Iterator[tuple[Sentence, SentenceRecord]]:
     hashes: set[str] = set()
     compared: set[str] = set()
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line:
+    for number, line in enumerate(io.StringIO(text, newline="\n"), 1):
+        if not line.strip("\n"):
             continue
+        if len(hashes) == MAX_SENTENCES:
+            raise BadInput(f"sentences.jsonl has more than {MAX_SENTENCES:,} sentences; split the campaign.")
         try:
             record = read_json(SentenceRecord, line, "the line")
             sentence = _sentence(record)

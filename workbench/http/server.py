@@ -12,6 +12,7 @@ import uvicorn
 from pydantic import ValidationError
 
 from crossner_core.errors import WorkbenchError
+from crossner_core.folders import for_owner_only
 from db.migrate import migrate
 from workbench.settings import Settings, get_settings, open_store
 
@@ -101,6 +102,7 @@ def address(host: str, port: int) -> str:
 
 def main() -> None:
     """Serve with the settings of the environment; a wrong one ends the process with words and exit code 2."""
+    for_owner_only()
     try:
         settings = get_settings()
     except ValidationError as error:

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 from crossner_core.errors import StorageError, WorkbenchError
+from crossner_core.folders import for_owner_only
 from db.engine import Store
 from db.migrate import migrate
 from workbench.jobs import lease
@@ -141,6 +142,7 @@ def _prepare(threads: int) -> str:
 
 def main(settings: Settings | None = None, *, once: bool = False) -> int:
     """Run a worker until SIGTERM or Ctrl-C; return the exit code."""
+    for_owner_only()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s worker: %(message)s", stream=sys.stderr, force=True)
     logging.getLogger("alembic").setLevel(logging.WARNING)
     chosen = settings or get_settings()

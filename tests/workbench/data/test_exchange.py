@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
+import tracemalloc
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -15,7 +18,7 @@ from tests.support.archives import change, contents, zipped
 from tests.support.training_store import person
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
-from workbench.data import archive, archive_reading, exchange, layers
+from workbench.data import archive, archive_reading, exchange, layers, packing
 
 CONLL = (
     "# made for this test\r\nThe\tO\r\nTin\tB-band\r\nFoxes\tI-band\r\nplayed\tO\r\nin\tO\r\n"
@@ -229,6 +232,37 @@ def test_exchange_campaign_whose_sentences_come_from_nowhere_is_refused(store: S
         files["sentences.jsonl"] = json.dumps(line).encode()
         with pytest.raises(BadInput, match=r"sentences\.jsonl:1: meta says where the sentence is from in a way"):
             archive.import_campaign(store, admin, zipped(files), name="Copy")
+
+
+def test_exchange_campaign_that_is_a_bomb_is_refused_before_it_is_unpacked(store: Store, admin: Actor) -> None:
+    files = contents(archive.export_campaign(store, admin, filled(store, admin)))
+    line = json.loads(files["sentences.jsonl"].splitlines()[0])
+    line["meta"]["filler"] = "a" * 100_000
+    files["sentences.jsonl"] = (json.dumps(line) + "\n").encode() * 2_000
+    bomb = packing.zipped(files)
+    assert len(bomb) < 2_000_000
+    tracemalloc.start()
+    with pytest.raises(BadInput, match=r"sentences\.jsonl unpacks to more than 100 times its size"):
+        archive.import_campaign(store, admin, bomb, name="Bomb")
+    assert tracemalloc.get_traced_memory()[1] < 50_000_000
+    tracemalloc.stop()
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2])
+def test_exchange_campaign_with_a_broken_stream_is_refused(store: Store, admin: Actor, method: int) -> None:
+    files = contents(archive.export_campaign(store, admin, filled(store, admin)))
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", method) as made:
+        for name, content in files.items():
+            made.writestr(name, content)
+    with zipfile.ZipFile(whole) as made:
+        info = made.getinfo("sentences.jsonl")
+    data = bytearray(whole.getvalue())
+    start = info.header_offset + 60 + len(info.filename)
+    for place in range(start, start + info.compress_size // 2, 7):
+        data[place] ^= 0x5A
+    with pytest.raises(BadInput, match="no usable zip"):
+        archive.import_campaign(store, admin, bytes(data), name="Broken")
 
 
 def test_exchange_campaign_with_a_snapshot_twice_is_refused(store: Store, admin: Actor) -> None:

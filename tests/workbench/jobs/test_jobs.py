@@ -220,3 +220,12 @@ def test_jobs_that_wait_for_another_begin_when_it_has_ended_however_that_was(
         assert job_rows.finish(session, job_id=first, worker="w", state=state)
     claimed = lease.claim(store, worker="another")
     assert claimed is not None and claimed.id == after
+
+
+def test_jobs_whose_heartbeat_lies_ahead_of_a_clock_set_back_are_taken_back(store: Store) -> None:
+    job_id = add_job(store)
+    assert lease.claim(store, worker="w") is not None
+    grow_old(store, job_id, -lease.STALE_SECONDS / 2)
+    assert lease.reclaim_stale(store) == ()
+    grow_old(store, job_id, -lease.STALE_SECONDS - 60)
+    assert lease.reclaim_stale(store) == (job_id,)
