@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
 import os
 import sys
-import tomllib
 import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
@@ -18,8 +16,9 @@ import typer
 import typer.exceptions
 from typer.core import TyperCommand
 
-from crossner_core.errors import InvalidConfig, WorkbenchError
+from crossner_core.errors import BadInput, InvalidConfig, WorkbenchError
 from crossner_core.folders import for_owner_only
+from crossner_core.records import parse
 
 INTERRUPTED = 130
 RECIPE_PANELS = {
@@ -250,9 +249,9 @@ def _word(value: Any) -> str:
 def json_object(text: str) -> dict[str, Any]:
     """Read a JSON object; raise InvalidConfig for what is none."""
     try:
-        values = json.loads(text)
-    except ValueError as error:
-        raise InvalidConfig(f"{text!r} is no JSON: {error}.") from error
+        values = parse(text, "JSON")
+    except BadInput as error:
+        raise InvalidConfig(f"{text[:60]!r} is {error}") from error
     if not isinstance(values, dict):
         raise InvalidConfig(f"{text!r} is no JSON object; write it as in '{{\"learning_rate\": 1e-4}}'.")
     return values
@@ -269,11 +268,13 @@ def read_values(text: str) -> dict[str, Any]:
     kind = "JSON" if path.suffix == ".json" else "TOML"
     try:
         words = sys.stdin.read() if text == "-" else path.read_text(encoding="utf-8-sig")
-        values = json.loads(words) if kind == "JSON" else tomllib.loads(words)
+        values = parse(words, kind)
     except OSError as error:
         raise InvalidConfig(f"The recipe {text} cannot be read: {error.strerror or error}.") from error
-    except ValueError as error:
-        raise InvalidConfig(f"The recipe {text} is no {kind}: {error}.") from error
+    except UnicodeDecodeError as error:
+        raise InvalidConfig(f"The recipe {text} is not UTF-8: {error.reason} at byte {error.start}.") from error
+    except BadInput as error:
+        raise InvalidConfig(f"The recipe {text} is {error}") from error
     if not isinstance(values, dict):
         raise InvalidConfig(f"The recipe {text} is no object; it must hold fields, e.g. batch_size = 16.")
     return values

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import tomllib
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from functools import cache
@@ -65,6 +67,17 @@ def read_json(kind: type[T], text: str | bytes, what: str) -> T:
         return cast(T, _adapter(cast(Any, kind)).validate_json(text))
     except ValidationError as error:
         raise BadInput(_problem(error, kind, what)) from error
+
+
+def parse(text: str, kind: str) -> Any:
+    """Parse JSON or TOML (`kind`); raise BadInput where it is neither, is nested too deep or has too long a number."""
+    try:
+        return json.loads(text) if kind == "JSON" else tomllib.loads(text.removeprefix("\ufeff"))
+    except RecursionError as error:
+        raise BadInput(f"not {kind}: it is nested too deep.") from error
+    except ValueError as error:
+        reason = "a number has too many digits" if "integer string conversion" in str(error) else str(error)
+        raise BadInput(f"not {kind}: {reason}.") from error
 
 
 def _name(value: Any) -> str:

@@ -7,7 +7,6 @@ import json
 import re
 import string
 import textwrap
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
@@ -15,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.colours import MARKS
-from crossner_core.errors import InvalidDomain, NotFound, UnknownType
+from crossner_core.errors import BadInput, InvalidDomain, NotFound, UnknownType
+from crossner_core.records import parse
 
 KEYS = string.ascii_lowercase + "123456789"  # every other key is a command of the span editor
 COLORS = len(MARKS)
@@ -122,12 +122,8 @@ def load_domain(name: str) -> Domain:
 def parse_domain(toml_text: str, *, origin: str) -> Domain:
     """Read a definition; raise InvalidDomain beginning with `origin`. A key or colour left out is chosen."""
     try:
-        values = tomllib.loads(toml_text.removeprefix("\ufeff"))
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidDomain(f"{origin}: not TOML: {error}.") from error
-    try:
-        return _domain(values)
-    except InvalidDomain as error:
+        return _domain(parse(toml_text, "TOML"))
+    except (BadInput, InvalidDomain) as error:
         raise InvalidDomain(f"{origin}: {error}") from error
 
 
@@ -149,8 +145,8 @@ def _domain(values: Mapping[str, Any]) -> Domain:
     tables = values.get("types", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise InvalidDomain("types must be [[types]] tables.")
-    used_keys = {table.get("key") for table in tables}
-    used_colors = {table.get("color") for table in tables}
+    used_keys = {key for table in tables if isinstance(key := table.get("key"), str)}
+    used_colors = {color for table in tables if isinstance(color := table.get("color"), int)}
     types = []
     for table in tables:
         types.append(_type(table, used_keys, used_colors))

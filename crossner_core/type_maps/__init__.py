@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.errors import BadInput, InvalidConfig
+from crossner_core.records import parse
 
 _HERE = Path(__file__).parent
 _KEYS = ("title", "types", "drop", "others")
@@ -65,9 +65,9 @@ def parse_type_map(toml_text: str, *, name: str, origin: str) -> TypeMap:
     types in neither: refuse (where it is not given) or keep.
     """
     try:
-        values = tomllib.loads(toml_text.removeprefix("\ufeff"))
-    except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"{origin}: not TOML: {error}.") from error
+        values = parse(toml_text, "TOML")
+    except BadInput as error:
+        raise BadInput(f"{origin}: {error}") from error
     if unknown := sorted(set(values) - set(_KEYS)):
         raise BadInput(f"{origin}: unknown keys {', '.join(unknown)}; valid are {', '.join(_KEYS)}.")
     types, drop = _types(values.get("types"), origin), _drop(values.get("drop", []), origin)

@@ -9,7 +9,10 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from crossner_core.errors import BadInput, WorkbenchError
+from crossner_core.command_line import json_object, read_values
+from crossner_core.domains import parse_domain
+from crossner_core.errors import BadInput, InvalidConfig, InvalidDomain, WorkbenchError
+from crossner_core.type_maps import parse_type_map
 from db.engine import Store
 from db.tables import Base
 from tests.support.builders import make_campaign
@@ -174,3 +177,31 @@ def test_bad_input_that_is_no_file(
     make_campaign(store, people, name="Songs")
     code, said = run("import", str(tmp_path / path), "--campaign", "Songs")
     assert code == 2 and "Traceback" not in said and said.count("\n") <= 2, said
+
+
+@pytest.mark.parametrize(
+    ("extra", "says"),
+    [
+        ('key = ["a"]', "key must be a string"),
+        ("color = {a = 1}", "color .* is no whole number"),
+        ("color = " + "9" * 5_000, "not TOML: a number has too many digits"),
+        ("key = " + "[" * 3_000 + "]" * 3_000, "not TOML: it is nested too deep"),
+    ],
+)
+def test_a_domain_with_values_that_cannot_be_is_refused_in_words(extra: str, says: str) -> None:
+    text = f'name = "x"\n[[types]]\nname = "a"\n{extra}\n'
+    with pytest.raises(InvalidDomain, match=rf"^mine\.toml: .*{says}"):
+        parse_domain(text, origin="mine.toml")
+
+
+@pytest.mark.parametrize("text", ["a = " + "[" * 3_000 + "]" * 3_000, "a = " + "9" * 5_000])
+def test_type_maps_and_recipes_that_are_too_deep_or_too_long_are_refused_in_words(tmp_path: Path, text: str) -> None:
+    with pytest.raises(BadInput, match=r"^mine\.toml: not TOML: (it is nested too deep|a number has too many digits)"):
+        parse_type_map(text, name="mine", origin="mine.toml")
+    as_json = '{"a": ' + text.removeprefix("a = ") * 40 + "}"
+    for name, words in (("recipe.toml", text), ("recipe.json", as_json)):
+        (tmp_path / name).write_text(words)
+        with pytest.raises(InvalidConfig, match=r"is not (TOML|JSON): "):
+            read_values(str(tmp_path / name))
+    with pytest.raises(InvalidConfig, match="is not JSON: "):
+        json_object(as_json)

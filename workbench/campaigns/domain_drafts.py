@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from crossner_core.domains import domain_to_toml, parse_domain
-from crossner_core.errors import InvalidDomain
+from crossner_core.errors import BadInput, InvalidDomain
+from crossner_core.records import parse
 
 _CLASS = re.compile(r"[^,;\s]+")
 COLUMNS = ("name", "title", "parent", "key", "color", "dbpedia", "guideline")
@@ -29,9 +29,9 @@ class Draft:
 def draft_from_toml(text: str) -> Draft:
     """Read a definition as far as it is TOML with tables of types; raise InvalidDomain where it is not."""
     try:
-        values = tomllib.loads(text.removeprefix("\ufeff"))
-    except tomllib.TOMLDecodeError as error:
-        raise InvalidDomain(f"not TOML: {error}.") from error
+        values = parse(text, "TOML")
+    except BadInput as error:
+        raise InvalidDomain(str(error)) from error
     tables = values.get("types", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise InvalidDomain("types must be [[types]] tables.")

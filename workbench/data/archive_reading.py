@@ -92,15 +92,10 @@ def _open(data: bytes) -> dict[str, bytes]:
             files, total = {}, 0
             for info in infos:
                 # The size in the listing may lie; what comes out is counted.
-                most = min(MAX_FILE_BYTES, max(RATIO_COUNTS_FROM, MAX_RATIO * info.compress_size))
                 with archive.open(info) as member:
-                    content = member.read(most + 1)
-                if len(content) > most < MAX_FILE_BYTES:
-                    raise BadInput(
-                        f"{info.filename} unpacks to more than {MAX_RATIO} times its size; no exported campaign does."
-                    )
+                    content = member.read(min(MAX_FILE_BYTES, _most(info)) + 1)
                 total += len(content)
-                if len(content) > MAX_FILE_BYTES or total > MAX_TOTAL_BYTES:
+                if len(content) > min(MAX_FILE_BYTES, _most(info)) or total > MAX_TOTAL_BYTES:
                     raise BadInput(
                         f"{info.filename} unpacks to too much; at most {MAX_TOTAL_BYTES:,} bytes in all are read."
                     )
@@ -122,6 +117,11 @@ def _open(data: bytes) -> dict[str, bytes]:
     return files
 
 
+def _most(info: zipfile.ZipInfo) -> int:
+    """Return to how many bytes a member may unpack."""
+    return max(RATIO_COUNTS_FROM, MAX_RATIO * info.compress_size)
+
+
 def _check_listing(infos: list[zipfile.ZipInfo]) -> None:
     names = [info.filename for info in infos]
     if len(names) > MAX_FILES or len(set(names)) < len(names):
@@ -131,6 +131,11 @@ def _check_listing(infos: list[zipfile.ZipInfo]) -> None:
     for info in infos:
         if not _KNOWN.fullmatch(info.filename):
             raise BadInput(f"The zip holds {info.filename[:80]!r}, which is no part of an exported campaign.")
+    for info in infos:
+        if info.file_size > _most(info):
+            raise BadInput(
+                f"{info.filename} unpacks to more than {MAX_RATIO} times its size; no exported campaign does."
+            )
     if sum(info.file_size for info in infos) > MAX_TOTAL_BYTES:
         raise BadInput(f"The zip would unpack to more than {MAX_TOTAL_BYTES:,} bytes.")
 
