@@ -1,4 +1,4 @@
-"""The ASGI entry: Streamlit behind the gate, with the routes for sign-in and health; nothing else."""
+"""The ASGI entry point: Streamlit behind the gate, with the routes for sign-in and health; nothing else."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _PAGES = Path(__file__).parent / "pages"
 
 
 def _report_broken(module: str) -> None:
-    """Log that a part of the pages cannot be imported."""
+    """Log that a module of the pages cannot be imported."""
     _LOG.exception("%s cannot be loaded; the screens that use it will fail, the others work", module)
 
 
 @asynccontextmanager
 async def _lifespan(_app: st.App) -> AsyncIterator[dict[str, Any]]:
-    """Load what the screens import, then keep it out of later garbage collections (each would cost 100 ms)."""
+    """Import what the screens use, then exempt it from garbage collection (a full one would cost 100 ms)."""
     from pages.main import SECTIONS
 
     screens = {screen.file for section in SECTIONS.values() for screen in section}
@@ -39,7 +39,7 @@ async def _lifespan(_app: st.App) -> AsyncIterator[dict[str, Any]]:
         if name.removeprefix("pages.") not in screens:  # a screen is a script: importing it would draw it
             try:
                 import_module(name)
-            except Exception:  # a part that is broken must not stop the others
+            except Exception:  # a broken part must not stop the others
                 _report_broken(name)
     gc.collect()
     gc.freeze()
@@ -47,14 +47,14 @@ async def _lifespan(_app: st.App) -> AsyncIterator[dict[str, Any]]:
 
 
 def _farewell() -> bytes:
-    """Make the message that sends a browser whose session has ended to the sign-in page."""
+    """Build the message that redirects a browser whose session has ended to the sign-in page."""
     message = ForwardMsg()
     message.auth_redirect.url = "/auth/login?out=1"
     return message.SerializeToString()
 
 
-# The main script lies in pages/ on purpose: Streamlit looks for a folder `pages` beside it, and would serve what
-# it found there before the page list has said who may see what.
+# The main script lies in pages/ on purpose: Streamlit looks for a folder `pages` beside the main script, and would
+# serve its files before the page list has decided who may see what.
 app = st.App(
     _PAGES / "main.py",
     lifespan=_lifespan,

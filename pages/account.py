@@ -1,4 +1,4 @@
-"""My account: shown name, password, and signing out everywhere."""
+"""My account: display name, password, and signing out everywhere."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from workbench.accounts.roles import ROLE_TASKS
 actor = shell.signed_in()
 shell.header(
     "My account",
-    "Your name as others see it, your password, and the browsers you are signed in with.",
+    "Your name as others see it, your password, and the browsers you are signed in on.",
     help="Changing the password signs out your other browsers. Only an admin changes your role.",
 )
 st.markdown(f"Account name **{as_text(actor.name)}** · role **{actor.role}** ({ROLE_TASKS[actor.role]})")
 
 with st.container(width=440), st.form("display_name", border=False):
-    shown = st.text_input("Shown name", actor.display_name, max_chars=80)
+    shown = st.text_input("Display name", actor.display_name, max_chars=80)
     if st.form_submit_button("Change the name"):
         with shell.shown_errors():
             accounts.set_display_name(shell.store(), actor, actor.id, shown)
-            shell.note("Your shown name is changed.")
+            shell.note("Your display name is changed.")
             st.rerun()
 
 with st.container(width=440), st.form("password", border=False, clear_on_submit=True):
     st.markdown("**New password**")
-    present = st.text_input("Present password", type="password", autocomplete="current-password")
+    present = st.text_input("Current password", type="password", autocomplete="current-password")
     new = st.text_input("New password (10 characters or more)", type="password", autocomplete="new-password")
-    again = st.text_input("New password again", type="password", autocomplete="new-password")
+    again = st.text_input("Repeat the new password", type="password", autocomplete="new-password")
     if st.form_submit_button("Change the password"):
         with shell.shown_errors():
             if new != again:

@@ -25,22 +25,22 @@ campaign = shell.page(
     "Adaptation",
     "How good is a model trained on the gold so far, and what did each further sentence buy?",
     help="""
-**Train.** *Freeze* makes a snapshot of the gold, named by its hash: what a model was trained on can always be named.
+**Train.** *Freeze* makes a snapshot of the gold, named by its hash, so what a model was trained on stays traceable.
 A *recipe* says what to train: encoder, architecture, transfer setting (*direct*: only your gold; *pretrain, then
-fine-tune*: first a source corpus; *joint*: both at once) and the numbers. One run, or a *few-shot curve*: nested
-subsets of the gold, drawn at random, for several seeds.
+fine-tune*: first a source corpus; *joint*: both at once) and hyperparameters. Start one run, or a *few-shot curve*:
+nested subsets of the gold, drawn at random, for several seeds.
 
-**Runs** shows what the worker does now, with the log; a run can be cancelled and goes on from its last checkpoint
-after a crash.
+**Runs** shows what the worker is doing, with its log. A run can be cancelled; after a crash it resumes from its last
+checkpoint.
 
-**Curve** draws the mean over seeds with a band of one deviation, over sentences, tokens, entities or people's seconds,
-for all types or one. Published points used BERT-base, not your encoder. Choices are made on dev; the figures are test
-scores where there is test gold. F1 is entity F1 as conlleval counts it; the strict IOB2 figure stands beside it under
-its own name. **As gold grows** shows which types learn first, and which errors go away. Two runs are held against each
-other under *Compare*, and what a run gets wrong is under *Errors*.
+**Curve** plots the mean over seeds, with a band of one standard deviation, against sentences, tokens, entities or
+annotators' seconds, for all types or one. Published points are for BERT-base, not your encoder. Models are chosen on
+dev; the figures are test scores where there is test gold. F1 is entity F1 as conlleval counts it; strict IOB2 is
+given beside it under its own name. **As gold grows** shows which types are learned first, and which errors go away.
+*Compare* sets two runs side by side; *Errors* shows what a run gets wrong.
 
-**Trust** shows whether suggestions are right as often as their scores say: a run's scores before and after they were
-calibrated on dev, and what gold says of each source by entity type.
+**Trust** shows whether suggestions are correct as often as their scores claim: a run's scores before and after
+calibration on dev, and how often gold agrees with each source, by entity type.
 """,
 )
 if campaign:

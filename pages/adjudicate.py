@@ -12,13 +12,13 @@ campaign = shell.page(
     "Adjudicate",
     "Go through both annotators' spans, decide every disagreement, and send the sentence: that makes it gold.",
     help="""
-Each disagreement has its kind and colour: *boundary*, *type*, *missing* (only the second marked it), *extra* (only the
+Each disagreement has a kind and a colour: *boundary*, *type*, *missing* (only the second marked it), *extra* (only the
 first did), *flagged* (doubted by the second). **Tab** goes to the next undecided one. `1` takes the first annotator's
 span, `2` the second's, `0` says there is no entity; for another answer select tokens and press a **type's key**.
-Agreed spans are decided already; change them the same way if they are wrong. **Enter** sends once all is decided.
+Agreed spans are decided already; if one is wrong, change it the same way. **Enter** sends once everything is decided.
 
-Unsure? Ask both annotators below the sentence. You can go on; the sentence comes back when they have answered. Until
-then no other expert is given it; below the sentence each sees the campaign's open questions and can close one.
+Unsure? Ask both annotators below the sentence, and continue with others: it comes back when they have answered. Until
+then no other expert gets it. Every expert sees the campaign's open questions below the sentence, and can close them.
 """,
 )
 if campaign:

@@ -1,4 +1,4 @@
-"""Campaign overview: how far it is, how good the work is, and what it costs."""
+"""Campaign overview: how far along it is, how good the work is, and what it costs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ actor = shell.signed_in(*OVERSEERS)
 campaign = shell.page(
     actor,
     "Overview",
-    "How far is the campaign, do the annotators agree, and do the suggestions help?",
+    "How far along is the campaign, do the annotators agree, and do the suggestions help?",
     help="""
 **Progress** counts the sentences at each stage and lists those that people set aside. **The four shares** are the
-figures that the CrossNER paper reports of its own annotation, defined in words and computed for this campaign.
-**Agreement** is measured where the second annotator did not see the first one's spans. **Suggestions** says what
-became of each, by source and entity type. **Effort** compares sentences with suggestions to the control sentences
+figures that the CrossNER paper reports for its own annotation, defined in words and computed for this campaign.
+**Agreement** is measured where the second annotator did not see the first one's spans. **Suggestions** shows what
+became of them, by source and entity type. **Effort** compares sentences with suggestions to control sentences
 without, in active seconds (pauses excluded) and keystrokes.
 """,
 )

@@ -1,4 +1,4 @@
-"""Campaigns: new ones, their members and rules, and what becomes of them."""
+"""Campaigns: creating, changing, importing, archiving and deleting them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from workbench.campaigns.campaigns import CampaignView
 _HELP = """
 A **campaign** is a set of sentences of one domain, with the people who work on them and the rules they work by.
 
-**Blind share.** So many of the sentences go to annotator 2 without annotator 1's work: there real agreement is
-measured.
+**Blind share.** The share of sentences that go to annotator 2 without annotator 1's spans: they measure real
+agreement.
 
-**Control share.** So many get no suggestions, to see what suggestions do to people's work and time.
+**Control share.** The share that get no suggestions, to see how suggestions change people's work and time.
 
-Both are drawn by the seed and the sentence, so they can be drawn again. A changed share holds for the sentences that
+Both are drawn by the seed and the sentence, so the draw can be repeated. A changed share applies to sentences that
 nobody has begun.
 
-**Lease.** How long a sentence stays with the person it was handed to, without a sign of life.
+**Lease.** How long a sentence stays reserved for an inactive person.
 
-**Endpoint.** Where pre-annotation looks names up; without one, in the sample that comes with the workbench. An endpoint
-that is down never keeps anybody from annotating.
+**Endpoint.** Where pre-annotation looks up names that the gazetteer does not have; without one, in the bundled sample.
+An endpoint that is down never stops anybody from annotating.
 
 Annotators and experts see the campaigns they are members of. An **archived** campaign takes no more work; nothing in it
-is lost, and only such a one can be deleted.
+is lost. Only an archived campaign can be deleted.
 """
 
 
@@ -44,7 +44,7 @@ def _table(known: tuple[CampaignView, ...]) -> None:
                 "Members": len(view.members),
                 "Blind": f"{view.blind_share:.0%}",
                 "Control": f"{view.control_share:.0%}",
-                "Made": f"{view.created_at:%Y-%m-%d}",
+                "Created": f"{view.created_at:%Y-%m-%d}",
             }
             for view in known
         ],
@@ -59,7 +59,7 @@ with shell.shown_errors():
     if known:
         _table(known)
     else:
-        st.info("No campaign yet. Make the first one below, then bring sentences in under Sentences.")
+        st.info("No campaign yet. Create the first one below, then import sentences under Sentences.")
     views = ["Change", "New", "Import a zip"] if known else ["New", "Import a zip"]
     view = st.segmented_control(
         "View", views, default=views[0], required=True, key="campaigns:view", label_visibility="collapsed"

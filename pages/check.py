@@ -13,9 +13,9 @@ campaign = shell.page(
     "Look for mistakes in a colleague's spans: flag what may be wrong and say what you would mark instead.",
     help="""
 The spans you see are the first annotator's. **Tab** goes from one to the next. If one may be wrong, give the better
-answer (a **type's key** for another type, new borders, or **Backspace** for no entity): that flags it by itself.
+answer (a **type's key** for another type, new boundaries, or **Backspace** for no entity): that flags it automatically.
 If you only doubt it, press `!` and write why. Add what is missing as when annotating. **Enter** sends the check;
-a sentence without mistakes is simply sent on.
+if there are no mistakes, just send it.
 
 Some sentences come without spans (marked *blind*): label them from scratch. They measure how well two people agree.
 You never check your own sentences. `?` lists all keys.
@@ -26,5 +26,5 @@ if campaign:
         actor,
         campaign,
         stage="check",
-        empty="Nothing is waiting to be checked by you. Sentences arrive as colleagues send them.",
+        empty="Nothing is waiting for your check. Sentences arrive as colleagues send them.",
     )

@@ -1,4 +1,4 @@
-"""Corpus: what a corpus made from Wikipedia holds, and sentences of it into a campaign."""
+"""Corpus: what a corpus made from Wikipedia holds, and sampling sentences from it into a campaign."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from workbench.accounts.roles import KEEPERS, OVERSEERS
 from workbench.data import corpora
 
 _HELP = """
-A **corpus** is made of a Wikipedia dump: every page read, cut into sentences, with the links people set. `workbench
-corpus build` makes one, with a gazetteer also pre-annotated.
+A **corpus** is made from a Wikipedia dump: its pages, split into sentences, with their links. `workbench corpus build`
+makes one; with a gazetteer, it also pre-annotates it.
 
-**Look.** Search, or draw sentences at random; the same seed draws the same. Links are underlined, suggestions
-stand in the colour of their entity type. A click (or Enter) on a sentence shows where it is from: page, revision and
-section, where each link leads, and what each suggestion is taken for.
+**Look.** Search, or draw sentences at random; the same seed draws the same ones. Links are underlined, suggestions
+have the colour of their entity type. A click (or Enter) on a sentence shows where it is from: page, revision and
+section, where each link leads, and which entity each suggestion stands for.
 
-**Sample into a campaign.** Filters say which sentences fit; then they are drawn by the seed. Left out are those that
-the campaign has already, and those that share most of their word triples with one of its sentences or with one drawn
-before. Links come along, suggestions too where the corpus was pre-annotated for the campaign's entity types.
+**Sample into a campaign.** Filters decide which sentences qualify; the seed decides which of them are drawn. Left out
+are those that the campaign already has, and those that share most of their word trigrams with one of its sentences or
+with one drawn before. Links come along; so do suggestions, if the corpus was pre-annotated for the campaign's types.
 """
 
 actor = shell.signed_in(*OVERSEERS)
-shell.header("Corpus", "What is in this corpus, and what of it should people annotate?", help=_HELP)
+shell.header("Corpus", "What is in this corpus, and which sentences should people annotate?", help=_HELP)
 with shell.shown_errors():
     corpora_here = corpora.list_corpora(shell.store(), actor)
     whole = {view.name: view for view in corpora_here if not view.problem}

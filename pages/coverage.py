@@ -12,19 +12,19 @@ from workbench.data import datasets
 from workbench.reports import coverage
 from workbench.suggestions import gazetteers
 
-_STANDING, _AFRESH, _SET = "The campaign's suggestions", "The campaign, looked for afresh", "A data set"
+_STANDING, _AFRESH, _SET = "The campaign's suggestions", "The campaign, pre-annotated again", "A data set"
 _HELP = """
-**Found** are gold entities over whose tokens something was suggested, whatever its type; CrossNER calls this share
-*pre-annotated*. **Right** are those suggested with gold's type too. **Precision** is the share of suggestions that have
-gold's place and type.
+**Found** are gold entities whose exact tokens were suggested, with any type; CrossNER calls their share
+*pre-annotated*. **Right** are those suggested with gold's type, too. **Precision** is the share of suggestions with
+gold's boundaries and type.
 
-*The campaign's suggestions* are those people were shown, a model's among them; where people accepted them, gold leans
-towards them. *Looked for afresh* asks a gazetteer and the bundled sample again and writes nothing. So does *a data
-set*, whose gold nobody made from suggestions.
+*The campaign's suggestions* are those people were shown, including a model's; where people accepted them, gold is
+biased towards them. *Pre-annotated again* uses a gazetteer and the bundled sample, and stores nothing. So does *a data
+set*, whose gold was not made from suggestions.
 """
 
 actor = shell.signed_in(*OVERSEERS)
-shell.header("Coverage", "What of the gold does pre-annotation find, and is it right?", help=_HELP)
+shell.header("Coverage", "How much of the gold does pre-annotation find, and is it right?", help=_HELP)
 with shell.shown_errors():
     campaign = shell.current_campaign(actor)
     sets = datasets.list_datasets(shell.store(), actor)

@@ -1,4 +1,4 @@
-"""Sentences: look through them, bring more in, take gold and other layers out, keep data sets."""
+"""Sentences: browse them, import more, export gold and other layers, keep data sets."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _VIEWS = {
     "Export": exchange.export_view,
 }
 _HELP = """
-**Browse.** Where each sentence stands, and what annotator 1, annotator 2, the expert and the machine said about it.
+**Browse.** Where each sentence stands, and the spans of annotator 1, annotator 2, the expert and the machine.
 
-**Import.** Three formats: *plain* text (a sentence a line, or paragraphs to be split), *conll* (a token a line, with
-or without tags) and *jsonl* (an object a line with text, links, gold; anything else is kept as metadata; objects of
-Hugging Face, GLiNER, doccano, spaCy and Prodigy are read as well). A file with a fault is refused as a whole, with
-file, line and reason, unless you ask to skip bad sentences. Sentences that the campaign has already are left out.
-Annotation in a file becomes gold at once; switch that off to have it done anew.
+**Import.** Three formats: *plain* text (one sentence per line, or paragraphs to be split), *conll* (one token per
+line, with or without tags) and *jsonl* (one object per line with text, links, gold; anything else is kept as metadata;
+the objects of Hugging Face, GLiNER, doccano, spaCy and Prodigy are read as well). A file with a fault is refused as a
+whole, with file, line and reason, unless you ask to skip bad sentences. Sentences that the campaign already has are
+left out. Annotation in a file becomes gold at once; switch that off to annotate from scratch.
 
 **Split.** *Pool* is what people annotate and models train on; *dev* chooses between models; *test* scores them.
 
@@ -31,7 +31,7 @@ Annotation in a file becomes gold at once; switch that off to have it done anew.
 """
 
 actor = shell.signed_in(*KEEPERS)
-shell.header("Sentences", "What is in the campaign, how more comes in, and how the layers get out.", help=_HELP)
+shell.header("Sentences", "Browse the campaign's sentences, import more, export its layers.", help=_HELP)
 campaign = shell.current_campaign(actor)
 chosen = st.segmented_control(
     "View", [*_VIEWS, _SETS], default="Browse", key="data:view", required=True, label_visibility="collapsed"

@@ -1,4 +1,4 @@
-"""Domains: the entity types of each, and definitions of one's own."""
+"""Domains: the entity types of each, and definitions of your own."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ _HELP = f"""
 A **domain** is a list of entity types: what each is called, which type it is a kind of (its *parent*), the key that
 picks it, the DBpedia classes that pre-annotation reads as this type, and a guideline for people.
 
-The built-in domains stay as they are. To change one, begin a definition of your own from it, under another name.
+The built-in domains stay as they are. To change one, start your own definition from it, under another name.
 
-A campaign keeps the definition it began with. An admin can let it take over a changed one under Campaigns; types that
+A campaign keeps the definition it started with. An admin can switch it to a changed one under Campaigns; types that
 annotations use must stay.
 
-Names are small letters a–z and digits. Keys are one of `{KEYS[0]}`–`{KEYS[25]}` or `1`–`9`; a key or colour left empty
-is chosen for you. The table and the TOML text hold the same; comments live in the text alone.
+Names are lower-case letters a–z and digits. Keys are one of `{KEYS[0]}`–`{KEYS[25]}` or `1`–`9`; a key or colour left
+empty is chosen for you. The table and the TOML text show the same definition; only the text keeps comments.
 """
 
 actor = shell.signed_in(*KEEPERS)

@@ -1,4 +1,4 @@
-"""Encoders: which a recipe can start from, what their pre-training bought, and pre-training another."""
+"""Encoders: which ones a recipe can start from, what their pre-training gained, and pre-training another."""
 
 from __future__ import annotations
 
@@ -14,29 +14,30 @@ An **encoder** is the pre-trained body of a model. One comes with the workbench;
 recipe names them as they are called in this list.
 
 **DAPT** trains an encoder further on text of your domain, as a masked language model: words are hidden, and it learns
-to tell which they were. *Perplexity* on held-out text says how well it does: lower is better. Perplexities can be
-compared for the same text, tokenizer and masking alone.
+to predict them. *Perplexity* on held-out text measures how well it does: lower is better. Perplexities are comparable
+only for the same text, tokenizer and masking.
 
-**Entity tagging** (NER-BERT) trains it to find names in a large corpus that machines labelled: links of Wikipedia with
-the classes of their pages, or any data set. *F1* on held-out sentences says how well: higher is better.
+**Entity tagging** (NER-BERT) trains it to find names in a large, automatically labelled corpus: Wikipedia links with
+the classes of their pages, or any data set. *F1* on held-out sentences measures how well: higher is better.
 
-Neither figure is what counts. **Runs with it** sets the test F1 of runs that start from the encoder beside runs of the
-same recipe, seed and sentences that start from the one it was made from.
+Neither figure is the goal. **Runs with it** compares the test F1 of runs that start from the encoder with that of runs
+of the same recipe, seed and sentences that start from the encoder it was made from.
 
-**Pre-train** queues one for the worker. It can be cancelled, and goes on from its last saved state after a crash. Runs,
-turns and suggestions go before it. The same by command: `workbench encoder dapt`, `workbench encoder entity-tagging`.
+**Pre-train** queues a pre-training for the worker. It can be cancelled, and resumes from its last saved state after a
+crash. Runs, turns and suggestions have priority over it. On the command line: `workbench encoder dapt`, `workbench
+encoder entity-tagging`.
 """
 
 actor = shell.signed_in(*OVERSEERS)
 shell.header(
     "Encoders",
-    "Which encoder should a recipe start from, and what did its pre-training buy?",
+    "Which encoder should a recipe start from, and what did its pre-training gain?",
     help=_HELP,
 )
 with shell.shown_errors():
     views = ["Encoders", *(["Pre-train"] if actor.role in KEEPERS else [])]
     if st.session_state.pop(pretraining_form.STARTED, False):
-        st.session_state["encoder:view"] = "Encoders"  # where one sees how far it is
+        st.session_state["encoder:view"] = "Encoders"  # which shows its progress
     view = st.segmented_control(
         "View", views, default="Encoders", key="encoder:view", required=True, label_visibility="collapsed"
     )

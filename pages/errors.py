@@ -10,18 +10,18 @@ from workbench.accounts.roles import OVERSEERS
 _HELP = """
 Each error is a gold span, a predicted one, or a pair of them that should be equal:
 
-- **missed**: gold has it, nothing like it was said
-- **spurious**: it was said, gold has nothing like it
-- **boundary**: the right type over other tokens
-- **type**: the right tokens with another type
-- **boundary+type**: they overlap, and nothing else fits
+- **missed**: gold has it, nothing like it was predicted
+- **spurious**: it was predicted, gold has nothing like it
+- **boundary**: the right type, over other tokens
+- **type**: the right tokens, with another type
+- **boundary+type**: they overlap, but differ in both
 
-Each span is in one error at most; partners are found by equal boundaries first, then by type, then by overlap.
+Each span is in at most one error; spans are paired by equal boundaries first, then by type, then by overlap.
 
 **Whose** is a trained model, on the dev or test sentences it was measured on, or a source of the campaign's
-suggestions on the sentences that have gold since. Where people accepted suggestions, gold leans towards them.
+suggestions, on sentences that have gold by now. Where people accepted suggestions, gold is biased towards them.
 
-Dev comes first: who learns from the errors on test what to change no longer has a test.
+Dev comes first: if you decide what to change by its errors, test is no longer a test set.
 """
 
 actor = shell.signed_in(*OVERSEERS)

@@ -13,18 +13,18 @@ from workbench.suggestions import gazetteers
 
 _BUNDLED = ""
 _HELP = """
-A **gazetteer** knows names and the pages they may stand for, with the classes DBpedia gives each page. `workbench
-gazetteer build` makes one from DBpedia's dumps, an endpoint, or a Wikipedia dump. Pre-annotation asks the campaign's
-gazetteer, and then the bundled sample.
+A **gazetteer** lists names and the pages they may stand for, with the classes DBpedia gives each page. `workbench
+gazetteer build` makes one from DBpedia's dumps, an endpoint, or a Wikipedia dump. Pre-annotation looks names up in the
+campaign's gazetteer, then in the bundled sample.
 
-**A sentence.** Every place where a name may stand, what it was taken for, and why the others lost. Paste a sentence, or
-take one of the campaign's. Links may be written as in Wikipedia: `[[Page|words]]`.
+**A sentence.** Every span that may be a name, the page chosen for it, and why the other candidates lost. Paste a
+sentence, or choose one of the campaign's. Links may be written as in Wikipedia: `[[Page|words]]`.
 
-**A name.** All pages it may stand for. The *way* says how the name leads to the page; the *classes* lead from the
-page's own to the one that the domain reads as an entity type.
+**A name.** All pages it may stand for. The *way* shows how the name leads to the page; the *classes* lead from the
+page's own class up to the one that the domain maps to an entity type.
 
-**Classes without a type.** What the domain does not want, or has forgotten: classes from which no way leads up to a
-class that it maps.
+**Classes without a type.** What the domain leaves out, on purpose or by mistake: classes with no path up to a class
+that it maps.
 """
 
 actor = shell.signed_in(*EVERYONE)
@@ -39,7 +39,7 @@ with shell.shown_errors():
     known = {domain.name: domain.title for domain in domains.list_domains(shell.store(), actor)}
     names = [*whole, _BUNDLED]
     own, kind = (campaign.gazetteer, campaign.domain_name) if campaign is not None else (None, "")
-    # What was chosen for one campaign says nothing of the next one's.
+    # A choice made for one campaign does not carry over to the next.
     which = campaign.id if campaign is not None else ""
     left, right = st.columns(2)
     name = left.selectbox(

@@ -1,4 +1,4 @@
-"""The page list for who is signed in, with the sidebar around it."""
+"""The page list for the person who is signed in, and the sidebar."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NAME = (
     "@media(prefers-color-scheme:dark){text{fill:#e6ebf1}}</style>"
     '<text x="1" y="18" textLength="166" lengthAdjust="spacingAndGlyphs">CrossNER workbench</text></svg>'
 )
-"""The app's name as the frame's logo; an SVG, as that place takes no text."""
+"""The app's name as its logo; an SVG, as `st.logo` takes no text."""
 
 
 @dataclass(frozen=True, slots=True)

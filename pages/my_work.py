@@ -1,4 +1,4 @@
-"""My work: questions that wait for an answer, and what became of each sentence."""
+"""My work: questions to answer, and what became of each sentence."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _table(rows: tuple[WorkRow, ...]) -> pd.DataFrame:
 
 
 def _reopen(actor: Actor, row: WorkRow) -> None:
-    """Take the sentence back; called before the page is drawn anew, where it may have gone on and have no button."""
+    """Take the sentence back; a callback, as on the next run it may have moved on and have no button."""
     with shell.shown_errors():
         reopen(shell.store(), actor, row.task_id)
         shell.note(f"The sentence is yours again: it is the next one under {_PAGE_WORDS[row.stage]}.")
@@ -82,12 +82,12 @@ actor = shell.signed_in(*LABELLERS)
 campaign = shell.page(
     actor,
     "My work",
-    "What became of the sentences you sent, and does the expert want to know something from you?",
+    "What became of the sentences you sent, and does the expert have a question for you?",
     help="""
 A sentence you sent goes to a second annotator and then to the expert, who makes it gold. Here you see which of your
-entities the gold kept and where it says something else. Choose a row to see the sentence. As long as nobody has gone on
-with it, **Reopen** gives it back to you; an expert can reopen gold of their own at any time.
-When the expert is unsure, the question stands above the list; a short answer is enough.
+entities the gold kept and where it differs. Choose a row to see the sentence. As long as nobody has begun the next
+stage, **Reopen** gives it back to you; experts can reopen their own gold at any time.
+If the expert has a question, it appears above the list; a short answer is enough.
 """,
 )
 if campaign:

@@ -18,21 +18,21 @@ from workbench.reports import overlaps
 from workbench.reports.overlaps import TextSource
 
 _HELP = f"""
-Each cell says how many of their {TOP:,} most frequent words two sources share, in percent; where one has fewer words,
-as many of the other's are compared. Stop words and numbers are left out, case is ignored. CrossNER draws the same
-figure of its domains: the less a domain shares with the source, the harder the transfer.
+Each cell shows how many of their {TOP:,} most frequent words two sources share, in percent; if one has fewer words,
+only that many of the other's are compared. Stop words and numbers are left out, case is ignored. CrossNER has the same
+figure for its domains: the less a domain shares with the source, the harder the transfer.
 
-Of a large source the first {overlaps.MOST:,} sentences are read.
+Only the first {overlaps.MOST:,} sentences of a large source are read.
 """
 _FIRST = 8
 
 actor = shell.signed_in(*OVERSEERS)
-shell.header("Overlap", "How alike are the corpora, data sets and campaigns in their words?", help=_HELP)
+shell.header("Overlap", "How similar are the vocabularies of the corpora, data sets and campaigns?", help=_HELP)
 
 
 @st.cache_data(max_entries=64, show_spinner=False)
 def _vocabulary(_store: Store, _actor: Actor, source: TextSource) -> Vocabulary:
-    """Count a source's words once for as long as it stays the same."""
+    """Count a source's words, cached until the source changes."""
     return overlaps.vocabulary_of(_store, _actor, source)
 
 
@@ -63,7 +63,7 @@ with shell.shown_errors():
         notes.append(f"Fewer than {TOP:,} words: {', '.join(counted)}. Short texts share less than long ones would.")
     cut = [chosen_source.title for title in chosen if (chosen_source := sources[title]).sentences > overlaps.MOST]
     if cut:
-        notes.append(f"Of {', '.join(cut)} the first {overlaps.MOST:,} sentences were read.")
+        notes.append(f"Only the first {overlaps.MOST:,} sentences of {', '.join(cut)} were read.")
     for words in notes:
         st.caption(as_text(words))
         report.text(words, caption=True)

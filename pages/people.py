@@ -24,11 +24,11 @@ _HELP = "\n".join(
 
 
 def _show_password_once() -> None:
-    """Show the password that was just made; it is nowhere else."""
+    """Show the password that was just made; only its hash is stored."""
     made = st.session_state.pop(_SHOWN_ONCE, None)
     if made:
         name, password = made
-        st.success(f"Password of **{as_text(name)}**, shown only now:")
+        st.success(f"Password of **{as_text(name)}**, shown only this once:")
         st.code(password, language=None)
 
 
@@ -37,7 +37,7 @@ def _table(people: tuple[Person, ...]) -> None:
         [
             {
                 "Account": person.name,
-                "Shown name": person.display_name,
+                "Display name": person.display_name,
                 "Role": person.role,
                 "State": "active" if person.active else "closed",
                 "Signed in": f"{person.browsers} browser{'s' if person.browsers != 1 else ''}"
@@ -55,7 +55,7 @@ def _add(actor: Actor) -> None:
     with st.form("add", clear_on_submit=True):
         first, second, third = st.columns(3)
         name = first.text_input("Account name", placeholder="a–z, 0–9, . _ -", max_chars=40)
-        display_name = second.text_input("Shown name", max_chars=80)
+        display_name = second.text_input("Display name", max_chars=80)
         role = third.selectbox("Role", EVERYONE)
         if st.form_submit_button("Add, with a random password", type="primary"):
             with shell.shown_errors():
@@ -81,7 +81,7 @@ def _change(actor: Actor, people: tuple[Person, ...]) -> None:
         save = st.button("Save the role", disabled=role == person.role)
         reset = st.button("New random password")
         out = st.button("Sign out everywhere", disabled=not person.browsers)
-        switch = st.button("Close the account" if person.active else "Open the account again")
+        switch = st.button("Close the account" if person.active else "Reopen the account")
     with shell.shown_errors():
         done = _apply(actor, person, role=role if save else None, reset=reset, out=out, switch=switch)
         if done:
@@ -90,11 +90,11 @@ def _change(actor: Actor, people: tuple[Person, ...]) -> None:
 
 
 def _apply(actor: Actor, person: Person, *, role: str | None, reset: bool, out: bool, switch: bool) -> str:
-    """Do what was pressed; return what to say about it, or nothing."""
+    """Do what was pressed; return the message to show, empty if nothing was pressed."""
     store = shell.store()
     if role is not None:
         accounts.set_role(store, actor, person.id, role)
-        return f"{person.display_name} is {role} now."
+        return f"{person.display_name} is now {role}."
     if reset:
         password = passwords.random_password()
         accounts.set_password(store, actor, person.id, password)
@@ -105,12 +105,12 @@ def _apply(actor: Actor, person: Person, *, role: str | None, reset: bool, out: 
         return f"{person.display_name} is signed out everywhere."
     if switch:
         accounts.set_active(store, actor, person.id, not person.active)
-        return f"The account of {person.display_name} is {'closed' if person.active else 'open'} now."
+        return f"The account of {person.display_name} is now {'closed' if person.active else 'open'}."
     return ""
 
 
 actor = shell.signed_in("admin")
-shell.header("People", "Who may sign in, and as what.", help=_HELP)
+shell.header("People", "Who may sign in, and in which role.", help=_HELP)
 _show_password_once()
 with shell.shown_errors():
     people = accounts.list_people(shell.store(), actor)

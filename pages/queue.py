@@ -1,4 +1,4 @@
-"""Queue: which sentences come next, by whose choice, and what each turn of the loop brought."""
+"""Queue: which sentences come next, what chose them, and what each turn of the loop brought."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from pages.parts.model import savings
 from workbench.accounts.roles import OVERSEERS
 
 _HELP = """
-A **turn** is one round of the loop: when enough gold is new, the gold is frozen and a model trained on it; the model
-reads every sentence that nobody has begun, a **strategy** puts them into a new order, and the model suggests in those
-that come next. What somebody holds or has begun stays where it is. The worker does all of it; the queue can be worked
-on meanwhile.
+A **turn** is one round of the loop: once there is enough new gold, it is frozen and a model is trained on it; the model
+scores every sentence that nobody has begun, a **strategy** reorders them, and the model adds suggestions to those that
+come next. Sentences that somebody holds or has begun keep their place. The worker does all this; people can keep
+annotating meanwhile.
 
-A strategy is one **acquisition function** or several, joined by `+`; one that scores may have a weight before it:
-`2*token_entropy + rare_types + bert_km`. Scores are turned into places and added; a function that chooses sets
-(`k_centre`, `bert_km`, `badge`) has no weight and chooses among the best of the others. Before there is a model
+A strategy is one **acquisition function** or several, joined by `+`; a scoring function may have a weight before it:
+`2*token_entropy + rare_types + bert_km`. Scores are turned into ranks and added up; a function that chooses sets
+(`k_centre`, `bert_km`, `badge`) has no weight and chooses among the best of the others. Until there is a model,
 clusters of sentences decide.
 
-A share of the queue is filled by **chance**: those sentences are a fair sample of the pool, whatever the strategy
-likes, and keep estimates on them honest.
+A share of the queue is filled by **chance**: those sentences are a random sample of the pool, whatever the strategy
+prefers, so estimates on them are unbiased.
 
-**Saved** says what all of it is worth here. Strategies are played on this campaign's own gold, which answers for the
-annotators. Selection, its share of chance, suggestions and training are those of the live queue, but models are
-trained at four sizes only, up to four fifths of the gold; random sentences are played beside them.
+**Saved** shows what this gains here. Strategies are simulated on this campaign's own gold, which stands in for the
+annotators. Selection, share of chance, suggestions and training are those of the live queue, but models are trained
+at only four sizes, up to four fifths of the gold; random selection is simulated for comparison.
 *Studies → Strategies* does the same on corpora.
 """
 

@@ -6,23 +6,23 @@ from pages import shell
 from pages.parts.work import label_review
 
 _HELP = """
-Checks go through all gold and name places they doubt, the most doubtful first. One at a time, you decide:
+Checks go through all gold and list the places they doubt, the most doubtful first. You decide one at a time:
 
-- **Keep** (`1`): the gold is right. The same doubt does not come back while this gold stands.
-- **Change** (`2`): what is proposed becomes gold, as if you had adjudicated it so. The version before is kept.
+- **Keep** (`1`): the gold is right. The same doubt does not come back unless this gold changes.
+- **Change** (`2`): the proposal becomes gold, as if you had adjudicated it. The previous version is kept.
 - **Leave out** (`2`, where a sentence is repeated across splits): the copy outside test stays gold, but snapshots
-  frozen from now on lack it, and no training on them uses its text. Of pool and dev the copy in pool leaves; test never
-  changes. Exports keep it. Under *Left out* any expert takes it in again.
-- **Reopen** (`3`): neither is right. The sentence goes back to you under Adjudicate, and is no gold until then.
-- **Later** (`4`): go on without deciding; it comes again at the end.
-- **Undo** (`0`): your last *Keep*, *Change* or *Leave out* is taken back, the gold with it.
+  frozen from now on lack it, and no training on them uses its text. Between pool and dev, the copy in pool is left
+  out; test never changes. Exports keep it. Any expert can include it again under *Left out*.
+- **Reopen** (`3`): neither is right. The sentence goes back to you under Adjudicate, and is not gold until you send it.
+- **Later** (`4`): skip it for now; it comes back at the end.
+- **Undo** (`0`): reverts your last *Keep*, *Change* or *Leave out*, and the gold with it.
 
-Every decision is kept with who and when. Snapshots stay as they were: freeze anew for what you changed. *Likely label
-errors* asks models that did not learn from the sentence; they are often wrong themselves, so read the sentence.
+Every decision is kept with its author and time. Snapshots do not change: freeze a new one to use your changes. *Likely
+label errors* uses models that were not trained on the sentence; they are often wrong themselves, so read the sentence.
 """
 
 actor = shell.signed_in("expert")
-campaign = shell.page(actor, "Second look", "Where may the gold be wrong? Decide doubt by doubt.", help=_HELP)
+campaign = shell.page(actor, "Second look", "Where may the gold be wrong? Decide one doubt at a time.", help=_HELP)
 if campaign:
     with shell.shown_errors():
         label_review.label_review_view(actor, campaign)

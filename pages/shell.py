@@ -30,12 +30,12 @@ def store() -> Store:
 
 
 def session_token() -> str:
-    """Return this browser's session token, as its websocket brought it."""
+    """Return this browser's session token, from the cookies of its websocket."""
     return st.context.cookies.get(session_cookie(get_settings()), "")
 
 
 def signed_in(*roles: str) -> Actor:
-    """Return who is signed in, looked up afresh; end the run with words when nobody is or the role does not fit."""
+    """Return who is signed in, looked up afresh; stop with a message if nobody is or the role may not see the page."""
     try:
         actor = sign_in.actor_for_token(store(), session_token())
         if actor is None:
@@ -55,7 +55,7 @@ def signed_in(*roles: str) -> Actor:
 
 
 def _forget_other_person(actor: Actor) -> None:
-    """Empty the page's memory when someone else signed in with the same browser meanwhile."""
+    """Clear the session state if someone else has signed in with the same browser since."""
     if st.session_state.setdefault(_PERSON, actor.id) != actor.id:
         for key in list(st.session_state):
             del st.session_state[key]
@@ -76,11 +76,11 @@ def header(title: str, line: str, *, help: str = "") -> None:
 
 
 def page(actor: Actor, title: str, line: str, *, help: str = "") -> CampaignView | None:
-    """Draw the header of a screen that shows one campaign; return it, or say why there is none."""
+    """Draw the header of a screen that shows one campaign; return the campaign, or explain why there is none."""
     header(title, line, help=help)
     campaign = current_campaign(actor)
     if campaign is None:
-        make = "Make one under Campaigns." if actor.role == "admin" else "An admin adds you to one."
+        make = "Create one under Campaigns." if actor.role == "admin" else "An admin can add you to one."
         st.info(f"There is no campaign for you yet. {make}")
     return campaign
 
@@ -92,7 +92,7 @@ def note(text: str) -> None:
 
 @contextmanager
 def shown_errors() -> Iterator[None]:
-    """Show an error of the workbench calmly instead of ending the page; any other error is a bug and goes on."""
+    """Show an error of the workbench calmly instead of ending the page; any other error is a bug and propagates."""
     try:
         yield
     except WorkbenchError as error:
@@ -113,7 +113,7 @@ def current_campaign(actor: Actor) -> CampaignView | None:
 
 
 def sidebar(actor: Actor) -> None:
-    """Draw the campaign chooser, who is signed in, and the way out."""
+    """Draw the campaign chooser, who is signed in, and the sign-out button."""
     with st.sidebar:
         with shown_errors():
             _choose_campaign(_choosable(actor))

@@ -13,15 +13,15 @@ from workbench.runs import studies
 
 _HELP = """
 A **study** is a table or a curve of one of the papers: many trainings (*cells*), each a recipe on a corpus with a seed.
-Each cell is trained once and kept; a study that was stopped goes on where it stood, and studies share their cells.
+Each cell is trained once and kept; a stopped study resumes where it left off, and studies share their cells.
 
-**Results.** Mean over the seeds ± one standard deviation. Below it in brackets what the paper published, and how far we
-are from it: published figures come from the paper's encoder, not yours. *What was trained* says on which corpora, with
-which encoder, seeds and recipe, and on which machine.
+**Results.** Mean over the seeds ± one standard deviation. Below it, in brackets, the published figure, then our
+difference from it: published figures come from the paper's encoder, not yours. *What was trained* lists corpora,
+encoder, seeds, recipe and machine.
 
-**Run** queues the study for the worker. It reads the corpora from the data folder (`CROSSNER_DATA`), a folder for each
-with train, dev and test files. Turns, runs, suggestions and second looks go before a study, which goes on from where it
-stood; a second `workbench worker` does both at once. The same by command: `workbench study run STUDY`.
+**Run** queues the study for the worker. It reads the corpora from the data folder (`CROSSNER_DATA`), which has a folder
+for each, with train, dev and test files. Turns, runs, suggestions and second looks have priority over a study, which
+resumes afterwards; a second `workbench worker` does both at once. On the command line: `workbench study run STUDY`.
 """
 
 actor = shell.signed_in(*OVERSEERS)

@@ -11,7 +11,7 @@ from workbench.campaigns.campaigns import CampaignView
 _LINES = {
     "annotator": (
         ("annotate", "Annotate", "Mark the entities of new sentences."),
-        ("check", "Check", "Look over what a colleague marked; flag and add what is missing."),
+        ("check", "Check", "Look over what a colleague marked; flag mistakes and add what is missing."),
         ("my_work", "My work", "See what became of the sentences you sent, and answer questions."),
     ),
     "expert": (
@@ -19,7 +19,7 @@ _LINES = {
         ("check", "Check", "Look over what a colleague marked."),
         ("annotate", "Annotate", "Mark the entities of new sentences."),
         ("campaign", "Overview", "Progress, agreement and effort of the campaign."),
-        ("adaptation", "Adaptation", "See the runs, their curve and what the model mixes up."),
+        ("adaptation", "Adaptation", "See the runs, their learning curve and what the model confuses."),
     ),
     "researcher": (
         ("data", "Sentences", "Bring sentences in, take gold and other layers out."),
@@ -45,12 +45,12 @@ The campaign is chosen in the sidebar; it stays chosen while you change pages.
 
 
 def _waiting(campaign: CampaignView | None, file: str) -> str:
-    """Say how many sentences of the campaign wait at this stage, or nothing for other screens."""
+    """Return how many sentences of the campaign wait at this stage; empty for other screens."""
     stages = campaign.stages if campaign is not None else ()
     counts = next((stage for stage in stages if stage.stage == file), None)
     if counts is None:
         return ""
-    return f"**{counts.open} waiting**, {counts.leased} in work, {counts.done} done."
+    return f"**{counts.open} waiting**, {counts.leased} in progress, {counts.done} done."
 
 
 actor = shell.signed_in()

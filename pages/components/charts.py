@@ -16,11 +16,11 @@ from workbench.reports.curves import Series, TypeRow
 from workbench.runs.recipe_names import setting_name
 
 _BAND_OPACITY = 0.15
-_LEGEND_WIDTH, _LEGEND_LINE = 46, 15  # in letters, what a narrow screen shows; in pixels
+_LEGEND_WIDTH, _LEGEND_LINE = 46, 15  # in characters, as a narrow screen shows; in pixels
 
 
 def laid_out(figure: go.Figure, *, height: int, **more: object) -> go.Figure:
-    """Give a figure the margins and the legend that all have; long names take several lines of the legend."""
+    """Give a figure the margins and the legend that all share; long names wrap in the legend."""
     broken = 0
     for trace in figure.data:
         if trace.name and trace.showlegend is not False:
@@ -88,7 +88,7 @@ _SYMBOLS = ("diamond-open", "square-open", "triangle-up-open", "circle-open")
 
 
 def few_shot_table(series: Sequence[Series]) -> pd.DataFrame:
-    """List the curve's points, a row a size and method; F1 in percent."""
+    """List the curve's points, one row per size and method; F1 in percent."""
     rows = [
         {
             "method": line.title,
@@ -172,7 +172,7 @@ def coverage_figure(rows: Mapping[str, Coverage], colours: Mapping[str, int]) ->
 
 
 def overlap_figure(names: Sequence[str], shares: Sequence[Sequence[float]]) -> go.Figure:
-    """Draw the share of frequent words that each source has in common with each, in percent."""
+    """Draw the share of frequent words that each pair of sources has in common, in percent."""
     figure = go.Figure(
         go.Heatmap(
             z=[list(row) for row in shares],

@@ -1,4 +1,4 @@
-"""A table in which one row is chosen: the choice is of what stands in the row, not of its place."""
+"""A table in which one row is chosen: the choice follows the row's content, not its position."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ T = TypeVar("T", bound=Hashable)
 
 
 def chosen_row(table: pd.DataFrame, ids: Sequence[T], *, key: str, **options: Any) -> T | None:
-    """Draw a table; return the id of the row that was chosen, None where none was or it is gone.
+    """Draw a table; return the id of the chosen row, None if there is none or it is gone.
 
-    `ids` name the rows in their order, `key` the list, with the campaign it is of. Streamlit keeps a selection by its
-    row number, also when the rows change: here rows that are not the same make a new table, in which what was chosen
-    is chosen again. `options` go to `st.dataframe`.
+    `ids` name the rows in order, `key` names the list, including its campaign. Streamlit keeps a selection by row
+    number even when the rows change: here changed rows make a new table, in which the same id is selected again.
+    `options` go to `st.dataframe`.
     """
     drawn = f"{key}:{hash(tuple(ids)):x}"
     last, before = st.session_state.get(f"{key}:chosen", ("", None))

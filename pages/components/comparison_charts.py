@@ -76,9 +76,9 @@ def difference_table(found: Comparison) -> pd.DataFrame:
 def learning_figure(
     lines: Mapping[str, Sequence[MeanPoint]], axis: str, *, colours: Sequence[str] = (), what: str = "entity F1, %"
 ) -> go.Figure:
-    """Draw mean F1 over what was spent, with a band of one sample deviation over seeds where there are several.
+    """Plot mean F1 against an axis, with a band of one sample deviation over seeds where there are several.
 
-    With more than a few lines bands would hide each other: then the deviation shows where the pointer rests.
+    With more than a few lines, bands would hide each other: then the deviation is shown only on hover.
     """
     figure = go.Figure()
     for colour, (name, line) in zip(colours or mark_colours(len(lines)), lines.items(), strict=True):
@@ -151,7 +151,7 @@ def summary_table(rows: Sequence[Summary], axis: str) -> pd.DataFrame:
 
 
 def areas_table(found: Mapping[str, Sequence[Summary]], curves: Sequence[str]) -> pd.DataFrame:
-    """List the areas under curves by entity type in percent, a column a curve."""
+    """List the areas under curves by entity type in percent, one column per curve."""
     rows = [
         {"type": name, **{summary.strategy: round(100 * summary.area, 2) for summary in rows}}
         for name, rows in found.items()
@@ -172,7 +172,7 @@ def fates_table(found: Mapping[int, Confusion]) -> pd.DataFrame:
 
 
 def fates_figure(found: Mapping[int, Confusion]) -> go.Figure:
-    """Draw what became of the gold entities, a bar a number of sentences; spurious ones hang below zero."""
+    """Draw what became of the gold entities, one bar per number of sentences; spurious ones hang below zero."""
     table, figure = fates_table(found), go.Figure()
     sizes = [str(size) for size in table["sentences"]]
     for name, colour in _FATES:

@@ -1,4 +1,4 @@
-"""A page's tables and figures as one HTML file that needs no web: for a mail, a wiki, an appendix."""
+"""A page's tables and figures as one self-contained HTML file: for an email, a wiki, an appendix."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from pages.components.lazy_download import lazy_download
 
-# The file may hold anybody's sentences: besides every word being escaped, the browser may fetch nothing for it.
+# The file may hold anybody's sentences: all text is escaped, and this policy lets the browser fetch nothing.
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 _TIME = "%d %B %Y, %H:%M UTC"
 _STYLE = """
@@ -27,9 +27,9 @@ th,td{border-top:1px solid var(--line);padding:.2rem 1rem .2rem 0;text-align:sta
 
 
 class HtmlReport:
-    """Collects what a page shows, in order; `data` makes the file when somebody asks for it.
+    """Collects what a page shows, in order; `data` renders the file on demand.
 
-    What is added comes back, so that a page can draw it in the same line.
+    Each method returns what it was given, so that a page can add and draw it in one line.
     """
 
     def __init__(self, title: str, about: Sequence[str] = ()) -> None:
@@ -39,7 +39,7 @@ class HtmlReport:
         self._parts: list[str | go.Figure] = []
 
     def heading(self, words: str) -> None:
-        """Begin a part of the report."""
+        """Start a section of the report."""
         self._parts.append(f"<h2>{escape(words)}</h2>")
 
     def text(self, words: str, *, caption: bool = False) -> str:
@@ -48,19 +48,19 @@ class HtmlReport:
         return words
 
     def table(self, table: pd.DataFrame, *, index: bool = False) -> pd.DataFrame:
-        """Add a table; what is missing is shown as a dash, a time to the minute."""
+        """Add a table; missing values are shown as dashes, times to the minute."""
         times = table.select_dtypes(["datetime", "datetimetz"]).apply(lambda column: column.dt.strftime(_TIME))
         made = table.assign(**times).to_html(index=index, border=0, na_rep="–", escape=True, float_format=_number)
         self._parts.append(f'<div class="wide">{made}</div>')
         return table
 
     def figure(self, figure: go.Figure) -> go.Figure:
-        """Add a figure, which can be zoomed and read off in the file as on the page."""
+        """Add a figure; it stays interactive in the file."""
         self._parts.append(figure)
         return figure
 
     def html(self, made: str) -> str:
-        """Add HTML whose every word has been escaped already, such as marked sentences."""
+        """Add HTML that is already escaped, such as marked sentences."""
         self._parts.append(made)
         return made
 
@@ -86,7 +86,7 @@ class HtmlReport:
 
 
 def _number(value: float) -> str:
-    """Write a whole number with all its digits, since a gap among counts makes floats of them; else six digits."""
+    """Format a whole number with all its digits (missing values turn counts into floats), others with six."""
     return f"{value:.0f}" if value.is_integer() else f"{value:g}"
 
 
@@ -99,5 +99,5 @@ def report_download(make: Callable[[], HtmlReport], *, name: str) -> None:
         key=f"report-{name}",
         mime="text/html",
         type="tertiary",
-        help="Tables and figures in a file that needs no web.",
+        help="Tables and figures in one file that works offline.",
     )

@@ -1,4 +1,4 @@
-"""A download whose content is made when it is clicked, and the reason on the page where that fails."""
+"""A download whose content is made when it is clicked; if that fails, the page shows why."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def lazy_download(label: str, make: Callable[[], bytes], *, file_name: str, key:
         try:
             return make()
         except WorkbenchError as error:
-            # Streamlit itself says only that it failed; `download_problem` draws the reason.
+            # Streamlit itself shows only that it failed; `download_problem` draws the reason.
             reasons.append(f"{file_name}: {error}")
             raise
 
@@ -31,11 +31,11 @@ def lazy_download(label: str, make: Callable[[], bytes], *, file_name: str, key:
 
 @st.fragment(run_every=_POLL_SECONDS)
 def download_problem() -> None:
-    """Say why the last download of this session failed; nothing else tells the page when a click has."""
+    """Show why the last download of this session failed; polls, as a failed click triggers no rerun."""
     for reason in st.session_state.get(_REASONS, []):
         st.error(as_text(reason))
 
 
 def forget_problem() -> None:
-    """Let go of the reason, for example because another file was chosen."""
+    """Clear the reason, for example because another file was chosen."""
     st.session_state.pop(_REASONS, None)

@@ -21,7 +21,7 @@ _MARKUP = re.compile(r"([\\`*_{}\[\]()#+.!|<>~$:^=&-])")
 
 
 def as_text(words: str) -> str:
-    """Return words so that Markdown shows them as they are, on one line."""
+    """Escape text so that Markdown shows it verbatim, on one line."""
     return _MARKUP.sub(r"\\\1", " ".join(words.split()))
 
 
@@ -40,7 +40,7 @@ def marked_sentence(
 ) -> str:
     """Return the text as HTML with its spans marked and named; `notes` are words to show after some of them.
 
-    `links` are underlined, across spans too, and name their page where the pointer rests.
+    `links` are underlined, across spans too, and name their page on hover.
     """
     under = [(*sentence.char_range(link.start, link.end), link.target) for link in sorted(links)]
     colours = {kind.name: kind.color for kind in domain.types} if domain is not None else {}
@@ -60,7 +60,7 @@ def marked_sentence(
 
 
 def _linked(text: str, low: int, high: int, links: Iterable[tuple[int, int, str]]) -> str:
-    """Return characters `[low, high)` as HTML, with what of the links lies in them underlined."""
+    """Return characters `[low, high)` as HTML, with the parts of links inside them underlined."""
     parts, done = [], low
     for start, end, target in links:
         start, end = max(start, done), min(end, high)

@@ -1,4 +1,4 @@
-"""One colour an entity type, the same in light and dark, in the editor and in every chart."""
+"""One colour per entity type, the same in light and dark, in the editor and in every chart."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class EntityColour:
     dark_text: str
 
 
-# Background and text of each of MARKS, light and dark; made in OKLCH with equal lightness a column.
+# Background and text of each of MARKS, light and dark; made in OKLCH with equal lightness per column.
 _PAIRS = (
     ("#d8eafe", "#054980", "#16324d", "#a2cfff"),
     ("#fde0db", "#7f2117", "#4a241e", "#feb6a9"),
@@ -49,12 +49,12 @@ PALETTE = tuple(EntityColour(mark, *pairs) for mark, pairs in zip(MARKS, _PAIRS,
 
 
 def entity_colour(index: int) -> EntityColour:
-    """The colour of the entity type at a place in its domain's list; the palette repeats after its end."""
+    """The colour of the entity type at an index of its domain's list; the palette wraps around."""
     return PALETTE[index % len(PALETTE)]
 
 
 def mark_colours(count: int) -> list[str]:
-    """The first `count` mark colours, for a chart with one colour a type."""
+    """The first `count` mark colours, for a chart with one colour per type."""
     return [entity_colour(index).mark for index in range(count)]
 
 

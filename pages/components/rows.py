@@ -1,4 +1,4 @@
-"""Tables and opening rows as HTML, every word escaped; they follow the theme and open by click or Enter."""
+"""Tables and expandable rows as HTML, all text escaped; they follow the theme and open by click or Enter."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ STYLE = """<style>
 
 
 def rows_html(rows: Sequence[str]) -> str:
-    """Return rows that are HTML already as one block with its style."""
+    """Return rows of HTML as one block with its style."""
     return f'{STYLE}<div class="rows">{"".join(rows)}</div>'
 
 
 def opening_row(summary: str, more: str) -> str:
-    """Return a row of HTML that opens to show more of it."""
+    """Return an expandable row: `summary` opens to show `more`; both are HTML."""
     return f'<details><summary><div>{summary}</div></summary><div class="more">{more}</div></details>'
 
 
 def table_html(head: Sequence[str], rows: Sequence[Sequence[str]], *, html: Sequence[int] = ()) -> str:
-    """Return a table of texts, nothing without rows; the columns numbered in `html` are HTML already."""
+    """Return a table of texts, empty without rows; the columns numbered in `html` are HTML already."""
     if not rows:
         return ""
     top = "".join(f"<th>{escape(cell)}</th>" for cell in head)

@@ -1,4 +1,4 @@
-"""Draw a figure with its ways out: PNG or SVG from the camera button, CSV from a button below."""
+"""Draw a figure with its downloads: PNG or SVG from the camera button, CSV from a button below."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def saved_figure(figure: go.Figure, table: pd.DataFrame | None, *, name: str, in
         key=f"figure-{name}",
         config={
             "displaylogo": False,
-            "displayModeBar": True,  # else the camera shows on hover alone
+            "displayModeBar": True,  # else the camera shows only on hover
             "modeBarButtonsToRemove": ["lasso2d", "select2d", "autoScale2d"],
             "toImageButtonOptions": {"format": kind.lower(), "filename": name, "scale": 2},
         },
@@ -47,13 +47,13 @@ def saved_figure(figure: go.Figure, table: pd.DataFrame | None, *, name: str, in
 
 
 def as_csv(table: pd.DataFrame, *, index: bool) -> bytes:
-    """Return the table as CSV in which no text is taken for a formula by a spreadsheet; numbers stay numbers."""
+    """Return the table as CSV in which a spreadsheet takes no text for a formula; numbers stay numbers."""
     safe = table.map(_no_formula).rename(columns=_no_formula, index=_no_formula)
     return safe.to_csv(index=index).encode()
 
 
 def safe_csv(data: bytes) -> bytes:
-    """Return CSV in which no text is taken for a formula by a spreadsheet; numbers stay as they are written."""
+    """Return CSV in which a spreadsheet takes no text for a formula; numbers stay as they are written."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     for row in csv.reader(io.StringIO(data.decode())):

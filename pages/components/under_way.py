@@ -1,4 +1,4 @@
-"""What is under way: how far a job is and what it says, why it failed, its log, and who may cancel or resume it."""
+"""A job under way: its progress and message, why it failed, its log, and the buttons to cancel or resume it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MOST_LINES = 200
 
 @st.fragment(run_every=5)
 def worker_line() -> None:
-    """Say so when no worker is there to take up jobs; one may die, or be started, while the page is open."""
+    """Warn if no worker is running; one may die, or be started, while the page is open."""
     with shell.shown_errors():
         status = queue.worker_status(shell.store())
         if not status.alive:
@@ -28,7 +28,7 @@ def worker_line() -> None:
 
 @st.fragment(run_every=2)
 def watched_job(actor: Actor, find: Callable[[], JobView | None], **shown: Any) -> None:
-    """Draw the job that `find` returns as `job_state` does, ever anew; once it has ended, draw the whole page."""
+    """Draw the job that `find` returns as `job_state` does, refreshing it; rerun the page once the job has ended."""
     with shell.shown_errors():
         job = find()
         if job is None or not job.is_under_way:
@@ -43,10 +43,10 @@ def job_state(
     key: str,
     cancel: str = "Cancel",
     help: str | None = None,
-    resume: tuple[str, str] = ("Go on", ""),
+    resume: tuple[str, str] = ("Resume", ""),
     words: str = "",
 ) -> None:
-    """Draw how far a job is, in `words` or its own, or why it failed, with the buttons for those who may press them.
+    """Draw a job's progress with `words` or its own message, or why it failed, and the buttons its reader may use.
 
     `key` and `help` are the cancel button's; `resume` is the label and the key of the other.
     """
@@ -54,9 +54,9 @@ def job_state(
     if job.error:
         failure(job.error)
     if job.state == "running":
-        st.progress(job.progress, text=text or "It begins.")
+        st.progress(job.progress, text=text or "Starting …")
     elif job.state == "queued":
-        st.caption(text or "It waits for the worker.")
+        st.caption(text or "Waiting for the worker.")
     if not queue.may_steer(actor, job):
         return
     if job.is_under_way and cancel_button(cancel, asked=job.cancel_requested, key=key, help=help):
@@ -68,7 +68,7 @@ def job_state(
         and st.button(
             resume[0],
             key=resume[1] or f"resume-{job.id}",
-            help="From its last saved step, once what stopped it is mended; afresh where nothing was saved.",
+            help="From its last saved step, once the cause is fixed; from the start if nothing was saved.",
         )
     ):
         queue.resume_job(shell.store(), actor, job.id)
@@ -76,7 +76,7 @@ def job_state(
 
 
 def job_log(actor: Actor, job: JobView, *, expanded: bool = False) -> None:
-    """Draw the log of a job, the newest line first, once there is one."""
+    """Draw the log of a job, newest line first, if it has one."""
     lines = queue.job_log(shell.store(), actor, job.id)
     if lines:
         with st.expander("Log", expanded=expanded):
@@ -89,7 +89,7 @@ def log_lines(lines: list[str]) -> None:
 
 
 def failure(error: str) -> None:
-    """Draw why a job failed: its first line, and what lies behind it below."""
+    """Draw why a job failed: the first line as an error, the rest below it."""
     first, *more = error.splitlines()
     st.error(as_text(first))
     if more:
@@ -97,5 +97,5 @@ def failure(error: str) -> None:
 
 
 def cancel_button(label: str, *, asked: bool, key: str, help: str | None = None) -> bool:
-    """Draw it; say whether it was pressed. Once the worker was asked, it says so and cannot be pressed again."""
+    """Draw the button; return whether it was pressed. Once cancelling was requested, it is disabled and says so."""
     return st.button("Cancelling …" if asked else label, disabled=asked, key=key, help=help)

@@ -101,7 +101,7 @@ def test_nothing_lost_when_a_type_is_taken_away_under_an_open_page(app: App, cam
         mark(page, 0, "song")
         wait(lambda: app.spans(task) == [(0, 1, "song"), (2, 3, "person")], "the mended work")
         wait(lambda: status_of(page) == "saved", "Saved")
-        assert not page.get_by_role("button", name="Drop my changes").is_visible()
+        assert not page.get_by_role("button", name="Discard my changes").is_visible()
 
 
 def test_nothing_lost_offline(app: App, campaign: int, chromium: Any) -> None:
@@ -159,7 +159,7 @@ def test_nothing_lost_to_another_name_after_a_restart(app: App, campaign: int, c
         wait(lambda: status_of(page) == "offline", "Not saved")
         sign_in(context, app, "ann2")
         app.start()
-        page.get_by_text("Somebody else left changes in this browser").wait_for(timeout=40_000)
+        page.get_by_text("Somebody else left unsaved changes in this browser").wait_for(timeout=40_000)
         wait(lambda: page.locator(".editor").count() == 1, "one editor")
         time.sleep(5)  # longer than the browser waits before it sends again
         assert (app.events_of("ann2"), app.spans(task, "ann2"), app.spans(task)) == (before, [], [])

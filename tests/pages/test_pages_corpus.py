@@ -106,7 +106,7 @@ def test_corpus_samples_into_the_campaign(screen: Open, store: Store, people: Pe
     label = next(one.label for one in test.button if one.label.startswith("Add"))
     assert label == "Add 2 sentences to Calm"
     press(test, "Add 2")
-    assert "2 sentences are in the pool of Calm with 4 suggestions" in words(test)
+    assert "2 sentences were added to the pool of Calm with 4 suggestions" in words(test)
     assert campaigns.get_campaign(store, people["res"], calm).sentences == 8
     assert browsing.browse(store, people["res"], calm, text="Mara Vell sang with The Tin Gulls until").total == 1
     assert next(one for one in test.button if one.label.startswith("Add")).disabled  # they are there already
@@ -153,7 +153,7 @@ def test_gazetteer_and_domain_are_those_of_the_campaign(
     )
     test = screen(page, "eva")
     if page == "coverage":
-        switch(test, "coverage:way", "The campaign, looked for afresh")
+        switch(test, "coverage:way", "The campaign, pre-annotated again")
 
     def shown() -> list[str]:
         return [one.value for one in test.selectbox if one.label in ("Gazetteer", "Domain")]
@@ -172,7 +172,7 @@ def test_gazetteer_looks_a_name_up(screen: Open, home: Path) -> None:
     assert "2 pages have this name" in words(healthy(test.run())) and "without its bracket" in html(test)
     test.text_input(key="gazetteer:name").set_value("Mara Vell of Oslo")
     shown = words(healthy(test.run()))
-    assert "No page has this name" in shown and "Known inside it: Mara Vell" in shown
+    assert "No page has this name" in shown and "Names inside it: Mara Vell" in shown
 
 
 def test_gazetteer_without_any_asks_the_bundled_sample(screen: Open) -> None:
@@ -187,7 +187,7 @@ def test_coverage_compares_with_gold(screen: Open, store: Store, people: People,
     builders.make_gold(store, people, campaign)
     test = screen("coverage", "eva")
     assert "12 gold entities in 6 sentences, 0 suggestions" in words(test)
-    switch(test, "coverage:way", "The campaign, looked for afresh")
+    switch(test, "coverage:way", "The campaign, pre-annotated again")
     test.selectbox(key=f"coverage:gazetteer:{campaign}").set_value("tiny")
     healthy(test.run())
     table = test.dataframe[0].value.set_index("type")

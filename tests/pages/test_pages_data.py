@@ -94,7 +94,7 @@ def test_browse_lists_and_filters_sentences(
     assert list(healthy(test.run()).dataframe[0].value["Id"]) == ["music-2"]
     test.text_input(key=f"data:text:{campaign}").set_value("")
     test.selectbox(key=f"data:place:{campaign}").set_value("gold")
-    assert "No sentence fits" in words(healthy(test.run()))
+    assert "No sentence matches" in words(healthy(test.run()))
     other = campaigns.create_campaign(store, people["adm"], name="another", domain=load_domain("politics"))
     sentences.add_sentences(
         store, people["adm"], other, [LabelledSentence(sentence_from_words(["Alone", "."], id="x"), ())]
@@ -148,7 +148,7 @@ def test_import_brings_files_in_with_their_gold(screen: Open, store: Store, peop
     press(test, "Import into")
     view = campaigns.get_campaign(store, people["res"], calm)
     assert (view.splits["dev"], view.gold) == (2, 2)
-    assert "2 sentences are in, 2 of them with gold" in words(test)
+    assert "2 sentences imported, 2 of them with gold" in words(test)
 
 
 def test_import_asks_for_the_split_in_each_campaign(
@@ -220,7 +220,7 @@ def test_import_pre_annotates_at_once(screen: Open, store: Store, people: dict[s
     test = switch(screen("data", "res"), "data:view", "Import")
     test.file_uploader[0].set_value([("new.txt", b"Mara Vell moved to Oslo.\nShe sang in Norway.", "text/plain")])
     press(healthy(test.run()), "Import into")
-    assert "2 sentences are in" in words(test)
+    assert "2 sentences imported" in words(test)
     found = browsing.browse(store, people["res"], campaign, text="Oslo.")
     layers = browsing.sentence_layers(store, people["res"], campaign, found.lines[0].id)
     assert layers.preannotated and not layers.work
@@ -241,10 +241,10 @@ def test_drafts_of_domains_come_back_from_toml() -> None:
 def test_export_offers_what_there_is(screen: Open, store: Store, people: dict[str, Actor], campaign: int) -> None:
     test = switch(screen("data", "res"), "data:view", "Export")
     assert "(0)" in test.radio(key="data:layer").options[0]
-    assert "no sentence yet" in words(test)
+    assert "no sentences yet" in words(test)
     builders.make_gold(store, people, campaign)
     assert "(6)" in healthy(test.run()).radio(key="data:layer").options[0]
-    assert "no sentence yet" not in words(test)
+    assert "no sentences yet" not in words(test)
     assert [one.proto.label for one in test.get("download_button")][1] == "Download the whole campaign (zip)"
 
 
@@ -271,7 +271,7 @@ def test_domains_show_types_with_their_guidelines(screen: Open) -> None:
 def test_domains_define_one_from_a_copy(screen: Open, store: Store, people: dict[str, Actor]) -> None:
     test = switch(screen("domains", "res"), "domains:view", "Define")
     test.selectbox(key="domains:start").set_value("music")
-    press(test, "Begin")
+    press(test, "Start")
     assert field(test, "Name").value == "mymusic"  # type: ignore[attr-defined]
     press(test, "Save")
     saved = domains.get_domain(store, "mymusic")
@@ -312,7 +312,7 @@ def test_campaigns_make_one_with_its_rules(screen: Open, store: Store, people: d
     field(test, "Name").set_value("Rails")  # type: ignore[attr-defined]
     next(one for one in test.selectbox if one.label == "Domain").set_value("politics")
     test.number_input(key="campaigns:blind_share:new:0").set_value(25)
-    press(test, "Make the campaign")
+    press(test, "Create the campaign")
     made = campaigns.list_campaigns(store, people["adm"])[0]
     assert (made.name, made.domain_name, made.blind_share, made.control_share) == ("Rails", "politics", 0.25, 0.1)
     assert {one.name for one in made.members} == {"ann1", "ann2", "ann3", "eva"}
@@ -326,9 +326,9 @@ def test_campaigns_next_one_begins_with_the_usual_rules(
     test.number_input(key="campaigns:blind_share:new:0").set_value(55)
     field(test, "SPARQL endpoint").set_value("http://localhost:3030/sparql")  # type: ignore[attr-defined]
     test.checkbox(key="campaigns:suggestions_on:new:0").set_value(False)
-    press(test, "Make the campaign")
+    press(test, "Create the campaign")
     field(test, "Name").set_value("Roads")  # type: ignore[attr-defined]
-    press(test, "Make the campaign")
+    press(test, "Create the campaign")
     made = {one.name: one for one in campaigns.list_campaigns(store, people["adm"])}
     assert (made["Rails"].blind_share, made["Rails"].suggestions_on) == (0.55, False)
     assert (made["Roads"].blind_share, made["Roads"].endpoint, made["Roads"].suggestions_on) == (0.1, None, True)
@@ -350,7 +350,7 @@ def test_campaigns_change_rules_members_and_archive(
     press(test, "Queue pre-annotation again")
     press(test, "Cancel what is under way")
     assert "Cancel what is under way" not in [button.label for button in test.button]
-    switch(test, "campaigns:part", "Domain and end")
+    switch(test, "campaigns:part", "Domain and archive")
     press(test, "Archive")
     view = campaigns.get_campaign(store, people["adm"], campaign)
     assert view.endpoint == "http://localhost:3030/sparql" and view.archived
@@ -361,7 +361,7 @@ def test_campaigns_change_rules_members_and_archive(
 
 def test_campaigns_delete_only_by_name(screen: Open, store: Store, people: dict[str, Actor], campaign: int) -> None:
     campaigns.update_settings(store, people["adm"], campaign, archived=True)
-    test = switch(screen("campaigns", "adm"), "campaigns:part", "Domain and end")
+    test = switch(screen("campaigns", "adm"), "campaigns:part", "Domain and archive")
     press(test, "Delete the campaign")
     assert "nothing was deleted" in words(test)
     field(test, "Type the campaign's name to delete it").set_value("Music")  # type: ignore[attr-defined]
@@ -386,7 +386,7 @@ def test_campaigns_take_over_a_changed_domain(screen: Open, store: Store, people
         store, people["adm"], name="Trains", domain=domains.save_domain(store, people["adm"], text)
     )
     domains.save_domain(store, people["adm"], f'{text}[[types]]\nname = "station"\n')
-    test = switch(screen("campaigns", "adm"), "campaigns:part", "Domain and end")
-    press(test, "Take over the changed domain")
+    test = switch(screen("campaigns", "adm"), "campaigns:part", "Domain and archive")
+    press(test, "Use the changed domain")
     view = campaigns.get_campaign(store, people["adm"], made)
     assert view.domain.type_names == ("engine", "station")

@@ -50,7 +50,7 @@ def test_reports_of_the_overview_hold_each_view(
         "the-four-shares": ("(paper: ", "here."),
         "agreement": ("95 % bootstrap interval", "checked blind"),
         "suggestions": ("No sentence with suggestions",),
-        "effort": ("seconds a sentence", "are controls"),
+        "effort": ("seconds per sentence", "are controls"),
     }
     assert set(made) == {f"overview-{name}-{campaign}" for name in expected}
     for name, parts in expected.items():
@@ -100,7 +100,7 @@ def test_reports_of_a_gazetteer_explain_a_sentence_a_name_and_classes(
     healthy(test)
     assert "What Mara Vell may stand for" in made["gazetteer-name"]
     view(test, "gazetteer:view", "Classes without a type")
-    assert "lead to no type of this domain" in made["classes-without-type-tiny"]
+    assert "map to no type of this domain" in made["classes-without-type-tiny"]
 
 
 def test_report_of_encoders_holds_the_list_and_what_a_pretraining_bought(

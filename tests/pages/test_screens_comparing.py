@@ -105,7 +105,7 @@ def test_errors_screen_lists_filters_and_leads_to_the_sentence(
     test.button_group(key=f"errors:kinds:{campaign_id}").set_value([kind]).run()
     assert set(test.dataframe[0].value["error"]) == {kind}
     test.text_input(key=f"errors:text:{campaign_id}").set_value("nowhere to be found").run()
-    assert "No error fits" in _said(test) and not test.exception
+    assert "No error matches" in _said(test) and not test.exception
 
 
 def test_errors_screen_shows_an_expert_how_the_gold_came_about(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
@@ -123,7 +123,7 @@ def test_errors_screen_without_anything_said(monkeypatch: pytest.MonkeyPatch, st
     people = make_people(store)
     campaign_id = make_campaign(store, people)
     test = open_screen(monkeypatch, store, "errors", people["eva"], campaign=campaign_id)
-    assert not test.exception and "Nothing has said anything yet" in _said(test)
+    assert not test.exception and "There are no predictions yet" in _said(test)
 
 
 def test_sentences_screen_opens_the_sentence_that_the_address_names(
@@ -150,8 +150,8 @@ def test_reports_of_the_screens_hold_what_they_show(store: Store, trained: Train
     who = error_browser.speaker_line(speaker, {})
     made = error_browser._report(store, admin, campaign, speaker, who, split="dev").data().decode()
     found = errors_browsing.errors_of(store, admin, campaign_id, speaker, split="dev")
-    assert f"{found.total} errors that fit the filter" in made and who in made
-    assert made.count("gold, then the answer") == len({line.item.sentence.id for line in found.lines})
+    assert f"{found.total} errors that match the filter" in made and who in made
+    assert made.count("gold, then the prediction") == len({line.item.sentence.id for line in found.lines})
     assert made.count("· missed</small>") == found.counts["missed"]
     report = HtmlReport("Compare")
     comparison._by_type(comparing.compare(store, admin, weak, good), campaign.domain, report)

@@ -52,7 +52,7 @@ def test_encoders_screen_says_that_there_is_none_yet(
     monkeypatch: pytest.MonkeyPatch, store: Store, actor: Actor, home: Path
 ) -> None:
     test = healthy(open_screen(monkeypatch, store, "encoders", actor))
-    assert "No encoder was pre-trained here yet" in said(test) and "**Pre-train** makes one" in said(test)
+    assert "No encoder has been pre-trained here yet" in said(test) and "**Pre-train** adapts one" in said(test)
     assert "No worker is alive" in said(view(test, "Pre-train"))
     assert list(view(test, "Encoders").dataframe[0].value["encoder"]) == ["minilm"]
 

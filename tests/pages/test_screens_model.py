@@ -80,16 +80,16 @@ def test_adaptation_screen_shows_every_view_of_finished_runs(
     assert "area" in test.dataframe[0].value.columns
     test.button_group(key="curve-axis").set_value("tokens").run()
     assert "Seeds differ in their tokens" in _said(test) and not test.exception
-    assert "not random over the pool" not in _said(test)
+    assert "not a random sample of the pool" not in _said(test)
     chosen_by_strategies(store, campaign_id, 3)
-    assert "Strategies chose 3 of the" in _said(test.run()) and "not random over the pool" in _said(test)
+    assert "Strategies chose 3 of the" in _said(test.run()) and "not a random sample of the pool" in _said(test)
     grown = _said(_show(test, "model-view", "As gold grows"))
     assert "What becomes of the gold entities" in grown and len(test.get("plotly_chart")) == 2
     by_type = _said(_show(test, "model-view", "By type"))
     assert "Measured on test" in by_type and "strict IOB2" in by_type
     trust = _said(_show(test, "model-view", "Trust"))
-    assert "spans of test; right means start, end and type" in trust and len(test.get("plotly_chart")) == 1
-    assert "No sentence outside test with suggestions is gold yet" in trust
+    assert "spans of test; correct means start, end and type" in trust and len(test.get("plotly_chart")) == 1
+    assert "No sentence with suggestions outside test is gold yet" in trust
     _show(test, "model-view", "Runs")
     assert list(test.dataframe[0].value["state"]) == ["done"] * 4
     assert "No worker is alive" in _said(test)
@@ -110,12 +110,12 @@ def test_adaptation_screen_shows_turns_as_one_curve_and_says_who_chose(
     work(store, tmp_path / "home")
     test = open_screen(monkeypatch, store, "adaptation", admin, campaign=campaign_id)
     assert not test.exception
-    assert as_text("the queue had chosen it (by 2*longest + k_centre), not drawn at random") in _said(test)
-    assert as_text("Measured on the gold of the day: 8 → 9 sentences") in _said(test)
+    assert as_text("chosen by the queue (by 2*longest + k_centre), not drawn at random") in _said(test)
+    assert as_text("Measured on the gold at the time: 8 → 9 sentences") in _said(test)
     assert "random order" not in _said(test) and "No area" not in _said(test)
     assert list(test.dataframe[0].value["seeds"]) == [1]
     grown = _said(_show(test, "model-view", "As gold grows"))
-    assert "the queue had chosen it" in grown and not test.exception
+    assert "chosen by the queue" in grown and not test.exception
 
 
 def test_report_of_trust_holds_what_the_page_shows(
@@ -126,8 +126,8 @@ def test_report_of_trust_holds_what_the_page_shows(
     test = open_screen(monkeypatch, store, "adaptation", admin, campaign=campaign_id)
     _show(test, "model-view", "Trust")
     (said,) = made.values()
-    assert "spans of test; right means start, end and type" in said and said.count("Plotly.newPlot(") >= 1
-    assert "No sentence outside test with suggestions is gold yet" in said
+    assert "spans of test; correct means start, end and type" in said and said.count("Plotly.newPlot(") >= 1
+    assert "No sentence with suggestions outside test is gold yet" in said
 
 
 def test_adaptation_screen_shows_what_gold_says_of_the_sources(monkeypatch: pytest.MonkeyPatch, store: Store) -> None:
@@ -142,8 +142,8 @@ def test_adaptation_screen_shows_what_gold_says_of_the_sources(monkeypatch: pyte
     said = _said(_show(test, "model-view", "Trust"))
     assert "No finished run yet" in said and "gold sentences outside test had suggestions" in said
     table = test.dataframe[0].value
-    assert list(table["type"]) == ["all types", "award"] and list(table["right"]) == [0.0, 0.0]
-    assert all(abs(value - 80) < 1e-6 for value in table["said"]) and table["now"].max() < 80
+    assert list(table["type"]) == ["all types", "award"] and list(table["correct"]) == [0.0, 0.0]
+    assert all(abs(value - 80) < 1e-6 for value in table["confidence"]) and table["now"].max() < 80
 
 
 def test_adaptation_screen_starts_a_run_from_its_form(

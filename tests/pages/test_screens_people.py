@@ -94,20 +94,20 @@ def test_people_changes_role_password_and_state(monkeypatch: pytest.MonkeyPatch,
     screen = open_screen(monkeypatch, store, "people", people["adm"])
     screen.selectbox(key="people:who").select(ann).run()
     screen.selectbox(key=f"people:role:{ann}").select("expert").run()
-    assert "is expert now" in words(press(screen, "Save the role"))
+    assert "is now expert" in words(press(screen, "Save the role"))
     press(screen, "New random password")
     password = screen.code[0].value
     assert sign_in.sign_in(store, name="ann1", password=password, address="192.0.2.1").actor.role == "expert"
     press(screen, "Close the account")
     assert accounts.current(store, ann) is None
-    press(screen, "Open the account again")
+    press(screen, "Reopen the account")
     assert accounts.current(store, ann) is not None
 
 
 def test_account_changes_the_shown_name(monkeypatch: pytest.MonkeyPatch, store: Store, people: People) -> None:
     screen = open_screen(monkeypatch, store, "account", people["ann1"])
     screen.text_input[0].input("Anna")
-    assert "Your shown name is changed" in words(press(screen, "Change the name"))
+    assert "Your display name is changed" in words(press(screen, "Change the name"))
     changed = accounts.current(store, people["ann1"].id)
     assert changed is not None and changed.display_name == "Anna"
 
@@ -132,13 +132,13 @@ def test_account_changes_the_password_with_the_present_one(
 def test_welcome_shows_the_work_of_the_campaign(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
 ) -> None:
-    assert "**6 waiting**, 0 in work, 0 done" in words(open_screen(monkeypatch, store, "main", people["ann1"]))
+    assert "**6 waiting**, 0 in progress, 0 done" in words(open_screen(monkeypatch, store, "main", people["ann1"]))
 
 
 def test_welcome_without_a_campaign_says_who_can_help(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: People
 ) -> None:
-    assert "An admin adds you to one" in words(open_screen(monkeypatch, store, "main", people["ann1"]))
+    assert "An admin can add you to one" in words(open_screen(monkeypatch, store, "main", people["ann1"]))
 
 
 def test_frame_keeps_the_chosen_campaign_in_session_and_address(

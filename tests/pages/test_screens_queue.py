@@ -89,7 +89,7 @@ def test_queue_screen_lists_turns(monkeypatch: pytest.MonkeyPatch, store: Store,
     work(store, tmp_path / "home")
     test = _open(monkeypatch, store, "expert", campaign_id, "Turns")
     row = test.dataframe[0].value.iloc[0]
-    assert (row["State"], row["Ordered"], row["By"]) == ("done", 12, "a person")
+    assert (row["State"], row["Ordered"], row["Started"]) == ("done", 12, "by a person")
     assert "Left out for want of what they read" in _said(test)
 
 
@@ -152,7 +152,7 @@ def test_rules_take_what_models_learn_from_as_it_is_typed(monkeypatch: pytest.Mo
     test.selectbox(key=f"queue:strategy:{campaign_id}").set_value("own mixture").run()
     for text in ("longest with self-training", "longest with self-training and gazetteer"):
         test.text_input(key=f"queue:mixture:{campaign_id}").set_value(text).run()
-        assert not test.checkbox and "is said behind the functions" in _said(test)
+        assert not test.checkbox and "after the functions say what models learn from" in _said(test)
         next(one for one in test.button if one.label == "Save the rules").click().run()
         assert not test.exception and rounds.round_settings(store, admin, campaign_id).strategy == text
 

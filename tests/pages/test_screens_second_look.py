@@ -154,7 +154,7 @@ def test_page_leaves_out_what_is_repeated_and_takes_it_back(
 ) -> None:
     screen = page(monkeypatch, store, people["eva"], repeated)
     said_there = words(screen)
-    assert "the copy in pool stays gold" in said_there and "The copy in test stays as it is." in said_there
+    assert "the copy in pool stays gold" in said_there and "The copy in test does not change." in said_there
     button = next(one for one in screen.button if one.label == "Leave out")
     assert button.proto.shortcut == "2" and not [one for one in screen.button if one.label == "Change"]
     press(screen, "Leave out")
@@ -173,9 +173,9 @@ def test_page_lists_what_is_left_out_and_takes_it_in_again(
     assert any(part.label == "Left out · 1" for part in screen.expander)
     table = next(one for one in screen.dataframe if "split" in one.value.columns)
     assert table.value[["who", "split", "sentence"]].to_numpy().tolist() == [["Eva", "pool", REPEATED]]
-    assert next(button for button in screen.button if button.label == "Take in again").disabled
+    assert next(button for button in screen.button if button.label == "Include again").disabled
     screen.session_state[table.key] = {"selection": {"rows": [0], "columns": [], "cells": []}}
-    press(screen.run(), "Take in again")
+    press(screen.run(), "Include again")
     assert left_out(store, people, repeated) == [] and "its doubt is open in its queue" in words(screen)
     assert label_review.findings(store, people["eva"], repeated, "near_duplicates") == (one,)
     assert not any(part.label.startswith("Left out") for part in screen.expander)
@@ -194,7 +194,7 @@ def test_pages_count_what_is_left_out(
     assert "1 of them left out of snapshots" in words(progress)
     assert "8 of 8 sentences are gold" in progress.get("progress")[0].proto.text
     queue = open_screen(monkeypatch, store, "queue", people["res"], campaign=repeated)
-    assert "6 of the pool are gold to learn from" in words(queue)
+    assert "6 of the pool are gold to train on" in words(queue)
 
 
 def test_sentences_say_what_is_left_out(
@@ -204,4 +204,4 @@ def test_sentences_say_what_is_left_out(
     label_review.decide(store, people["eva"], one.id, "leave_out")
     query = {"sentence": str(one.sentence_id)}
     test = open_screen(monkeypatch, store, "data", people["res"], campaign=repeated, query=query)
-    assert "Left out of what models learn from: Eva, 20" in words(test)
+    assert "Left out of training: Eva, 20" in words(test)

@@ -86,7 +86,7 @@ def test_editor_brings_unsent_work_back_after_the_server_was_killed(harness: Har
         harness.start()
         visit(page, harness)
         assert page.locator(".mark.span").count() == 2
-        assert "unsent changes are back" in page.locator(".say").inner_text()
+        assert "unsent changes were restored" in page.locator(".say").inner_text()
         wait_for(lambda: len(harness.spans(6)) == 2, "the recovered draft")
         wait_for(lambda: status(page) == "saved", "Saved")
     context.close()

@@ -1,10 +1,10 @@
-"""Shortcuts of buttons act once a press: a key held down would press the same button of what comes next, unseen."""
+"""Button shortcuts that act once per key press: a held key would press the same button of the next item, unseen."""
 
 from __future__ import annotations
 
 import streamlit as st
 
-# Streamlit's shortcuts listen on the document and heed repeated presses; this hears them first.
+# Streamlit's shortcuts listen on the document and act on key repeats; this listener on the window runs first.
 _JS = """export default function () {
   const stop = (event) => {
     const field = event.target.isContentEditable || ["INPUT", "TEXTAREA", "SELECT"].includes(event.target.tagName)
@@ -18,5 +18,5 @@ _mount = st.components.v2.component("crossner_held_keys", js=_JS)
 
 
 def once_a_press() -> None:
-    """Have shortcuts of one letter or digit act once a press on the page that calls this; nothing is drawn."""
+    """Make shortcuts of one letter or digit act once per press on the calling page; draws nothing."""
     _mount(key="held_keys")

@@ -13,7 +13,7 @@ import streamlit as st
 from pages.components.palette import palette_css
 
 HERE = Path(__file__).parent
-# In the order they must stand in one file: each module only uses what stands above it.
+# In bundle order: each module uses only those above it.
 MODULES = (
     "tokens.js",
     "marks.js",
@@ -41,7 +41,7 @@ OUTBOX = "outbox"
 
 @lru_cache(maxsize=1)
 def bundle() -> str:
-    """The modules as one, without the imports between them, comments and indents: it travels on every run."""
+    """All modules as one script, without imports, comments and indentation: it is sent on every run."""
     parts = []
     for name in MODULES:
         source = (HERE / name).read_text(encoding="utf-8")
@@ -64,7 +64,7 @@ def span_editor(
 ) -> dict[str, Any] | None:
     """Mount the editor and return the newest outbox `{"client", "events", "sent"}`, or None before the first message.
 
-    `key` must stay the same from run to run: the open sentence, its undo steps and the focus live in the mounted part.
+    `key` must stay the same from run to run: the mounted component holds the open sentence, its undo steps and focus.
     After a server restart the outbox arrives without a callback, so apply the returned value in the page body too;
     every event carries an idempotency key.
     """
@@ -73,4 +73,4 @@ def span_editor(
 
 
 def _nothing() -> None:
-    """Stand in for a callback: the state key only exists when one is named."""
+    """Placeholder callback: the state key exists only if a callback is given."""

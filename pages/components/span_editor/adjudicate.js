@@ -87,7 +87,7 @@ export function setOwnSpan(item, work, focused, span) {
   return { work: withDecisions(item, work, decisions, own), reopened: kept.filter((d) => !held.includes(d)).map((d) => d.unit) };
 }
 
-/** Take an own span away; units it had settled are open again. */
+/** Remove one of the expert's own spans; units it had settled are open again. */
 export function removeOwnSpan(item, work, span) {
   const own = work.spans.filter(isOwn).filter((one) => !sameSpan(one, span));
   const stays = (d) => d.choice !== "other" || own.some((one) => overlaps(one, unitExtent(item.units[d.unit])));

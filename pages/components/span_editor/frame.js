@@ -32,7 +32,7 @@ export function buildParts(mode) {
   return parts;
 }
 
-/** The row of commands, each with its key, for the mouse and for who looks for a key. */
+/** The row of commands, each with its key, for the mouse and for looking up a key. */
 export function fillActions(editor) {
   const { parts, run, commands, data } = editor;
   const act = (text, key, press, props = {}) => button("", { class: "plain", ...props, press }, text, " ", keycap(key));
@@ -51,7 +51,7 @@ export function fillActions(editor) {
   drawHelp(parts.help, data.mode);
 }
 
-/** Bring the whole screen up to the session. */
+/** Bring the whole screen in line with the session. */
 export function drawEditor(editor) {
   const { parts, session, outbox, data } = editor;
   const { state } = session;
@@ -87,8 +87,8 @@ function emptyText({ data, outbox }) {
 function drawAround(editor, state) {
   const { parts, run, session } = editor;
   replace(parts.focus, ...focusLine(state, run));
-  const note = session.notice || (session.restored ? "Your unsent changes are back." : "");
-  setText(parts.say, state.message || (state.work.no_entities ? "Marked as without entities." : note));
+  const note = session.notice || (session.restored ? "Your unsent changes were restored." : "");
+  setText(parts.say, state.message || (state.work.no_entities ? "Marked as having no entities." : note));
   parts.say.classList.toggle("asks", Boolean(state.confirm));
   const changes = changeLines(state, run);
   parts.changes.hidden = !changes.length;
@@ -125,8 +125,8 @@ export function drawBar(editor) {
   const waits = status === "refused" && session.state !== null && outbox.refusal(session.state.item.task) !== null;
   if (parts.status.dataset.shown === `${text}${reload}${waits}`) return;
   parts.status.dataset.shown = `${text}${reload}${waits}`;
-  // A reload loses nothing: what is not acknowledged, or refused, lies in localStorage.
-  const again = reload && button("Load the page again", { class: "small", press: () => window.location.reload() });
-  const drop = waits && button("Drop my changes", { class: "small", press: () => editor.leave(session.letGo) });
+  // A reload loses nothing: what is not acknowledged, or was refused, is in localStorage.
+  const again = reload && button("Reload the page", { class: "small", press: () => window.location.reload() });
+  const drop = waits && button("Discard my changes", { class: "small", press: () => editor.leave(session.letGo) });
   replace(parts.status, document.createTextNode(text), again, drop);
 }

@@ -1,4 +1,4 @@
-// Mounts the editor: one instance an element, kept from run to run.
+// Mounts the editor: one instance per element, kept from run to run.
 import { typeKeysOf } from "./keys.js";
 import { createOutbox, createSender } from "./outbox.js";
 import { createEffort, createSession } from "./session.js";
@@ -35,7 +35,7 @@ function newKey() {
   return Array.from(bytes, (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** localStorage, or a stand-in that says it cannot where the browser forbids it. */
+/** localStorage, or a stand-in that throws on writing where the browser forbids it. */
 function localStore() {
   const refuse = () => {
     throw new Error("this browser keeps no local data");
@@ -51,7 +51,7 @@ function createEditor({ data, parentElement, setStateValue }, identity) {
   const editor = { identity, data, post: setStateValue, hovered: null, leaving: false, drag: null, typeKeys: typeKeysOf(data.types) };
   editor.parts = buildParts(data.mode);
   editor.outbox = createOutbox({ storage: localStore(), prefix: `crossner:${identity}`, client: newKey(), now: Date.now, newKey });
-  // A message goes to Streamlit once the next sentence is on the screen: its work for it would delay the frame.
+  // A message goes to Streamlit once the next sentence is on the screen: handling it earlier would delay the frame.
   // It names its author: after a server restart the browser may have another person's cookie.
   const post = (message) => setTimeout(() => editor.post("outbox", { ...message, user: data.user }), 20);
   editor.sender = createSender({ outbox: editor.outbox, timers: TIMERS, post });

@@ -66,7 +66,7 @@ export function createFields(editor) {
   };
 }
 
-/** Commands that are no actions of the model, by name. */
+/** Commands that are not actions of the model, by name. */
 export function createCommands(editor) {
   const { parts, session, run } = editor;
   const vertical = (by, { shift }) => {

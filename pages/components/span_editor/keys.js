@@ -68,8 +68,8 @@ export function actionFor(event, context) {
 const REPEATED = new Set(["move", "extend", "end", "tab", "undo", "redo"]);
 
 /**
- * Whether the action is done again while its key is held down. What decides or leaves is done once a press: a key that is
- * held would answer its own questions and go through sentences that nobody has seen.
+ * Whether the action repeats while its key is held down. What decides or leaves is done once per press: a held key would
+ * answer its own questions and go through sentences that nobody has seen.
  */
 export function mayRepeat(action) {
   return REPEATED.has(action.do) || action.ui === "up" || action.ui === "down";
@@ -103,7 +103,7 @@ export function helpRows(mode) {
     ["Ctrl + Z  Ctrl + Y", "undo, redo", "edit"],
     ["Enter", "submit and go to the next sentence", "edit"],
     ["Shift + Enter", "back to the sentence submitted last", "edit"],
-    ["Esc", "leave what is open; a second Tab then leaves the editor", "all"],
+    ["Esc", "close what is open; Tab then leaves the editor", "all"],
   ];
   const wanted = { view: ["all"], annotate: ["all", "edit", "mark", "annotate"], check: ["all", "edit", "mark", "check"], adjudicate: ["all", "edit", "adjudicate"] };
   return rows.filter(([, , where]) => wanted[mode].includes(where)).map(([keys, text]) => ({ keys, text }));

@@ -1,7 +1,7 @@
 // What is drawn on a sentence: spans, open suggestions, and the difference to annotator 1. Pure.
 import { inOrder, overlaps, sameBounds, sameSpan } from "./tokens.js";
 
-/** An empty work, as the server stores it. */
+/** Empty work, as the server stores it. */
 export function emptyWork() {
   return { spans: [], rejected: [], flags: [], decisions: [], no_entities: false, comment: "" };
 }
@@ -23,7 +23,7 @@ export function candidates(item) {
   return merged.sort((a, b) => b.score - a.score || b.end - b.start - (a.end - a.start) || a.start - b.start);
 }
 
-/** Candidates that neither a span covers nor the annotator rejected. */
+/** Candidates that no span covers and the annotator has not rejected. */
 export function openCandidates(item, work) {
   if (work.no_entities) return [];
   return candidates(item).filter(
@@ -57,12 +57,12 @@ export function marksOf(state) {
   return inOrder([...spans, ...open, ...gone]);
 }
 
-/** Proposed by a machine and not decided: a suggestion, which is asked about, or a hint, which is not. */
+/** Proposed by a machine and not decided: a suggestion, which needs a decision, or a hint, which does not. */
 export function isProposed(mark) {
   return mark?.kind === "suggestion" || mark?.kind === "unsure";
 }
 
-/** Suggestions belong to annotating, a blind check included; who checks or adjudicates starts from people's work. */
+/** Suggestions are for annotating, including blind checks; other checks and adjudication start from people's work. */
 export function wantsSuggestions(mode, item) {
   return mode === "annotate" || (mode === "check" && !item.first);
 }
@@ -106,8 +106,8 @@ export function snapshotOf(state) {
 }
 
 /**
- * The inverse for a stored work: implied flags go, so that putting a span back also takes its flag back. Work that was
- * refused may decide units that are no more; they go, too.
+ * The inverse for stored work: implied flags go, so that putting a span back also takes its flag back. Refused work may
+ * decide units that no longer exist; those decisions go, too.
  */
 export function workFromStored(item, stored) {
   const work = { ...emptyWork(), ...stored };

@@ -5,7 +5,7 @@ import { chooseUnit, initialAdjudication, nextUnit, removeOwnSpan, setOwnSpan, u
 
 const UNDO_STEPS = 200;
 
-/** State of one item, from what is stored of it. */
+/** State of one item, from what is stored for it. */
 export function openItem(item, mode, titles = {}, stored = item.work) {
   const split = splitText(item.text, item.tokens);
   const state = {
@@ -103,13 +103,13 @@ const ACTIONS = {
   jump: startJump,
   hint: jumpTo,
   undo: (state) => travel(state, "past", "future", "Undone."),
-  redo: (state) => travel(state, "future", "past", "Done again."),
+  redo: (state) => travel(state, "future", "past", "Redone."),
   enter,
   escape: (state) => ({ ...state, jump: null, explicit: false, anchor: state.head }),
 };
 const READING = new Set(["move", "to", "extend", "extendTo", "select", "end", "tab", "focusMark", "focusUnit", "escape"]);
 
-/** The next state; an unknown action or one that may not be done here leaves it as it is. `submit` is set when Enter ends the item. */
+/** The next state; an unknown or forbidden action leaves it unchanged. `submit` is set when Enter ends the item. */
 export function reduce(state, action) {
   if (state.mode === "view" && !READING.has(action.do)) return say(state, "Read only.");
   const handler = ACTIONS[action.do];
@@ -192,7 +192,7 @@ function putSpan(state, { start, end }, type, advance) {
   const span = { start, end, type, surface: words(state, { start, end }) };
   span.origin = originOf(reference(state), span, same);
   const before = state.work.spans.find((one) => sameBounds(one, span));
-  if (before && before.type === type) return say(state, `${span.surface} already is ${typeTitle(state, type)}.`);
+  if (before && before.type === type) return say(state, `${span.surface} is already ${typeTitle(state, type)}.`);
   const spans = inOrder([...state.work.spans.filter((one) => !overlaps(one, span)), span]);
   const rejected = state.work.rejected.filter((one) => !sameBounds(one, span));
   const done = edit(state, { ...state.work, spans, rejected, no_entities: false }, `${span.surface}: ${typeTitle(state, type)}.`);
@@ -209,7 +209,7 @@ function acceptFocused(state) {
 
 function acceptAll(state) {
   const open = marksOf(state).filter((mark) => mark.kind === "suggestion");
-  if (!open.length) return say(state, "No suggestion is open.");
+  if (!open.length) return say(state, "No suggestions are open.");
   const added = open.map(({ start, end, type }) => ({ start, end, type, surface: words(state, { start, end }), origin: "accepted" }));
   const work = { ...state.work, spans: inOrder([...state.work.spans, ...added]), no_entities: false };
   return edit(state, work, `${count(open.length, "suggestion")} accepted.`);
@@ -259,7 +259,7 @@ function nextAlternative(state, { by }) {
 function choose(state, { choice, unit = state.unit }) {
   if (state.mode !== "adjudicate" || unit < 0) return state;
   const given = state.item.units[unit];
-  if (choice !== "none" && !given[choice]) return say(state, `The ${choice} has no span here: 0 decides for none.`);
+  if (choice !== "none" && !given[choice]) return say(state, `The ${choice} annotator has no span here: 0 decides for no entity.`);
   const { work, reopened } = chooseUnit(state.item, state.work, unit, choice);
   const what = choice === "none" ? "no entity" : `${words(state, given[choice])}, ${typeTitle(state, given[choice].type)}`;
   return afterChoice({ ...state, unit }, edit({ ...state, unit }, work, `Decided: ${what}.`), reopened);
@@ -273,7 +273,7 @@ function afterChoice(before, state, reopened) {
 }
 
 function toggleFlag(state) {
-  if (state.mode !== "check" || !state.item.first) return say(state, "Flags belong to checking.");
+  if (state.mode !== "check" || !state.item.first) return say(state, "Only a check has flags.");
   const mark = focusedMark(state);
   const span = mark && state.item.first.find((one) => sameBounds(one, mark));
   if (!span) return say(state, "Only a span of annotator 1 can be flagged.");
@@ -287,10 +287,10 @@ function toggleFlag(state) {
 
 function setNote(state, { span, text }) {
   const flags = state.work.flags.map((flag) => (sameSpan(flag, span) ? { ...flag, note: text } : flag));
-  return edit({ ...state, noting: null }, { ...state.work, flags }, text ? "Note kept." : "Flagged without a note.");
+  return edit({ ...state, noting: null }, { ...state.work, flags }, text ? "Note saved." : "Flagged without a note.");
 }
 
-/** Typing a comment is one step of undo, not one a letter. */
+/** Typing a comment is one undo step, not one per letter. */
 function writeComment(state, { text }) {
   if (text === state.work.comment) return state;
   const work = { ...state.work, comment: text };
@@ -299,9 +299,9 @@ function writeComment(state, { text }) {
 
 function noEntities(state) {
   if (state.mode === "adjudicate") return choose(state, { choice: "none" });
-  if (state.work.no_entities) return edit(state, { ...state.work, no_entities: false }, "Entities possible again.");
+  if (state.work.no_entities) return edit(state, { ...state.work, no_entities: false }, "No longer marked as having no entities.");
   if (state.work.spans.length && state.confirm !== "none")
-    return say({ ...state, confirm: "none" }, `0 again removes ${count(state.work.spans.length, "span")} and marks the sentence as without entities.`);
+    return say({ ...state, confirm: "none" }, `0 again removes ${count(state.work.spans.length, "span")} and marks the sentence as having no entities.`);
   const open = state.mode === "check" && state.item.first ? [] : candidates(state.item);
   const rejected = open.flatMap(({ start, end, type, sources }) => sources.map((source) => ({ start, end, type, source })));
   return { ...edit(state, { ...state.work, spans: [], rejected, no_entities: true }, "No entities. Enter submits."), confirm: null };
@@ -324,7 +324,7 @@ function jumpTo(state, { char }) {
 }
 
 function travel(state, from, to, message) {
-  if (!state[from].length) return say(state, from === "past" ? "Nothing to undo." : "Nothing to do again.");
+  if (!state[from].length) return say(state, from === "past" ? "Nothing to undo." : "Nothing to redo.");
   const { work, anchor, head, explicit, unit } = state;
   const step = state[from][state[from].length - 1];
   const stacks = { [from]: state[from].slice(0, -1), [to]: [...state[to], { work, anchor, head, explicit, unit }] };
@@ -339,7 +339,7 @@ function enter(state) {
   const open = openCount(state);
   const bare = !state.work.spans.length && !state.work.no_entities;
   if (open && state.confirm !== "drop") {
-    const what = bare ? "drops them and says: no entities" : "drops them";
+    const what = bare ? "drops them and submits without entities" : "drops them";
     return say({ ...state, confirm: "drop" }, `${count(open, "suggestion")} undecided: Enter again ${what}, Shift+Space accepts all.`);
   }
   if (!open && bare && state.mode !== "adjudicate" && state.confirm !== "empty")

@@ -1,13 +1,13 @@
-// What the server has not acknowledged yet. The core is pure: storage, clock and keys are handed in.
+// What the server has not acknowledged yet. The core is pure: storage, clock and keys are injected.
 //
-// A box belongs to one tab (client). Events wait in it, in localStorage too, until the server names them. One event of a
-// task travels at a time, so that `base` always is the revision the server holds when nobody else wrote; tasks go side by
-// side. `seq` is given at the first send. A later snapshot replaces an unsent draft of its task.
+// A box belongs to one tab (client). Events wait in it, in localStorage too, until the server acknowledges them. One event
+// per task is in flight at a time, so that `base` is the revision the server holds unless somebody else wrote; tasks do
+// not wait for each other. `seq` is assigned at the first send. A later snapshot replaces an unsent draft of its task.
 
 const FINAL = new Set(["submit", "skip"]);
 
-// A tab that goes marks its box as closed; only closed boxes, and those whose tab has been silent for `stale` ms (a crash), are
-// taken over by another tab. Two tabs never number the events of one box.
+// A tab that closes marks its box as closed; only closed boxes, and those whose tab has been silent for `stale` ms (a
+// crash), are taken over by another tab. Two tabs never number the events of one box.
 export function createOutbox({ storage, prefix, client, now, newKey, stale = 90000 }) {
   const boxes = new Map();
   const box = (id) => boxes.get(id) ?? boxes.set(id, { next: 1, events: [], conflicts: [], refused: [], closed: false }).get(id);
@@ -22,7 +22,7 @@ export function createOutbox({ storage, prefix, client, now, newKey, stale = 900
       else storage.removeItem(name);
       stored = true;
     } catch {
-      stored = false; // full or forbidden: the status line says so, the memory copy goes on
+      stored = false; // full or forbidden: the status line says so, the copy in memory remains
     }
   }
 
@@ -46,7 +46,7 @@ export function createOutbox({ storage, prefix, client, now, newKey, stale = 900
     return [...boxes.values()].flatMap((one) => one.events.filter((event) => event.task === task));
   }
 
-  /** Queue a snapshot; `base` is the server revision the shown state stands on. Returns the event. */
+  /** Queue a snapshot; `base` is the server revision that the shown state is based on. Returns the event. */
   function put({ kind, task, base, work, reason = "", active_ms = 0, keystrokes = 0 }) {
     const mine = box(client);
     const waiting = mine.events.find((event) => event.task === task && event.seq === null && event.kind === "draft");
@@ -63,12 +63,12 @@ export function createOutbox({ storage, prefix, client, now, newKey, stale = 900
     return event;
   }
 
-  /** Whether an event has to wait for another one of its task, of whatever tab. */
+  /** Whether an event has to wait for another event of its task, from any tab. */
   function held(event) {
     return pendingOf(event.task).some((other) => other !== event && other.revision <= event.base);
   }
 
-  /** The message for one client, or null when nothing of it may travel; numbers the events that travel for the first time. */
+  /** The message for one client, or null if none of its events may be sent; numbers events at their first send. */
   function message(id, counter) {
     const { events } = box(id);
     const tasks = new Set();
@@ -122,7 +122,7 @@ export function createOutbox({ storage, prefix, client, now, newKey, stale = 900
     return { acked, rejected };
   }
 
-  /** Settle a conflict: keep mine queues my work again on top of theirs, otherwise it is let go. */
+  /** Settle a conflict: `keepMine` queues my work again on top of theirs, otherwise it is dropped. */
   function settle(conflict, keepMine) {
     for (const [id, home] of boxes) {
       if (!home.conflicts.includes(conflict)) continue;
@@ -134,12 +134,12 @@ export function createOutbox({ storage, prefix, client, now, newKey, stale = 900
     return put({ kind, task, work, reason, base: conflict.item?.revision ?? conflict.event.base });
   }
 
-  /** Work on a task that the server would not take, with the revision it stands on and why; it waits to be mended. */
+  /** Work on a task that the server refused, with its base revision and the reason; it waits to be corrected. */
   function refusal(task) {
     return [...boxes.values()].flatMap((one) => one.refused).find((one) => one.task === task) ?? null;
   }
 
-  /** Let go of refused work on a task. */
+  /** Drop refused work on a task. */
   function forget(task) {
     for (const [id, home] of boxes) {
       const kept = home.refused.filter((one) => one.task !== task);
@@ -149,7 +149,7 @@ export function createOutbox({ storage, prefix, client, now, newKey, stale = 900
     }
   }
 
-  /** Refused work whose sentence was saved elsewhere since: its author chooses, as in any conflict. */
+  /** Refused work whose sentence has since been saved elsewhere: its author chooses, as in any conflict. */
   function contest({ task, base, work }, item) {
     const event = { kind: "draft", task, base, work, reason: "" };
     box(client).conflicts = [...box(client).conflicts, { client, seq: null, task, reason: "conflict", message: "", item, event }];
@@ -172,9 +172,9 @@ export function createOutbox({ storage, prefix, client, now, newKey, stale = 900
   recover();
   return {
     client,
-    /** Take over boxes of tabs that died meanwhile; true when there were any. */
+    /** Take over boxes of tabs that have died; true if there were any. */
     adopt: () => boxes.size < recover(),
-    /** Say in the storage that this tab lives. */
+    /** Record in the storage that this tab is alive. */
     beat: () => (box(client).events.length || box(client).refused.length) && save(client),
     close: () => {
       box(client).closed = true;
@@ -199,7 +199,7 @@ function parseBox(text) {
   try {
     found = JSON.parse(text);
   } catch {
-    return null; // not ours, or cut off: nothing to bring back
+    return null; // not ours, or cut off: nothing to restore
   }
   if (!found || !Array.isArray(found.events)) return null;
   const events = found.events.filter((event) => event?.key && Number.isInteger(event.task) && event.work);
@@ -210,8 +210,8 @@ function parseBox(text) {
 }
 
 /**
- * Sends the outbox: at once or after a pause, again after `patience` ms without an answer, one client at a time. While nothing
- * waits, `sign` says that somebody is here, at most every `often` ms.
+ * Sends the outbox: at once or after a pause, again after `patience` ms without an answer, one client at a time. While
+ * nothing waits, `sign` signals that somebody is here, at most every `often` ms.
  */
 export function createSender({ outbox, post, timers, pause = 400, patience = 4000, often = 30000 }) {
   let counter = 0;
@@ -252,7 +252,7 @@ export function createSender({ outbox, post, timers, pause = 400, patience = 400
       due = timers.set(send, pause);
     },
     now: send,
-    /** Say that somebody is here whose last input is `quiet` ms ago: leases are renewed for people, not for open tabs. */
+    /** Signal that somebody is here whose last input was `quiet` ms ago: leases are renewed for people, not for open tabs. */
     sign: (quiet) => {
       const since = timers.now() - posted;
       if (outbox.pending() || since < often || quiet >= since) return;
@@ -274,7 +274,7 @@ export function createSender({ outbox, post, timers, pause = 400, patience = 400
   };
 }
 
-/** One word for the state of saving: conflict, offline, full, saving, saved. */
+/** One word for the state of saving: conflict, saved, offline, lost, saving. */
 export function statusOf({ outbox, waited, online, patience = 6000 }) {
   if (outbox.conflicts().length) return "conflict";
   if (!outbox.pending()) return "saved";

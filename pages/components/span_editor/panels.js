@@ -12,7 +12,7 @@ import { button, h, keycap, replace } from "./dom.js";
 export const STATUS = {
   saved: "Saved",
   saving: "Saving…",
-  offline: "Not saved: no connection. Kept in this browser, sent when it is back.",
+  offline: "Not saved: no connection. Kept in this browser, and sent once you are online again.",
   lost: "Not saved: no connection, and this browser keeps no copy. Leave the page open.",
   conflict: "Conflict",
 };
@@ -79,7 +79,7 @@ export function changeLines(state, run) {
   return lines;
 }
 
-/** A one-line text field below the sentence; Enter keeps, Esc lets go. */
+/** A one-line text field below the sentence; Enter keeps the text, Esc discards it. */
 export function createField({ placeholder, label, done, change = () => {} }) {
   const input = h("input", { type: "text", "aria-label": label, placeholder, maxlength: "2000", dir: "auto" });
   input.addEventListener("input", () => change(input.value));
@@ -116,7 +116,7 @@ export function createSkip({ skip, close }) {
 /** The key help, drawn for a mode. */
 export function drawHelp(root, mode) {
   const rows = helpRows(mode).map(({ keys, text }) => [h("dt", {}, ...keys.split(/\s{2,}/).map(keycap)), h("dd", {}, text)]);
-  const colours = "A dashed mark is a suggestion, a filled one is decided. A dotted line in a type's colour is a hint: too unsure to be asked about, Tab goes there and Space takes it. A grey dotted line is a Wikipedia link.";
+  const colours = "A dashed mark is a suggestion, a filled one is decided. A dotted line in a type's colour is a hint, too uncertain to need a decision: Tab goes to it, Space accepts it. A grey dotted line is a Wikipedia link.";
   replace(root, h("dl", {}, ...rows.flat()), h("p", { class: "quiet" }, mode === "adjudicate" ? "Only what you decide here becomes gold." : colours));
 }
 
@@ -128,5 +128,5 @@ export function drawConflict(root, conflict, settle) {
   const where = snippet ? `“${snippet}…” ` : "One sentence ";
   const keep = conflict.item ? button("keep mine", { class: "small strong", press: () => settle(true) }) : null;
   replace(root, h("b", {}, "Conflict. "), h("span", { dir: "auto" }, `${where}was changed in another tab or on another device.`), keep,
-    button(conflict.item ? "take theirs" : "let mine go", { class: "small strong", press: () => settle(false) }));
+    button(conflict.item ? "take theirs" : "discard mine", { class: "small strong", press: () => settle(false) }));
 }

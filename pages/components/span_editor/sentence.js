@@ -134,7 +134,7 @@ export function unitAt(state, index) {
   });
 }
 
-/** The token on the line above or below that lies nearest; the same token where there is no such line. */
+/** The nearest token on the line above or below; the same token if there is no such line. */
 function lineStep(tokens, index, by) {
   const here = tokens[index].getBoundingClientRect();
   const middle = (box) => box.left + box.width / 2;

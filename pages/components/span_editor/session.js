@@ -1,4 +1,5 @@
-// The queue of items on this screen: which one is open, what the server said, what goes to the outbox. Pure but for what is handed in.
+// The queue of items on this screen: which one is open, what the server answered, what goes to the outbox. Pure apart
+// from what is injected.
 import { openItem, reduce } from "./model.js";
 import { snapshotOf } from "./marks.js";
 
@@ -24,7 +25,7 @@ export function createSession({ payload, outbox, sender, effort }) {
     effort.open(item.task);
   }
 
-  /** My work on an item that the server does not hold: in a conflict, or refused and waiting to be mended. */
+  /** My work on an item that the server does not hold: in a conflict, or refused and waiting to be corrected. */
   function withheld(item) {
     const refusal = outbox.refusal(item.task);
     if (refusal && refusal.base < item.revision) outbox.contest(refusal, item);
@@ -113,7 +114,7 @@ export function createSession({ payload, outbox, sender, effort }) {
       const idle = !outbox.latest(current.task) && !outbox.conflicts().some((one) => one.task === current.task);
       if (idle && current.revision > session.base) {
         open(current);
-        session.notice = session.restored ? "" : "Changed in another tab: this is the newest.";
+        session.notice = session.restored ? "" : "Changed in another tab: this is the newest version.";
       } else if (idle && !session.state.past.length && textOf(current) !== textOf(session.state.item)) open(current);
       else follow(current);
       return;
@@ -123,7 +124,7 @@ export function createSession({ payload, outbox, sender, effort }) {
     open(items[0]);
   }
 
-  /** Take what may change under somebody's hands: the notes, and with the domain's types what is suggested. */
+  /** Take over what may change while somebody works: the notes and, when the domain's types change, the suggestions. */
   function follow({ notes, suggestions }) {
     const { item, titles: before } = session.state;
     const now = titles();
@@ -131,7 +132,7 @@ export function createSession({ payload, outbox, sender, effort }) {
     session.state = { ...session.state, titles: now, item: { ...item, notes, suggestions: same ? item.suggestions : suggestions } };
   }
 
-  /** Let refused work on the open item go and show what is saved. */
+  /** Drop refused work on the open item and show what is saved. */
   session.letGo = () => {
     const { item } = session.state;
     outbox.forget(item.task);
@@ -139,7 +140,7 @@ export function createSession({ payload, outbox, sender, effort }) {
     open(queue().find((one) => one.task === item.task) ?? queue()[0]);
   };
 
-  /** Bring back what a crashed tab had left, onto the screen too when it is about the open item. */
+  /** Restore what a crashed tab left behind, on the screen too if it is about the open item. */
   session.adopt = () => {
     if (!outbox.adopt()) return false;
     const item = session.state && queue().find((one) => one.task === session.state.item.task);
@@ -172,7 +173,7 @@ export function createSession({ payload, outbox, sender, effort }) {
   return session;
 }
 
-/** Counts active time and keystrokes a task; the clock stops after `idle` ms without input and while the tab is hidden. */
+/** Counts active time and keystrokes per task; the clock stops after `idle` ms without input and while the tab is hidden. */
 export function createEffort({ now, idle = 30000 }) {
   const spent = new Map();
   let task = null;

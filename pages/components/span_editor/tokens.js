@@ -31,7 +31,7 @@ function hintable(words) {
   return all.filter((i) => /[\p{L}\p{N}\p{Extended_Pictographic}]/u.test(words[i]));
 }
 
-/** Map from token index to its hint; punctuation goes without when hints are short. */
+/** Map from token index to its hint; punctuation gets none when hints run short. */
 export function jumpHints(words, page = 0) {
   const window = hintable(words).slice(page * HINTS.length, (page + 1) * HINTS.length);
   return new Map(window.map((index, i) => [index, HINTS[i]]));

@@ -25,7 +25,7 @@ PLACE_WORDS = {
     "parked": "set aside",
 }
 _LAYER_WORDS = {"first": "Annotator 1", "second": "Annotator 2", "gold": "Gold"}
-_STATE_WORDS = {"draft": "not sent yet", "skipped": "skipped", "superseded": "overtaken by another's work"}
+_STATE_WORDS = {"draft": "not sent yet", "skipped": "skipped", "superseded": "superseded by someone else's work"}
 _PAGE = 100
 _FEW, _TABLE_HEIGHT = 9, 320
 
@@ -52,7 +52,7 @@ def browse_view(actor: Actor, campaign: CampaignView) -> None:
     )
     if not listing.total:
         narrowed = stage or split or text
-        st.info("No sentence fits this filter." if narrowed else "No sentences yet. Bring some in under Import.")
+        st.info("No sentence matches this filter." if narrowed else "No sentences yet. Add some under Import.")
         return
     if not listing.lines:
         del st.session_state[page_key]
@@ -70,7 +70,7 @@ def _filter(campaign_id: int) -> tuple[str | None, str | None, str]:
     first, second, third = st.columns([1, 1, 2])
     with first:
         stage = st.selectbox(
-            "Stands at",
+            "Stage",
             ["", *PLACE_WORDS],
             format_func=_or_all(PLACE_WORDS),
             key=f"data:place:{campaign_id}",
@@ -101,7 +101,7 @@ def _table(listing: Found, page: int, page_key: str, *, key: str) -> int:
             [
                 {
                     "Sentence": line.text,
-                    "Stands at": PLACE_WORDS[line.place],
+                    "Stage": PLACE_WORDS[line.place],
                     "Split": line.split,
                     "Links": line.links,
                     "Suggestions": line.suggestions,
@@ -132,16 +132,16 @@ def layers_view(found: SentenceLayers, campaign: CampaignView) -> None:
         with st.container(gap=None):
             st.text(f"{sentence.id} · {found.split} · {PLACE_WORDS[found.place]}")
             st.caption(_about(found))
-            _line("Left out of what models learn from", found.left_out)
+            _line("Left out of training", found.left_out)
         for layer in found.work:
             with st.container(gap=None):
                 st.text(_who(layer))
                 flagged = dict.fromkeys(layer.flagged, "flagged")
                 st.html(marked_sentence(sentence, layer.spans, domain, flagged))
-                _line("May be wrong, says annotator 2", ", ".join(_named(found, layer)))
+                _line("Flagged by annotator 2", ", ".join(_named(found, layer)))
                 _line("Note", layer.note)
         with st.container(gap=None):
-            nothing = "none" if found.preannotated else "not looked for yet"
+            nothing = "none" if found.preannotated else "not pre-annotated yet"
             st.text("Suggestions" if found.shown else f"Suggestions · {nothing}")
             sources = {suggestion.span: f"{suggestion.source} {suggestion.score:.2f}" for suggestion in found.shown}
             st.html(marked_sentence(sentence, sources, domain, sources))
@@ -151,7 +151,7 @@ def layers_view(found: SentenceLayers, campaign: CampaignView) -> None:
 def _about(layers: SentenceLayers) -> str:
     facts = [f"{len(layers.sentence.tokens)} tokens"]
     if layers.control:
-        facts.append("suggestions are withheld, as a control")
+        facts.append("control, suggestions withheld")
     if layers.blind:
         facts.append("annotator 2 labels it blind")
     if not layers.work:

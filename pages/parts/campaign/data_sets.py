@@ -1,4 +1,4 @@
-"""Data sets beside campaigns: the list, a new one from files, one out or away."""
+"""Data sets beside campaigns: list, import, export, delete."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def datasets_view(actor: Actor) -> None:
     known = datasets.list_datasets(shell.store(), actor)
     if known:
         st.dataframe([_row(dataset) for dataset in known], hide_index=True)
-        with st.expander("Take one out, or delete it"):
+        with st.expander("Download or delete one"):
             _one(actor, known)
     else:
         st.info("No data set yet. A source corpus with gold, such as news, lets a model transfer to your domain.")
@@ -49,7 +49,7 @@ def _row(dataset: DatasetView) -> dict[str, str | int]:
         "Entities": sum(part.entities for part in dataset.splits),
         "Types": ", ".join(dataset.types),
         "Runs": dataset.runs,
-        "Made": f"{dataset.created_at:%Y-%m-%d}",
+        "Created": f"{dataset.created_at:%Y-%m-%d}",
     }
 
 
@@ -70,7 +70,7 @@ def _one(actor: Actor, known: tuple[DatasetView, ...]) -> None:
         gone = st.button(
             "Delete this data set",
             disabled=runs > 0,
-            help="Runs were trained on it; it stays, so that they stay explained." if runs else None,
+            help="Runs were trained on it, so it stays on record." if runs else None,
         )
     download_problem()
     with shell.shown_errors():
@@ -115,7 +115,7 @@ def _new(actor: Actor) -> None:
 
 def _finish(made: DatasetView) -> None:
     parts = ", ".join(f"{part.sentences} {part.split}" for part in made.splits)
-    shell.note(f"The data set {as_text(made.name)} is in: {parts} sentences.")
+    shell.note(f"The data set {as_text(made.name)} was imported: {parts} sentences.")
     remember_skipped(made.problems)
     st.session_state[_ROUND] += 1
     st.rerun()

@@ -1,4 +1,4 @@
-"""A domain of one's own: a table of types, or its TOML, with what is wrong said beside it."""
+"""Defining a domain: a table of types, or its TOML, with its faults shown beside it."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from workbench.campaigns import domains
 from workbench.campaigns.domain_drafts import COLUMNS, Draft, draft_from_toml, draft_to_toml
 from workbench.campaigns.domains import DomainView
 
-# The text is the truth between runs; a table begins from `base`, and its edits lie in the widget of that turn.
+# The text is the source of truth between runs; a table starts from `base`, its edits are in the widget of that turn.
 _TEXT, _BASE, _TURN, _VIEW, _FAULT = (f"domains:{part}" for part in ("text", "base", "turn", "as", "fault"))
 _EMPTY = Draft(rows=({"name": "person"}, {"name": ""}))
 _CONFIG: dict[str, Any] = {
-    "name": st.column_config.TextColumn("Name", help="small letters a–z and digits", required=True),
+    "name": st.column_config.TextColumn("Name", help="lower-case letters a–z and digits", required=True),
     "title": st.column_config.TextColumn("Title", help="what people read; the name if empty"),
     "parent": st.column_config.TextColumn("Parent", help="name of the type it is a kind of"),
     "key": st.column_config.TextColumn("Key", help="a–z or 1–9; chosen if empty", max_chars=1, width="small"),
     "color": st.column_config.NumberColumn(
         "Colour", help=f"0–{COLORS - 1}; chosen if empty", min_value=0, max_value=COLORS - 1, step=1, width="small"
     ),
-    "dbpedia": st.column_config.TextColumn("DBpedia classes", help="with commas between"),
+    "dbpedia": st.column_config.TextColumn("DBpedia classes", help="separated by commas"),
     "guideline": st.column_config.TextColumn("Guideline", width="large"),
 }
 
 
 def define_view(actor: Actor, known: Sequence[DomainView]) -> None:
-    """Draw where to begin from, the definition as table or TOML, its faults, and the way to keep it."""
+    """Draw the choice of a start, the definition as table or TOML, its faults, and the buttons to save it."""
     _open()
     _begin_from(actor, known)
     text = _edited()
@@ -53,7 +53,7 @@ def define_view(actor: Actor, known: Sequence[DomainView]) -> None:
         domains.save_domain(shell.store(), actor, text)
         shell.note(f"The domain {domain.name} is saved with {len(domain.types)} types.")
         st.rerun()
-    st.caption(f"So it will look: {len(domain.types)} types.")
+    st.caption(f"Preview: {len(domain.types)} types.")
     draw_types(domain)
 
 
@@ -76,7 +76,7 @@ def _widget(part: str) -> str:
 
 
 def _begin(text: str) -> None:
-    """Put a definition in place of what is there; new widget keys let go of the old edits."""
+    """Replace the definition; new widget keys discard the old edits."""
     st.session_state[_TURN] = st.session_state.get(_TURN, 0) + 1
     st.session_state[_TEXT] = text
 
@@ -89,7 +89,7 @@ def _edited() -> str:
         st.info(as_text(fault))
     text = st.session_state[_TEXT] = _table() if shown == "Table" else _toml()
     if wanted != shown:
-        # Only now, as the last edit of the old view may have come together with the click.
+        # Only now, as the last edit of the old view may have arrived together with the click.
         st.session_state[_VIEW] = wanted
         _begin(text)
         st.rerun()
@@ -100,12 +100,12 @@ def _begin_from(actor: Actor, known: Sequence[DomainView]) -> None:
     named = {view.name: view for view in known}
     with st.container(horizontal=True, vertical_alignment="bottom"):
         start = st.selectbox(
-            "Begin from",
+            "Start from",
             ["", *named],
             format_func=lambda name: _offer(named[name]) if name else "an empty list",
             key="domains:start",
         )
-        if st.button("Begin", help="What is in the table now is replaced."):
+        if st.button("Start", help="This replaces what is in the table now."):
             text = draft_to_toml(_EMPTY)
             if start:
                 text = domains.get_toml(shell.store(), actor, start)
@@ -113,7 +113,7 @@ def _begin_from(actor: Actor, known: Sequence[DomainView]) -> None:
                 text = text.replace(f'name = "{start}"', f'name = "my{start}"', 1)
             _begin(text)
             st.rerun()
-        with st.popover("Begin from a file"):
+        with st.popover("Start from a file"):
             upload = st.file_uploader("TOML file", type="toml", key=_widget("file"), max_upload_size=1)
     if upload is not None:
         try:
@@ -157,9 +157,9 @@ def _toml() -> str:
 
 
 def _checked(text: str) -> Domain | None:
-    """Return the domain, or say calmly what is still wrong with it."""
+    """Return the domain, or show what is still wrong with it and return None."""
     if text.startswith('name = ""'):
-        st.info("Give the domain a name to save it under.")
+        st.info("Give the domain a name to save it.")
         return None
     try:
         return domains.check_domain(text)

@@ -28,7 +28,7 @@ SPLIT_WORDS = {
     "test": "test – to score models",
 }
 _LAYER_WORDS = {
-    "gold": "Gold – what the expert settled, or came as gold",
+    "gold": "Gold – what the expert settled, or was imported as gold",
     "first": "First – what annotator 1 sent",
     "second": "Second – what annotator 2 sent",
     "suggestions": "Suggestions – what machines proposed",
@@ -43,20 +43,20 @@ def suffixes() -> list[str]:
 
 
 def format_choice(key: str) -> str | None:
-    """Ask for the format of files; None means to find it out for each file."""
-    names = {"": "find out"} | {id_: f"{id_} – {get_format(id_).title}" for id_ in format_ids()}
+    """Ask for the format of files; None means to detect it for each file."""
+    names = {"": "detect"} | {id_: f"{id_} – {get_format(id_).title}" for id_ in format_ids()}
     return st.selectbox("Format", list(names), format_func=names.__getitem__, key=key) or None
 
 
 def type_map_choice(key: str) -> dict[str, Any]:
-    """Ask how entity types of the files are renamed; return the options for reading that do so."""
+    """Ask how entity types of the files are renamed; return the reading options for it."""
     maps = {"": "as in the files"} | {id_: f"{id_} – {load_type_map(id_).title}" for id_ in type_map_ids()}
     chosen = st.selectbox(
         "Entity types",
         list(maps),
         format_func=maps.__getitem__,
         key=key,
-        help="A type map renames the types of a known corpus, or folds them into fewer. It must name every type.",
+        help="A type map renames the types of a known corpus, or merges some of them. It must name every type.",
     )
     return load_type_map(chosen).options if chosen else {}
 
@@ -85,12 +85,12 @@ def import_view(actor: Actor, campaign: CampaignView) -> None:
             "Annotation in the files becomes gold",
             value=True,
             key=f"data:gold:{campaign.id}",
-            help="Off: only text and links are taken, and the sentences go through all three hands.",
+            help="Off: only text and links are taken, and the sentences go through all three stages.",
         )
         skip_bad = st.toggle(
             "Skip bad sentences",
             key=f"data:skip:{campaign.id}",
-            help="Off: one fault refuses all files. On: what is wrong is left out and listed.",
+            help="Off: one fault rejects all files. On: bad sentences are left out and listed.",
         )
     if not files:
         _examples()
@@ -116,7 +116,7 @@ def import_view(actor: Actor, campaign: CampaignView) -> None:
 def _format_options(format: str | None) -> dict[str, Any]:
     if format != "plain":
         return {}
-    pieces = {"lines": "a sentence a line", "paragraphs": "paragraphs, to be split into sentences"}
+    pieces = {"lines": "one sentence per line", "paragraphs": "paragraphs, to be split into sentences"}
     return {"split": st.radio("The text is", list(pieces), format_func=pieces.__getitem__, key="data:pieces")}
 
 
@@ -136,7 +136,7 @@ def _look(
     options: dict[str, Any],
     skip_bad: bool,
 ) -> bool:
-    """Show what each file, or those read together, hold and what is wrong; say whether they can be imported."""
+    """Show what each file or group of files holds and what is wrong; return whether they can be imported."""
     rows: list[dict[str, str | int]] = []
     problems: list[str] = []
     refused: list[str] = []
@@ -154,12 +154,14 @@ def _look(
     for line in filter(None, refused):
         st.error(as_text(line))
     if problems:
-        _list(problems, "Skipped, if you import now:" if skip_bad else "Wrong in these files; nothing is imported:")
+        _list(
+            problems, "To be skipped by the import:" if skip_bad else "Wrong in these files; nothing can be imported:"
+        )
     return not refused and (skip_bad or not problems)
 
 
 def _short(error: BadInput) -> str:
-    """Return what comes before the list of faults, which is drawn by itself."""
+    """Return the text before the list of faults, which is drawn separately."""
     text = str(error)
     return (text.partition(error.problems[0])[0] if error.problems else text).strip()
 
@@ -179,7 +181,7 @@ def _row(name: str, seen: Preview) -> dict[str, str | int]:
 def _seen(
     files: Sequence[UploadedFile], format: str | None, types: Sequence[str] | None, options: dict[str, Any]
 ) -> Preview | BadInput:
-    """Look into files once for the same choices; large ones take seconds."""
+    """Preview files once per set of choices; large ones take seconds."""
     key = (tuple(file.file_id for file in files), format, types, json.dumps(options, sort_keys=True))
     seen: dict[object, Preview | BadInput] = st.session_state.setdefault(_SEEN, {})
     if key not in seen:
@@ -198,11 +200,11 @@ def _list(problems: Sequence[str], heading: str) -> None:
 
 
 def _finish(outcome: ImportOutcome) -> None:
-    """Keep what is to be said for the next run, and empty the uploader."""
-    are_in = "sentence is in" if outcome.added == 1 else "sentences are in"
+    """Keep the message for the next run, and empty the uploader."""
+    are_in = "sentence imported" if outcome.added == 1 else "sentences imported"
     parts = [f"{outcome.added} {are_in}" + (f", {outcome.gold} of them with gold" if outcome.gold else "")]
     if outcome.duplicates:
-        parts.append(f"{outcome.duplicates} were there already and were left out")
+        parts.append(f"{outcome.duplicates} were already there and were left out")
     if outcome.problems:
         parts.append(f"{len(outcome.problems)} were skipped")
     shell.note("; ".join(parts) + "." + (f" {outcome.note}" if outcome.note else ""))
@@ -257,7 +259,7 @@ def export_view(actor: Actor, campaign: CampaignView) -> None:
         disabled=empty,
     )
     if empty:
-        st.caption("This layer has no sentence yet.")
+        st.caption("This layer has no sentences yet.")
     elif format == "plain":
         st.caption("Plain text holds the sentences alone, without annotation.")
     st.divider()
@@ -268,7 +270,7 @@ def export_view(actor: Actor, campaign: CampaignView) -> None:
         key="data:zip",
         mime="application/zip",
     )
-    st.caption("Every layer with who did what and when, the domain, settings, snapshots and scores; no passwords.")
+    st.caption("Every layer, with who did what and when, the domain, settings, snapshots and scores; no passwords.")
     download_problem()
 
 

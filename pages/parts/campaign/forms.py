@@ -23,7 +23,7 @@ from workbench.jobs import queue
 from workbench.settings import settings_of
 from workbench.suggestions import gazetteers
 
-_JOB_WORDS = {"queued": "waiting", "running": "at work", "done": "done", "failed": "failed", "cancelled": "cancelled"}
+_JOB_WORDS = {"queued": "waiting", "running": "running", "done": "done", "failed": "failed", "cancelled": "cancelled"}
 _JOB_KINDS = {"preannotate": "from links and names", "score_pool": "with a model"}
 _ROUND = "campaigns:round"
 _COLUMNS = 3
@@ -48,7 +48,7 @@ def new_view(actor: Actor) -> None:
         settings = _rules(actor, f"new:{turn}")
         for spec in campaign_settings.fields("new"):
             settings[spec.name] = _input(spec, spec.default, f"campaigns:{spec.name}:new:{turn}", {})
-        pressed = st.form_submit_button("Make the campaign", type="primary")
+        pressed = st.form_submit_button("Create the campaign", type="primary")
     if pressed:
         with shell.shown_errors():
             campaigns.create_campaign(
@@ -79,7 +79,7 @@ def zip_view(actor: Actor) -> None:
 
 
 def _made(name: str) -> None:
-    shell.note(f"The campaign {as_text(name)} is there.")
+    shell.note(f"The campaign {as_text(name)} was created.")
     st.session_state[_ROUND] += 1
     st.rerun()
 
@@ -116,7 +116,7 @@ def _input(spec: Field[Any], value: Any, key: str, offered: Mapping[str, Sequenc
     """Draw the input of one setting; return what it holds."""
     meta = spec.metadata
     label, shared = meta["label"], {"key": key, "help": meta["help"]}
-    if spec.name in offered:  # a value that is set stays choosable even when it is gone
+    if spec.name in offered:  # a value that is set can still be chosen even if it no longer exists
         values = list(dict.fromkeys(["", *offered[spec.name], value or ""]))
         return st.selectbox(
             label, values, values.index(value or ""), format_func=lambda name: name or meta["empty"], **shared
@@ -125,7 +125,9 @@ def _input(spec: Field[Any], value: Any, key: str, offered: Mapping[str, Sequenc
         return st.checkbox(label, value, **shared)
     if meta.get("percent"):
         percent = st.number_input(f"{label}, %", 0, 100, round(100 * value), **shared)
-        return value if round(100 * value) == percent else percent / 100  # one left alone may be finer than percents
+        return (
+            value if round(100 * value) == percent else percent / 100
+        )  # an untouched value may be finer than a percent
     if isinstance(spec.default, int):
         return int(st.number_input(label, meta["min"], meta["max"], value, **shared))
     return st.text_input(label, value or "", placeholder=meta["empty"], **shared)
@@ -135,7 +137,7 @@ def _change_rules(actor: Actor, campaign: CampaignView) -> None:
     with st.form(f"campaigns:rules:{campaign.id}"):
         name = st.text_input("Name", campaign.name, max_chars=100, key=f"campaigns:name:{campaign.id}")
         settings = _rules(actor, str(campaign.id), campaign)
-        st.caption(f"Seed {campaign.seed}. Changed shares hold for sentences that nobody has begun.")
+        st.caption(f"Seed {campaign.seed}. Changed shares apply to sentences that nobody has begun.")
         pressed = st.form_submit_button("Save the rules", type="primary")
     if pressed:
         with shell.shown_errors():
@@ -161,12 +163,12 @@ def _change_members(actor: Actor, campaign: CampaignView) -> None:
             placeholder="Choose people",
             key=f"campaigns:people:{campaign.id}",
         )
-        st.caption("Whoever is taken off sees the campaign no longer; their work stays in it.")
+        st.caption("People you remove no longer see the campaign; their work stays in it.")
         pressed = st.form_submit_button("Save the members", type="primary")
     if pressed:
         with shell.shown_errors():
             campaigns.set_members(shell.store(), actor, campaign.id, chosen)
-            shell.note(f"{as_text(campaign.name)} has {len(chosen)} members now.")
+            shell.note(f"{as_text(campaign.name)} has {len(chosen)} members.")
             st.rerun()
 
 
@@ -185,7 +187,7 @@ def _preannotation(actor: Actor, campaign: CampaignView) -> None:
                 "Cancel what is under way",
                 asked=all(job.cancel_requested for job in busy),
                 key=f"campaigns:cancel:{campaign.id}",
-                help="What was suggested until then stays.",
+                help="Suggestions made so far are kept.",
             ):
                 queue.cancel_in_campaign(shell.store(), actor, campaign.id, *_JOB_KINDS)
                 st.rerun()
@@ -193,17 +195,17 @@ def _preannotation(actor: Actor, campaign: CampaignView) -> None:
         st.dataframe(
             [
                 {
-                    "Asked for": job.created_at,
+                    "Requested": job.created_at,
                     "Suggestions": _JOB_KINDS[job.kind],
                     "State": _JOB_WORDS.get(job.state, job.state),
                     "Done": job.progress,
-                    "Says": job.error or job.message,
+                    "Message": job.error or job.message,
                 }
                 for job in jobs
             ],
             hide_index=True,
             column_config={
-                "Asked for": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm"),
+                "Requested": st.column_config.DatetimeColumn(format="YYYY-MM-DD HH:mm"),
                 "Done": st.column_config.ProgressColumn(min_value=0, max_value=1, format="percent"),
             },
         )
@@ -218,15 +220,13 @@ def _domain(actor: Actor, campaign: CampaignView) -> None:
     if newest is None:
         st.caption(f"The campaign's own definition of {mine.name}, {len(mine.types)} types; no such domain is listed.")
     elif newest.hash == mine.hash:
-        st.caption(f"The domain {mine.name} is as it is defined now: {len(mine.types)} types.")
+        st.caption(f"The domain {mine.name} is up to date: {len(mine.types)} types.")
     else:
-        st.text(f"The domain {mine.name} was changed since: {len(mine.types)} types here, {len(newest.types)} there.")
+        st.text(f"The domain {mine.name} has changed since: {len(mine.types)} types here, {len(newest.types)} there.")
         with shell.shown_errors():
-            if st.button(
-                "Take over the changed domain", disabled=campaign.archived, key=f"campaigns:domain:{campaign.id}"
-            ):
+            if st.button("Use the changed domain", disabled=campaign.archived, key=f"campaigns:domain:{campaign.id}"):
                 campaigns.update_domain(shell.store(), actor, campaign.id, newest)
-                shell.note(f"{as_text(campaign.name)} has the changed domain now.")
+                shell.note(f"{as_text(campaign.name)} now uses the changed domain.")
                 st.rerun()
 
 
@@ -245,8 +245,8 @@ def _end(actor: Actor, campaign: CampaignView) -> None:
         if campaign.archived:
             with st.form(f"campaigns:delete:{campaign.id}"):
                 st.text(
-                    "Deleting takes every sentence, annotation and run with it, and the runs' weights, for good. "
-                    "Export it first: bring it back from the archive, then Sentences, Export."
+                    "Deleting removes every sentence, annotation and run, and the runs' weights, for good. To export "
+                    "the campaign first, bring it back from the archive and use Sentences, Export."
                 )
                 typed = st.text_input("Type the campaign's name to delete it")
                 pressed = st.form_submit_button("Delete the campaign")
@@ -262,5 +262,5 @@ _PARTS = {
     "Rules": _change_rules,
     "Members": _change_members,
     "Pre-annotation": _preannotation,
-    "Domain and end": _domain_and_end,
+    "Domain and archive": _domain_and_end,
 }

@@ -139,7 +139,7 @@ def suggestions_view(actor: Actor, campaign: CampaignView, found: Overview, repo
                 "source": row.source,
                 "type": row.type,
                 "suggested": row.total,
-                "accepted as it was": _share(row.accepted, row.total),
+                "accepted unchanged": _share(row.accepted, row.total),
                 "accepted": row.accepted,
                 "retyped": row.retyped,
                 "moved": row.moved,
@@ -164,10 +164,10 @@ def effort_view(actor: Actor, campaign: CampaignView, found: Overview, report: H
                 "sentences are": words[row.suggestions],
                 "sentences": row.sentences,
                 "entities": row.entities,
-                "seconds a sentence": _rounded(row.seconds_per_sentence),
-                "seconds an entity": _rounded(row.seconds_per_entity),
-                "keystrokes a sentence": _rounded(row.keystrokes_per_sentence),
-                "keystrokes an entity": _rounded(row.keystrokes_per_entity),
+                "seconds per sentence": _rounded(row.seconds_per_sentence),
+                "seconds per entity": _rounded(row.seconds_per_entity),
+                "keystrokes per sentence": _rounded(row.keystrokes_per_sentence),
+                "keystrokes per entity": _rounded(row.keystrokes_per_entity),
             }
             for row in found.effort
         ]
@@ -177,7 +177,9 @@ def effort_view(actor: Actor, campaign: CampaignView, found: Overview, report: H
         hide_index=True,
         placeholder="–",
         column_config={
-            f"{what} {unit}": _ONE_DECIMAL for what in ("seconds", "keystrokes") for unit in ("a sentence", "an entity")
+            f"{what} {unit}": _ONE_DECIMAL
+            for what in ("seconds", "keystrokes")
+            for unit in ("per sentence", "per entity")
         },
     )
     line = (
@@ -205,7 +207,7 @@ VIEWS = {
 
 
 def draw(name: str, actor: Actor, campaign: CampaignView, found: Overview) -> None:
-    """Draw a view by its name, and below it the way to save it."""
+    """Draw a view by its name, and below it the button that saves it."""
     report = HtmlReport(f"Overview: {name}", [campaign.name])
     VIEWS[name](actor, campaign, found, report)
     report_download(lambda: report, name=f"overview-{name.lower().replace(' ', '-')}-{campaign.id}")

@@ -32,7 +32,7 @@ _WORDS = {_USUAL.functions: f"recommended: {_USUAL.functions}"}
 
 
 def state_line(actor: Actor, campaign: CampaignView) -> None:
-    """Say in one line by what the queue is ordered and when the next run is due, or how far the turn under way is."""
+    """Show in one line what orders the queue and when the next run is due, or how far the turn under way is."""
     busy = rounds.queue_state(shell.store(), actor, campaign.id).round_id is not None
     st.fragment(_state_line, run_every=_SECONDS_BETWEEN_LOOKS if busy else None)(actor, campaign, busy)
     rules = rounds.round_settings(shell.store(), actor, campaign.id)
@@ -57,14 +57,14 @@ def _cancel(actor: Actor, campaign: CampaignView, state: QueueState) -> None:
         "Cancel this turn",
         asked=state.cancelling,
         key=f"queue:cancel:{state.round_id}",
-        help="And the run it waits for. The queue keeps its order; what was scored is kept.",
+        help="And the run it waits for. The queue keeps its order; finished scores are kept.",
     ):
         rounds.cancel_round(shell.store(), actor, campaign.id)
         st.rerun()
 
 
 def _rules_in_words(rules: RoundSettings, state: QueueState) -> str:
-    parts = [f"{state.waiting:,} sentences wait", f"{state.gold:,} of the pool are gold to learn from"]
+    parts = [f"{state.waiting:,} sentences wait", f"{state.gold:,} of the pool are gold to train on"]
     parts.append(
         f"ordered by {rules.strategy}, {rules.random_share:.0%} by chance" if rules.strategy else "as imported"
     )
@@ -79,13 +79,13 @@ def next_view(actor: Actor, campaign: CampaignView) -> None:
     """Draw the sentences that will be handed out next, and the button that orders them anew."""
     upcoming = rounds.upcoming(shell.store(), actor, campaign.id)
     if not upcoming:
-        st.info("Nobody waits for anything: every sentence of the pool has been begun. Import more under Sentences.")
+        st.info("Nothing is waiting: every sentence of the pool has been begun. Import more under Sentences.")
         return
     rules = rounds.round_settings(shell.store(), actor, campaign.id)
     may = actor.role in KEEPERS and bool(rules.strategy)
     if may and st.button("Order the queue now", key=f"queue:now:{campaign.id}"):
         rounds.order_now(shell.store(), actor, campaign.id)
-        shell.note("The worker will order the queue with the best model there is.")
+        shell.note("The worker will order the queue with the best available model.")
         st.rerun()
     rows = [
         {"Place": number, "Sentence": sentence.text, "Chosen by": sentence.why}
@@ -109,10 +109,10 @@ def next_view(actor: Actor, campaign: CampaignView) -> None:
 
 
 def rounds_view(actor: Actor, campaign: CampaignView) -> None:
-    """Draw the turns so far, newest first, with what was said about each."""
+    """Draw the turns so far, newest first, with their notes."""
     turns = rounds.list_rounds(shell.store(), actor, campaign.id)
     if not turns:
-        st.info("No turn yet. Choose a strategy, or after how much gold to retrain, under Rules.")
+        st.info("No turn yet. Under Rules, choose a strategy, or how much new gold starts a retraining.")
         return
     when = st.column_config.DatetimeColumn(format="D MMM, HH:mm")
     report = HtmlReport("Turns", [campaign.name])
@@ -138,7 +138,7 @@ def _row(round_: RoundView) -> dict[str, Any]:
         "Scored": round_.scored,
         "Ordered": round_.ordered,
         "Seconds": None if round_.seconds is None else round(round_.seconds),
-        "By": "itself" if round_.automatic else "a person",
+        "Started": "automatically" if round_.automatic else "by a person",
     }
 
 
@@ -152,24 +152,24 @@ def rules_view(actor: Actor, campaign: CampaignView) -> None:
         "By chance, %", 0, 100, round(100 * now.random_share), disabled=not may, key=f"queue:share:{campaign.id}"
     )
     every = right.number_input(
-        "Retrain after so many new gold sentences",
+        "Retrain after n new gold sentences",
         0,
         100_000,
         now.retrain_every,
-        help="0: only when somebody asks for it.",
+        help="0: only on request.",
         disabled=not may,
         key=f"queue:every:{campaign.id}",
     )
     recipe = dict(now.recipe or {})
     if may and every:
-        with st.expander("Recipe of those runs" + (f" · {len(recipe)} other than default" if recipe else "")):
+        with st.expander("Recipe of those runs" + (f" · {len(recipe)} changed from the default" if recipe else "")):
             recipe = _recipe(actor, campaign, recipe)
     if may and st.button("Save the rules", type="primary", key=f"queue:save:{campaign.id}"):
         rounds.change_round_settings(
             shell.store(), actor, campaign.id,
             strategy=strategy, random_share=share / 100, retrain_every=int(every), recipe=recipe,
         )  # fmt: skip
-        # The recipe is asked anew, from what is saved now.
+        # New widget keys: the recipe form starts again from what is now saved.
         st.session_state[f"queue:round:{campaign.id}"] = st.session_state.get(f"queue:round:{campaign.id}", 0) + 1
         shell.note("The rules are saved. The queue itself changes with the next turn.")
         st.rerun()
@@ -183,19 +183,19 @@ def _strategy(column: Any, campaign: CampaignView, now: RoundSettings, may: bool
     if not functions:
         return ""
     if functions.strip().endswith((SELF_TRAINING, AND_GAZETTEER)):
-        column.caption("What models learn from is said behind the functions; leave it out there to choose it here.")
+        column.caption("The words after the functions say what models learn from; remove them to choose it here.")
         return functions
     learns = column.checkbox(
-        "Models learn from the rest of the pool, too (self-training)",
+        "Models also learn from the rest of the pool (self-training)",
         (before or _USUAL).self_training,
-        help="A model's word on the sentences that nobody has annotated yet teaches the next one. A run takes longer.",
+        help="A model's soft targets on sentences without annotation train the next model. A run takes longer.",
         disabled=not may,
         key=f"queue:students:{campaign.id}",
     )
     self_training = learns and column.checkbox(
         "… and from what gazetteer and links propose there",
         (before or _USUAL).gazetteer,
-        help="How far they are believed is learnt from gold in which they were asked. Without, it changes nothing.",
+        help="Their weight is estimated on gold for which they made proposals. Without such gold it changes nothing.",
         disabled=not may,
         key=f"queue:told:{campaign.id}",
     )
@@ -220,7 +220,7 @@ def _functions(column: Any, campaign: CampaignView, before: str, may: bool) -> s
                 "Functions, joined by +",
                 before,
                 placeholder="2*token_entropy + rare_types + bert_km",
-                help=f"Of {', '.join(known)}.",
+                help=f"Any of {', '.join(known)}.",
                 disabled=not may,
                 key=f"queue:mixture:{campaign.id}",
             )
@@ -232,7 +232,7 @@ def _functions(column: Any, campaign: CampaignView, before: str, may: bool) -> s
         )
     if chosen == _USUAL.functions:
         column.caption(
-            "Uncertain sentences, of each cluster of alike ones the most typical. Under Saved it can be tried out."
+            "Uncertain sentences: the most typical one of each cluster of similar ones. Try it out under Saved."
         )
     return "" if chosen == _NONE else chosen
 

@@ -38,7 +38,7 @@ def choose_gazetteer(names: Sequence[str], campaign: CampaignView | None = None)
 
 
 def dataset_view(actor: Actor, sets: Sequence[DatasetView], names: Sequence[str]) -> CoverageView | None:
-    """Draw the choice of a data set, its split, its domain and a gazetteer; return what comes of it."""
+    """Draw the choice of a data set, its split, its domain and a gazetteer; return the coverage."""
     named = {dataset.name: dataset for dataset in sets}
     first, second, third = st.columns(3)
     name = first.selectbox("Data set", list(named), key="coverage:set")
@@ -74,12 +74,12 @@ def _looked_through(
     gazetteer: str | None,
     gazetteer_hash: str | None,
 ) -> CoverageView:
-    """Look through a split once for what decides the answer."""
+    """Measure a split, cached by everything that decides the result."""
     return coverage.dataset_coverage(_store, _actor, name, split, gazetteer, domain=domain)
 
 
 def draw(view: CoverageView, *, about: Sequence[str]) -> None:
-    """Draw the overall figures in words, the bars by type, and the tables; `about` says in the report of what."""
+    """Draw the overall figures in words, the bars by type, and the tables; `about` names the subject in the report."""
     table, overall = view.table, view.table.overall
     report = HtmlReport("Coverage", about)
     if table.sentences < view.total:
@@ -96,7 +96,7 @@ def draw(view: CoverageView, *, about: Sequence[str]) -> None:
     counted = (
         f"{overall.gold:,} gold entities in {table.sentences:,} sentences, {overall.suggested:,} suggestions. CrossNER "
         "reports 63.64 % found over its five domains. In the figure, full colour is found with the right type, faint "
-        "with another; in brackets stands the number of gold entities."
+        "with another; the number of gold entities is in brackets."
     )
     st.caption(counted)
     report.text(counted, caption=True)
@@ -109,7 +109,7 @@ def draw(view: CoverageView, *, about: Sequence[str]) -> None:
     report.figure(figure)
     report.table(by_type)
     if len(table.per_source) > 1:
-        words = "By what suggested it; found and right are shares of all gold entities."
+        words = "By source; found and right are shares of all gold entities."
         by_source = coverage_table(table.per_source, "source")
         st.caption(words)
         _table(by_source)

@@ -19,7 +19,7 @@ _SHOWN = 20
 
 
 def counts_line(one: CorpusView) -> None:
-    """Say in words what a corpus holds, as a table of corpora would in numbers."""
+    """Describe what a corpus holds and how it was made."""
     counted, facts = _counted(one)
     with st.container(gap=None):
         st.text(counted)
@@ -46,10 +46,10 @@ def _counted(view: CorpusView) -> tuple[str, str]:
 
 
 def look_view(actor: Actor, one: CorpusView) -> None:
-    """Draw the search field and the sentences found, or a random sample where nothing is searched for."""
+    """Draw the search field and the sentences found, or a random sample if the field is empty."""
     first, second, third = st.columns([3, 1, 1], vertical_alignment="bottom")
     text = first.text_input(
-        "Text contains", max_chars=200, key="corpus:text", placeholder="nothing: sentences at random"
+        "Text contains", max_chars=200, key="corpus:text", placeholder="empty: random sentences"
     ).strip()
     count = second.number_input("Sentences", 1, corpora.MOST, _SHOWN, key="corpus:count")
     seed = third.number_input("Seed", 0, 2**31 - 1, 0, key="corpus:seed", disabled=bool(text))

@@ -28,9 +28,9 @@ SAMPLE = "the bundled sample"
 
 
 def counts_line(one: GazetteerView | None) -> None:
-    """Say in words what a gazetteer holds and where it is from."""
+    """Describe what a gazetteer holds and where it is from."""
     if one is None:
-        st.caption("The bundled sample of DBpedia: some hundred pages, for trying out.")
+        st.caption("The bundled sample of DBpedia: a few hundred pages, for trying things out.")
         return
     counts = one.counts
     st.caption(
@@ -115,8 +115,8 @@ def _place(explanation: Explanation, explained: SentenceExplained, domain: Domai
         )
         for candidate in explanation.candidates
     ]
-    head = ("Page", "Type", "Classes", "Way", "Links to it", "Known to", "Why")
-    return opening_row(summary, table_html(head, rows, html=(1,)) or "<p>Nobody knows this page.</p>")
+    head = ("Page", "Type", "Classes", "Way", "Links to it", "Source", "Why")
+    return opening_row(summary, table_html(head, rows, html=(1,)) or "<p>No source has this page.</p>")
 
 
 def name_view(actor: Actor, name: str | None, domain: Domain) -> None:
@@ -127,7 +127,7 @@ def name_view(actor: Actor, name: str | None, domain: Domain) -> None:
     if not surface.strip():
         return
     result = gazetteers.look_up(shell.store(), actor, name, surface, domain)
-    inside = f"Known inside it: {', '.join(result.inside)}" if result.inside else ""
+    inside = f"Names inside it: {', '.join(result.inside)}" if result.inside else ""
     if result.candidates:
         many = len(result.candidates)
         report = HtmlReport(f"What {surface.strip()} may stand for", [name or SAMPLE, domain.title])
@@ -137,7 +137,7 @@ def name_view(actor: Actor, name: str | None, domain: Domain) -> None:
         report.text(inside)
         report_download(lambda: report, name="gazetteer-name")
     else:
-        st.info("No page has this name. Case counts, except for a first letter; spaces do not.")
+        st.info("No page has this name. Case matters, except in the first letter; spaces do not.")
     if inside:
         st.text(inside)
 
@@ -166,10 +166,10 @@ def classes_view(actor: Actor, name: str, domain: Domain) -> None:
     """Draw the classes of the gazetteer that have no type in the domain."""
     rows = gazetteers.classes_without_type(shell.store(), actor, name, domain)
     if not rows:
-        st.success("Every class leads to a type.")
+        st.success("Every class maps to a type.")
         return
     report = HtmlReport("Classes without a type", [name, domain.title])
-    line = f"{len(rows)} classes lead to no type of this domain. A page may have others that do."
+    line = f"{len(rows)} classes map to no type of this domain. A page may have others that do."
     st.caption(report.text(line, caption=True))
     table = pd.DataFrame(
         [

@@ -21,7 +21,7 @@ _OPTIONS = plan_options()
 
 
 def sample_view(actor: Actor, one: CorpusView) -> None:
-    """Draw the plan and what would come of it; add the sentences when asked to."""
+    """Draw the plan and a preview of its result; add the sentences on request."""
     campaign = shell.current_campaign(actor)
     if campaign is None:
         st.info("There is no campaign yet. An admin makes one under Campaigns.")
@@ -53,12 +53,12 @@ def sample_view(actor: Actor, one: CorpusView) -> None:
 def _preview(
     _store: Store, _actor: Actor, campaign: int, sentences: int, corpus: str, corpus_hash: str, plan: SamplingPlan
 ) -> SamplingPreview:
-    """Draw once for what decides the draw: the campaign with its number of sentences, the corpus, the plan."""
+    """Preview a draw, cached by what decides it: the campaign with its number of sentences, the corpus, the plan."""
     return sampling.preview(_store, _actor, campaign, corpus, plan)
 
 
 def _plan(corpus: CorpusView, campaign: CampaignView, domain: Domain) -> SamplingPlan | None:
-    """Draw the fields of the plan and return it; say what is wrong with it and return None."""
+    """Draw the fields of the plan and return it; if it is invalid, show why and return None."""
     first = st.columns(4)
     count = first[0].number_input("Sentences", 1, sampling.MOST, 100, help=_doc("count"), key="sample:count")
     seed = first[1].number_input("Seed", 0, 2**31 - 1, 0, help=_doc("seed"), key="sample:seed")
@@ -115,10 +115,10 @@ def _doc(name: str) -> str:
 
 
 def _expected(report: SamplingReport, plan: SamplingPlan) -> str:
-    looked = f"{report.considered:,} sentences looked at"
+    looked = f"{report.considered:,} sentences considered"
     if report.considered < report.total:
-        looked = f"the first {report.considered:,} of {report.total:,} sentences looked at"
-    parts = [looked, f"{report.fitting:,} fit the filters"]
+        looked = f"the first {report.considered:,} of {report.total:,} sentences considered"
+    parts = [looked, f"{report.fitting:,} match the filters"]
     if report.added < plan.count and report.complete:
         parts.append(f"only {report.added:,} can be added")
     return " · ".join([*parts, *_out(report)])
@@ -130,5 +130,5 @@ def _out(report: SamplingReport) -> list[str]:
 
 
 def _done(report: SamplingReport, campaign: CampaignView, plan: SamplingPlan) -> str:
-    came = f" with {report.suggestions:,} suggestions of the corpus" if report.suggestions else ""
-    return f"{report.added:,} sentences are in the {plan.split} of {campaign.name}{came}. {report.note}".strip()
+    came = f" with {report.suggestions:,} suggestions from the corpus" if report.suggestions else ""
+    return f"{report.added:,} sentences were added to the {plan.split} of {campaign.name}{came}. {report.note}".strip()

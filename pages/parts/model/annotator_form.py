@@ -14,7 +14,7 @@ _MOST = 5
 
 
 def annotator_inputs(key: str, usual: AnnotatorOptions) -> list[dict[str, Any]]:
-    """Draw the inputs of so many annotators as are asked for; return in what each differs from the usual one."""
+    """Draw the inputs of n annotators; return how each differs from the usual one."""
     count = st.number_input(
         "Annotators", 1, _MOST, 1, key=f"{key}:count", help="Several take sentences in turn, drawn by the seed."
     )
@@ -23,6 +23,6 @@ def annotator_inputs(key: str, usual: AnnotatorOptions) -> list[dict[str, Any]]:
         with st.container(border=True):
             if count > 1:
                 st.markdown(f"**Annotator {number}**")
-            # Where the usual prices are others, what was typed beside the old ones does not stay.
+            # When the usual costs change, what was typed against the old ones is discarded.
             annotators.append(changed_options(AnnotatorOptions, f"{key}:{number}:{hash(usual)}", start=asdict(usual)))
     return annotators

@@ -48,11 +48,11 @@ def compare_view(actor: Actor, campaign: CampaignView) -> None:
     report_download(lambda: report, name=f"compare-{first.id}-{second.id}")
 
 
-@st.cache_data(max_entries=32, show_spinner="Drawing sentences …")
+@st.cache_data(max_entries=32, show_spinner="Resampling sentences …")
 def _compared(
     _store: Store, _actor: Actor, runs: tuple[int, int], split: str | None, when: tuple[object, object]
 ) -> Comparison:
-    """Compare two runs that the person was shown just now; finished runs stay as they are, so once is enough."""
+    """Compare two runs the person may see; cached, as finished runs do not change."""
     return comparing.compare(_store, _actor, *runs, split=split)
 
 
@@ -83,7 +83,7 @@ def run_line(run: RunView) -> str:
 
 
 def verdict(found: Comparison) -> str:
-    """Say in a sentence which run is better, and whether that is more than chance."""
+    """Return a sentence on which run is better, and whether that is more than chance."""
     test, (worse, better) = found.test, (found.first, found.second)
     if not test.difference:
         return f"Run {better} and run {worse} have the same F1."
@@ -114,10 +114,10 @@ def _verdict(comparison: Comparison, report: HtmlReport) -> None:
     )
     notes = []
     if comparison.left_out:
-        notes.append(f"{comparison.left_out} sentences that only one of them answered are left out.")
+        notes.append(f"{comparison.left_out} sentences that only one of them predicted are left out.")
     if comparison.regraded:
         notes.append(
-            f"The gold of {comparison.regraded} sentences changed since the older run; both are scored on the new."
+            f"The gold of {comparison.regraded} sentences changed since the older run; both are scored on the new gold."
         )
     for words in (figures, entities):
         st.markdown(as_text(words))
@@ -131,8 +131,8 @@ def _by_type(comparison: Comparison, domain: Domain, report: HtmlReport) -> None
     colours = {kind.name: kind.color for kind in domain.types}
     figure = comparison_charts.difference_figure(comparison, colours)
     table = comparison_charts.difference_table(comparison)
-    title = f"F1 of run {comparison.second} less F1 of run {comparison.first}, by entity type"
-    line = "Lines are 95 % intervals, each for itself: of many types, some lie beside zero by chance."
+    title = f"F1 of run {comparison.second} minus F1 of run {comparison.first}, by entity type"
+    line = "Lines are 95 % intervals, one per type: with many types, some exclude zero by chance alone."
     st.markdown(f"**{title}**")
     saved_figure(figure, table, name=f"compare-{comparison.first}-{comparison.second}")
     st.caption(line)
@@ -146,7 +146,7 @@ def _by_type(comparison: Comparison, domain: Domain, report: HtmlReport) -> None
 
 def _recipes(comparison: Comparison, report: HtmlReport) -> None:
     if not comparison.recipe_changes:
-        st.caption("Their recipes are the same but for the sentences they learnt from.")
+        st.caption("Their recipes are the same, apart from the sentences they were trained on.")
         return
     table = pd.DataFrame(
         [
@@ -166,11 +166,11 @@ def _recipes(comparison: Comparison, report: HtmlReport) -> None:
 
 def _sentences(comparison: Comparison, domain: Domain, report: HtmlReport) -> None:
     if not comparison.disagreements:
-        st.caption("They answer every sentence alike.")
+        st.caption("Their predictions are the same on every sentence.")
         return
     shown = len(comparison.disagreements)
-    words = f"Sentences they answer differently: {comparison.differing}" + (
-        f", the {shown} widest apart shown" if shown < comparison.differing else ""
+    words = f"Sentences they predict differently: {comparison.differing}" + (
+        f", the {shown} that differ most shown" if shown < comparison.differing else ""
     )
     st.markdown(f"**{words}**")
     st.html(rows_html([_row(disagreement, comparison, domain) for disagreement in comparison.disagreements]))
@@ -179,9 +179,9 @@ def _sentences(comparison: Comparison, domain: Domain, report: HtmlReport) -> No
 
 
 def _row(disagreement: Disagreement, comparison: Comparison, domain: Domain) -> str:
-    """Return a sentence that opens to gold and both answers."""
+    """Return a sentence that opens to show gold and both predictions."""
     better = comparison.second if disagreement.gain > 0 else comparison.first
-    line = "as good either way" if not disagreement.gain else f"run {better} does better by {abs(disagreement.gain)}"
+    line = "equally good" if not disagreement.gain else f"run {better} does better by {abs(disagreement.gain)}"
     sentence = disagreement.item.sentence
     layers = (
         ("Gold", disagreement.item.spans),

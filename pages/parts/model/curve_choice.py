@@ -1,4 +1,4 @@
-"""What pages with learning curves ask alike, over what and of which entity type, and say of their random sentences."""
+"""What pages with learning curves share: the choice of axis and entity type, and a note on their random sentences."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EVERY_TYPE = ""
 
 
 def axis_and_type(points: Sequence[RoundPoint], key: str, *, help: str | None = None) -> tuple[str, str | None]:
-    """Ask for an axis on which all of the points have a place, and for one of their types; None for all types."""
+    """Ask for an axis that all points have, and for one of their entity types; None for all types."""
     types = dict.fromkeys(name for point in points for name in point.per_type)
     with st.container(horizontal=True, vertical_alignment="top"):
         axis = st.segmented_control(
@@ -30,20 +30,20 @@ def axis_and_type(points: Sequence[RoundPoint], key: str, *, help: str | None = 
 
 
 def measured(type_name: str | None) -> str:
-    """Say what a curve's height is."""
+    """Return the title of the y-axis."""
     return f"F1 of {type_name} on test, %" if type_name else "entity F1 on test, %"
 
 
 def of_chosen_gold(actor: Actor, campaign: CampaignView, gold: Mapping[str, int] | None = None) -> str:
-    """Say that random sentences are drawn from gold that strategies chose; nothing where they chose none of it.
+    """Return a note that random sentences are drawn from gold that strategies chose; empty if they chose none of it.
 
-    `gold` is how it was chosen at the time; without, as it is today.
+    `gold` counts the gold by how it was chosen at the time; without it, today's counts are used.
     """
     gold = rounds.gold_by_choice(shell.store(), actor, campaign.id) if gold is None else gold
     chosen = sum(count for why, count in gold.items() if why not in rounds.NO_STRATEGY)
     if not chosen:
         return ""
     return (
-        f"Strategies chose {chosen:,} of the {sum(gold.values()):,} gold sentences that this campaign's pool has "
-        "brought, so random ones among them are not random over the pool."
+        f"Strategies chose {chosen:,} of the {sum(gold.values()):,} gold sentences from this campaign's pool, so a "
+        "random sample of them is not a random sample of the pool."
     )

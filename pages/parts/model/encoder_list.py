@@ -1,4 +1,4 @@
-"""What encoders there are, what each was made of and bought, and the pre-trainings that are not done."""
+"""The encoders, how each was made and what it gained, and the pre-trainings that are not done."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from workbench.runs.recipe_names import encoder_name
 
 _STATE_WORDS = {"queued": "waiting", "running": "under way", "failed": "failed"}
 _MEASURES = {"perplexity": "held-out perplexity", "f1": "held-out F1, %"}
-_TAUGHT_WITH_IT, _FRESH = "the head that learns with it", "a fresh head, taught as the first"
+_TAUGHT_WITH_IT, _FRESH = "the head trained with it", "a fresh head, trained like the first"
 
 
 def under_way(actor: Actor, found: Sequence[PretrainingView]) -> None:
@@ -58,18 +58,18 @@ def _one_pretraining(actor: Actor, pretraining: PretrainingView) -> None:
     with st.container(gap=None, width="stretch"):
         st.markdown(f"**{as_text(pretraining.name)}** — {_STATE_WORDS[pretraining.job.state]}")
         st.caption(
-            as_text(f"{pretraining.how}, from {encoder_name(pretraining.base)}. Asked for by {pretraining.made_by}.")
+            as_text(f"{pretraining.how}, from {encoder_name(pretraining.base)}. Requested by {pretraining.made_by}.")
         )
     job_state(
         actor,
         pretraining.job,
         key=f"encoder:cancel-{pretraining.job.id}",
-        resume=("Go on", f"encoder:go-on-{pretraining.job.id}"),
+        resume=("Resume", f"encoder:go-on-{pretraining.job.id}"),
     )
     if (
         pretraining.job.state == "failed"
         and actor.role in KEEPERS
-        and st.button("Give up", key=f"encoder:drop-{pretraining.job.id}", help="Removes what it left behind.")
+        and st.button("Give up", key=f"encoder:drop-{pretraining.job.id}", help="Removes what it has saved.")
     ):
         encoders.remove(shell.store(), actor, pretraining.name)
         st.rerun(scope="app")
@@ -93,7 +93,7 @@ def list_view(actor: Actor) -> None:
         column_config={
             "how it was made": st.column_config.TextColumn(width="large"),
             "made": st.column_config.DatetimeColumn(format="D MMM YYYY"),
-            "subwords": st.column_config.NumberColumn(format="compact", help="Read in training, all passes added up"),
+            "subwords": st.column_config.NumberColumn(format="compact", help="Read in training, over all passes"),
             "runs": st.column_config.NumberColumn(help="Runs whose recipe names it"),
         },
     )
@@ -105,8 +105,8 @@ def list_view(actor: Actor) -> None:
             actor, max(made, key=lambda encoder: encoder.made_at or dt.datetime.min.replace(tzinfo=dt.UTC)), report
         )
     else:
-        line = "No encoder was pre-trained here yet: every recipe starts from one that knows nothing of your domain."
-        st.info(f"{line} **Pre-train** makes one that does." if actor.role in KEEPERS else line)
+        line = "No encoder has been pre-trained here yet: every recipe starts from one not adapted to your domain."
+        st.info(f"{line} **Pre-train** adapts one." if actor.role in KEEPERS else line)
     report_download(lambda: report, name="encoders")
 
 
@@ -153,9 +153,9 @@ def _one_encoder(actor: Actor, encoder: EncoderView, report: HtmlReport) -> None
         f"{_figure(encoder.measure, encoder.after)} after."
     )
     if not encoder.equal_heads:
-        note = "After: through the head that went on learning with the encoder, to which part of the change is due."
+        note = "After: through the head trained along with the encoder, which accounts for part of the change."
     else:
-        note = "Before and after: each through a fresh head, taught alike, so that the change is the encoder's."
+        note = "Before and after: each through a fresh head, trained alike, so that the change is due to the encoder."
     st.caption(report.text(note, caption=True))
     st.caption(as_text(report.text(_cost(encoder), caption=True)))
     if actor.role in KEEPERS:
@@ -177,7 +177,7 @@ def _one_encoder(actor: Actor, encoder: EncoderView, report: HtmlReport) -> None
 
 
 def _cost(encoder: EncoderView) -> str:
-    """Say what the pre-training cost, when it was and by whom, and who uses the encoder."""
+    """Return what the pre-training cost, when and by whom it was made, and how many runs use the encoder."""
     made = f"made on {encoder.made_at:%d %b %Y} by {encoder.made_by}" if encoder.made_at else ""
     parts = (
         f"{encoder.steps:,} steps in {encoder.epochs} passes"
@@ -185,7 +185,7 @@ def _cost(encoder: EncoderView) -> str:
         else f"{encoder.steps:,} steps in one pass",
         f"{encoder.tokens:,} subwords read in {_duration(encoder.seconds)}",
         f"measured on {encoder.held_out}" if encoder.held_out else "",
-        f"{encoder.peak_memory_mb:,.0f} MB of memory at most",
+        f"{encoder.peak_memory_mb:,.0f} MB of memory at peak",
         made,
         "1 run names it" if encoder.runs == 1 else f"{encoder.runs:,} runs name it",
     )
@@ -276,7 +276,7 @@ def _history(encoder: EncoderView, report: HtmlReport) -> None:
 
 def _remove(actor: Actor, encoder: EncoderView) -> None:
     with st.popover("Remove this encoder"):
-        kept = " Runs trained from it keep their checkpoints and scores; its name is not given again."
+        kept = " Runs trained from it keep their checkpoints and scores; its name is not used again."
         st.text(f"Its weights and log are deleted.{kept if encoder.runs else ''}")
         if st.button("Remove it", key=f"encoder:remove-{encoder.name}"):
             encoders.remove(shell.store(), actor, encoder.name)

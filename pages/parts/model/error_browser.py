@@ -34,11 +34,11 @@ _TABLE_HEIGHT = 330
 
 
 def errors_view(actor: Actor, campaign: CampaignView) -> None:
-    """Draw the filter, what the errors come to, the list, and the error chosen in it."""
+    """Draw the filter, a summary of the errors, the list, and the error chosen in it."""
     store = shell.store()
     speakers = errors_browsing.speakers(store, actor, campaign.id)
     if not speakers:
-        st.info("Nothing has said anything yet: train a run under Adaptation, or let the gazetteer suggest.")
+        st.info("There are no predictions yet: train a run under Adaptation, or let the gazetteer suggest.")
         return
     runs = {run.id: run for run in adaptation.list_runs(store, actor, campaign.id, states=("done",))}
     chosen = _choose(actor, campaign, speakers, runs)
@@ -57,7 +57,7 @@ def errors_view(actor: Actor, campaign: CampaignView) -> None:
         st.rerun()
     st.markdown(as_text(summary(errors, split)))
     if not errors.lines:
-        st.info("No error fits this filter." if sum(errors.counts.values()) else "No error at all.")
+        st.info("No error matches this filter." if sum(errors.counts.values()) else "There are no errors.")
     else:
         line = _list(
             errors, page, page_key, key=f"errors:{campaign.id}:{speaker}:{split}:{kinds}:{types}:{text}:{page}"
@@ -72,19 +72,19 @@ def errors_view(actor: Actor, campaign: CampaignView) -> None:
 
 
 def speaker_line(speaker: Speaker, runs: Mapping[int, RunView]) -> str:
-    """Name a speaker for people."""
+    """Return the display name of a prediction source."""
     if speaker.run_id is not None:
         return run_line(runs[speaker.run_id]) if speaker.run_id in runs else f"run {speaker.run_id}"
-    return "Suggestions, as people see them" if speaker.source == SUGGESTED else f"Suggestions of {speaker.source}"
+    return "Suggestions, as people see them" if speaker.source == SUGGESTED else f"Suggestions from {speaker.source}"
 
 
 def summary(found: ErrorList, split: str) -> str:
-    """Say what the answers come to on a split, whatever the filter."""
+    """Summarise the predictions on a split, whatever the filter."""
     score, parts = found.score, [f"{found.counts[kind]} {kind}" for kind in KINDS if found.counts[kind]]
     errors = f"{sum(found.counts.values())} errors: {', '.join(parts)}" if parts else "no error"
     return (
-        f"{found.sentences} {split} sentences, {score.support} entities in gold, {score.predicted} said, "
-        f"{score.correct} right (F1 {100 * score.f1:.1f}); {errors}."
+        f"{found.sentences} {split} sentences, {score.support} entities in gold, {score.predicted} predicted, "
+        f"{score.correct} correct (F1 {100 * score.f1:.1f}); {errors}."
     )
 
 
@@ -99,7 +99,7 @@ def _choose(
         )  # fmt: skip
     splits = errors_browsing.splits_of(shell.store(), actor, campaign.id, speaker)
     if not splits:
-        st.info("There is no gold to hold these answers against yet.")
+        st.info("There is no gold to compare these predictions with yet.")
         return None
     with right:
         split = st.selectbox(
@@ -131,7 +131,7 @@ def _first(campaign_id: int) -> None:
 
 
 def _list(errors: ErrorList, page: int, page_key: str, *, key: str) -> ErrorLine:
-    """Draw the errors that fit; return the one chosen, at first the first."""
+    """Draw the errors that match; return the chosen one, by default the first."""
     ids = [(line.item.sentence.id, line.item.sentence.text, line.gold, line.predicted) for line in errors.lines]
     chosen = chosen_row(
         error_table(errors),
@@ -157,8 +157,8 @@ def error_table(found: ErrorList) -> pd.DataFrame:
                 "error": line.kind,
                 "in gold": line.surface(line.gold) or None,
                 "gold type": line.gold.type if line.gold else None,
-                "said": line.surface(line.predicted) or None,
-                "said type": line.predicted.type if line.predicted else None,
+                "predicted": line.surface(line.predicted) or None,
+                "predicted type": line.predicted.type if line.predicted else None,
                 "sentence": line.item.sentence.text,
             }
             for line in found.lines
@@ -167,7 +167,7 @@ def error_table(found: ErrorList) -> pd.DataFrame:
 
 
 def _one(line: ErrorLine, domain: Domain, actor: Actor, campaign: CampaignView) -> None:
-    """Draw a sentence with gold and with the answer, and the way to it."""
+    """Draw a sentence with gold and with the prediction, and a link to it."""
     sentence = line.item.sentence
     with st.container(border=True):
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -178,12 +178,12 @@ def _one(line: ErrorLine, domain: Domain, actor: Actor, campaign: CampaignView) 
                 st.link_button("Open in Sentences", address, type="tertiary")
         for name, spans, here in (
             ("Gold", line.item.spans, line.gold),
-            ("Answer", line.predicted_spans, line.predicted),
+            ("Prediction", line.predicted_spans, line.predicted),
         ):
             with st.container(gap=None):
                 st.caption(name)
                 st.html(marked_sentence(sentence, spans, domain, {here: line.kind} if here else {}))
-    # An expert has no page Sentences, which shows unfinished work of others: what led to this gold is shown here.
+    # Experts have no page Sentences, as it shows others' unfinished work: the history of this gold is shown here.
     if line.sentence_id is not None and actor.role not in KEEPERS:
         with st.expander("How this gold came about", key=f"errors:layers:{line.sentence_id}"), shell.shown_errors():
             layers_view(browsing.sentence_layers(shell.store(), actor, campaign.id, line.sentence_id), campaign)
@@ -191,12 +191,12 @@ def _one(line: ErrorLine, domain: Domain, actor: Actor, campaign: CampaignView) 
 
 def _by_type(errors: ErrorList) -> None:
     if errors.by_type:
-        with st.expander("How many of each type"):
+        with st.expander("Errors by entity type"):
             st.dataframe(by_type_table(errors), hide_index=True, height="content")
 
 
 def by_type_table(found: ErrorList) -> pd.DataFrame:
-    """Count the errors of each kind by entity type (gold's; the said one of what is spurious), most errors first."""
+    """Count the errors of each kind by entity type (gold's; the predicted one if spurious), most errors first."""
     rows = [{"entity type": name, **counts, "in all": sum(counts.values())} for name, counts in found.by_type.items()]
     return pd.DataFrame(rows, columns=["entity type", *KINDS, "in all"])
 
@@ -204,19 +204,19 @@ def by_type_table(found: ErrorList) -> pd.DataFrame:
 def _report(
     store: Store, actor: Actor, campaign: CampaignView, speaker: Speaker, who: str, *, split: str, **narrowed: Any
 ) -> HtmlReport:
-    """Make the report: what the errors come to, then each that fits the filter with its sentence."""
+    """Make the report: a summary, then each error that matches the filter with its sentence."""
     errors = errors_browsing.errors_of(store, actor, campaign.id, speaker, split=split, limit=_IN_REPORT, **narrowed)
     report, domain = HtmlReport("Errors", [campaign.name, who]), campaign.domain
     report.text(summary(errors, split))
     report.heading("Errors by entity type")
     report.table(by_type_table(errors))
     shown = f", the first {len(errors.lines)} of them below" if len(errors.lines) < errors.total else ""
-    report.heading(f"{errors.total} errors that fit the filter{shown}")
+    report.heading(f"{errors.total} errors that match the filter{shown}")
     for _, group in groupby(errors.lines, key=lambda line: line.item.sentence.id):
         lines = list(group)
         item, predicted = lines[0].item, lines[0].predicted_spans
         kinds = ", ".join(line.kind for line in lines)
-        report.text(f"{item.sentence.id} · {kinds}: gold, then the answer", caption=True)
+        report.text(f"{item.sentence.id} · {kinds}: gold, then the prediction", caption=True)
         for spans, wrong in ((item.spans, "gold"), (predicted, "predicted")):
             notes = {getattr(line, wrong): line.kind for line in lines if getattr(line, wrong)}
             report.html(marked_sentence(item.sentence, spans, domain, notes))

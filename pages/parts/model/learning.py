@@ -26,8 +26,8 @@ from workbench.reports import curves, learning
 from workbench.reports.curves import Series
 
 _REFERENCE_SYSTEM = "BERT-base"
-_AXES_HELP = """Tokens and entities of each run's own sentences. Seconds are the active time of all who worked on them;
-they are there where all of the gold was made by people here."""
+_AXES_HELP = """Tokens and entities are those of each run's own sentences. Seconds are the active time of all who worked
+on them, available only if all of the gold was made by people here."""
 _SECONDS_BETWEEN_LOOKS = 5
 
 
@@ -66,7 +66,7 @@ def _live_curve(actor: Actor, of: RunsOf) -> None:
 
 
 def _drawn(actor: Actor, of: RunsOf) -> list[Series]:
-    """Return the curves that have points; say what is to come, or that there is none."""
+    """Return the curves that have points; show how many runs are pending, or that there are none."""
     series = curves.curve(shell.store(), actor, of.campaign_id, dataset_id=of.dataset_id)
     drawn, pending = [line for line in series if line.points], sum(line.pending for line in series)
     if pending:
@@ -91,11 +91,11 @@ def _curve(
             for point in published(domain=of.domain_name)
             if point.system == _REFERENCE_SYSTEM and point.setting in settings
         ]
-        words += "Open markers: published, with BERT-base on the whole training set." if references else ""
+        words += "Open markers: published results of BERT-base on the whole training set." if references else ""
         return charts.few_shot_figure(shown, references), charts.few_shot_table(shown), words
     lines = {name: mean_curve(line, axis, type_name) for name, line in points.items()}
     if axis != "sentences":
-        words += f"Seeds differ in their {axis}: between two sizes F1 is taken to lie on the straight line."
+        words += f"Seeds differ in their {axis}: F1 is interpolated linearly between two sizes."
     return (
         comparison_charts.learning_figure(lines, axis, what=measured(type_name)),
         comparison_charts.learning_table(lines, axis),
@@ -104,15 +104,15 @@ def _curve(
 
 
 def _where_from(shown: Sequence[Series]) -> str:
-    """Say how the sentences of some curves were chosen; a space at the end."""
+    """Return how the sentences of some curves were chosen; ends with a space."""
     words = ""
     if any(not line.measured_on for line in shown):
         words += "Mean over seeds, band: one standard deviation; sentences in random order. "
     for line in (line for line in shown if line.measured_on):
         how = ", then ".join(f"by {text}" if text else "as they were imported" for text in line.strategies)
-        words += f"Turns: all the gold there was, as the queue had chosen it ({how}), not drawn at random. "
+        words += f"Turns: all gold at the time, as chosen by the queue ({how}), not drawn at random. "
         if len(counts := dict.fromkeys(line.measured_on)) > 1:
-            words += f"Measured on the gold of the day: {' → '.join(map(str, counts))} sentences. "
+            words += f"Measured on the gold at the time: {' → '.join(map(str, counts))} sentences. "
     return words
 
 
@@ -128,7 +128,7 @@ def _summary(points: Mapping[str, Sequence[RoundPoint]], axis: str, type_name: s
     table = comparison_charts.summary_table(rows, axis)
     words = "Area: mean F1 over the range that all curves cover."
     if len(rows) > 1:
-        words += f" Saved: how many {axis} less are needed for the best F1 of “{baseline}”."
+        words += f" Saved: how many fewer {axis} are needed for the best F1 of “{baseline}”."
     st.dataframe(table, hide_index=True, height="content", placeholder="–")
     st.caption(as_text(words))
     report.table(table)
@@ -162,7 +162,7 @@ def _types(of: RunsOf, points: Sequence[RoundPoint], report: HtmlReport) -> None
     table = comparison_charts.learning_table(lines, "sentences")
     st.markdown(f"**{title}**")
     saved_figure(figure, table, name=f"growth-types-{of.key}")
-    st.caption("Mean over seeds; rest on a point for the deviation, click a type in the legend to leave it out.")
+    st.caption("Mean over seeds; hover over a point for the deviation, click a type in the legend to hide it.")
     report.heading(title)
     report.figure(figure)
 
@@ -176,7 +176,7 @@ def _errors(of: RunsOf, confusions: Mapping[int, Confusion], report: HtmlReport)
     report.heading(title)
     report.figure(fates)
     report.table(comparison_charts.fates_table(confusions))
-    pairs, title = comparison_charts.pairs_table(confusions), "Types taken for others, % of the gold type by sentences"
+    pairs, title = comparison_charts.pairs_table(confusions), "Confused types, % of the gold type, by sentences"
     if len(pairs):
         st.markdown(f"**{title}**")
         st.dataframe(pairs, hide_index=True, height="content", placeholder="–")

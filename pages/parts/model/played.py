@@ -1,4 +1,4 @@
-"""What was played on a campaign's gold: each play's curves, and what its strategies saved."""
+"""Simulations on a campaign's gold: the curves of each, and what its strategies saved."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SECONDS_BETWEEN_LOOKS = 5
 
 
 def played_view(actor: Actor, campaign: CampaignView) -> bool:
-    """Draw the play that is chosen, looking again while one is under way; say whether one is."""
+    """Draw the chosen simulation, refreshing while one is under way; return whether one is."""
     busy = any(play.job.is_under_way for play in simulations.list_plays(shell.store(), actor, campaign.id, limit=1))
     st.fragment(_played, run_every=_SECONDS_BETWEEN_LOOKS if busy else None)(actor, campaign)
     return busy
@@ -44,7 +44,7 @@ def _played(actor: Actor, campaign: CampaignView) -> None:
     with shell.shown_errors():
         plays = simulations.list_plays(shell.store(), actor, campaign.id)
         if not plays:
-            st.info("No strategy has been played on this campaign's gold yet.")
+            st.info("No strategy has been simulated on this campaign's gold yet.")
             return
         _state(actor, campaign, plays[0])
         chosen = _chosen(campaign, plays)
@@ -55,18 +55,18 @@ def _played(actor: Actor, campaign: CampaignView) -> None:
 
 
 def _chosen(campaign: CampaignView, plays: Sequence[PlayView]) -> PlayView:
-    """Ask which play to look at: the newest that has points, until a person chooses another."""
+    """Ask which simulation to show: the newest that has points, until a person chooses another."""
     by_job, key = {play.job.id: play for play in plays}, f"saved:play-chosen:{campaign.id}"
     usual = next((play.job.id for play in plays if play.done), plays[0].job.id)
     if st.session_state.get(key) in (None, st.session_state.get(f"{key}:usual")):
-        st.session_state[key] = usual  # who has not chosen goes along to a newer one
+        st.session_state[key] = usual  # without a choice, follow the newest
     st.session_state[f"{key}:usual"] = usual
-    return by_job[st.selectbox("Play", list(by_job), format_func=lambda id: _play_line(by_job[id]), key=key)]
+    return by_job[st.selectbox("Simulation", list(by_job), format_func=lambda id: _play_line(by_job[id]), key=key)]
 
 
 def _play_line(play: PlayView) -> str:
-    """Name a play, for lists to choose from."""
-    played = "" if play.done == play.total else f" · {play.job.state}, {play.done} of {play.total} played"
+    """Name a simulation, for lists to choose from."""
+    played = "" if play.done == play.total else f" · {play.job.state}, {play.done} of {play.total} simulated"
     seeds = f"seed{'s' if len(play.seeds) > 1 else ''} {', '.join(map(str, play.seeds))}"
     strategies = "; ".join(name for name in play.strategies if name != BASELINE)
     return f"{_when(play)}{played} · {strategies} · {seeds} · gold {play.snapshot} · {recipe_name(play.recipe)}"
@@ -81,14 +81,14 @@ def _state(actor: Actor, campaign: CampaignView, play: PlayView) -> None:
         job_state(
             actor,
             play.job,
-            words=f"{play.done} of {play.total} campaigns played. {play.job.message}",
+            words=f"{play.done} of {play.total} campaigns simulated. {play.job.message}",
             cancel="Cancel these campaigns",
             key=f"saved:cancel:{campaign.id}",
-            help="Those that are through are kept.",
+            help="Those that are done are kept.",
         )
     elif play.done < play.total:
-        played = f"{play.done} of {play.total} were played"
-        st.warning(as_text(f"Of those of {_when(play)}, {played}. {_why_not(play)}"))
+        done = f"{play.done} of {play.total} campaigns are done"
+        st.warning(as_text(f"Simulation of {_when(play)}: {done}. {_why_not(play)}"))
 
 
 def _why_not(play: PlayView) -> str:
@@ -120,7 +120,7 @@ def _results(actor: Actor, campaign: CampaignView, view: SimulationsView) -> Non
 
 
 def _areas(points: Sequence[RoundPoint], axis: str, type_name: str | None, report: HtmlReport) -> None:
-    """Draw the area under each curve; where it is of all types, that of each type beside."""
+    """Draw the area under each curve; if it is over all types, the area of each type too."""
     if rows := _summary(points, axis, type_name):
         summary = comparison_charts.summary_table(rows, axis)
         st.dataframe(summary, hide_index=True, height="content", placeholder="–")
@@ -132,7 +132,7 @@ def _areas(points: Sequence[RoundPoint], axis: str, type_name: str | None, repor
     areas = comparison_charts.areas_table(by_type, [row.strategy for row in rows])
     title = f"Area under the curve of each entity type over {axis}"
     st.markdown(f"**{title}**")
-    # So narrow that the figures stand beside their types on a phone, too.
+    # Narrow enough for the figures to fit beside their types on a phone.
     narrow = {row.strategy: st.column_config.NumberColumn(width=130) for row in rows}
     st.dataframe(areas, hide_index=True, height="content", width="content", placeholder="–", column_config=narrow)
     report.heading(title)
@@ -140,7 +140,7 @@ def _areas(points: Sequence[RoundPoint], axis: str, type_name: str | None, repor
 
 
 def _sentences(points: Sequence[RoundPoint], type_name: str | None = None) -> list[str]:
-    """Say of each strategy how many sentences and how much time it needs for the best that random sentences gave."""
+    """Return, per strategy, how many sentences and how much time it needs for the best F1 of random sentences."""
     rows, sentences = _summary(points, "sentences", type_name), []
     spared = seconds_saved(points, type=type_name) if rows else {}
     of = f" of {type_name}" if type_name else ""
@@ -168,24 +168,24 @@ def _less(seconds: float) -> str:
 def _summary(points: Sequence[RoundPoint], axis: str, type_name: str | None) -> tuple[Summary, ...]:
     try:
         return summarise(points, axis, type=type_name)
-    except BadInput:  # no harm: while the first campaigns are played there is nothing to compare yet
+    except BadInput:  # no harm: while the first campaigns are simulated there is nothing to compare yet
         return ()
 
 
 def _told(play: PlayView) -> str:
     return (
         f"Mean over {len(play.seeds)} seeds ({', '.join(map(str, play.seeds))}), band: one standard deviation. Gold "
-        f"{play.snapshot} answered for the annotators; {recipe_name(play.recipe)}. {_people(play.annotators)}"
+        f"{play.snapshot} stood in for the annotators; {recipe_name(play.recipe)}. {_people(play.annotators)}"
         f"{_prices(play.priced_by)}"
     )
 
 
 def _prices(sentences: int | None) -> str:
-    """Say where prices that nobody typed came from; nothing of plays that did not keep it."""
+    """Return where costs that nobody typed came from; empty for simulations that did not record it."""
     if sentences is None:
         return ""
     source = f"fitted to {sentences:,} sentences annotated here" if sentences else "as published"
-    return f" Usual prices: {source}."
+    return f" Usual costs: {source}."
 
 
 def _people(annotators: Sequence[AnnotatorOptions]) -> str:

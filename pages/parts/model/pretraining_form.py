@@ -62,7 +62,7 @@ def start_view(actor: Actor) -> None:
 
 
 def _kept(name: str) -> dict[str, Any]:
-    """Name an input, and keep what it holds while another view is looked at."""
+    """Name an input, and keep its value while another view is shown."""
     return {"key": f"pretrain:{name}", "persist_state": "session"}
 
 
@@ -98,7 +98,7 @@ def _text_source(actor: Actor) -> dict[str, Any] | None:
         step=5.0,
         format="%.4g",
         **_kept("percent"),
-        help="Share to learn from, for a curve over the size of a text. Smaller shares lie within larger ones.",
+        help="Share to train on, for a curve over the size of a text. Larger shares contain the smaller ones.",
     )
     source = kinds[kind](actor)
     return source and {**source, "percent": percent}
@@ -128,8 +128,8 @@ def _corpus(actor: Actor) -> dict[str, Any] | None:
         can,
         **_kept("level"),
         format_func=_LEVELS.__getitem__,
-        help="Which sentences: those with names that a gazetteer knows teach more about names. A corpus that was not "
-        "pre-annotated has the domain level alone.",
+        help="Which sentences: those with names from the gazetteer teach more about names. A corpus that was not "
+        "pre-annotated has only the domain level.",
     )
     if level == "domain":
         return {"corpus": name, "level": level}
@@ -140,7 +140,7 @@ def _corpus(actor: Actor) -> dict[str, Any] | None:
         known,
         index=known.index(own) if own in known else 0,
         **_kept("domain"),
-        help="Whose entity types make a sentence one of the level.",
+        help="The domain whose entity types define the level.",
     )
     return {"corpus": name, "level": level, "domain": domain}
 
@@ -155,7 +155,7 @@ def _dataset(actor: Actor) -> dict[str, Any] | None:
         },
         "dataset",
         "There is no data set with a train split yet. Import one under Sentences.",
-        "Its train split is read; what is held out is its dev split, where it has one.",
+        "Its train split is read; its dev split, if it has one, is held out.",
     )
 
 
@@ -185,8 +185,8 @@ def _tagged(actor: Actor) -> dict[str, Any] | None:
 
 
 def _upload(_actor: Actor) -> dict[str, Any] | None:
-    file = st.file_uploader("Text in UTF-8, a sentence or document a line", type="txt", key="pretrain:file")
-    st.caption("A text too large to send is named by command: `workbench encoder dapt NAME --text FILE`.")
+    file = st.file_uploader("Text in UTF-8, one sentence or document per line", type="txt", key="pretrain:file")
+    st.caption("For a text too large to upload, run `workbench encoder dapt NAME --text FILE`.")
     if file is None:
         return None
     data = file.getvalue()
@@ -196,7 +196,7 @@ def _upload(_actor: Actor) -> dict[str, Any] | None:
 
 
 def _chosen(label: str, known: Mapping[Any, str], argument: str, none: str, help: str) -> dict[str, Any] | None:
-    """Ask for one of several; say so where there is none."""
+    """Ask for one of several; show `none` if there are none."""
     if not known:
         st.info(none)
         return None

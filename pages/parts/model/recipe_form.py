@@ -1,6 +1,6 @@
 """Inputs made from the fields of an options dataclass: what they ask, allow and explain comes from the fields.
 
-They are plain widgets, not for `st.form`: which of them are shown follows from what the others say.
+They are plain widgets, not for `st.form`: which of them are shown depends on the values of the others.
 """
 
 from __future__ import annotations
@@ -79,12 +79,12 @@ def option_inputs(
     whatever: bool = False,
     start: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Draw an input for each field that has an effect beside the others' values; return plain values.
+    """Draw an input for each field that has an effect given the others' values; return plain values.
 
     `only` names the fields to draw, in this order; `choices` what to offer for some, where those named in `free` take
-    other words too; `given` are values asked elsewhere; `whatever` draws fields without effect too; `start` says what
-    fields begin with instead of their defaults, of a choice one that is offered. What a person set is kept while the
-    field is not shown. A list with a word that is no number is told of below its input, and has no value.
+    other values too; `given` are values asked elsewhere; `whatever` draws fields without effect too; `start` gives
+    initial values in place of the defaults; that of a choice must be on offer. What a person set is kept while the
+    field is not shown. A list with an entry that is not a number shows an error below its input, and has no value.
     """
     specs = {spec.name: spec for spec in fields(config)}
     begin = {spec.name: spec.default for spec in fields(config)} | dict(start or {})
@@ -102,7 +102,7 @@ def option_inputs(
 
 
 def changed_options(config: type, key: str, *, start: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Draw an input for each field; return the values of those that are not what they began with."""
+    """Draw an input for each field; return the values that differ from the initial ones."""
     begin = {spec.name: spec.default for spec in fields(config)} | dict(start or {})
     return {name: value for name, value in option_inputs(config, key, start=begin).items() if value != begin[name]}
 
@@ -117,7 +117,7 @@ def chosen_options(config: type, key: str, label: str, placeholder: str, *, with
 
 
 def _standing(config: type, key: str, given: Mapping[str, Any], begin: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what every field says now: what was given or typed before, the default where it has no effect."""
+    """Return every field's current value: what was given or typed before, the default where it has no effect."""
     specs = fields(config)
     values = {name: st.session_state.get(f"{key}-{name}", value) for name, value in begin.items()} | dict(given)
     for spec in specs:
@@ -129,8 +129,8 @@ def _standing(config: type, key: str, given: Mapping[str, Any], begin: Mapping[s
 def _sections(rest: Sequence[Field[Any]], values: Mapping[str, Any]) -> dict[str, list[str]]:
     """Sort fields by what they belong to: this architecture, this setting, else their group."""
     own = {
-        "architecture": f"What {architecture_name(values['architecture'])} can be told",
-        "setting": f"What “{setting_name(values['setting'])}” can be told",
+        "architecture": f"Options of {architecture_name(values['architecture'])}",
+        "setting": f"Options of “{setting_name(values['setting'])}”",
     }
     groups: dict[str, list[str]] = {title: [] for title in (*own.values(), *_GROUP_TITLES.values())}
     for spec in rest:
@@ -142,7 +142,7 @@ def _sections(rest: Sequence[Field[Any]], values: Mapping[str, Any]) -> dict[str
 
 
 def _input(spec: Field[Any], begin: Any, key: str, offered: Sequence[str] | None, is_free: bool) -> Any:
-    """Draw the input of one field; what it holds stays in the session when it is not drawn."""
+    """Draw the input of one field; its value stays in the session while it is not drawn."""
     label = _label(spec)
     shared: dict[str, Any] = {"help": spec.metadata["help"], "key": key, "persist_state": "session"}
     if isinstance(spec.default, tuple):
@@ -167,7 +167,7 @@ def _input(spec: Field[Any], begin: Any, key: str, offered: Sequence[str] | None
 
 
 def _label(spec: Field[Any]) -> str:
-    """Name a field; the id of the only architecture or setting that it is for need not stand before it."""
+    """Name a field, without the prefix of the only architecture or setting that it is for."""
     owners = (f"{id}_" for allowed in spec.metadata["only"].values() for id in allowed if isinstance(id, str))
     short = next((spec.name.removeprefix(owner) for owner in owners if spec.name.startswith(owner)), spec.name)
     return field_name(short).capitalize()
@@ -187,4 +187,4 @@ def _list_input(
         return tuple(kind(part) for part in parts)
     except ValueError as error:
         what = "whole numbers" if kind is int else "numbers"
-        raise InvalidConfig(f"{label} is {text!r}; write {what} with commas between, such as 10, 25, 40.") from error
+        raise InvalidConfig(f"{label} is {text!r}; write {what} separated by commas, such as 10, 25, 40.") from error

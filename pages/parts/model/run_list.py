@@ -51,7 +51,7 @@ _COLUMNS = {
 def train_view(actor: Actor, campaign: CampaignView) -> None:
     """Draw the snapshots, the recipe form, and the two ways to start."""
     if actor.role not in KEEPERS:
-        st.info("Researchers start runs; you can read their results under the other views.")
+        st.info("Only researchers and admins start runs; you can read their results under the other views.")
         return
     known = datasets.list_datasets(shell.store(), actor)
     chosen = _data_choice(actor, campaign, [dataset for dataset in known if dataset.count("train")])
@@ -65,7 +65,7 @@ def train_view(actor: Actor, campaign: CampaignView) -> None:
         st.markdown("**Recipe**")
         values = recipe_inputs(f"recipe-{campaign.id}", sources, encoders.encoder_names(shell.store(), actor))
         if "source" in values and not sources:
-            st.caption("No data set is here yet to be the source corpus; import one by command:")
+            st.caption("There is no data set yet to use as the source corpus; import one by command:")
             st.code(f"workbench import FOLDER --dataset {values['source']}", language=None)
         st.markdown("**Few-shot curve**")
         left, right = st.columns(2)
@@ -92,7 +92,7 @@ def train_view(actor: Actor, campaign: CampaignView) -> None:
                 sizes=_numbers(sizes, "Sizes"),
                 seeds=_numbers(seeds, "Seeds"),
             )
-            message = f"{started.started} runs wait for the worker; {started.reused} trained before count too."
+            message = f"{started.started} runs wait for the worker; {started.reused} trained before are reused."
             shell.note(f"{message} {started.note}".rstrip())
         st.rerun()
 
@@ -109,7 +109,7 @@ def _default_sizes(most: int) -> list[int]:
 def _numbers(text: str, what: str) -> list[int]:
     parts = [part.strip() for part in text.split(",") if part.strip()]
     if not parts or not all(part.isdecimal() for part in parts):
-        raise InvalidConfig(f"{what} is {text!r}; write whole numbers with commas between, such as 10, 25, 40.")
+        raise InvalidConfig(f"{what} is {text!r}; write whole numbers separated by commas, such as 10, 25, 40.")
     return [int(part) for part in parts]
 
 
@@ -122,7 +122,7 @@ def _data_choice(
         chosen = st.selectbox(
             "Train on",
             offered,
-            # Until there is a snapshot, nobody means a data set without saying so.
+            # Without a snapshot nothing is preselected: a data set must be chosen explicitly.
             index=0 if frozen else None,
             format_func=_data_line,
             placeholder="No snapshot yet: freeze the gold first" + (", or choose a data set" if known else ""),
@@ -208,7 +208,7 @@ def _one_run(actor: Actor, of: RunsOf, detail: RunDetail) -> None:
         job,
         cancel="Cancel this run",
         key=f"cancel-{run.id}",
-        resume=("Go on with this run", f"go-on-{run.id}"),
+        resume=("Resume this run", f"go-on-{run.id}"),
         words=f"It {run.message}." if run.state == "queued" and run.message else "",
     )
     for reason in detail.reasons:
@@ -220,7 +220,7 @@ def _one_run(actor: Actor, of: RunsOf, detail: RunDetail) -> None:
 
 
 def _trained_on(run: RunView) -> str:
-    """Say in full what a run's numbers were trained on."""
+    """Return in full what a run was trained on."""
     recipe = effective(run.recipe)
     which = "" if run.is_whole else " drawn by the seed"
     where = f"snapshot {run.snapshot}" if run.snapshot else f"data set {run.dataset}"
@@ -228,7 +228,7 @@ def _trained_on(run: RunView) -> str:
     changed = other_than_default(Recipe, recipe)
     trained_on = f"{_TRAINED_ON[run.state]} {run.size} gold sentences{which} of {where}{source}"
     return f"{trained_on}; encoder {run.recipe['encoder']}. " + (
-        f"Other than the defaults: {changed}." if changed else "All else as by default."
+        f"Other than the defaults: {changed}." if changed else "Everything else is at its default."
     )
 
 

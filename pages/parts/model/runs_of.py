@@ -34,13 +34,13 @@ class RunsOf:
 
 
 def of_campaign(campaign: CampaignView) -> RunsOf:
-    """Say that runs are those of a campaign."""
+    """Return the runs on a campaign's gold."""
     colours = {kind.name: kind.color for kind in campaign.domain.types}
     return RunsOf(campaign.name, str(campaign.id), campaign.domain_name, colours, campaign)
 
 
 def asked_runs(actor: Actor, campaign: CampaignView) -> RunsOf:
-    """Ask whose runs to show, where there are any on data sets; these are for those who may start runs."""
+    """Ask whose runs to show, if there are any on data sets; only those who may start runs see these."""
     known = datasets.list_datasets(shell.store(), actor) if actor.role in KEEPERS else ()
     trained_on = {dataset.name: dataset for dataset in known if dataset.runs}
     if not trained_on:

@@ -32,7 +32,7 @@ def saved_view(actor: Actor, campaign: CampaignView) -> None:
 def _by_suggestions(actor: Actor, campaign: CampaignView) -> None:
     try:
         savings = annotator_costs.saved_by_suggestions(shell.store(), actor, campaign.id)
-    except BadInput as error:  # no harm: a young campaign cannot tell yet
+    except BadInput as error:  # no harm: a young campaign has too little data yet
         st.caption(as_text(str(error)))
         return
     prices = savings.fitted.options
@@ -43,7 +43,7 @@ def _by_suggestions(actor: Actor, campaign: CampaignView) -> None:
         f"{savings.sentences:,} sentences in {time_words(savings.spent * 3600)} of active time."
     )
     st.caption(
-        f"At this campaign's own prices: {prices.seconds_added:.1f} s for an entity that was not suggested, "
+        f"At this campaign's own costs: {prices.seconds_added:.1f} s for an entity that was not suggested, "
         f"{prices.seconds_kept:.1f} s for one that was kept, {prices.seconds_changed:.1f} s for one that was changed, "
         f"{prices.seconds_deleted:.1f} s for one that was deleted, {prices.seconds_token:.2f} s to read a token. They "
         f"explain {savings.fitted.explained:.0%} of the differences between {savings.fitted.seen:,} sentences."
@@ -52,42 +52,42 @@ def _by_suggestions(actor: Actor, campaign: CampaignView) -> None:
 
 def _ask(actor: Actor, campaign: CampaignView, *, busy: bool) -> None:
     now = rounds.round_settings(shell.store(), actor, campaign.id)
-    with st.expander("Play strategies on this gold"):
+    with st.expander("Simulate strategies on this gold"):
         text = st.text_area(
-            "Strategies, one a line",
+            "Strategies, one per line",
             now.strategy or simulations.usual_strategy(shell.store(), actor, campaign.id),
-            help="As under Rules. Random sentences are always played beside them.",
+            help="Written as under Rules. Random selection is always simulated beside them.",
             key=f"saved:strategies:{campaign.id}",
         )
         seeds = st.number_input("Seeds", 1, 10, 3, key=f"saved:seeds:{campaign.id}")
         shown = st.checkbox(
-            "Annotators see suggestions: of gazetteer, links and newest model",
+            "Annotators see suggestions from gazetteer, links and the newest model",
             key=f"saved:suggestions:{campaign.id}",
-            help="Those of the strategies; the random ones begin from scratch, always.",
+            help="In campaigns of the strategies; those of random selection always annotate from scratch.",
         )
         annotators = _annotators(actor, campaign)
         st.caption(
-            f"Each strategy is played once for each seed, with four trainings and {100 * now.random_share:g}% of its "
-            "sentences by chance, as under Rules. The worker does it in the background; turns, runs and suggestions go "
-            "first."
+            f"Each strategy is simulated once per seed, with four trainings and {100 * now.random_share:g}% of its "
+            "sentences by chance, as under Rules. The worker does it in the background; turns, runs and suggestions "
+            "have priority."
         )
-        if st.button("Play", type="primary", disabled=busy, key=f"saved:play:{campaign.id}"):
+        if st.button("Simulate", type="primary", disabled=busy, key=f"saved:play:{campaign.id}"):
             wanted = [line.strip() for line in text.splitlines() if line.strip()]
             simulations.start_simulations(
                 shell.store(), actor, campaign.id, wanted,
                 seeds=simulations.drawn_seeds(int(seeds)), suggestions=shown, annotators=annotators,
             )  # fmt: skip
-            shell.note("The worker will play them; what it finds appears here.")
+            shell.note("The worker will simulate them; the results appear here.")
             st.rerun()
 
 
 def _annotators(actor: Actor, campaign: CampaignView) -> list[dict[str, Any]]:
-    """Ask what the annotators are like; return in what they differ from this campaign's own."""
+    """Ask what the annotators are like; return how they differ from this campaign's own."""
     key, usual = f"saved:annotators:{campaign.id}", simulations.usual_annotator(shell.store(), actor, campaign.id)
     if not st.checkbox(
-        "Annotators are others than this campaign's own",
+        "Annotators differ from this campaign's own",
         key=key,
-        help="They begin without errors, and with what steps cost here; as published where too little work tells.",
+        help="At first they make no errors and steps cost what they cost here; as published if data is scarce.",
     ):
         return []
     return annotator_inputs(key, usual)

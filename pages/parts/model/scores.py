@@ -70,7 +70,7 @@ def _report(
 
 
 def pick_run(actor: Actor, of: RunsOf, label: str, key: str) -> RunView | None:
-    """Draw the choice of a finished run; None, and a word about it, where there is none."""
+    """Draw the choice of a finished run; show a note and return None if there is none."""
     done = adaptation.list_runs(shell.store(), actor, of.campaign_id, dataset_id=of.dataset_id, states=("done",))
     if not done:
         st.info("No finished run yet.")

@@ -1,4 +1,4 @@
-"""Which encoders a study is to pre-train before it trains on them: on what, in which ways, with which options."""
+"""Which encoders a study pre-trains before it trains on them: on what, in which ways, with which options."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from workbench.runs import encoders
 
 FIELDS = (*DaptConfig.own_fields, *TaggingConfig.own_fields)
 _TITLE = "Encoders that the study pre-trains"
-# The ways say how is masked; the encoder to begin from is the recipe's.
+# Masking is set by the ways, the initial encoder by the recipe.
 _DECIDED = ("masking", "encoder")
 
 
 def pretraining_inputs(actor: Actor, config: type[StudyConfig], key: str) -> dict[str, Any]:
-    """Draw what a study can be told of its encoders' pre-training, where it pre-trains any; return the fields."""
+    """Draw the options of a study's pre-training, if it pre-trains encoders; return the fields."""
     if issubclass(config, DaptConfig):
         with st.expander(_TITLE, key=f"{key}:pretraining"):
             return _dapt(actor, config, key)
@@ -45,8 +45,8 @@ def _dapt(actor: Actor, config: type[DaptConfig], key: str) -> dict[str, Any]:
         accept_new_options=True,
         key=f"{key}:dapt-corpus",
         persist_state="session",
-        help="For each way and each corpus of the study an encoder is pre-trained on it, once. You can type the folder "
-        "of one that lies elsewhere. In what you type, {corpus} stands for the study's corpus: wiki-{corpus}.",
+        help="One encoder is pre-trained on it for each way and each corpus of the study. You can also type the folder "
+        "of another corpus; {corpus} in it stands for the study's corpus: wiki-{corpus}.",
     )
     if not chosen:
         return {}
@@ -74,8 +74,8 @@ def _tagging(actor: Actor, key: str) -> dict[str, Any]:
         key=f"{key}:tagged",
         persist_state="session",
         placeholder="None: only the encoders named above",
-        help="On each an encoder is pre-trained, once, and is a row by the corpus's name. As LABEL=NAME it has another "
-        "one; 4-types, merged and full stand for the rows of the paper. You can type a folder, of labelled files, too.",
+        help="One encoder is pre-trained on each; its row is named after the corpus. LABEL=NAME gives the row another "
+        "name; 4-types, merged and full are the paper's rows. You can also type a folder of labelled files.",
     )
     if not chosen:
         return {}
@@ -84,4 +84,4 @@ def _tagging(actor: Actor, key: str) -> dict[str, Any]:
 
 def _options(config: type, key: str) -> dict[str, Any]:
     label = "Options of the pre-training to change"
-    return chosen_options(config, f"{key}:dapt", label, "None: all as usual", without=_DECIDED)
+    return chosen_options(config, f"{key}:dapt", label, "None: all at their defaults", without=_DECIDED)

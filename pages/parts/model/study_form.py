@@ -1,4 +1,4 @@
-"""Starting a study: corpora, seeds, encoders, what it asks itself, and recipe fields to change."""
+"""Starting a study: corpora, seeds, encoders, its own options, and recipe fields to change."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def start_view(actor: Actor, one: StudyView) -> None:
     """Draw what can be chosen, how many trainings that is, and the button."""
     options = studies.choices(shell.store(), actor, one.id)
     if options.data is None:
-        st.info("No data folder is set. Set CROSSNER_DATA to the folder of the corpora and start the workbench anew:")
+        st.info("No data folder is set. Set CROSSNER_DATA to the folder of the corpora and restart the workbench:")
         st.code("CROSSNER_DATA=/path/to/corpora workbench up", language=None)
         return
     if not options.there:
         st.info(as_text(f"There is no corpus in {options.data}. Each is a folder with train, dev and test files."))
         return
-    absent = f" Of the study's own, {', '.join(options.absent)} are not there." if options.absent else ""
+    absent = f" Missing of the study's own corpora: {', '.join(options.absent)}." if options.absent else ""
     st.caption(as_text(f"Corpora are read from {options.data}.{absent}"))
     key = f"study-{one.id}"
     st.session_state.setdefault(f"{key}-corpora", [id for id in options.usual if id in options.there])
@@ -56,8 +56,8 @@ def start_view(actor: Actor, one: StudyView) -> None:
         values |= study_encoders.pretraining_inputs(actor, options.config, key)
         values |= _lines(options.config, key)
         values |= _annotators(options.config, key)
-        values["recipe"] = _changes("Recipe fields to change", key, "None: every training as the study has it")
-        is_whole = values.keys() >= {*_COMMON, *own}  # what is no number has no value, and was told of
+        values["recipe"] = _changes("Recipe fields to change", key, "None: every training as the study defines it")
+        is_whole = values.keys() >= {*_COMMON, *own}  # an invalid number has no value, and its error is shown
         values["rows"] = _changes_of_rows(key, _row_labels(actor, one, values) if is_whole else ())
         name, side_by_side = _how(one, key)
         can_start = False
@@ -66,31 +66,31 @@ def start_view(actor: Actor, one: StudyView) -> None:
                 count = studies.count_cells(shell.store(), actor, one.id, values)
                 made = studies.count_encoders(shell.store(), actor, one.id, values)
                 before = f", and before them {made:,} encoder{'s' * (made > 1)} to pre-train" if made else ""
-                note = "Those that have their result already are not trained again."
+                note = "Those that already have a result are not trained again."
                 st.caption(f"{count:,} trainings{before}. {note}")
                 can_start = not studies.get_study(shell.store(), actor, one.id, name).is_under_way
         pressed = st.button("Start this study", type="primary", disabled=not can_start)
     if pressed:
         job_id, is_new = studies.start_study(shell.store(), actor, one.id, values, section=name, workers=side_by_side)
-        state = "waits for the worker" if is_new else "is under way already"
+        state = "waits for the worker" if is_new else "is already under way"
         shell.note(f"The study {state} (job {job_id}).")
         st.rerun()
 
 
 def _row_labels(actor: Actor, study: StudyView, values: dict[str, Any]) -> Sequence[str]:
-    """Name the rows; none for values that the count of trainings, further down, says what is wrong with."""
+    """Name the rows; none for invalid values, whose error the count of trainings below shows."""
     with suppress(InvalidConfig):
         return studies.row_labels(shell.store(), actor, study.id, values)
     return ()
 
 
 def _lines(config: type[StudyConfig], key: str) -> dict[str, Any]:
-    """Draw the options that hold longer words, one a line; return their fields."""
+    """Draw the options that hold longer texts, one per line; return their fields."""
     asked: dict[str, Any] = {}
     for spec in fields(config):
         if spec.metadata.get("lines"):
             text = st.text_area(
-                f"{field_name(spec.name).capitalize()}, one a line",
+                f"{field_name(spec.name).capitalize()}, one per line",
                 "\n".join(getattr(config, spec.name)),
                 key=f"{key}-{spec.name}",
                 persist_state="session",
@@ -123,15 +123,15 @@ def _changes_of_rows(key: str, labels: Sequence[str]) -> dict[str, dict[str, Any
         labels,
         key=f"{key}:rows",
         persist_state="session",
-        placeholder="None: what is changed above is changed in all rows",
-        help="Rows of the study's table. What is set here goes before what the study has and before what is set above.",
+        placeholder="None: the changes above apply to all rows",
+        help="Rows of the study's table. Values set here override the study's own and those set above.",
     )
     made = {row: _changes(f"Fields of {as_text(row)}", f"{key}-row-{row}", "Nothing yet") for row in chosen}
     return {row: changes for row, changes in made.items() if changes}
 
 
 def _how(study: StudyView, key: str) -> tuple[str, int]:
-    """Draw under which name results are kept and how many trainings go side by side."""
+    """Draw the name that results are kept under and how many trainings run side by side."""
     first, second = st.columns(2)
     name = first.text_input(
         "Name of these results",
@@ -139,7 +139,7 @@ def _how(study: StudyView, key: str) -> tuple[str, int]:
         key=f"{key}:section:{study.section}",
         persist_state="session",
         placeholder="None",
-        help="Results of the same study under another name are kept beside these; under the same, they are replaced.",
+        help="Results of this study under another name are kept beside these; under the same name they are replaced.",
     )
     side_by_side = second.number_input(
         "Trainings side by side",
@@ -148,6 +148,6 @@ def _how(study: StudyView, key: str) -> tuple[str, int]:
         studies.usual_workers(shell.store()),
         key=f"{key}:workers",
         persist_state="session",
-        help="Each takes its share of the worker's cores. Its memory must hold them all.",
+        help="Each takes its share of the worker's cores. All must fit into its memory.",
     )
     return name.strip(), int(side_by_side)

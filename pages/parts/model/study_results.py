@@ -1,4 +1,4 @@
-"""What a study came to: the list of all, the job under way, tables with the published figures, figure, provenance."""
+"""A study's results: the list of studies, the job under way, tables with published figures, figure, provenance."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _DOWNLOADS = {
     "LaTeX": ("table.tex", "application/x-tex"),
 }
 _MOST_MISSING = 20
-_BESIDE = " After the published figure: how far ours is from it."
+_BESIDE = " After the published figure: our difference from it."
 _STYLE = """<style>
 .study tbody tr{border-top:1px solid #8884}
 .study td{font-variant-numeric:tabular-nums}
@@ -49,7 +49,7 @@ _STYLE = """<style>
 
 
 def choose(found: Sequence[StudyView]) -> StudyView:
-    """Draw the list of studies; return the one chosen, at first the one under way or with the newest result."""
+    """Draw the list of studies; return the chosen one, by default the one under way or with the newest result."""
     chosen = chosen_row(
         studies_table(found),
         [study.key for study in found],
@@ -193,7 +193,7 @@ def _minus(number: str) -> str:
 
 
 def _provenance(result: StudyResult) -> str:
-    """Say in a few lines what every number of the study was trained on."""
+    """Return a few lines on what every number of the study was trained on."""
     asked = {
         name: value for name, value in result.config.get("recipe", {}).items() if name not in ("encoder", *MACHINE)
     }
@@ -242,7 +242,7 @@ def _table_file(store: Store, actor: Actor, study: StudyView, name: str) -> byte
 
 
 def _figure_html(figure: Mapping[str, Any]) -> bytes:
-    """Return a page that shows the figure without the web."""
+    """Return a page that shows the figure offline."""
     from crossner_core.experiments.plots import to_html
 
     return to_html(figure).encode()

@@ -1,4 +1,4 @@
-"""How far suggestions can be believed: a run's scores against what was right, and what gold says of each source."""
+"""How far suggestions can be trusted: a run's scores against gold, and how often gold agrees with each source."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _SHARE = st.column_config.NumberColumn(format="%.0f %%")
 
 def trust_view(actor: Actor, campaign: CampaignView) -> None:
     """Draw a run's reliability, and below it the weights of the sources of suggestions."""
-    report = HtmlReport("How far suggestions can be believed", [campaign.name])
+    report = HtmlReport("How far suggestions can be trusted", [campaign.name])
     _run_part(actor, campaign, report)
-    st.markdown("**What gold says of each source**")
-    report.heading("What gold says of each source")
+    st.markdown("**How often gold agrees with each source**")
+    report.heading("How often gold agrees with each source")
     _sources_part(proposing.source_weights(shell.store(), actor, campaign.id), campaign, report)
     report_download(lambda: report, name=f"trust-{campaign.id}")
 
@@ -45,19 +45,19 @@ def _run_part(actor: Actor, campaign: CampaignView, page: HtmlReport) -> None:
     result = adaptation.get_run(shell.store(), actor, run.id).result or {}
     if not result.get("calibration"):
         st.info(
-            "The scores of this run are the model's own: it had no dev sentences to calibrate them on, or an older "
+            "The scores of this run are not calibrated: it had no dev sentences to calibrate them on, or an older "
             "version of the workbench trained it."
         )
         return
     report = CalibrationReport.from_dict(result["calibration"])
-    title = "How sure the model is, and how often it is right"
+    title = "How confident the model is, and how often it is correct"
     figure, table = reliability_figure(report), reliability_table(report)
     st.markdown(f"**{title}**")
     saved_figure(figure, table, name=f"reliability-run-{run.id}")
     raw, now = report.raw, report.calibrated
     line = (
-        f"{now.spans} spans of {report.measured_on}; right means start, end and type. Expected calibration error, ten "
-        f"bins of equal mass: {100 * raw.error:.1f} % raw, {100 * now.error:.1f} % calibrated (equal width: "
+        f"{now.spans} spans of {report.measured_on}; correct means start, end and type. Expected calibration error, "
+        f"ten bins of equal mass: {100 * raw.error:.1f} % raw, {100 * now.error:.1f} % calibrated (equal width: "
         f"{100 * raw.error_equal_width:.1f} and {100 * now.error_equal_width:.1f} %). Calibrated on {report.dev_spans} "
         f"dev spans: temperature {report.calibration.temperature:.2f}, {_MAPS[report.calibration.spans.method]}."
     )
@@ -73,15 +73,15 @@ def _run_part(actor: Actor, campaign: CampaignView, page: HtmlReport) -> None:
 
 def _sources_part(weights: SourceWeights, campaign: CampaignView, page: HtmlReport) -> None:
     if not weights.sentences:
-        words = "No sentence outside test with suggestions is gold yet: sources count as much as their own scores say."
+        words = "No sentence with suggestions outside test is gold yet: every source is taken at its own scores."
         st.info(words)
         page.text(words)
         return
     table = _table(weights)
     line = (
-        f"{weights.sentences} gold sentences outside test had suggestions. *Said* is how sure the source was on "
-        "average, *right* how often gold agrees with start, end and type, *now* what it is believed: near to what it "
-        f"said while there is little gold. A proposal below {campaign.hint_below:.2f} is shown as a hint."
+        f"{weights.sentences} gold sentences outside test had suggestions. *Confidence* is the source's mean score, "
+        "*correct* how often gold agrees on start, end and type, *now* the adjusted probability: close to the "
+        f"confidence while there is little gold. A proposal below {campaign.hint_below:.2f} is shown as a hint."
     )
     st.caption(line)
     page.text(line.replace("*", ""), caption=True)
@@ -90,17 +90,17 @@ def _sources_part(weights: SourceWeights, campaign: CampaignView, page: HtmlRepo
         table,
         hide_index=True,
         height="content",
-        column_config=dict.fromkeys(("said", "right", "now"), _SHARE),
+        column_config=dict.fromkeys(("confidence", "correct", "now"), _SHARE),
     )
     groups = sorted(weights.groups.items(), key=lambda row: -row[1].n)
     together = pd.DataFrame([{"proposed by": name, **_row(weight, 0.0)} for name, weight in groups])
     page.table(together.round(1))
-    with st.expander("Who agrees, who contradicts"):
+    with st.expander("Which sources agree or contradict"):
         st.dataframe(
             together,
             hide_index=True,
             height="content",
-            column_config=dict.fromkeys(("said", "right", "now"), _SHARE),
+            column_config=dict.fromkeys(("confidence", "correct", "now"), _SHARE),
         )
 
 
@@ -116,11 +116,11 @@ def _table(weights: SourceWeights) -> pd.DataFrame:
 
 
 def _row(weight: Weight, before: float) -> dict[str, object]:
-    """Show a weight; `before` is the offset that its scores had already when it was learnt."""
+    """Return a weight's row; `before` is the offset its scores already had when it was learned."""
     odds = log_odds(weight.confidence)
     return {
         "in gold": weight.n,
-        "said": 100 * share_of(odds - before),
-        "right": 100 * weight.correct / weight.n if weight.n else None,
+        "confidence": 100 * share_of(odds - before),
+        "correct": 100 * weight.correct / weight.n if weight.n else None,
         "now": 100 * share_of(odds + weight.offset),
     }

@@ -20,7 +20,7 @@ def expert_side(actor: Actor, campaign: CampaignView, items: Sequence[Mapping[st
         _ask_form(actor, campaign, items)
     open_questions = adjudication.open_questions(shell.store(), actor, campaign.id)
     if open_questions:
-        st.markdown("**Asked, not decided yet**")
+        st.markdown("**Open questions**")
         for question in open_questions:
             _asked(actor, question)
 
@@ -58,7 +58,7 @@ def annotator_side(actor: Actor, campaign: CampaignView) -> None:
     ]
     if not waiting:
         return
-    st.markdown(f"**The expert asks ({len(waiting)})**")
+    st.markdown(f"**Questions from the expert ({len(waiting)})**")
     for question in waiting:
         with st.form(f"answer-{question.id}", clear_on_submit=True):
             st.text(question.sentence_text)

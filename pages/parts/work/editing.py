@@ -37,7 +37,7 @@ def labelling_screen(
 
     `below` draws what belongs under the editor, given the items that were handed out.
     """
-    # Opening the page is a sign of a person, and so is every message; the fragment's timer is none.
+    # Opening the page shows that a person is there, and so does every message; the fragment's timer does not.
     st.session_state[f"{_key(campaign, stage)}:sign"] = (None, time.monotonic())
     _editor(actor, campaign, stage, empty, below)
 
@@ -46,12 +46,12 @@ def _key(campaign: CampaignView, stage: str) -> str:
     return f"editor-{campaign.id}-{stage}"
 
 
-# The timer makes the browser ask for a whole run after a reconnect; without it a restarted server would never hear of
+# The timer makes the browser ask for a whole run after a reconnect; without it a restarted server would never learn of
 # this fragment again and would ignore its messages.
 @st.fragment(run_every=60)
 def _editor(actor: Actor, campaign: CampaignView, stage: str, empty: str, below: Below | None) -> None:
     key = _key(campaign, stage)
-    trouble = st.container()  # always there: words that came and went above the editor would mount it anew
+    trouble = st.container()  # always there: a message that came and went above the editor would remount it
     with shell.shown_errors():
         store, before = shell.store(), _stored_outbox(key)
         _apply(store, actor, campaign, stage, key, before, trouble)
@@ -67,9 +67,9 @@ def _editor(actor: Actor, campaign: CampaignView, stage: str, empty: str, below:
 
 
 def _quiet(key: str) -> dt.timedelta:
-    """Return for how long this tab has shown no sign of a person: a message it had not sent before, or the page opened.
+    """Return how long this tab has shown no sign of a person: no new message, and the page not opened.
 
-    The timer's runs bring the last message again. Messages are numbered (`sent`), each tab's by themselves.
+    The timer's runs deliver the last message again. Messages are numbered (`sent`), separately for each tab.
     """
     message = _stored_outbox(key) or {}
     number = (message.get("client"), message.get("sent"))
@@ -87,7 +87,7 @@ def _stored_outbox(key: str) -> dict[str, Any] | None:
 
 @contextmanager
 def _refusals_shown(trouble: DeltaGenerator) -> Iterator[None]:
-    """Say that the store refuses and go on: the browser keeps what is not acknowledged, and sends it again."""
+    """Show that the store refuses, and continue: the browser keeps what is not acknowledged, and sends it again."""
     try:
         yield
     except StorageError as error:
@@ -106,8 +106,8 @@ def _apply(
     """Apply the browser's events and keep the answer for the payload; return whether there is one."""
     if outbox.is_of_another(actor, message):
         trouble.info(
-            "Somebody else left changes in this browser that were not saved yet. They are not shown and not sent under "
-            "your name; they are sent when that person signs in here again."
+            "Somebody else left unsaved changes in this browser. They are neither shown nor sent under your name; they "
+            "are sent when that person signs in here again."
         )
         return False
     if not message:
@@ -126,7 +126,7 @@ def _apply(
 
 
 def _rejections(key: str) -> list[dict[str, Any]]:
-    """Rejections are repeated for a minute, in case the browser missed one; it ignores those it knows."""
+    """Return the rejections of the last minute, repeated in case the browser missed one; it ignores those it knows."""
     now = time.monotonic()
     kept = [entry for entry in st.session_state.get(f"{key}:rejections", []) if now - entry[0] < _REJECTION_SECONDS]
     return [rejection for _, rejection in kept]
@@ -135,7 +135,7 @@ def _rejections(key: str) -> list[dict[str, Any]]:
 def _payload(
     store: Store, actor: Actor, campaign: CampaignView, stage: str, empty: str, key: str, trouble: DeltaGenerator
 ) -> dict[str, Any] | None:
-    """Return what the editor shows; while the store refuses, what it showed last, None if there is nothing."""
+    """Return what the editor shows; while the store refuses, what it last showed, None if there is nothing."""
     with _refusals_shown(trouble):
         st.session_state[f"{key}:shown"] = {
             "user": actor.id,
@@ -153,7 +153,7 @@ def _payload(
 
 
 def _progress(store: Store, actor: Actor, campaign_id: int, stage: str, key: str) -> dict[str, int]:
-    """Return how far the person is; an autosave moves nothing of theirs, so it is not counted anew for each."""
+    """Return the person's progress; an autosave does not change it, so it is not counted again for each."""
     counted_at, progress = st.session_state.get(f"{key}:progress", (0.0, None))
     if progress is None or time.monotonic() - counted_at > _PROGRESS_SECONDS:
         progress = to_json(handout.progress(store, actor, campaign_id, stage))

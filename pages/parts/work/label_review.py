@@ -37,7 +37,7 @@ _KINDS = {
     "boundary+type": "other boundaries and type",
     "missing": "missing entity",
     "extra": "no entity",
-    "conflict": "labelled otherwise elsewhere",
+    "conflict": "labelled differently elsewhere",
     "leak": "repeated across splits",
 }
 _STATES = {"kept": "kept", "changed": "changed", "reopened": "reopened", "left_out": "left out"}
@@ -45,7 +45,7 @@ _SIDE = "display:grid;grid-template-columns:5.5em 1fr;gap:.2em .8em;margin:.4em 
 
 
 def label_review_view(actor: Actor, campaign: CampaignView) -> None:
-    """Draw what is under way, the queues, and the doubt at the head of the one chosen."""
+    """Draw what is under way, the queues, and the first doubt of the chosen one."""
     if not campaign.gold:
         st.info("There is no gold yet. Adjudicate some sentences first.")
         return
@@ -100,7 +100,7 @@ def _work_off(actor: Actor, campaign: CampaignView, views: Sequence[QueueView]) 
     later: list[int] = st.session_state.setdefault(_LATER, [])
     head = label_review.findings(shell.store(), actor, campaign.id, waiting.id, later=later, limit=1)
     if not head:
-        st.info("Nothing is waiting here." if waiting.decided else "This check doubts nothing.")
+        st.info("Nothing is waiting here." if waiting.decided else "This check found nothing to doubt.")
     else:
         _shown(head[0], campaign.domain)
         _decisions(actor, campaign, head[0])
@@ -120,7 +120,7 @@ def _shown(finding: FindingView, domain: Domain) -> None:
             stays = finding.other_split if finding.leaves == finding.split else finding.split
             st.caption(
                 f"*Leave out*: the copy in {finding.leaves} stays gold with all its labels, but snapshots frozen from "
-                f"now on lack it, and no training on them uses its text. The copy in {stays} stays as it is."
+                f"now on lack it, and no training on them uses its text. The copy in {stays} does not change."
             )
 
 
@@ -162,14 +162,14 @@ def _decisions(actor: Actor, campaign: CampaignView, finding: FindingView) -> No
                     shortcut="2",
                     key=f"change-{finding.id}",
                     disabled=not finding.can_change,
-                    help="What is proposed becomes gold; the version before is kept.",
+                    help="The proposal becomes gold; the previous version is kept.",
                 ),
             )
         reopen = st.button("Reopen", shortcut="3", key=f"reopen-{finding.id}", help="Adjudicate the sentence again.")
         later = st.button("Later", shortcut="4", key=f"later-{finding.id}", type="tertiary")
     if later:
         put_off: list[int] = st.session_state[_LATER]
-        # Of those put off, the one put off longest comes first.
+        # Postponed doubts come back in the order in which they were put off.
         st.session_state[_LATER] = [id for id in put_off if id != finding.id] + [finding.id]
         st.rerun()
     pressed = {"keep": keep, "change": change, "leave_out": leave_out, "reopen": reopen}
@@ -215,7 +215,7 @@ def _under_way(actor: Actor, campaign: CampaignView) -> None:
             help="The checks that are done keep what they found.",
         )
     elif job is not None and job.state == "failed":
-        st.error(as_text(f"The last look failed: {job.error}"))
+        st.error(as_text(f"The last second look failed: {job.error}"))
 
 
 def _start(actor: Actor, campaign: CampaignView, *, first: bool) -> None:
@@ -264,7 +264,7 @@ def _decided_table(done: Sequence[FindingView]) -> pd.DataFrame:
 
 
 def _left_out(actor: Actor, campaign: CampaignView, out: Sequence[FindingView]) -> None:
-    """List what is left out, with a way to take one in again."""
+    """List what is left out, with a button to include one again."""
     if not out:
         return
     with st.expander(f"Left out · {len(out)}"):
@@ -287,9 +287,9 @@ def _left_out(actor: Actor, campaign: CampaignView, out: Sequence[FindingView]) 
             column_config={"when": st.column_config.DatetimeColumn(format="D MMM, HH:mm")},
         )
         with st.container(horizontal=True, vertical_alignment="center"):
-            again = st.button("Take in again", disabled=chosen is None, key=f"second-look-again-{campaign.id}")
+            again = st.button("Include again", disabled=chosen is None, key=f"second-look-again-{campaign.id}")
             st.caption(
-                "Choose a row to take its sentence in again: its doubt is open again, and the next snapshot has it."
+                "Choose a row to include its sentence again: its doubt reopens, and the next snapshot has it."
                 if chosen is None
                 else as_text(out[ids.index(chosen)].leaving.text)
             )
@@ -297,7 +297,7 @@ def _left_out(actor: Actor, campaign: CampaignView, out: Sequence[FindingView]) 
         if (st.session_state.get(key := f"{_LAST}-{campaign.id}") or (None,))[0] == chosen:
             st.session_state[key] = None
         label_review.take_back(shell.store(), actor, chosen)
-        shell.note("The sentence is taken in again; its doubt is open in its queue.")
+        shell.note("The sentence is included again; its doubt is open in its queue.")
         st.rerun()
 
 

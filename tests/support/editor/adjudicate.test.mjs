@@ -50,7 +50,7 @@ test("every unit decided for none is gold without entities", () => {
 test("a choice that is not there is refused with a hint", () => {
   const state = run(start(), choose("second"));
   assert.equal(choiceOf(state.work, 0), null);
-  assert.match(state.message, /0 decides for none/);
+  assert.match(state.message, /0 decides for no entity/);
 });
 
 test("a type key on a unit is a decision of one's own, with the unit's bounds", () => {

@@ -320,27 +320,27 @@ def test_queue_screen_plays_strategies_and_says_what_they_saved(
     test.segmented_control[0].set_value("Saved").run()
     assert not test.exception, test.exception
     said = " ".join(one.value for kind in ("caption", "info") for one in getattr(test, kind))
-    assert "0 sentences have active time" in said and "No strategy has been played" in said
+    assert "0 sentences have active time" in said and "No strategy has been simulated" in said
     assert test.text_area[0].value == "token_entropy"
     test.text_area[0].set_value("longest\ntoken_entropy + bert_km").run()
     test.number_input[0].set_value(1).run()
-    next(one for one in test.button if one.label == "Play").click().run()
-    assert not test.exception and "0 of 3 campaigns played" in " ".join(one.value for one in test.caption)
+    next(one for one in test.button if one.label == "Simulate").click().run()
+    assert not test.exception and "0 of 3 campaigns simulated" in " ".join(one.value for one in test.caption)
     next(one for one in test.button if one.label == "Cancel these campaigns").click().run()
-    assert not test.exception and "0 of 3 were played" in " ".join(one.value for one in test.warning)
-    next(one for one in test.button if one.label == "Play").click().run()
-    assert not test.exception and "0 of 3 campaigns played" in " ".join(one.value for one in test.caption)
+    assert not test.exception and "0 of 3 campaigns are done" in " ".join(one.value for one in test.warning)
+    next(one for one in test.button if one.label == "Simulate").click().run()
+    assert not test.exception and "0 of 3 campaigns simulated" in " ".join(one.value for one in test.caption)
     work(store, tmp_path / "home")
     test = open_screen(monkeypatch, store, "queue", admin, campaign=campaign_id)
     test.segmented_control[0].set_value("Saved").run()
     assert not test.exception, test.exception
-    next(one for one in test.button if one.label == "Play").click().run()
+    next(one for one in test.button if one.label == "Simulate").click().run()
     said = " ".join(one.value for one in test.caption)
-    assert "0 of 6 campaigns played" in said
+    assert "0 of 6 campaigns simulated" in said
     listed = test.selectbox(key=f"saved:play-chosen:{campaign_id}")
     waiting, before, cancelled = listed.options  # newest first; what was found before stays
-    assert "queued, 0 of 6 played" in waiting and "cancelled, 0 of 3 played" in cancelled
-    assert "played" not in before and "longest, 20% by chance; token_entropy + bert_km" in before
+    assert "queued, 0 of 6 simulated" in waiting and "cancelled, 0 of 3 simulated" in cancelled
+    assert "simulated" not in before and "longest, 20% by chance; token_entropy + bert_km" in before
     assert "seed 555 · gold" in before and "seeds 555, 666, 777" in waiting
     lines = [one.value for one in test.markdown if "the best of random" in one.value]
     assert len(lines) == 2 and lines[0].startswith(("longest", "token"))
@@ -351,7 +351,7 @@ def test_queue_screen_plays_strategies_and_says_what_they_saved(
     assert any("555" in one.value and "An entity takes 7" in one.value for one in test.caption)
     newest, _, dropped = simulations.list_plays(store, admin, campaign_id)
     listed.set_value(dropped.job.id).run()
-    assert not test.exception and any("0 of 3 were played" in one.value for one in test.warning)
+    assert not test.exception and any("0 of 3 campaigns are done" in one.value for one in test.warning)
     assert not [one for one in test.dataframe if "area" in one.value.columns]
     work(store, tmp_path / "home")
     test.run()
@@ -359,7 +359,7 @@ def test_queue_screen_plays_strategies_and_says_what_they_saved(
     test = open_screen(monkeypatch, store, "queue", admin, campaign=campaign_id)
     test.segmented_control[0].set_value("Saved").run()
     assert test.selectbox(key=listed.key).value == newest.job.id
-    assert not any("were played" in one.value for one in test.warning)
+    assert not any("campaigns are done" in one.value for one in test.warning)
     assert any("Mean over 3 seeds" in one.value for one in test.caption)
 
 
@@ -406,7 +406,7 @@ def test_saved_screen_asks_what_annotators_are_like_and_tells_it(
     assert test.number_input(key=f"{first}-seconds_added").value == 11.5
     assert "nobody suggests" in test.number_input(key=f"{first}-missed").help
     test.number_input(key=f"{second}-missed").set_value(0.1).run()
-    next(one for one in test.button if one.label == "Play").click().run()
+    next(one for one in test.button if one.label == "Simulate").click().run()
     assert not test.exception, test.exception
     (play,) = simulations.list_plays(store, admin, campaign_id)
     assert play.annotators == (own, replace(own, missed=0.1))
@@ -417,7 +417,7 @@ def test_saved_screen_asks_what_annotators_are_like_and_tells_it(
     said = " ".join(one.value for one in test.caption).replace("\\", "")
     assert "2 annotators took sentences in turn. Annotator 1: An entity takes 11.5 s" in said
     assert "Annotator 2:" in said and "10% of the entities are missed." in said
-    assert "Usual prices: fitted to 40 sentences annotated here." in said
+    assert "Usual costs: fitted to 40 sentences annotated here." in said
 
 
 def test_saved_screen_draws_the_curves_of_one_entity_type_beside_random_sentences(
@@ -457,14 +457,15 @@ def test_saved_screen_draws_the_curves_of_one_entity_type_beside_random_sentence
     assert any(as_text(said) in one.value for one in test.markdown)
     (report,) = reports.values()
     assert "F1 of band on test, %" in report and said in report
-    assert "not random over the pool" not in report  # all of the gold was imported
+    assert "not a random sample of the pool" not in report  # all of the gold was imported
     chosen_by_strategies(store, campaign_id, 12)
     test.run()
-    assert not any("not random over the pool" in one.value for one in test.caption)  # when it was played, none was
+    # When it was simulated, none was.
+    assert not any("not a random sample of the pool" in one.value for one in test.caption)
     with store.write() as session:  # as a play was kept that did not tell
         session.execute(sa.update(Job).where(Job.id == job_id).values(payload={}))
     test.run()
-    caveat = "Strategies chose 12 of the 30 gold sentences that this campaign's pool has brought, so random ones among"
+    caveat = "Strategies chose 12 of the 30 gold sentences from this campaign's pool, so a random sample"
     (report,) = reports.values()
     assert any(as_text(caveat) in one.value for one in test.caption) and escape(caveat) in report
 
