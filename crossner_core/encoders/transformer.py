@@ -109,11 +109,12 @@ class Transformer(Encoder):
     def empty(cls, folder: Path) -> Self:
         from transformers import AutoConfig, AutoModel, AutoTokenizer
 
-        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        model = AutoModel.from_config(config)
+        with _damage():
+            config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            model = AutoModel.from_config(config)
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         if getattr(model, "pooler", None) is not None:
             model.pooler = None
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         return cls(model, tokenizer, int(config.hidden_size), _max_length(config, tokenizer), folder.name, "")
 
     @classmethod
@@ -127,7 +128,7 @@ class Transformer(Encoder):
         Raises EncoderUnavailable, or what the library raises of damaged files.
         """
         try:
-            with quiet():
+            with quiet(), _damage(AttributeError, NotImplementedError):
                 tokenizer = _load_tokenizer(source, local=folder is not None)
                 model = _load_model(source, local=folder is not None)
                 rows = len(model.get_input_embeddings().weight)
@@ -137,6 +138,17 @@ class Transformer(Encoder):
             ) from error
         _check_tokenizer(tokenizer, rows, name)
         return cls.of(model, tokenizer, name, folder=folder)
+
+
+@contextmanager
+def _damage(*passed_on: type[Exception]) -> Iterator[None]:
+    """Raise ValueError for whatever the library raises of a damaged file: each of its versions has other errors."""
+    try:
+        yield
+    except (OSError, ValueError, ImportError, *passed_on):
+        raise
+    except Exception as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
 def _by_word(ids: Sequence[int], word_ids: Sequence[int | None], count: int, unknown: int) -> list[list[int]]:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -10,7 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from crossner_core.errors import CheckpointError, StorageError
+from crossner_core.encoders.loading import load_encoder
+from crossner_core.errors import CheckpointError, EncoderUnavailable, StorageError
 from crossner_core.folders import SECONDS_LEFT_ALONE, beside_of
 from crossner_core.training import checkpoint
 from crossner_core.training.checkpoint import read_folder, write_folder
@@ -169,3 +171,24 @@ def test_predictor_long_sentence_is_never_cut(trained: Path) -> None:
     ((tags, probabilities),) = tagger.predict_tags([labelled(words, []).sentence])
     assert len(tags) == len(probabilities) == len(words)
     assert sum(tag != "O" for tag in tags[-40:]) > 0 and sum(tag != "O" for tag in tags[:40]) > 0
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"),
+    [
+        ("config.json", "null"),
+        ("config.json", '{"model_type": {"a": 1}}'),
+        ("config.json", '{"model_type": "bert", "dtype": 5}'),
+        ("config.json", '{"model_type": "bert", "hidden_size": "x"}'),
+        ("tokenizer.json", "null"),
+        ("tokenizer.json", '{"model": 5}'),
+        ("tokenizer_config.json", "[]"),
+    ],
+)
+def test_load_of_a_damaged_encoder_is_refused_in_words(trained: Path, tmp_path: Path, file: str, damage: str) -> None:
+    shutil.copytree(trained / "tagger" if (trained / "tagger").is_dir() else trained, tmp_path / "tagger")
+    (tmp_path / "tagger" / "encoder" / file).write_text(damage)
+    with pytest.raises(CheckpointError, match=r"is damaged: .*Delete it and train again"):
+        load_tagger(tmp_path)
+    with pytest.raises(EncoderUnavailable, match=r"cannot be loaded|has no \*\.safetensors"):
+        load_encoder(str(tmp_path / "tagger" / "encoder"))
