@@ -240,7 +240,7 @@ def test_cli_goes_on_with_a_failed_run_and_with_no_other(run: Run, tmp_path: Pat
     code, _, err = run("go-on", "3")
     assert code == 2 and "what a cancelled one had saved is removed" in err
     code, _, err = run("go-on", "1")
-    assert code == 2 and "Run 1 is queued; only a failed run can go on." in err
+    assert code == 2 and "Run 1 is queued; only a failed run can be resumed." in err
     (tmp_path / "encoder").rename(tmp_path / "away")
     ok(run("worker", "--once"))
     assert ok(run("cancel", "1")) == "Run 1: failed; there is nothing to cancel\n"

@@ -294,7 +294,7 @@ def test_encoders_failed_pretraining_says_why_and_goes_on(store: Store, actor: A
         encoders.start_dapt(store, actor, name="dapt-own", options=options(home), text=own_text(home))
     (home / "elsewhere").rename(home / "tiny")
     again = queue.resume_job(store, actor, failed)
-    with pytest.raises(Conflict, match="taken up again"):
+    with pytest.raises(Conflict, match="resumed or removed already"):
         queue.resume_job(store, actor, failed)
     assert work(store, home) == 1 and job(store, actor, again).state == "done"
 
