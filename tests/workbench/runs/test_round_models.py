@@ -66,7 +66,9 @@ def test_turn_with_a_model_of_other_types_orders_and_suggests_without_it(
     round_, kinds = after_its_turn(store, admin, campaign_id, tmp_path / "home")
     assert kinds == ["turn"] and round_.scored == 0
     (said,) = [note for note in round_.notes if "starship0" in note]
-    assert said.startswith(f"Run {run_id} knows the entity types starship0") and "the campaign's domain has not" in said
+    assert (
+        said.startswith(f"Run {run_id} predicts the entity types starship0") and "the campaign's domain lacks" in said
+    )
     assert "train a run on the domain as it is now. The queue was ordered without a model; suggestions stay" in said
     assert "Until there is a model: bert_km." in round_.notes
 

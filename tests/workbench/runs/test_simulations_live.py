@@ -118,7 +118,7 @@ def asked(store: Store, campaign_id: int) -> int:
 def test_strategy_that_hears_a_gazetteer_is_refused_where_nobody_was_asked(store: Store, tmp_path: Path) -> None:
     admin, text = person(store, "admin"), "longest with self-training and gazetteer"
     campaign_id = campaign(store, admin, tmp_path)
-    with pytest.raises(BadInput, match=f"{text}.*asked in no sentence that is gold; pre-annotate"):
+    with pytest.raises(BadInput, match=f"{text}.*no gold sentence was pre-annotated with them; pre-annotate"):
         simulations.start_simulations(store, admin, campaign_id, [text], seeds=(1,))
     assert simulations.newest_simulations(store, admin, campaign_id) is None
     assert simulations.usual_strategy(store, admin, campaign_id) == WITHOUT_GAZETTEER
