@@ -227,7 +227,7 @@ def test_exchange_campaign_whose_sentences_come_from_nowhere_is_refused(store: S
     for layout in (5, {"file": 5}, {"file": {"colour": "red"}}, {"document": {}}):
         line["meta"]["_layout"] = layout
         files["sentences.jsonl"] = json.dumps(line).encode()
-        with pytest.raises(BadInput, match=r"sentences\.jsonl:1: meta says where the sentence is from in a way"):
+        with pytest.raises(BadInput, match=r"sentences\.jsonl:1: meta has an origin of the sentence that cannot be"):
             archive.import_campaign(store, admin, zipped(files), name="Copy")
 
 

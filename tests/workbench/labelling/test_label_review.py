@@ -237,13 +237,13 @@ def test_archive_carries_decisions(store: Store, people: dict[str, Actor], decid
     ("old", "new", "said"),
     [
         (b'"state": "kept"', b'"state": "open"', "is 'open'; allowed are kept, changed, reopened"),
-        (b'"decided_by": "eva"', b'"decided_by": "nobody"', "nobody took a second look"),
+        (b'"decided_by": "eva"', b'"decided_by": "nobody"', "nobody decided a finding"),
         (
             b'"found_by": "near_duplicates", "kind": "conflict", "start": 5',
             b'"found_by": "near_duplicates", "kind": "conflict", "start": 99',
             "outside its 19 tokens",
         ),
-        (b'"other": "', b'"other": "0', "sentences that are not there"),
+        (b'"other": "', b'"other": "0', "sentences that are not in it"),
         (b'"other": "', b'"another": "', "other is missing"),
         (b'"decided_at": "', b'"decided_at": "never', "decided_at is 'never.*: Input should be a valid datetime"),
     ],

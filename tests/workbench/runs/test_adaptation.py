@@ -156,7 +156,7 @@ def test_adaptation_requests_out_of_range_are_refused(store: Store, tmp_path: Pa
         start(store, actor, dataset_id=data.id, recipe={"batchsize": 3})
     with pytest.raises(InvalidConfig, match="choose 1 to 24, the number"):
         start(store, actor, dataset_id=data.id, recipe=recipe, size=25)
-    with pytest.raises(InvalidConfig, match="one of them"):
+    with pytest.raises(InvalidConfig, match="either a snapshot or a data set"):
         start(store, actor, recipe=recipe)
     with pytest.raises(NotFound, match="data set 99"):
         start(store, actor, dataset_id=99, recipe=recipe)
