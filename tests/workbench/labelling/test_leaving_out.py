@@ -88,7 +88,7 @@ def test_leaving_out_is_kept_with_who_when_and_why_and_does_not_come_back(
     look(store, repeated, "near_duplicates")
     queue = next(one for one in label_review.queues(store, people["eva"], repeated) if one.id == "near_duplicates")
     assert (queue.open, queue.decided) == (0, 1)
-    with pytest.raises(Conflict, match="decided before"):
+    with pytest.raises(Conflict, match="decided already"):
         label_review.decide(store, people["eva"], kept.id, "keep")
 
 
