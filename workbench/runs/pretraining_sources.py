@@ -89,7 +89,7 @@ def corpus_source(
 
 
 def dataset_source(session: Session, name: str) -> Source:
-    """Name the training sentences of a data set; raise NotFound naming those there are."""
+    """Name the training sentences of a data set; raise NotFound naming those that exist."""
     row = _dataset(session, name)
     count = row.train_sentences
     _require_enough(count, f"The train split of the data set {name!r}")

@@ -87,7 +87,7 @@ class StudyChoices:
 
 
 def list_studies(store: Store, actor: Actor) -> tuple[StudyView, ...]:
-    """Return all studies, each of their sections by itself: with results first, then those under way, by title."""
+    """Return all studies, one entry per section: with results first, then those under way, by title."""
     newest = _newest_jobs(store, actor)
     out = settings_of(store).experiments
     views = [

@@ -114,7 +114,7 @@ def _verdict(comparison: Comparison, report: HtmlReport) -> None:
     )
     notes = []
     if comparison.left_out:
-        notes.append(f"{comparison.left_out} sentences that only one of them answered are left out.")
+        notes.append(f"{comparison.left_out} sentences that only one of them predicted are left out.")
     if comparison.regraded:
         notes.append(
             f"The gold of {comparison.regraded} sentences changed since the older run; both are scored on the new."

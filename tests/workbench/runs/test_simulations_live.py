@@ -553,7 +553,7 @@ def test_commands_set_rules_play_strategies_and_print_what_they_saved(
     assert [line.split()[0] for line in said.splitlines()[2:]].count("random") == 1
     assert call("simulate", "longest", "--seeds", "1")[0] == 0
     code, again = call("saved")
-    assert code == 0 and "0 of 2 campaigns played, queued" in again and "Those before, of" in again
+    assert code == 0 and "0 of 2 campaigns played, queued" in again and "Previous ones, of" in again
     assert again.splitlines()[-2:] == said.splitlines()[-2:]
     newest, before, *_ = simulations.list_plays(store, admin, place.id)
     code, chosen = call("saved", "--job", str(before.job.id))
