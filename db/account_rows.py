@@ -1,4 +1,4 @@
-"""Store functions of accounts: people, signed-in browsers and tries to sign in."""
+"""Store functions of accounts: people, browser sessions and sign-in attempts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def open_session(session: Session, *, user_id: int, token_hash: str, expires_at:
 
 
 def valid_session(session: Session, *, token_hash: str) -> LoginSession | None:
-    """Return the session of a token that is neither expired nor revoked, of an active account."""
+    """Return the session of a token, if it is neither expired nor revoked and its account is active."""
     login = session.scalar(sa.select(LoginSession).where(LoginSession.token_hash == token_hash))
     if login is None or login.revoked_at is not None or login.expires_at <= now() or not login.user.active:
         return None
@@ -83,7 +83,7 @@ def last_sign_ins(session: Session) -> dict[int, dt.datetime]:
 
 
 def add_attempt(session: Session, *, name: str, address: str) -> int:
-    """Note a try to sign in as failed, until `attempt_succeeded` says otherwise; return its id."""
+    """Record a sign-in attempt as failed until `attempt_succeeded` is called; return its id."""
     attempt = LoginAttempt(name=name, address=address, succeeded=False)
     session.add(attempt)
     session.flush()
@@ -97,7 +97,7 @@ def attempt_succeeded(session: Session, *, attempt_id: int) -> None:
 def failures(
     session: Session, *, since: dt.datetime, name: str | None = None, address: str | None = None
 ) -> list[dt.datetime]:
-    """Return the moments of failed tries since then, the newest first, by name, address, or both."""
+    """Return the times of failed attempts after `since`, newest first, by name, address, or both."""
     query = sa.select(LoginAttempt.at).where(LoginAttempt.at > since, LoginAttempt.succeeded.is_(False))
     if name is not None:
         query = query.where(LoginAttempt.name == name)
@@ -116,7 +116,7 @@ def last_success(session: Session, *, name: str, address: str) -> dt.datetime | 
 
 
 def forget_old(session: Session, *, failures_before: dt.datetime, others_before: dt.datetime) -> None:
-    """Delete tries and ended sessions that nothing looks at any more."""
+    """Delete old attempts and expired sessions that nothing reads any more."""
     statements: Iterable[sa.Delete] = (
         sa.delete(LoginAttempt).where(LoginAttempt.succeeded.is_(False), LoginAttempt.at < failures_before),
         sa.delete(LoginAttempt).where(LoginAttempt.at < others_before),

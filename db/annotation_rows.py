@@ -76,7 +76,7 @@ def standing(session: Session, task_id: int) -> Annotation | None:
 
 
 def of_task(session: Session, task_id: int) -> list[tuple[Annotation, User]]:
-    """Return everybody's work on a task with who did it."""
+    """Return everybody's work on a task, each with its author."""
     query = (
         sa.select(Annotation, User)
         .join(User, User.id == Annotation.user_id)
@@ -97,7 +97,7 @@ def skips(session: Session, task_ids: Sequence[int]) -> list[tuple[int, int, str
 
 
 def workers_of(session: Session, sentence_id: int) -> dict[int, set[str]]:
-    """Return who has worked on a sentence, skips left out: the stages by user id."""
+    """Return the stages at which each person has worked on a sentence, by user id; skips are left out."""
     query = (
         sa.select(Annotation.user_id, Task.stage)
         .join(Task, Task.id == Annotation.task_id)
@@ -110,7 +110,7 @@ def workers_of(session: Session, sentence_id: int) -> dict[int, set[str]]:
 
 
 def add(session: Session, *, task_id: int, user_id: int, **values: Any) -> Annotation:
-    """Add somebody's work on a task, empty as yet."""
+    """Add somebody's work on a task, still empty."""
     annotation = Annotation(task_id=task_id, user_id=user_id, **values)
     session.add(annotation)
     session.flush()
@@ -126,7 +126,7 @@ def replace_parts(
     rejected: Iterable[Mapping[str, Any]] = (),
     decisions: Iterable[Mapping[str, Any]] = (),
 ) -> None:
-    """Put these spans, flags, rejected suggestions and decisions in place of the annotation's."""
+    """Replace the annotation's spans, flags, rejected suggestions and decisions with these."""
     parts: tuple[tuple[type[Any], Iterable[Mapping[str, Any]]], ...] = (
         (SpanRow, spans),
         (FlagRow, flags),
@@ -142,7 +142,7 @@ def replace_parts(
 
 
 def keep_version(session: Session, annotation: Annotation, work: Mapping[str, Any], *, revision: int) -> None:
-    """Keep a version of the work under its revision, or under the next number that is free."""
+    """Keep a version of the work under its revision, or under the next free number."""
     query = sa.select(sa.func.max(AnnotationVersion.revision)).where(AnnotationVersion.annotation_id == annotation.id)
     highest = session.scalar(query)
     number = revision if highest is None or revision > highest else highest + 1
@@ -161,7 +161,7 @@ def event(session: Session, key: str) -> AppliedEvent | None:
 
 
 def note_event(session: Session, *, key: str, user_id: int, client: str, seq: int) -> None:
-    """Note an event as applied; a number that the client used before (a copied tab) goes under a name of its own."""
+    """Record an event as applied; a number the client has used before (a copied tab) gets a client name of its own."""
     taken = session.scalar(sa.select(AppliedEvent.key).where(AppliedEvent.client == client, AppliedEvent.seq == seq))
     name = client if taken is None else f"{client}#{key}"
     session.add(AppliedEvent(key=key, user_id=user_id, client=name, seq=seq, at=now()))

@@ -17,7 +17,7 @@ _CHUNK = 400
 
 
 def sentences(session: Session, campaign_id: int) -> Iterable[tuple[SentenceRow, list[Task]]]:
-    """Yield sentences in the order they came in, with their tasks and all that hangs on them."""
+    """Yield sentences in import order, with their tasks and everything attached to them."""
     ids = list(
         session.scalars(
             sa.select(SentenceRow.id).where(SentenceRow.campaign_id == campaign_id).order_by(SentenceRow.id)
@@ -68,19 +68,19 @@ def names(session: Session) -> dict[int, str]:
 
 
 def add(session: Session, row: Any) -> None:
-    """Write a row with all that hangs on it; raise BadInput where a constraint of the store refuses it."""
+    """Write a row with everything attached to it; raise BadInput if it violates a constraint of the store."""
     session.add(row)
     flush(session)
 
 
 def flush(session: Session) -> None:
-    """Write what is pending; raise BadInput where a constraint of the store refuses it."""
+    """Flush pending rows; raise BadInput if one violates a constraint of the store."""
     try:
         session.flush()
     except OperationalError:
         raise
     except StatementError as error:
-        raise BadInput(f"The archive breaks a rule of the store: {error.orig}. Nothing was imported.") from error
+        raise BadInput(f"The archive violates a rule of the store: {error.orig}. Nothing was imported.") from error
 
 
 def values(row: Any, columns: Sequence[str]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Rows for looking through the sentences of a campaign: where each stands, and everything said about one."""
+"""Rows for browsing a campaign's sentences: the place of each, and all layers of one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _PLACE = sa.case(
 def search(
     session: Session, campaign_id: int, *, place: str | None, split: str | None, text: str, offset: int, limit: int
 ) -> tuple[int, list[tuple[SentenceRow, str]]]:
-    """Return how many sentences match, and some of them with the place where each stands, in the queue's order."""
+    """Return how many sentences match, and some of them with the place of each, in queue order."""
     wanted = [SentenceRow.campaign_id == campaign_id]
     if place is not None:
         wanted.append(_PLACE.in_([place]))
@@ -42,7 +42,7 @@ def search(
 
 
 def one(session: Session, campaign_id: int, sentence_id: int) -> tuple[SentenceRow, str] | None:
-    """Return a sentence of the campaign with its links, its suggestions and the place where it stands."""
+    """Return a sentence of the campaign with its links and suggestions, and its place."""
     query = (
         sa.select(SentenceRow, _PLACE)
         .where(SentenceRow.campaign_id == campaign_id, SentenceRow.id == sentence_id)

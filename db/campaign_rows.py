@@ -19,7 +19,7 @@ def find(session: Session, campaign_id: int) -> Campaign | None:
 
 
 def hold(session: Session, campaign_id: int) -> None:
-    """Let nobody else who holds this campaign go on before this transaction ends.
+    """Lock the campaign until this transaction ends; other calls of `hold` wait.
 
     Rows that refer to the campaign can still be added meanwhile: a submission opens the next stage.
     """
@@ -40,7 +40,7 @@ def everything(session: Session, *, member_id: int | None = None) -> list[Campai
 
 
 def add(session: Session, **values: Any) -> Campaign:
-    """Add a campaign and give it its id."""
+    """Add a campaign and assign its id."""
     campaign = Campaign(**values)
     session.add(campaign)
     session.flush()
@@ -54,7 +54,7 @@ def remove(session: Session, campaign: Campaign) -> None:
 
 
 def add_members(session: Session, campaign_id: int, user_ids: Iterable[int]) -> None:
-    """Make people members; those who are already stay so."""
+    """Make people members; existing members stay."""
     rows = [{"campaign_id": campaign_id, "user_id": user_id} for user_id in sorted(set(user_ids))]
     upsert(session, Member, rows, keys=("campaign_id", "user_id"))
 
@@ -66,7 +66,7 @@ def keep_members(session: Session, campaign_id: int, user_ids: Iterable[int]) ->
 
 
 def known_hashes(session: Session, campaign_id: int, hashes: Sequence[str]) -> set[str]:
-    """Return those of the content hashes that the campaign has already."""
+    """Return the content hashes that the campaign already has."""
     known: set[str] = set()
     for first in range(0, len(hashes), _CHUNK):
         query = sa.select(SentenceRow.content_hash).where(
@@ -103,7 +103,7 @@ def add_sentences(session: Session, rows: Sequence[Mapping[str, Any]]) -> list[i
 
 
 def add_links(session: Session, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Insert links; of two over the same tokens the first stays."""
+    """Insert links; of two over the same tokens, the first is kept."""
     upsert(session, LinkRow, rows, keys=("sentence_id", "start", "end"))
 
 
@@ -150,7 +150,7 @@ def sentence_counts(session: Session, campaign_ids: Sequence[int]) -> dict[tuple
 
 
 def sentences_not_begun(session: Session, campaign_id: int, stage: str) -> list[SentenceRow]:
-    """Return the sentences whose task of a stage does not exist yet, or is open and nobody has worked on it."""
+    """Return the sentences whose task at a stage does not exist yet, or is open with no work on it."""
     begun = sa.exists().where(
         Task.sentence_id == SentenceRow.id,
         Task.stage == stage,
@@ -160,7 +160,7 @@ def sentences_not_begun(session: Session, campaign_id: int, stage: str) -> list[
 
 
 def types_in_use(session: Session, campaign_id: int) -> set[str]:
-    """Return the entity types that spans of the campaign have."""
+    """Return the entity types that the campaign's spans use."""
     query = (
         sa.select(SpanRow.type)
         .join(Annotation, Annotation.id == SpanRow.annotation_id)

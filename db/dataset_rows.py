@@ -58,9 +58,9 @@ def runs_of(session: Session, dataset_id: int) -> int:
 
 
 def recipes_of_source(session: Session, name: str) -> list[dict[str, Any]]:
-    """Return the recipes that may name a data set as their source: of runs, of rounds, of campaigns still to be played.
+    """Return the recipes that may name a data set as their source: of runs, rounds and pending simulated campaigns.
 
-    A round's lacks the fields that are as by default.
+    A round's recipe omits fields at their defaults.
     """
     runs = sa.select(Run.recipe).where(Run.recipe["source"].as_string().contains(name, autoescape=True))
     played = sa.select(SimulationRow.settings).join(Job, Job.id == SimulationRow.job_id)

@@ -21,7 +21,7 @@ def listed(session: Session) -> list[DomainRow]:
 
 
 def save(session: Session, *, name: str, toml: str, user_id: int | None) -> None:
-    """Add a domain, or replace the definition of the one of that name."""
+    """Add a domain, or replace the definition stored under its name."""
     row = find(session, name)
     if row is None:
         session.add(DomainRow(name=name, toml=toml, created_by=user_id))

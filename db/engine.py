@@ -1,4 +1,4 @@
-"""Open the store and hand out transactions; the only file that knows SQLite from PostgreSQL."""
+"""Open the store and hand out transactions; the only file that distinguishes SQLite from PostgreSQL."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BUSY_TIMEOUT_MS = 15_000
 
 
 class Store:
-    """An open database; `read()` and `write()` are the only ways to a session.
+    """An open database; `read()` and `write()` are the only ways to get a session.
 
     Raises StorageError when the URL names no database, or one whose driver is not installed.
     """
@@ -34,7 +34,7 @@ class Store:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """Yield a session for reading; nothing done in it is kept."""
+        """Yield a session for reading; changes made in it are not kept."""
         with _storage_errors(self.url), self._read() as session:
             yield session
 
@@ -48,8 +48,8 @@ class Store:
     def migrating(self) -> Iterator[sa.Connection]:
         """Yield a connection for migrations; raise StorageError when the store cannot be reached.
 
-        SQLite cannot alter a table: it is made anew, and with its rules for foreign keys on, dropping the old one
-        would take along, or empty, the rows that point at it. So they are off in this connection.
+        SQLite can alter little of a table, so it is copied into a new one. With foreign keys enforced, dropping the
+        old one would delete the rows that refer to it, or clear their keys: enforcement is off on this connection.
         """
         with _storage_errors(self.url):
             connection = self.engine.connect()
@@ -61,10 +61,10 @@ class Store:
 
     @contextmanager
     def _in_turn(self) -> Iterator[None]:
-        """Let the threads of this process write to SQLite one after another.
+        """Serialize this process's writes to SQLite.
 
-        SQLite itself sleeps and tries again, so that under load some writers wait for seconds. When a turn takes too
-        long, SQLite decides.
+        SQLite itself sleeps and retries, so that under load some writers wait for seconds. After a timeout here,
+        SQLite's own lock decides.
         """
         held = self._round is not None and self._round.acquire(timeout=_BUSY_TIMEOUT_MS / 1000)
         try:
@@ -81,7 +81,7 @@ def _without_foreign_keys(connection: sa.Connection) -> Iterator[None]:
         return
     driver = connection.connection.driver_connection
     assert driver is not None
-    driver.execute("PRAGMA foreign_keys=OFF")  # in a transaction it would do nothing
+    driver.execute("PRAGMA foreign_keys=OFF")  # no effect inside a transaction
     try:
         yield
     finally:
@@ -94,13 +94,13 @@ def _storage_errors(url: sa.URL) -> Iterator[None]:
     try:
         yield
     except (IntegrityError, DataError, ProgrammingError):
-        raise  # our own fault, not the store's
+        raise  # a bug of ours, not a failure of the store
     except DBAPIError as error:
         where = url.render_as_string(hide_password=True)
         is_file = url.get_backend_name() == "sqlite"
-        what = "free disk space and permissions" if is_file else "that its server runs and lets this account in"
+        what = "free disk space and permissions" if is_file else "that its server is running and accepts this account"
         raise StorageError(
-            f"The store at {where} refused: {error.orig}. Nothing was half written; check {what}, then try again."
+            f"The store at {where} failed: {error.orig}. Nothing was partly written; check {what}, then try again."
         ) from error
 
 
@@ -109,7 +109,7 @@ def _parsed(url: str) -> sa.URL:
         return sa.make_url(url)
     except ArgumentError as error:
         raise StorageError(
-            "CROSSNER_DATABASE_URL is no database URL; it looks like postgresql://USER:PASSWORD@HOST/DATABASE."
+            "CROSSNER_DATABASE_URL is not a database URL; expected is postgresql://USER:PASSWORD@HOST/DATABASE."
         ) from error
 
 
@@ -144,7 +144,7 @@ def _make_server_engine(url: sa.URL) -> sa.Engine:
     try:
         return sa.create_engine(url, pool_pre_ping=True)
     except NoSuchModuleError as error:
-        raise StorageError(f"There is no database {url.drivername!r} for {where}; use sqlite or postgresql.") from error
+        raise StorageError(f"Unknown database {url.drivername!r} in {where}; use sqlite or postgresql.") from error
     except ImportError as error:
         raise StorageError(
             f"The store at {where} needs the Python package {error.name or 'psycopg'!r}, which cannot be loaded: "
@@ -175,9 +175,9 @@ def upsert(
 
 
 def lock_rows(statement: sa.Select[Any]) -> sa.Select[Any]:
-    """Lock the selected rows until the transaction ends, passing over locked ones (SQLite holds its one lock).
+    """Lock the selected rows until the transaction ends, skipping locked ones (SQLite has a single lock).
 
-    Others may add rows that refer to them meanwhile, and rows to which others are being added are not passed over.
+    Others can still add rows that refer to them, and a row that only gets new references is not skipped.
     """
     return statement.with_for_update(skip_locked=True, key_share=True)
 
@@ -185,7 +185,7 @@ def lock_rows(statement: sa.Select[Any]) -> sa.Select[Any]:
 def backup_sqlite(store: Store, target: str) -> None:
     """Copy a SQLite store to the file `target` while it is in use; raise StorageError for another database."""
     if store.url.get_backend_name() != "sqlite":
-        raise StorageError("Only a SQLite store is copied this way; use the database's own dump for the others.")
+        raise StorageError("Only a SQLite store can be copied this way; dump any other with its database's own tool.")
     import sqlite3
 
     source = store.engine.raw_connection()

@@ -1,4 +1,4 @@
-"""Rows of the job table: queue, claim, lease, and what became of each job."""
+"""Rows of the job table: queue, claim, lease and outcome of each job."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def add(
     max_attempts: int = 3,
     after_id: int | None = None,
 ) -> int:
-    """Queue a job; return its id. It begins when the job `after_id` has ended, however that ended."""
+    """Queue a job; return its id. It begins once the job `after_id` has ended, whatever its outcome."""
     job = Job(
         kind=kind,
         payload=dict(payload),
@@ -64,7 +64,7 @@ def recent(
     kinds: Sequence[str] = (),
     limit: int = 50,
 ) -> list[Job]:
-    """Return jobs, newest first; for a member, those of no campaign and of the member's."""
+    """Return jobs, newest first; for a member, those without a campaign and those of the member's campaigns."""
     query = sa.select(Job).order_by(Job.id.desc()).limit(limit)
     if campaign_id is not None:
         query = query.where(Job.campaign_id == campaign_id)
@@ -77,19 +77,19 @@ def recent(
 
 
 def under_way(session: Session, campaign_id: int | None, kinds: Sequence[str]) -> list[Job]:
-    """Return the jobs of these kinds that wait or are at work for this campaign (None: for none), oldest first."""
+    """Return the queued and running jobs of these kinds in this campaign (None: without one), oldest first."""
     query = sa.select(Job).where(Job.campaign_id == campaign_id, Job.kind.in_(kinds))
     return list(session.scalars(query.where(Job.state.in_(_OPEN)).order_by(Job.id)))
 
 
 def pretraining_of(session: Session, encoder: str) -> Job | None:
-    """Return the job, waiting or at work, that pre-trains an encoder of this name."""
+    """Return the queued or running job that pre-trains an encoder of this name."""
     query = sa.select(Job).where(Job.kind == "pretrain", Job.state.in_(_OPEN)).order_by(Job.id)
     return next((job for job in session.scalars(query) if job.payload["name"] == encoder), None)
 
 
 def has_successor(session: Session, job: Job) -> bool:
-    """Say whether a newer job was asked for the same as this one."""
+    """Return whether a newer job makes the same request as this one."""
     query = sa.select(Job).where(Job.id > job.id, Job.kind == job.kind)
     query = query.where(Job.campaign_id == job.campaign_id, Job.run_id == job.run_id)
     return any(newer.payload == job.payload for newer in session.scalars(query))
@@ -113,9 +113,9 @@ def claim(
     run_ids: Sequence[int] | None = None,
     job_ids: Sequence[int] | None = None,
 ) -> Job | None:
-    """Give the next queued job of these kinds to a worker; None when there is none (or another worker was quicker).
+    """Give the next queued job of these kinds to a worker; None when there is none (or another worker took it).
 
-    With `run_ids` only the jobs of these runs are taken, with `job_ids` only these jobs.
+    `run_ids` restricts it to the jobs of these runs, `job_ids` to these jobs.
     """
     query = sa.select(Job.id).where(_may_begin(kinds)).order_by(Job.priority, Job.id).limit(1)
     if run_ids is not None:
@@ -153,7 +153,7 @@ def beat(session: Session, *, job_id: int, worker: str, progress: float, message
 
 
 def awaited_by(session: Session, run_ids: Sequence[int]) -> dict[int, int]:
-    """Return the jobs, waiting or at work, that have to end before those of these runs begin, by run."""
+    """Return, by run, the unfinished job that has to end before the job of the run begins."""
     first = aliased(Job)
     query = sa.select(Job.run_id, first.id).join(first, first.id == Job.after_id)
     query = query.where(Job.run_id.in_(run_ids), Job.state == "queued", first.state.in_(_OPEN))
@@ -161,13 +161,13 @@ def awaited_by(session: Session, run_ids: Sequence[int]) -> dict[int, int]:
 
 
 def waits_before(session: Session, priority: int, *, kinds: Sequence[str], since: dt.datetime) -> bool:
-    """Say whether a job of these kinds and a smaller priority could begin and has waited since this moment."""
+    """Return whether a job of these kinds with a smaller priority could begin and was queued by `since`."""
     query = sa.select(Job.id).where(_may_begin(kinds), Job.priority < priority, Job.created_at <= since)
     return session.scalar(query.limit(1)) is not None
 
 
 def holds(session: Session, *, job_id: int, worker: str) -> bool:
-    """Say whether the worker still holds the job, and lock the row so that it stays so in this transaction."""
+    """Return whether the worker still holds the job; the row is locked, so this holds until the transaction ends."""
     return session.scalar(sa.select(Job.id).where(_held(job_id, worker)).with_for_update()) is not None
 
 
@@ -182,7 +182,7 @@ def finish(
 
 
 def give_back(session: Session, *, job_id: int, worker: str, message: str, counted: bool) -> bool:
-    """Queue a held job again; `counted` says whether the attempt is used up. False when the lease is lost."""
+    """Queue a held job again; `counted` is whether the attempt is used up. False when the lease is lost."""
     attempts = Job.attempts if counted else Job.attempts - 1
     return _update(
         session,
@@ -196,12 +196,12 @@ def give_back(session: Session, *, job_id: int, worker: str, message: str, count
 
 
 def running(session: Session) -> list[Job]:
-    """Return the jobs that a worker holds, locked where the database can."""
+    """Return all running jobs, locked where the database supports it."""
     return list(session.scalars(lock_rows(sa.select(Job).where(Job.state == "running").order_by(Job.id))))
 
 
 def request_cancel(session: Session, *, job_id: int) -> str | None:
-    """Cancel a queued job at once, ask a running one to stop; return the state it is in then."""
+    """Cancel a queued job at once, ask a running one to stop; return its new state."""
     _update(session, sa.and_(Job.id == job_id, Job.state == "queued"), state="cancelled", finished_at=now())
     _update(session, sa.and_(Job.id == job_id, Job.state == "running"), cancel_requested=True)
     return session.scalar(sa.select(Job.state).where(Job.id == job_id))
@@ -214,17 +214,17 @@ def counts(session: Session) -> dict[str, int]:
 
 
 def older_than(moment: dt.datetime | None, seconds: float) -> bool:
-    """Return whether a moment is unknown, so many seconds past, or as far ahead, as after a clock was set back."""
+    """Return whether a time is unknown, more than `seconds` ago, or as far ahead, as after a clock was set back."""
     return moment is None or abs((now() - moment).total_seconds()) > seconds
 
 
 def explain_others(session: Session, kinds: Sequence[str], message: str) -> None:
-    """Say of the queued jobs of other kinds than these why they wait."""
+    """Set the message of queued jobs of kinds other than these: why they wait."""
     _update(session, sa.and_(Job.state == "queued", Job.kind.not_in(kinds), Job.message != message), message=message)
 
 
 def _may_begin(kinds: Sequence[str]) -> sa.ColumnElement[bool]:
-    """A queued job of these kinds that waits for no other one."""
+    """Match queued jobs of these kinds that wait for no other job."""
     first = aliased(Job)
     waits = sa.exists().where(first.id == Job.after_id, first.state.in_(_OPEN))
     return sa.and_(Job.state == "queued", Job.kind.in_(kinds), ~waits)

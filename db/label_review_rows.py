@@ -1,4 +1,4 @@
-"""Rows of a second look: open findings come and go with each look, decided ones stay."""
+"""Rows of label review: each review replaces the open findings, decided ones stay."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from db.types import now
 def replace_open(
     session: Session, *, campaign_id: int, found_by: str, rows: Iterable[Mapping[str, Any]]
 ) -> tuple[int, int]:
-    """Put a check's new findings in place of its open ones; return how many stand, and how many were decided before.
+    """Replace a check's open findings; return how many were added, and how many were left out as already decided.
 
-    One is left out if a decided one of the same check touches its tokens and was about the same gold.
+    A finding is left out if a decided one of the same check touches its tokens and was about the same gold.
     """
     session.execute(
         sa.delete(FindingRow).where(
@@ -30,7 +30,7 @@ def replace_open(
 
 
 def add(session: Session, *, campaign_id: int, found_by: str, rows: Iterable[Mapping[str, Any]]) -> tuple[int, int]:
-    """Add findings that are not there and were not decided before; return how many were added and left out."""
+    """Add findings that are neither open nor decided already; return how many were added and left out."""
     known: dict[tuple[int, int | None], list[FindingRow]] = {}
     for row in of_check(session, campaign_id=campaign_id, found_by=found_by):
         known.setdefault((row.sentence_id, row.other_id), []).append(row)
@@ -60,17 +60,17 @@ def find(session: Session, finding_id: int) -> FindingRow | None:
 
 
 def decide(row: FindingRow, *, state: str, user_id: int, left_out_id: int | None = None) -> None:
-    """Write down what was decided, by whom, now; `left_out_id` is the sentence that is left out, if one is."""
+    """Record a decision, who made it and when; `left_out_id` is the sentence left out, if any."""
     row.state, row.decided_by, row.decided_at, row.left_out_id = state, user_id, now(), left_out_id
 
 
 def reopen(row: FindingRow) -> None:
-    """Make a decided finding an open one again."""
+    """Reopen a decided finding."""
     row.state, row.decided_by, row.decided_at, row.left_out_id = "open", None, None, None
 
 
 def decided(session: Session, campaign_id: int) -> list[tuple[FindingRow, User]]:
-    """Return the decided findings with who decided, the newest first."""
+    """Return the decided findings, each with who decided it, newest first."""
     query = (
         sa.select(FindingRow, User)
         .join(User, User.id == FindingRow.decided_by)
@@ -81,7 +81,7 @@ def decided(session: Session, campaign_id: int) -> list[tuple[FindingRow, User]]
 
 
 def left_out(session: Session, campaign_id: int) -> dict[int, dt.datetime]:
-    """Return the ids of the sentences that were left out, and since when each is."""
+    """Return the ids of the sentences that were left out, each with the time of the decision."""
     query = (
         sa.select(FindingRow.left_out_id, sa.func.min(FindingRow.decided_at))
         .where(FindingRow.campaign_id == campaign_id, FindingRow.left_out_id.is_not(None))
@@ -91,7 +91,7 @@ def left_out(session: Session, campaign_id: int) -> dict[int, dt.datetime]:
 
 
 def is_left_out() -> sa.ColumnElement[bool]:
-    """Say that the sentence of a query was left out."""
+    """Return the condition that the sentence of a query was left out."""
     return sa.exists().where(FindingRow.left_out_id == SentenceRow.id)
 
 
@@ -108,7 +108,7 @@ def left_out_gold(session: Session, campaign_ids: Sequence[int]) -> dict[int, in
 
 
 def who_left_out(session: Session, sentence_id: int) -> tuple[FindingRow, User] | None:
-    """Return the first decision that left a sentence out, and who made it; None where none did."""
+    """Return the first decision that left a sentence out, and who made it; None if there is none."""
     query = sa.select(FindingRow, User).join(User, User.id == FindingRow.decided_by)
     query = query.where(FindingRow.left_out_id == sentence_id).order_by(FindingRow.decided_at, FindingRow.id)
     row = session.execute(query).first()
@@ -121,6 +121,6 @@ def sentences(session: Session, sentence_ids: Sequence[int]) -> list[SentenceRow
 
 
 def _same(row: FindingRow, new: Mapping[str, Any]) -> bool:
-    """Say whether both are about the same gold at tokens that touch, compared with the same other gold."""
+    """Return whether both are about the same gold at touching tokens, compared with the same other gold."""
     touch = row.start < new["end"] and new["start"] < row.end
     return touch and row.there == new["there"] and row.other_there == new["other_there"]

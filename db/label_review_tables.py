@@ -1,4 +1,4 @@
-"""The table of a second look at gold: what may be wrong, and what the expert decided about it."""
+"""The table of label review: what may be wrong in the gold, and what the expert decided about it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FINDING_STATES = ("open", "kept", "changed", "reopened", "left_out")
 
 
 class FindingRow(Base):
-    """One place in the gold that a check doubts; a decided one stays for ever, an open one until the next look."""
+    """One place in the gold that a check doubts; a decided one is kept for good, an open one until the next review."""
 
     __tablename__ = "second_look_finding"
     __table_args__ = (
@@ -36,18 +36,18 @@ class FindingRow(Base):
     """The tokens `[start, end)` that the finding is about."""
     end: Mapped[int]
     there: Mapped[list[Any]]
-    """All gold spans that touch these tokens, as `[start, end, type]`; where gold has others by now, it is past."""
+    """All gold spans that touch these tokens, as `[start, end, type]`; once the gold differs, the finding is stale."""
     proposed: Mapped[list[Any]]
-    """What would stand in their place."""
+    """The spans proposed instead."""
     score: Mapped[float]
     why: Mapped[str]
     other_id: Mapped[int | None] = mapped_column(sa.ForeignKey("sentence.id", ondelete="CASCADE"), index=True)
     """The sentence that this one is compared with."""
     other_there: Mapped[list[Any] | None] = mapped_column(sa.JSON(none_as_null=True))
-    """What gold has at the same place there."""
+    """The gold spans at the same place there."""
     state: Mapped[str] = mapped_column(default="open")
     decided_by: Mapped[int | None] = mapped_column(sa.ForeignKey("user_account.id"))
     decided_at: Mapped[dt.datetime | None]
     left_out_id: Mapped[int | None] = mapped_column(sa.ForeignKey("sentence.id", ondelete="CASCADE"), index=True)
-    """Which of the two sentences models no longer learn from, where that was decided."""
+    """The one of the two sentences that training leaves out, if that was decided."""
     created_at: Mapped[dt.datetime] = mapped_column(default=now)

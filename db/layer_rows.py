@@ -13,7 +13,7 @@ from db.tables import Annotation, LinkRow, SentenceRow, SuggestionRow, Task
 
 
 def sentences(session: Session, campaign_id: int, *, preannotated: bool | None = None) -> list[SentenceRow]:
-    """Return the sentences in the order of the queue; all, or those that have or have not been pre-annotated."""
+    """Return the sentences in queue order: all, or only those that have (have not) been pre-annotated."""
     query = sa.select(SentenceRow).where(SentenceRow.campaign_id == campaign_id)
     if preannotated is not None:
         reached = SentenceRow.preannotated_at.is_not(None)
@@ -22,7 +22,7 @@ def sentences(session: Session, campaign_id: int, *, preannotated: bool | None =
 
 
 def last_preannotated(session: Session, campaign_id: int) -> dt.datetime | None:
-    """Return when a sentence of a campaign was last pre-annotated; None before any was."""
+    """Return when a sentence of a campaign was last pre-annotated; None if none was."""
     query = sa.select(sa.func.max(SentenceRow.preannotated_at)).where(SentenceRow.campaign_id == campaign_id)
     return session.scalar(query)
 
@@ -96,13 +96,13 @@ def suggestions(session: Session, campaign_id: int) -> dict[int, list[Suggestion
 
 
 def suggestion_sources(session: Session, campaign_id: int) -> list[str]:
-    """Return who made the suggestions of a campaign, each once."""
+    """Return the distinct sources of a campaign's suggestions."""
     query = sa.select(SuggestionRow.source).join(SentenceRow, SentenceRow.id == SuggestionRow.sentence_id)
     return list(session.scalars(query.where(SentenceRow.campaign_id == campaign_id).distinct()))
 
 
 def active_seconds(session: Session, campaign_id: int) -> dict[str, float]:
-    """Return how long people worked on each sentence, at all stages together, by the hash of its content.
+    """Return the active seconds spent on each sentence over all stages, by content hash.
 
     Sentences that nobody worked on, such as those imported with their gold, are left out.
     """

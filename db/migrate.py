@@ -24,7 +24,7 @@ def _config(connection: Connection) -> Config:
 
 
 def migrate(store: Store) -> None:
-    """Upgrade the store's schema to head; do nothing when it is there already.
+    """Upgrade the store's schema to head; do nothing if it is there already.
 
     Raises StorageError when the store cannot be reached, or was written by a newer version of the workbench.
     """
@@ -35,7 +35,7 @@ def migrate(store: Store) -> None:
         known = {revision.revision for revision in script.walk_revisions()}
         if current is not None and current not in known:
             raise StorageError(
-                f"The store is at revision {current}, which this version does not know; "
+                f"The store is at revision {current}, which is unknown to this version; "
                 "use the newer version of the workbench that wrote it."
             )
         if current == script.get_current_head():
@@ -45,15 +45,15 @@ def migrate(store: Store) -> None:
         command.upgrade(config, "head")
         if more := _dangling(connection) - lost:
             raise StorageError(
-                f"Bringing the store from revision {current} to {script.get_current_head()} would leave rows of "
-                f"{', '.join(sorted({table for table, *_ in more}))} that point nowhere. Nothing was changed; "
-                "go on with the version that wrote it, and report this."
+                f"Upgrading the store from revision {current} to {script.get_current_head()} would leave rows of "
+                f"{', '.join(sorted({table for table, *_ in more}))} with dangling references. Nothing was changed; "
+                "keep using the version that wrote it, and report this."
             )
         connection.commit()
 
 
 def _dangling(connection: Connection) -> set[tuple[str, int, str]]:
-    """Return table, row and what it points at, of rows whose foreign keys name nothing; SQLite alone looks."""
+    """Return table, row id and referenced table of rows with dangling foreign keys; checked on SQLite only."""
     if connection.dialect.name != "sqlite":
         return set()
     violations = connection.exec_driver_sql("PRAGMA foreign_key_check")

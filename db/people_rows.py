@@ -16,7 +16,7 @@ def find(session: Session, user_id: int) -> User | None:
 
 
 def by_ids(session: Session, ids: Iterable[int]) -> dict[int, User]:
-    """Return the persons with these ids, by id."""
+    """Return the people with these ids, by id."""
     users = session.scalars(sa.select(User).where(User.id.in_(set(ids))))
     return {user.id: user for user in users}
 
@@ -28,11 +28,11 @@ def members(session: Session, campaign_id: int) -> list[User]:
 
 
 def is_member(session: Session, *, campaign_id: int, user_id: int) -> bool:
-    """Say whether the person works in the campaign."""
+    """Return whether the person is a member of the campaign."""
     return session.get(Member, (campaign_id, user_id)) is not None
 
 
 def hold_member(session: Session, *, campaign_id: int, user_id: int) -> None:
-    """Let no other transaction that holds this member of the campaign go on before this one ends."""
+    """Lock this member of the campaign until the transaction ends; other calls of `hold_member` wait."""
     this = (Member.campaign_id == campaign_id, Member.user_id == user_id)
     session.execute(sa.select(Member.user_id).where(*this).with_for_update())

@@ -20,7 +20,7 @@ def find(session: Session, question_id: int) -> Question | None:
 
 
 def add(session: Session, *, task_id: int, user_id: int, text: str) -> Question:
-    """Add a question and give it its id."""
+    """Add a question and assign its id."""
     question = Question(task_id=task_id, asked_by=user_id, text=text)
     session.add(question)
     session.flush()
@@ -28,7 +28,7 @@ def add(session: Session, *, task_id: int, user_id: int, text: str) -> Question:
 
 
 def answer(session: Session, *, question_id: int, user_id: int, text: str) -> None:
-    """Add a person's answer, or put it in place of their earlier one."""
+    """Add a person's answer, replacing any earlier one of theirs."""
     row = {"question_id": question_id, "user_id": user_id, "text": text, "answered_at": now()}
     upsert(session, Answer, [row], keys=("question_id", "user_id"), update=("text", "answered_at"))
 
@@ -40,7 +40,7 @@ def close_all(session: Session, task_id: int) -> None:
 
 
 def of_tasks(session: Session, task_ids: Sequence[int]) -> list[Thread]:
-    """Return the questions about tasks with who asked and the answers, the oldest first."""
+    """Return the questions about tasks, each with who asked it and its answers, oldest first."""
     return _threads(session, Question.task_id.in_(task_ids))
 
 

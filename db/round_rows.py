@@ -1,4 +1,4 @@
-"""Rows of rounds, and the places of sentences in a queue."""
+"""Rows of rounds, and the positions of sentences in a queue."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ def listed(session: Session, campaign_id: int, *, limit: int = 100) -> list[Roun
 
 
 def newest_automatic(session: Session, campaign_id: int) -> Round | None:
-    """Return the newest round that nobody asked for, if there is one."""
+    """Return the newest automatic round, if there is one."""
     query = sa.select(Round).where(Round.campaign_id == campaign_id, Round.automatic)
     return session.scalars(query.order_by(Round.id.desc()).limit(1)).first()
 
 
 def runs_of(session: Session, campaign_id: int) -> dict[int, str]:
-    """Return the runs that a campaign's rounds began by themselves, with the round's strategy."""
+    """Return the runs that a campaign's automatic rounds started, each with the round's strategy."""
     query = (
         sa.select(Run.id, Round.strategy)
         .join(Run, Run.id == Round.run_id)
@@ -51,13 +51,13 @@ def runs_of(session: Session, campaign_id: int) -> dict[int, str]:
 
 
 def under_way(session: Session, campaign_id: int) -> Round | None:
-    """Return the round that waits or is being made, if there is one."""
+    """Return the queued or running round, if there is one."""
     query = sa.select(Round).where(Round.campaign_id == campaign_id, Round.state.in_(_UNDER_WAY))
     return session.scalars(query.order_by(Round.id).limit(1)).first()
 
 
 def run_state(session: Session, run_id: int) -> str | None:
-    """Return the state of a run; None where it is gone."""
+    """Return the state of a run; None if it is gone."""
     return session.scalar(sa.select(Run.state).where(Run.id == run_id))
 
 
@@ -68,9 +68,9 @@ def job_of(session: Session, round_: Round) -> Job | None:
 
 
 def automatic_campaigns(session: Session) -> list[Campaign]:
-    """Return the campaigns that retrain by themselves or whose queue a strategy orders, and those with a round to end.
+    """Return the campaigns that retrain automatically or order their queue, and those with an unfinished round.
 
-    A round under way goes on where its campaign was archived, or changed its rules, meanwhile.
+    A round under way continues even if its campaign was archived, or changed its rules, meanwhile.
     """
     chosen = sa.and_(sa.or_(Campaign.retrain_every > 0, Campaign.strategy != ""), Campaign.archived.is_(False))
     begun = sa.exists().where(Round.campaign_id == Campaign.id, Round.state.in_(_UNDER_WAY))
@@ -78,7 +78,7 @@ def automatic_campaigns(session: Session) -> list[Campaign]:
 
 
 def gold_in_pool(session: Session, campaign_id: int) -> int:
-    """Return how many sentences of the pool have gold to learn from: those that were left out are not counted."""
+    """Count the gold sentences of the pool that training may use; those left out are not counted."""
     query = (
         sa.select(sa.func.count())
         .select_from(Task)
@@ -94,7 +94,7 @@ def _gold(campaign_id: int) -> tuple[sa.ColumnElement[bool], ...]:
 
 
 def gold_of_newest_run(session: Session, campaign_id: int) -> int:
-    """Return how many pool sentences the newest run on all of a snapshot has learnt from, or will; 0 without one."""
+    """Return how many pool sentences the newest run on a whole snapshot trains on; 0 without one."""
     query = (
         sa.select(Snapshot.counts)
         .join(Run, Run.snapshot_id == Snapshot.id)
@@ -107,13 +107,13 @@ def gold_of_newest_run(session: Session, campaign_id: int) -> int:
 
 
 def movable(session: Session, campaign_id: int, *, limit: int | None = None) -> list[SentenceRow]:
-    """Return the pool's sentences that nobody has or has begun, in the order of the queue."""
+    """Return the pool's sentences that are neither leased nor begun, in queue order."""
     query = sa.select(SentenceRow).join(Task, Task.sentence_id == SentenceRow.id).where(*_movable(campaign_id))
     return list(session.scalars(query.order_by(SentenceRow.position, SentenceRow.id).limit(limit)))
 
 
 def count_movable(session: Session, campaign_id: int) -> int:
-    """Return how many sentences of the pool nobody has or has begun."""
+    """Count the pool's sentences that are neither leased nor begun."""
     query = sa.select(sa.func.count()).select_from(SentenceRow).join(Task, Task.sentence_id == SentenceRow.id)
     return session.scalar(query.where(*_movable(campaign_id))) or 0
 
@@ -125,9 +125,9 @@ def _movable(campaign_id: int) -> tuple[sa.ColumnElement[bool], ...]:
 
 
 def place(session: Session, order: Sequence[tuple[int, str]]) -> int:
-    """Put sentences into this order among themselves: (id, what put it there); return how many could be moved.
+    """Reorder these sentences, given as (id, why it is there), among themselves; return how many could be moved.
 
-    They share the places they have now, so those that somebody has got meanwhile stay where they are.
+    They exchange their present positions, so sentences handed out meanwhile stay where they are.
     """
     ids = [sentence_id for sentence_id, _ in order]
     if not ids:
@@ -155,7 +155,7 @@ _TASKS = (
 
 
 def chosen_by(session: Session, campaign_id: int) -> Mapping[str | None, int]:
-    """Return how many gold sentences of the pool were put into the queue by what."""
+    """Count the gold sentences of the pool by what placed them in the queue."""
     query = (
         sa.select(SentenceRow.chosen_by, sa.func.count())
         .join(Task, Task.sentence_id == SentenceRow.id)

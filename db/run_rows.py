@@ -78,7 +78,7 @@ def twin(
     order_seed: int | None,
     since: dt.datetime | None = None,
 ) -> Run | None:
-    """Return a run of the same cell that is done, or waiting, or under way; begun from `since` on, or not yet."""
+    """Return a done, queued or running run of the same cell; with `since`, not one that began before that."""
     query = sa.select(Run).where(
         Run.snapshot_id == snapshot_id if snapshot_id is not None else Run.snapshot_id.is_(None),
         Run.dataset_id == dataset_id if dataset_id is not None else Run.dataset_id.is_(None),
@@ -115,7 +115,7 @@ def update(session: Session, run_id: int, **values: Any) -> bool:
 
 
 def mark_started(session: Session, run_id: int) -> None:
-    """Say that a run is under way; the moment of its first start stays."""
+    """Mark a run as running; the time of its first start is kept."""
     started = sa.func.coalesce(Run.started_at, sa.literal(now(), UtcTime()))
     update(session, run_id, state="running", started_at=started)
 
@@ -128,7 +128,7 @@ def finish(session: Session, run_id: int, state: str, *, error: str | None = Non
 
 
 def best_done(session: Session, *, campaign_id: int) -> Run | None:
-    """Return the campaign's run whose checkpoint should score its pool: of the newest snapshot, the best on dev.
+    """Return the campaign's run whose checkpoint should score its pool: the best on dev of the newest snapshot.
 
     Runs on all of a snapshot's sentences come before those on a part of it.
     """
@@ -148,13 +148,13 @@ def add_event(session: Session, run_id: int, values: Mapping[str, Any]) -> int:
 
 
 def events(session: Session, run_id: int, *, after: int = 0, limit: int = 5000) -> list[RunEvent]:
-    """Return the log of a run after a line's number, in order."""
+    """Return the log of a run from after line number `after`, in order."""
     query = sa.select(RunEvent).where(RunEvent.run_id == run_id, RunEvent.number > after)
     return list(session.scalars(query.order_by(RunEvent.number).limit(limit)))
 
 
 def drop_events_after(session: Session, run_id: int, *, step: int) -> None:
-    """Forget the measurements beyond a step, which a run that was taken up again there will make once more."""
+    """Delete the measurements beyond a step; a run resumed from there will repeat them."""
     session.execute(sa.delete(RunEvent).where(RunEvent.run_id == run_id, RunEvent.step > step, RunEvent.message == ""))
 
 

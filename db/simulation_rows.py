@@ -15,27 +15,27 @@ KIND = "simulation"
 
 
 def add(session: Session, *, job_id: int, snapshot_id: int, settings: Mapping[str, Any]) -> None:
-    """Add a simulated campaign that is still to be played."""
+    """Add a pending simulated campaign."""
     session.add(SimulationRow(job_id=job_id, snapshot_id=snapshot_id, settings=dict(settings)))
 
 
 def of_job(session: Session, job_id: int) -> list[SimulationRow]:
-    """Return a job's simulated campaigns in the order they are played."""
+    """Return a job's simulated campaigns in the order they run."""
     query = sa.select(SimulationRow).where(SimulationRow.job_id == job_id)
     return list(session.scalars(query.order_by(SimulationRow.id)))
 
 
 def open_ids(session: Session) -> list[int]:
-    """Return the ids of the simulated campaigns whose job waits or is at work."""
+    """Return the ids of the simulated campaigns whose job is queued or running."""
     query = sa.select(SimulationRow.id).join(Job, Job.id == SimulationRow.job_id)
     return list(session.scalars(query.where(Job.state.in_(("queued", "running")))))
 
 
 def newest_jobs(session: Session, campaign_id: int, *, with_points: bool = False, limit: int = 1) -> list[Job]:
-    """Return the jobs that play, or played, simulated campaigns on a campaign's gold, newest first.
+    """Return the jobs with simulated campaigns on a campaign's gold, newest first.
 
-    `with_points` asks for those of which one campaign is through at least. A job without campaigns is none: an
-    earlier migration took some along.
+    `with_points` asks for jobs with at least one finished campaign. Jobs without campaigns are left out: an earlier
+    migration deleted some.
     """
     those = sa.select(SimulationRow.job_id)
     if with_points:
@@ -45,7 +45,7 @@ def newest_jobs(session: Session, campaign_id: int, *, with_points: bool = False
 
 
 def told(session: Session, job_ids: Sequence[int]) -> dict[int, list[tuple[SimulationRow, bool]]]:
-    """Return jobs' simulated campaigns by job, each with whether it is through; their points are not read."""
+    """Return the simulated campaigns of jobs by job, each with whether it is finished; their points are not read."""
     query = sa.select(SimulationRow, SimulationRow.points.is_not(None)).options(defer(SimulationRow.points))
     by_job: dict[int, list[tuple[SimulationRow, bool]]] = {id: [] for id in job_ids}
     for row, is_through in session.execute(query.where(SimulationRow.job_id.in_(job_ids)).order_by(SimulationRow.id)):
@@ -54,7 +54,7 @@ def told(session: Session, job_ids: Sequence[int]) -> dict[int, list[tuple[Simul
 
 
 def save_points(session: Session, id: int, points: Sequence[Mapping[str, Any]]) -> None:
-    """Keep what was measured in a simulated campaign that is through."""
+    """Store the measurements of a finished simulated campaign."""
     session.execute(
         sa.update(SimulationRow).where(SimulationRow.id == id).values(points=[dict(point) for point in points])
     )

@@ -17,7 +17,7 @@ def find(session: Session, *, campaign_id: int, hash: str) -> Snapshot | None:
 
 
 def by_prefix(session: Session, *, campaign_id: int, prefix: str) -> list[Snapshot]:
-    """Return the campaign's snapshots whose hash begins so; more than one when the prefix is too short."""
+    """Return the campaign's snapshots whose hash starts with `prefix`; more than one if it is too short."""
     query = sa.select(Snapshot).where(
         Snapshot.campaign_id == campaign_id, Snapshot.hash.startswith(prefix, autoescape=True)
     )

@@ -1,4 +1,4 @@
-"""Rows of suggestions, and of what endpoints answered."""
+"""Rows of suggestions, and of cached endpoint answers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Query = TypeVar("_Query", bound=sa.Select[*tuple[Any, ...]])
 
 
 def not_preannotated(session: Session, campaign_id: int) -> list[SentenceRow]:
-    """Return the sentences to pre-annotate: never done completely, and nobody has begun to annotate them."""
+    """Return the sentences to pre-annotate: not fully pre-annotated yet, and begun by nobody."""
     rows = [row for row in sentences_not_begun(session, campaign_id, "annotate") if row.preannotated_at is None]
     return sorted(rows, key=lambda row: (row.position, row.id))
 
@@ -30,14 +30,14 @@ def next_to_annotate(session: Session, campaign_id: int) -> list[SentenceRow]:
 
 
 def awaits_model(session: Session, campaign_id: int) -> bool:
-    """Say whether a model's suggestions would be shown to anybody: the campaign is open and has sentences to come."""
+    """Return whether anybody would see a model's suggestions: the campaign is open and has sentences to annotate."""
     campaign = session.get(Campaign, campaign_id)
     wants = campaign is not None and campaign.suggestions_on and not campaign.archived
     return wants and bool(next_to_annotate(session, campaign_id))
 
 
 def still_open(session: Session, campaign_id: int, sentence_ids: Collection[int]) -> set[int]:
-    """Return those of the sentences that nobody has begun to annotate."""
+    """Return the ids of those sentences that nobody has begun to annotate."""
     return {row.id for row in sentences_not_begun(session, campaign_id, "annotate")} & set(sentence_ids)
 
 
@@ -68,7 +68,7 @@ def suggested_in_gold(session: Session, campaign_id: int) -> list[tuple[int, int
 
 
 def _with_gold(query: _Query, campaign_id: int) -> _Query:
-    """Hold a query over tasks to those whose adjudication is gold."""
+    """Restrict a query over tasks to those whose adjudication is gold."""
     return query.join(Annotation, Annotation.task_id == Task.id).where(
         Task.campaign_id == campaign_id,
         Task.stage == "adjudicate",
@@ -78,14 +78,14 @@ def _with_gold(query: _Query, campaign_id: int) -> _Query:
 
 
 def _but_test(query: _Query) -> _Query:
-    """Hold a query over tasks to those of sentences that nothing is measured on in the end."""
+    """Restrict a query over tasks to sentences outside test."""
     return query.join(SentenceRow, SentenceRow.id == Task.sentence_id).where(SentenceRow.split != "test")
 
 
 def replace_suggestions(
     session: Session, sentence_ids: Collection[int], rows: Sequence[Mapping[str, Any]], *, kinds: Collection[str]
 ) -> None:
-    """Put rows in place of the suggestions these sentences have of some kinds: what stands before `:` in `source`."""
+    """Replace these sentences' suggestions of some kinds (the part of `source` before `:`) with these rows."""
     ids = list(sentence_ids)
     theirs = sa.or_(
         SuggestionRow.source.in_(list(kinds)),
@@ -99,7 +99,7 @@ def replace_suggestions(
 
 
 def mark_preannotated(session: Session, sentence_ids: Collection[int]) -> None:
-    """Note that sentences have been pre-annotated completely."""
+    """Mark sentences as fully pre-annotated."""
     ids = list(sentence_ids)
     for first in range(0, len(ids), _CHUNK):
         wanted = SentenceRow.id.in_(ids[first : first + _CHUNK])
@@ -107,7 +107,7 @@ def mark_preannotated(session: Session, sentence_ids: Collection[int]) -> None:
 
 
 def cached(session: Session, endpoint: str, keys: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return what an endpoint answered before, for the keys that were asked."""
+    """Return an endpoint's cached answers for these keys."""
     wanted = list(keys)
     values: dict[str, dict[str, Any]] = {}
     for first in range(0, len(wanted), _CHUNK):
@@ -119,6 +119,6 @@ def cached(session: Session, endpoint: str, keys: Iterable[str]) -> dict[str, di
 
 
 def keep(session: Session, endpoint: str, values: Mapping[str, dict[str, Any]]) -> None:
-    """Keep an endpoint's answers, in place of older ones."""
+    """Cache an endpoint's answers, replacing older ones."""
     rows = [{"endpoint": endpoint, "key": key, "value": value, "fetched_at": now()} for key, value in values.items()]
     upsert(session, SparqlCache, rows, keys=("endpoint", "key"), update=("value", "fetched_at"))

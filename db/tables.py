@@ -57,7 +57,7 @@ class LoginSession(Base):
 
 
 class LoginAttempt(Base):
-    """One try to sign in, for the rate limit."""
+    """One sign-in attempt, for the rate limit."""
 
     __tablename__ = "login_attempt"
 
@@ -95,26 +95,26 @@ class Campaign(Base):
     name: Mapped[str] = mapped_column(unique=True)
     domain_name: Mapped[str]
     domain_toml: Mapped[str]
-    """The domain as it was when the campaign began, or was last changed by an admin."""
+    """The domain as of the campaign's start, or of an admin's last change."""
     blind_share: Mapped[float] = mapped_column(default=0.1)
     control_share: Mapped[float] = mapped_column(default=0.1)
     lease_minutes: Mapped[int] = mapped_column(default=30)
     seed: Mapped[int] = mapped_column(default=0)
     endpoint: Mapped[str | None]
-    """SPARQL endpoint for pre-annotation; None means none is asked."""
+    """SPARQL endpoint for pre-annotation; None: no endpoint is queried."""
     gazetteer: Mapped[str | None]
-    """Name of a compiled gazetteer in the home folder, asked before everything else; None means none."""
+    """Name of a compiled gazetteer in the home folder, queried before all other sources; None: no gazetteer."""
     suggestions_on: Mapped[bool] = mapped_column(default=True)
     hint_below: Mapped[float] = mapped_column(default=0.4, server_default="0.4")
-    """Proposals less likely than this are hints: shown, but nobody is asked about them."""
+    """Proposals with a lower confidence are hints: shown, but no decision is required."""
     source_weights: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
-    """What gold says of each source of suggestions; None before there is any."""
+    """The weights of the suggestion sources, learnt from gold; None before there is any."""
     strategy: Mapped[str] = mapped_column(default="", server_default="")
-    """The strategy that orders the queue; empty leaves it in the order of import."""
+    """The strategy that orders the queue; empty: import order."""
     random_share: Mapped[float] = mapped_column(default=0.2, server_default="0.2")
-    """Share of an ordered queue that chance fills."""
+    """Share of an ordered queue that is filled at random."""
     retrain_every: Mapped[int] = mapped_column(default=0, server_default="0")
-    """After so many new gold sentences a run is queued by itself; 0 never."""
+    """A run is queued automatically after this many new gold sentences; 0: never."""
     turn_recipe: Mapped[dict[str, Any]] = mapped_column(default=dict, server_default="{}")
     """Recipe fields of those runs; the others are at their defaults."""
     archived: Mapped[bool] = mapped_column(default=False)
@@ -152,11 +152,11 @@ class SentenceRow(Base):
     position: Mapped[float]
     """Place in the queue; lower is sooner."""
     control: Mapped[bool] = mapped_column(default=False)
-    """Suggestions are withheld, as a control."""
+    """A control: suggestions are withheld."""
     blind: Mapped[bool] = mapped_column(default=False)
     """Annotator 2 labels it without seeing annotator 1's spans."""
     chosen_by: Mapped[str | None]
-    """What put it where it is in the queue: `chance`, or a strategy; None is the order of import."""
+    """What placed it in the queue: `chance`, or a strategy; None: import order."""
     preannotated_at: Mapped[dt.datetime | None]
     created_at: Mapped[dt.datetime] = mapped_column(default=now)
     links: Mapped[list[LinkRow]] = relationship(cascade="all, delete-orphan", order_by="LinkRow.start")
@@ -197,7 +197,7 @@ class SuggestionRow(Base):
     score: Mapped[float]
     entity: Mapped[str | None]
     run_id: Mapped[int | None]
-    """The run whose checkpoint said so, for source `model`."""
+    """The run whose checkpoint predicted it, for source `model`."""
 
 
 def _of_sentence(context: Any, column: str) -> Any:
@@ -223,7 +223,7 @@ class Task(Base):
     campaign_id: Mapped[int] = mapped_column(
         sa.ForeignKey("campaign.id", ondelete="CASCADE"), default=lambda context: _of_sentence(context, "campaign_id")
     )
-    """The sentence's campaign, and below its position: kept here too, so that handing out is one walk of an index."""
+    """Copy of the sentence's campaign, and below of its position, so that handing out is a single index scan."""
     position: Mapped[float] = mapped_column(default=lambda context: _of_sentence(context, "position"))
     stage: Mapped[str]
     state: Mapped[str] = mapped_column(default="open")
@@ -386,7 +386,7 @@ class Answer(Base):
 
 
 class SparqlCache(Base):
-    """What an endpoint said about a name; only complete answers are kept."""
+    """An endpoint's cached answer about a name; only complete answers are kept."""
 
     __tablename__ = "sparql_cache"
 

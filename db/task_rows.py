@@ -12,9 +12,9 @@ from db.engine import Session, lock_rows
 from db.tables import Annotation, Answer, Member, Question, SentenceRow, Task, User
 
 _ANSWERS = 2
-"""Answers that a question waits for: of annotator 1 and of annotator 2."""
+"""Number of answers that a question waits for: annotator 1's and annotator 2's."""
 _OTHER = aliased(Task)
-"""Another task of the same sentence; made once, since an alias of its own costs a statement half its time."""
+"""Alias for another task of the same sentence; made once, as making it would take half of a statement's time."""
 
 
 def find(session: Session, task_id: int) -> Task | None:
@@ -32,9 +32,9 @@ def held(
 ) -> list[tuple[int, dt.datetime]]:
     """Return (task id, lease end) of what is leased to a person, in the order it was handed out.
 
-    Leases are given and renewed in that order, a little apart, so their ends keep it. A lease that has run out is still
-    the person's as long as nobody else has taken it. With `lock` all this stays so until the transaction ends: whoever
-    means to write to these tasks asks for it, or another's lease or a submission may come between.
+    Leases are given and renewed in that order, slightly apart, so their ends preserve it. An expired lease is still
+    the person's until somebody else takes the task. With `lock` this stays so until the transaction ends: callers that
+    write to these tasks need it, or another lease or a submission may come in between.
     """
     query = (
         sa.select(Task.id, Task.lease_expires)
@@ -61,29 +61,29 @@ def unanswered(session: Session, task_ids: Sequence[int]) -> set[int]:
 
 
 def _touched(user_id: int, stage: str) -> sa.ColumnElement[bool]:
-    """Say that a person worked on the task's sentence at another stage, or skipped the task."""
+    """Return the condition that a person worked on the task's sentence at another stage, or skipped the task."""
     other = _OTHER
     work = (
         sa.select(sa.literal(1))
         .select_from(other)
         .join(Annotation, Annotation.task_id == other.id)
-        # The sum keeps the database from walking all of the person's work for every task.
+        # `+ 0` keeps the database from scanning all of the person's work for every task.
         .where(other.sentence_id == Task.sentence_id, Annotation.user_id + 0 == user_id, _bars(other, stage))
     )
     return work.exists()
 
 
 def _bars(other: type[Task], stage: str) -> sa.ColumnElement[bool]:
-    """Say that work on the task `other` keeps its author from being given the sentence at a stage."""
+    """Return the condition that work on the task `other` bars its author from the sentence at a stage."""
     elsewhere = sa.and_(other.stage != stage, Annotation.state != "skipped", Annotation.origin == "person")
     return sa.or_(elsewhere, sa.and_(other.stage == stage, Annotation.state == "skipped"))
 
 
 def _asked_by_other(user_id: int) -> sa.ColumnElement[bool]:
-    """Say that another expert of the campaign waits for the answer to a question about the task.
+    """Return the condition that another expert of the campaign waits for answers to a question about the task.
 
-    Who has left the campaign, is no expert any more or has no open account waits for nothing. When both have answered
-    nobody waits: the task is the asker's as long as their lease, like any other.
+    An asker who has left the campaign, is no longer an expert or has a closed account does not count. Once both have
+    answered nobody waits: the task is the asker's as long as their lease, like any other.
     """
     answers = sa.select(sa.func.count(Answer.id)).where(Answer.question_id == Question.id).scalar_subquery()
     asked = sa.select(sa.literal(1)).select_from(Question).join(User, User.id == Question.asked_by)
@@ -93,7 +93,7 @@ def _asked_by_other(user_id: int) -> sa.ColumnElement[bool]:
 
 
 def _unheld(user_id: int, now: dt.datetime) -> tuple[tuple[sa.ColumnElement[bool], ...], ...]:
-    """Return the two ways a task can be free: open, or leased to another whose time has run out."""
+    """Return the two ways a task can be free: open, or leased to somebody else whose lease has expired."""
     expired = (Task.state == "leased", Task.leased_to != user_id, Task.lease_expires < now)
     return (Task.state == "open",), expired
 
@@ -116,7 +116,7 @@ def free(
 
 
 def count_free(session: Session, *, campaign_id: int, user_id: int, stage: str, now: dt.datetime) -> int:
-    """Return how many tasks a person could still be given; a question another expert waits for is counted too."""
+    """Return how many tasks a person could still be given; tasks whose question another expert waits for count too."""
     total = 0
     for unheld in _unheld(user_id, now):
         here = (Task.campaign_id == campaign_id, Task.stage == stage, *unheld)
@@ -134,7 +134,7 @@ def count_free(session: Session, *, campaign_id: int, user_id: int, stage: str, 
 
 
 def lease(session: Session, task_ids: Sequence[int], *, user_id: int, until: dt.datetime) -> None:
-    """Lease tasks to a person, or renew the lease; the order of the ids is kept in the ends of the leases."""
+    """Lease tasks to a person, or renew the lease; the ends of the leases preserve the order of the ids."""
     values = [
         {
             "id": task_id,
@@ -149,7 +149,7 @@ def lease(session: Session, task_ids: Sequence[int], *, user_id: int, until: dt.
 
 
 def release(task: Task, *, state: str = "open") -> None:
-    """Take the lease off a task."""
+    """Release the lease on a task."""
     task.state, task.leased_to, task.lease_expires = state, None, None
 
 
@@ -160,7 +160,7 @@ def finish(task: Task, *, user_id: int, at: dt.datetime) -> None:
 
 
 def give_back(task: Task, *, user_id: int, until: dt.datetime) -> None:
-    """Lease a task that was done, skipped or free to a person again."""
+    """Lease a done, skipped or free task to a person again."""
     task.state, task.leased_to, task.lease_expires = "leased", user_id, until
     task.done_by, task.done_at = None, None
 
@@ -173,18 +173,18 @@ def open_stage(session: Session, sentence_id: int, stage: str) -> None:
 
 
 def has_begun(session: Session, task: Task) -> bool:
-    """Say whether anybody has the task, has worked on it, or has asked about it."""
+    """Return whether anybody has the task, has worked on it, or has asked about it."""
     return bool(session.scalar(sa.select(sa.exists().where(Task.id == task.id, _begun()))))
 
 
 def begun(session: Session, sentence_ids: Iterable[int]) -> set[tuple[int, str]]:
-    """Return (sentence id, stage) of the tasks of these sentences that somebody has begun, as `has_begun` says it."""
+    """Return (sentence id, stage) of these sentences' tasks that somebody has begun, as `has_begun` defines it."""
     query = sa.select(Task.sentence_id, Task.stage).where(Task.sentence_id.in_(set(sentence_ids)), _begun())
     return {(sentence_id, stage) for sentence_id, stage in session.execute(query)}
 
 
 def _begun() -> sa.ColumnElement[bool]:
-    """Say that somebody has the task, has worked on it, or has asked about it."""
+    """Return the condition that somebody has the task, has worked on it, or has asked about it."""
     worked = sa.select(sa.literal(1)).where(Annotation.task_id == Task.id).exists()
     asked = sa.select(sa.literal(1)).where(Question.task_id == Task.id).exists()
     return sa.or_(Task.state != "open", worked, asked)
@@ -203,7 +203,7 @@ def done_by(session: Session, *, campaign_id: int, user_id: int, stage: str) -> 
 
 
 def parked(session: Session, campaign_id: int) -> list[tuple[Task, SentenceRow]]:
-    """Return the tasks set aside, in the order of the queue."""
+    """Return the parked tasks, in queue order."""
     query = (
         sa.select(Task, SentenceRow)
         .join(SentenceRow, SentenceRow.id == Task.sentence_id)
@@ -214,7 +214,7 @@ def parked(session: Session, campaign_id: int) -> list[tuple[Task, SentenceRow]]
 
 
 def release_untouched(session: Session, *, campaign_id: int, user_id: int, stage: str) -> int:
-    """Take the lease off a person's tasks that they have no work on; return how many."""
+    """Release a person's leases on tasks that they have no work on; return how many."""
     ids = [task_id for task_id, _ in held(session, campaign_id=campaign_id, user_id=user_id, stage=stage, lock=True)]
     worked = sa.select(Annotation.task_id).where(Annotation.user_id == user_id, Annotation.task_id.in_(ids))
     asked = sa.select(Question.task_id).where(Question.task_id.in_(ids), Question.closed_at.is_(None))

@@ -51,7 +51,7 @@ class DatasetSplit(Base):
 
 
 class Snapshot(Base):
-    """The frozen gold of a campaign at a moment, named by the hash of its content."""
+    """The frozen gold of a campaign at one point in time, named by the hash of its content."""
 
     __tablename__ = "snapshot"
     __table_args__ = (sa.UniqueConstraint("campaign_id", "hash"),)
@@ -60,7 +60,7 @@ class Snapshot(Base):
     campaign_id: Mapped[int] = mapped_column(sa.ForeignKey("campaign.id", ondelete="CASCADE"), index=True)
     hash: Mapped[str] = mapped_column(index=True)
     content: Mapped[str] = mapped_column(deferred=True)
-    """JSON lines: one gold sentence a line, with its split, in the order it became gold."""
+    """JSON lines: one gold sentence per line, with its split, in the order it became gold."""
     domain_name: Mapped[str]
     types: Mapped[list[Any]]
     counts: Mapped[dict[str, Any]]
@@ -201,14 +201,14 @@ class Round(Base):
     id: Mapped[int] = mapped_column(primary_key=True)
     campaign_id: Mapped[int] = mapped_column(sa.ForeignKey("campaign.id", ondelete="CASCADE"), index=True)
     run_id: Mapped[int | None] = mapped_column(sa.ForeignKey("run.id", ondelete="SET NULL"), index=True)
-    """The run that is, or will be, its model; None before there was any."""
+    """The run whose model it uses, or will use; None if there was none yet."""
     strategy: Mapped[str]
     automatic: Mapped[bool] = mapped_column(default=False)
     gold: Mapped[int]
     """Gold sentences of the pool when it began."""
     state: Mapped[str] = mapped_column(default="queued")
     scored: Mapped[int | None]
-    """Sentences that its model had not seen before."""
+    """Sentences that its model had not scored before."""
     ordered: Mapped[int | None]
     """Sentences whose place could change."""
     seconds: Mapped[float | None]
@@ -218,7 +218,7 @@ class Round(Base):
 
 
 class SimulationRow(Base):
-    """One simulated campaign on a snapshot: a strategy with a seed, played through with its gold as oracle."""
+    """One simulated campaign on a snapshot: a strategy with a seed, with the gold as the oracle."""
 
     __tablename__ = "simulation"
 
@@ -228,6 +228,6 @@ class SimulationRow(Base):
     settings: Mapped[dict[str, Any]]
     """Strategy, sizes, seed, recipe and annotator, as the engine's Simulation has them."""
     points: Mapped[list[Any] | None] = mapped_column(sa.JSON(none_as_null=True))
-    """What was measured after each round; None until it is through."""
+    """The measurements after each round; None until it has finished."""
     created_at: Mapped[dt.datetime] = mapped_column(default=now)
     snapshot: Mapped[Snapshot] = relationship(lazy="joined")

@@ -10,7 +10,7 @@ from sqlalchemy.orm import DeclarativeBase
 
 
 class UtcTime(sa.TypeDecorator[dt.datetime]):
-    """A moment in UTC; SQLite forgets the zone, so it is put back on reading."""
+    """A time in UTC; SQLite drops the time zone, so it is restored on reading."""
 
     impl = sa.DateTime(timezone=True)
     cache_ok = True
@@ -19,7 +19,7 @@ class UtcTime(sa.TypeDecorator[dt.datetime]):
         if value is None:
             return None
         if value.tzinfo is None:
-            raise ValueError(f"A moment without a zone cannot be stored: {value!r}")
+            raise ValueError(f"A time without a time zone cannot be stored: {value!r}")
         return value.astimezone(dt.UTC)
 
     def process_result_value(self, value: dt.datetime | None, dialect: Any) -> dt.datetime | None:
@@ -29,7 +29,7 @@ class UtcTime(sa.TypeDecorator[dt.datetime]):
 
 
 def now() -> dt.datetime:
-    """The present moment in UTC."""
+    """The current time in UTC."""
     return dt.datetime.now(dt.UTC)
 
 

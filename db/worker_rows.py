@@ -10,17 +10,17 @@ from db.types import now
 
 
 def beat(session: Session, *, name: str, host: str, pid: int, device: str) -> None:
-    """Say that a worker is alive."""
+    """Record a worker's heartbeat."""
     moment = now()
     row = {"name": name, "host": host, "pid": pid, "device": device, "started_at": moment, "heartbeat_at": moment}
     upsert(session, WorkerRow, [row], keys=["name"], update=["device", "heartbeat_at"])
 
 
 def remove(session: Session, *, name: str) -> None:
-    """Forget a worker that ended in order."""
+    """Remove a worker that shut down cleanly."""
     session.execute(sa.delete(WorkerRow).where(WorkerRow.name == name))
 
 
 def everyone(session: Session) -> list[WorkerRow]:
-    """Return all known workers, the one heard of last first."""
+    """Return all known workers, the latest heartbeat first."""
     return list(session.scalars(sa.select(WorkerRow).order_by(WorkerRow.heartbeat_at.desc())))

@@ -15,7 +15,7 @@ def backup(store: Store, actor: Actor, target: Path) -> int:
     with store.read() as session:
         fresh(session, actor, "admin")
     if target.exists():
-        raise Conflict(f"{target} exists already; choose another name, so that no earlier backup is lost.")
+        raise Conflict(f"{target} already exists; choose another name, so that no earlier backup is lost.")
     if not target.parent.is_dir():
         raise StorageError(f"There is no folder {target.parent}; make it first.")
     unfinished = target.with_name(target.name + ".part")

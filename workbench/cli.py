@@ -1,4 +1,4 @@
-"""`workbench`: the whole job by command line. Nothing heavy is imported before a command needs it."""
+"""`workbench`: the whole workflow on the command line. Nothing heavy is imported before a command needs it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def options(
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run a command; return 0, 2 for what the user can mend (one clear line on stderr), 130 when interrupted."""
+    """Run a command; return 0, 2 for an error the user can fix (one clear line on stderr), 130 when interrupted."""
     try:
         return run_app(app, arguments, prog="workbench", outcomes=_OUTCOMES)
     except ValueError as error:

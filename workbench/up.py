@@ -39,7 +39,7 @@ def prepare(settings: Settings, *, demo: bool = True) -> None:
 def up(*, demo: bool = True) -> int:
     """Run until interrupted; return the exit code."""
     settings = get_settings()
-    listen(settings.host, settings.port).close()  # a taken port is said before anything is made
+    listen(settings.host, settings.port).close()  # report a taken port before creating anything
     prepare(settings, demo=demo)
     with _Family() as family:
         # -P: files of the working directory (a `db` or `queue.py` of the user's) must not hide modules.
@@ -47,7 +47,7 @@ def up(*, demo: bool = True) -> int:
         family.start("worker", [sys.executable, "-P", "-m", "workbench.jobs.worker"])
         url = address(settings.host, settings.port)
         if not _wait_for(f"{url}/health", family):
-            print("The web app did not start; the lines above say why.", file=sys.stderr)
+            print("The web app did not start; see the lines above.", file=sys.stderr)
             return 1
         print(f"\nThe workbench runs at {url}  (Ctrl-C stops it)", flush=True)
         return family.watch()
@@ -108,7 +108,7 @@ class _Family:
         return self._children[name].poll() is None and not self._stopping
 
     def watch(self) -> int:
-        """Wait; start a worker that died again (at most once in ten seconds); stop when the web app ends."""
+        """Wait; restart a dead worker (at most once every ten seconds); stop when the web app ends."""
         started = time.monotonic()
         while not self._stopping:
             if not self.alive("web"):

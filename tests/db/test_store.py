@@ -123,8 +123,8 @@ def test_store_that_is_damaged_says_so_as_a_storage_error(tmp_path: Path) -> Non
             "postgresql://ann:hidden@db/work",
             r"postgresql://ann:\*\*\*@db/work needs .*'psycopg'.*requirements-postgres",
         ),
-        ("nosuch://db/work", r"no database 'nosuch'.*use sqlite or postgresql"),
-        ("work.sqlite3", r"CROSSNER_DATABASE_URL is no database URL; .*postgresql://"),
+        ("nosuch://db/work", r"Unknown database 'nosuch'.*use sqlite or postgresql"),
+        ("work.sqlite3", r"CROSSNER_DATABASE_URL is not a database URL; .*postgresql://"),
     ],
 )
 def test_store_that_cannot_be_opened_says_what_to_do(monkeypatch: pytest.MonkeyPatch, url: str, message: str) -> None:
@@ -196,7 +196,7 @@ def test_migrate_changes_nothing_where_rows_would_point_nowhere(
         )
 
     monkeypatch.setattr(command, "upgrade", careless)
-    with pytest.raises(StorageError, match=r"from revision 0007 to .* rows of simulation that point nowhere"):
+    with pytest.raises(StorageError, match=r"from revision 0007 to .* rows of simulation with dangling references"):
         migrate(store)
     with store.read() as session:
         assert session.execute(sa.text("select count(*) from simulation")).scalar_one() == 0
@@ -220,7 +220,7 @@ def _config(connection: sa.Connection) -> Config:
 
 def test_migrate_says_that_the_store_cannot_be_reached(tmp_path: Path) -> None:
     store = Store(f"sqlite:///{tmp_path / 'absent' / 'store.sqlite3'}")
-    with pytest.raises(StorageError, match=r"refused: unable to open database file.*permissions"):
+    with pytest.raises(StorageError, match=r"failed: unable to open database file.*permissions"):
         migrate(store)
 
 

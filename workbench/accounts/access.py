@@ -1,4 +1,4 @@
-"""The door to a campaign: role, membership and existence are checked here before anything is read or written."""
+"""Access to a campaign: role, membership and existence are checked here before anything is read or written."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from workbench.accounts.roles import LABELLERS
 def enter(session: Session, actor: Actor, campaign_id: int, *roles: str) -> tuple[Actor, Campaign]:
     """Return the actor as the store has them now, and the campaign; raise NotAllowed or NotFound.
 
-    Annotators and experts must be members; to others a campaign of strangers looks like one that does not exist.
+    Annotators and experts must be members; to them any other campaign looks like one that does not exist.
     """
     now = fresh(session, actor, *roles)
     campaign = campaign_rows.find(session, campaign_id)
     hidden = now.role in LABELLERS and not people_rows.is_member(session, campaign_id=campaign_id, user_id=now.id)
     if campaign is None or hidden:
-        raise NotFound(f"There is no campaign {campaign_id} for {now.display_name}; an admin adds members.")
+        raise NotFound(f"There is no campaign {campaign_id} for {now.display_name}; an admin can add members.")
     return now, campaign
 
 
 def enter_run(session: Session, actor: Actor, run_id: int, *roles: str) -> Run:
-    """Return a run that the actor may see, if it is a campaign's as `enter` says; raise NotAllowed or NotFound."""
+    """Return a run that the actor may see, one of a campaign as `enter` decides; raise NotAllowed or NotFound."""
     run = run_rows.get(session, run_id)
     if run is None:
         raise NotFound(f"There is no run {run_id}.")
@@ -37,10 +37,10 @@ def enter_run(session: Session, actor: Actor, run_id: int, *roles: str) -> Run:
 
 
 def enter_alone(session: Session, actor: Actor, campaign_id: int, *roles: str) -> tuple[Actor, Campaign]:
-    """Enter to write, and let the actor's other tabs wait outside until the transaction ends.
+    """Enter to write, and make the actor's other tabs wait until the transaction ends.
 
-    What a person holds is then moved by one transaction at a time. It is taken before any task is locked, so that two
-    tabs never wait for each other. SQLite has one writer anyway.
+    Only one transaction at a time then changes what a person holds. The lock is taken before any task is locked, so
+    that two tabs never deadlock. SQLite has a single writer anyway.
     """
     current, campaign = enter(session, actor, campaign_id, *roles)
     people_rows.hold_member(session, campaign_id=campaign.id, user_id=current.id)

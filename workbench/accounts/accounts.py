@@ -51,7 +51,7 @@ def create_user(store: Store, actor: Actor | None, *, name: str, display_name: s
         elif role != "admin" or account_rows.active_admins(session):
             raise NotAllowed("Only an admin adds accounts; the first account of an empty store is an admin's.")
         if account_rows.by_name(session, name=tidy) is not None:
-            raise Conflict(f"There is an account {tidy!r} already; choose another name.")
+            raise Conflict(f"There is already an account {tidy!r}; choose another name.")
         user = account_rows.add(session, name=tidy, display_name=shown, password_hash=hashed, role=role)
         return _actor(user)
 
@@ -67,7 +67,7 @@ def checked_name(name: str) -> str:
 
 
 def operator(store: Store) -> Actor:
-    """Return the oldest active admin: who may run commands on the server's machine acts as them.
+    """Return the oldest active admin: whoever can run commands on the server's machine acts as them.
 
     Raises NotFound in a store without an admin.
     """
@@ -147,7 +147,7 @@ def set_password(store: Store, actor: Actor, user_id: int, password: str) -> Non
 
 
 def change_password(store: Store, actor: Actor, *, present: str, new: str, token: str) -> None:
-    """Change one's own password, which needs the present one; other browsers are signed out.
+    """Change one's own password, which needs the current one; other browsers are signed out.
 
     `token` is this browser's session, which stays. Raises NotAllowed when `present` is wrong.
     """
@@ -164,7 +164,7 @@ def change_password(store: Store, actor: Actor, *, present: str, new: str, token
 
 
 def sign_out_everywhere(store: Store, actor: Actor, user_id: int, *, keep_token: str | None = None) -> None:
-    """Revoke every session of a person (one's own, or anyone's for an admin), but the one to keep."""
+    """Revoke every session of a person (one's own, or anyone's for an admin), except the one to keep."""
     with store.write() as session:
         user = _own_or_managed(session, actor, user_id)
         but = token_hash(keep_token) if keep_token is not None else None

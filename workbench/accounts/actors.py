@@ -20,7 +20,7 @@ class Actor:
 
 
 SYSTEM = Actor(id=0, name="system", display_name="Workbench", role="system")
-"""The worker process itself; only what its jobs need permits it."""
+"""The worker process itself; only the use cases that its jobs need permit it."""
 
 
 def require(actor: Actor, *roles: str) -> None:

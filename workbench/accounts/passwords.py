@@ -36,7 +36,7 @@ def hash_password(password: str) -> str:
 
 
 def verify(password: str, stored: str | None) -> bool:
-    """Tell whether the password fits; without a stored hash spend the same time and say no."""
+    """Return whether the password matches; without a stored hash, take the same time and return False."""
     try:
         HASHER.verify(stored or _unknown(HASHER), password)
     except (VerificationError, InvalidHashError):
@@ -45,7 +45,7 @@ def verify(password: str, stored: str | None) -> bool:
 
 
 def is_outdated(stored: str) -> bool:
-    """Tell whether the hash was made with other parameters than today's."""
+    """Return whether the hash was made with outdated parameters."""
     return HASHER.check_needs_rehash(stored)
 
 

@@ -14,7 +14,7 @@ LABELLERS = ("annotator", "expert")
 OVERSEERS = ("expert", "researcher", "admin")
 KEEPERS = ("researcher", "admin")
 ARBITERS = ("expert", "admin")
-"""Roles that put sentences back which were set aside."""
+"""Roles that may put parked sentences back."""
 STAGE_ROLES = {"annotate": LABELLERS, "check": LABELLERS, "adjudicate": ("expert",)}
 ROLE_TASKS = {
     "annotator": "annotates, checks, answers questions",

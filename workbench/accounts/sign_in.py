@@ -1,4 +1,4 @@
-"""Sign in and out: a limit on tries, opaque tokens, sessions kept in the store."""
+"""Sign in and out: a limit on attempts, opaque tokens, sessions kept in the store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REFUSED = "This name and password do not open an account. Check both, or ask an 
 
 @dataclass(frozen=True, slots=True)
 class SignInLimit:
-    """How many failed tries are allowed in a sliding window.
+    """How many failed attempts are allowed in a sliding window.
 
     A name from an address where it has signed in before is judged by `pair` alone, so that nobody
     can lock out colleagues by failing in their name elsewhere, or from the same address.
@@ -62,7 +62,7 @@ def sign_in(
     Raises SignInRefused, the same for an unknown name and a wrong password, and RateLimited.
     """
     tidy = unicodedata.normalize("NFKC", name).strip().casefold()[:100]
-    with store.write() as session:  # counted before the slow check, so that parallel tries count too
+    with store.write() as session:  # counted before the slow check, so that parallel attempts count too
         _check_limit(session, limit, name=tidy, address=address)
         attempt = account_rows.add_attempt(session, name=tidy, address=address)
         user = account_rows.by_name(session, name=tidy)
@@ -90,7 +90,7 @@ def sign_in(
 
 
 def actor_for_token(store: Store, token: str) -> Actor | None:
-    """Return who holds the token, with the role they have now; None when it opens nothing (any more)."""
+    """Return who holds the token, with the role they have now; None if it is not valid (any more)."""
     if not token:
         return None
     with store.read() as session:
@@ -125,6 +125,6 @@ def _check_limit(session: Session, limit: SignInLimit, *, name: str, address: st
         minutes = max(1, math.ceil((max(free_at) - now()).total_seconds() / 60))
         clock = max(free_at).strftime("%H:%M")
         raise RateLimited(
-            f"Too many failed tries. Try again in {minutes} {'minute' if minutes == 1 else 'minutes'} "
+            f"Too many failed attempts. Try again in {minutes} {'minute' if minutes == 1 else 'minutes'} "
             f"(at {clock} UTC); an admin can give you a new password, too."
         )

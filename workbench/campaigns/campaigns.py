@@ -67,7 +67,7 @@ class CampaignView(CampaignSettings):
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """What pre-annotation asks, in this order, in words."""
+        """The sources of pre-annotation, in this order, as text."""
         named = (f"the gazetteer {self.gazetteer}" if self.gazetteer else None, self.endpoint, "the bundled sample")
         return tuple(name for name in named if name)
 
@@ -119,7 +119,7 @@ def get_domain(store: Store, actor: Actor, campaign_id: int) -> Domain:
 
 
 def update_settings(store: Store, actor: Actor, campaign_id: int, **changes: Any) -> CampaignView:
-    """Change any setting but the seed; new shares hold for the sentences that nobody has begun. For admins."""
+    """Change any setting but the seed; new shares apply to the sentences that nobody has begun. For admins."""
     require(actor, "admin")
     values = checked(changes, names("campaign", "rules"))
     with store.write() as session:
@@ -152,8 +152,8 @@ def update_domain(store: Store, actor: Actor, campaign_id: int, domain: Domain) 
 def delete_campaign(store: Store, actor: Actor, campaign_id: int, *, home: Path | None = None) -> None:
     """Delete an archived campaign with everything in it; from a home, its runs' weights and its pool's scores too.
 
-    The files go once the store has let go of the campaign; a folder that cannot be removed stays, and is no longer
-    read by anything. For admins.
+    The files are removed after the campaign's rows; a folder that cannot be removed stays, and nothing reads it
+    any more. For admins.
     """
     require(actor, "admin")
     with store.write() as session:
@@ -202,7 +202,7 @@ def _set_draw(row: SentenceRow, drawn: tuple[bool, bool], stage: str) -> None:
 
 def _refuse_taken_name(session: Session, name: str) -> None:
     if campaign_rows.find_by_name(session, name) is not None:
-        raise Conflict(f"There is a campaign {name!r} already; choose another name.")
+        raise Conflict(f"There is already a campaign {name!r}; choose another name.")
 
 
 def _add_members(session: Session, campaign_id: int, user_ids: Iterable[int]) -> None:

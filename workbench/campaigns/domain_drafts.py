@@ -1,4 +1,4 @@
-"""A domain definition under work: a table of types that may still have faults, to and from TOML."""
+"""A draft of a domain definition: a table of types that may still have errors, to and from TOML."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = ("name", "title", "parent", "key", "color", "dbpedia", "guideline")
 
 @dataclass(frozen=True)
 class Draft:
-    """What the table holds: one row a type, every value as text (`dbpedia` with commas between) but the colour."""
+    """What the table holds: one row per type, every value but the colour as text (`dbpedia` comma-separated)."""
 
     name: str = ""
     title: str = ""
@@ -27,7 +27,7 @@ class Draft:
 
 
 def draft_from_toml(text: str) -> Draft:
-    """Read a definition as far as it is TOML with tables of types; raise InvalidDomain where it is not."""
+    """Read a definition that is at least TOML with tables of types; raise InvalidDomain if it is not."""
     try:
         values = parse(text, "TOML")
     except BadInput as error:

@@ -41,7 +41,7 @@ def list_domains(store: Store, actor: Actor) -> tuple[DomainView, ...]:
 
 
 def get_domain(store: Store, name: str) -> Domain:
-    """Return a domain by name; raise NotFound naming those there are."""
+    """Return a domain by name; raise NotFound naming those that exist."""
     with store.read() as session:
         return find_domain(session, name)
 
@@ -58,7 +58,7 @@ def get_toml(store: Store, actor: Actor, name: str) -> str:
 
 
 def find_domain(session: Session, name: str) -> Domain:
-    """Return a domain by name within a transaction; raise NotFound naming those there are."""
+    """Return a domain by name within a transaction; raise NotFound naming those that exist."""
     if name in builtin_domains():
         return load_domain(name)
     row = domain_rows.find(session, name)
@@ -69,7 +69,7 @@ def find_domain(session: Session, name: str) -> Domain:
 
 
 def check_domain(toml_text: str) -> Domain:
-    """Read a definition without keeping it; raise InvalidDomain, or Conflict for a built-in domain's name."""
+    """Read a definition without saving it; raise InvalidDomain, or Conflict for a built-in domain's name."""
     domain = parse_domain(toml_text, origin="domain")
     if domain.name in builtin_domains():
         raise Conflict(
@@ -79,7 +79,7 @@ def check_domain(toml_text: str) -> Domain:
 
 
 def save_domain(store: Store, actor: Actor, toml_text: str) -> Domain:
-    """Keep a definition, in place of an earlier one of that name; campaigns go on with the one they began with."""
+    """Save a definition, replacing an earlier one of that name; campaigns keep the one they began with."""
     require(actor, *KEEPERS)
     domain = check_domain(toml_text)
     with store.write() as session:
@@ -95,7 +95,7 @@ def delete_domain(store: Store, actor: Actor, name: str) -> None:
     with store.write() as session:
         fresh(session, actor, *KEEPERS)
         if name in builtin_domains():
-            raise Conflict(f"The domain {name!r} is built in and stays.")
+            raise Conflict(f"The domain {name!r} is built in and cannot be deleted.")
         find_domain(session, name)
         used = domain_rows.used_by(session, name)
         if used:

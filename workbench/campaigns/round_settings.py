@@ -14,7 +14,7 @@ from crossner_core.training.settings.self_training.plan import with_students
 
 @dataclass(frozen=True, slots=True)
 class RoundSettings:
-    """How a campaign's queue is ordered and when it retrains; an empty strategy leaves the order of import."""
+    """How a campaign's queue is ordered and when it retrains; an empty strategy keeps import order."""
 
     strategy: str = ""
     random_share: float = 0.2
@@ -23,7 +23,7 @@ class RoundSettings:
 
 
 def checked(text: str, random_share: float, retrain_every: int, recipe: Mapping[str, Any] | None) -> RoundSettings:
-    """Check the settings of a campaign's rounds, whoever sends them; raise InvalidConfig for what cannot be."""
+    """Check the settings of a campaign's rounds, whoever sends them; raise InvalidConfig for invalid values."""
     if not isinstance(text, str):
         raise InvalidConfig(f"The strategy is {text!r}; it must be a text.")
     if isinstance(random_share, bool) or not isinstance(random_share, (int, float)) or not 0 <= random_share <= 1:
@@ -38,7 +38,7 @@ def checked(text: str, random_share: float, retrain_every: int, recipe: Mapping[
 
 
 def recipe_for(text: str, changes: Mapping[str, Any]) -> Recipe:
-    """Return the recipe of a campaign's runs: where its strategy says so, models learn from the pool's bare text."""
+    """Return the recipe of a campaign's runs: its strategy may add training on the pool's unlabelled text."""
     recipe = Recipe.from_dict(changes)
     if not text or not (chosen := strategy(text)).self_training:
         return recipe

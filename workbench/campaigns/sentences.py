@@ -1,4 +1,4 @@
-"""Sentences come into a campaign: checked, deduplicated, drawn for control and blind check, whole or not at all."""
+"""Add sentences to a campaign: checked, deduplicated, drawn for control and blind check, all or none."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from workbench.data.double_imports import note_again
 
 @dataclass(frozen=True, slots=True)
 class ImportReport:
-    """What became of an import: sentences added, duplicates left out, and how many of the added came with gold.
+    """Outcome of an import: sentences added, duplicates left out, and how many of the added came with gold.
 
-    `doubts` are places where a duplicate brought other gold than stands; they wait under Second look.
+    `doubts` counts places where the gold of a duplicate differs from that in the campaign; see Second look.
     """
 
     added: int
@@ -42,10 +42,10 @@ def add_sentences(
     *,
     split: str = "pool",
 ) -> ImportReport:
-    """Append sentences to the queue, whole or not at all; a `LabelledSentence` brings its gold with it.
+    """Append sentences to the queue, all or none; a `LabelledSentence` brings its gold with it.
 
-    Sentences the campaign has already (same text and tokens) are left out and counted as duplicates; where they bring
-    other gold than stands, the places go to the expert's second look. Raises BadInput, InvalidSpan or UnknownType that
+    Sentences the campaign already has (same text and tokens) are left out and counted as duplicates; where their gold
+    differs, the places are queued for the expert's label review. Raises BadInput, InvalidSpan or UnknownType that
     name the sentence. For researchers and admins.
     """
     require(actor, *KEEPERS)
@@ -63,7 +63,7 @@ def append(
     *,
     split: str = "pool",
 ) -> ImportReport:
-    """Do what `add_sentences` does inside a transaction whose caller has authorised the actor."""
+    """Like `add_sentences`, inside a transaction whose caller has authorised the actor."""
     if split not in SPLITS:
         raise BadInput(f"There is no split {split!r}; splits are {', '.join(SPLITS)}.")
     refuse_archived(campaign)
@@ -171,7 +171,7 @@ def _insert_gold(
 
 
 def draw(campaign: Campaign, content_hash: str) -> tuple[bool, bool]:
-    """Say whether a sentence is a control and whether its check is blind; the same seed and text, the same answer."""
+    """Return whether a sentence is a control and whether its check is blind, determined by seed and text."""
     rng = np.random.default_rng([campaign.seed, int(content_hash[:16], 16)])
     control, blind = rng.random(2)
     return bool(control < campaign.control_share), bool(blind < campaign.blind_share)

@@ -38,7 +38,7 @@ def setting(
 
 @dataclass(frozen=True, kw_only=True)
 class CampaignSettings:
-    """The rules a campaign is worked by; all but `seed` can be changed."""
+    """The rules of a campaign; all but `seed` can be changed."""
 
     name: str = setting(
         MISSING, "Name", "Name of the campaign.", group="campaign",

@@ -117,4 +117,4 @@ def cancel_suggestions(name: Annotated[str, typer.Argument(help="Campaign, by na
 
     campaign_id = common.find_campaign(name).id
     states = queue.cancel_in_campaign(common.PLACE.store, common.PLACE.actor, campaign_id, "preannotate", "score_pool")
-    typer.echo(f"{len(states)} cancelled; one that is at work stops within moments.")
+    typer.echo(f"{len(states)} cancelled; a running one stops within moments.")

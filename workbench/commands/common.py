@@ -25,7 +25,7 @@ MaybeDataset = Annotated[str | None, typer.Option("--dataset", "-d", help="Data 
 
 @dataclass
 class Place:
-    """The options before the command: where the data lies and as whom to act."""
+    """The options before the command: where the data is and which account to act as."""
 
     home: Path | None = None
     as_name: str | None = None
@@ -90,7 +90,7 @@ PLACE = Place()
 
 
 def find_campaign(name: str) -> CampaignView:
-    """Return a campaign by name or number; raise NotFound naming those there are."""
+    """Return a campaign by name or number; raise NotFound naming those that exist."""
     from crossner_core.errors import NotFound
     from workbench.campaigns import campaigns
 
@@ -111,7 +111,7 @@ def find_domain(name: str) -> Domain:
 
 
 def find_folder(home: Path, kind: str, name: str) -> Path:
-    """Return what is called so in a folder of the home folder, or lies in a folder of its own; raise NotFound."""
+    """Return the folder of this name in a folder of the home folder, or the folder at this path; raise NotFound."""
     from crossner_core.errors import NotFound
     from crossner_core.folders import named_folders
 
@@ -123,7 +123,7 @@ def find_folder(home: Path, kind: str, name: str) -> Path:
 
 
 def open_corpus(name: str) -> Corpus:
-    """Open a corpus by its name in the home folder, or by its folder; raise NotFound naming those there are."""
+    """Open a corpus by its name in the home folder, or by its folder; raise NotFound naming those that exist."""
     from crossner_core.wikipedia.corpus import Corpus
 
     return Corpus.open(find_folder(PLACE.settings.corpora, "corpus", name))
@@ -155,7 +155,7 @@ def find_person(name: str) -> Any:
 
 
 def table(rows: Iterable[Sequence[object]], head: Sequence[str]) -> None:
-    """Print rows under their heads, columns aligned."""
+    """Print rows under their headings, columns aligned."""
     texts = [[str(cell) for cell in row] for row in (head, *rows)]
     widths = [max(len(row[column]) for row in texts) for column in range(len(head))]
     for row in texts:
@@ -163,7 +163,7 @@ def table(rows: Iterable[Sequence[object]], head: Sequence[str]) -> None:
 
 
 def percent(value: float | None) -> str:
-    """Write a share as the papers do: 66.59; a dash where there is none."""
+    """Format a share as the papers do: 66.59; a dash for None."""
     return "–" if value is None else f"{100 * value:.2f}"
 
 
@@ -178,14 +178,14 @@ def numbers(text: str, what: str) -> tuple[int, ...]:
 
 
 def cancelled(state: str) -> str:
-    """Say what a cancel came to, from the state it left: a job at work ends a step later, others have ended."""
+    """Describe the outcome of a cancel by the state it left: a running job ends a step later, others have ended."""
     if state == "running":
-        return "at work; it was asked to stop, and does so at its next step"
+        return "running; it will stop at its next step"
     return state if state == "cancelled" else f"{state}; there is nothing to cancel"
 
 
 def left_to_worker(line: str = "") -> int:
-    """Print a line, and whether a worker is there to do what was queued; return 0."""
+    """Print a line, and whether a worker is alive to run what was queued; return 0."""
     from workbench.jobs.queue import worker_status
 
     typer.echo(f"{line} {worker_status(PLACE.store).sentence}".lstrip())
@@ -193,21 +193,21 @@ def left_to_worker(line: str = "") -> int:
 
 
 def do_here(job_id: int) -> None:
-    """Do a job in this process."""
+    """Run a job in this process."""
     from workbench.jobs.worker import Worker
 
     Worker(PLACE.store, PLACE.settings, job_ids=[job_id]).run(once=True)
 
 
 def follow_here(job_id: int) -> int:
-    """Do a job in this process, or watch the worker that took it, and print what it says; return the exit code."""
+    """Run a job in this process, or watch the worker that took it, and print its output; return the exit code."""
     from workbench.jobs.following import work_here
 
     return work_here(PLACE.store, PLACE.actor, PLACE.settings, [job_id], echo=typer.echo)
 
 
 def cancel_in_campaign(campaign: str, kind: str) -> None:
-    """Cancel a campaign's job of a kind, and say what came of it."""
+    """Cancel a campaign's job of a kind, and print the outcome."""
     from workbench.jobs import queue
 
     (state, *_) = queue.cancel_in_campaign(PLACE.store, PLACE.actor, find_campaign(campaign).id, kind)
@@ -215,12 +215,12 @@ def cancel_in_campaign(campaign: str, kind: str) -> None:
 
 
 def say_cancelled(state: str) -> None:
-    """Print what a cancel in a campaign came to."""
+    """Print the outcome of a cancel in a campaign."""
     typer.echo("Cancelled." if state == "cancelled" else "The worker was asked to stop.")
 
 
 def write_out(data: bytes, output: Path | None) -> None:
-    """Write to a file, or to standard output where none is named."""
+    """Write to a file, or to standard output if none is named."""
     if output is None or str(output) == "-":
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
@@ -233,7 +233,7 @@ def write_out(data: bytes, output: Path | None) -> None:
 
 
 def read_in(path: Path) -> bytes:
-    """Read a file, or standard input where it is called `-`."""
+    """Read a file, or standard input for `-`."""
     if str(path) == "-":
         return sys.stdin.buffer.read()
     try:

@@ -64,7 +64,7 @@ def build(
     reporter.end()
     typer.echo(f"{folder}: {_line(manifest)}")
     if manifest.truncated:
-        typer.echo(f"The dump was not whole: {manifest.truncated}", err=True)
+        typer.echo(f"The dump was incomplete: {manifest.truncated}", err=True)
 
 
 @corpora.command("list")
@@ -100,7 +100,7 @@ def show(name: CorpusName) -> None:
     if manifest.gazetteer is not None:
         typer.echo(f"pre-annotated with {manifest.gazetteer.name} · domain {manifest.domain or 'none'}")
     if manifest.truncated:
-        typer.echo(f"The dump was not whole: {manifest.truncated}")
+        typer.echo(f"The dump was incomplete: {manifest.truncated}")
     sizes = ("paragraphs", "sentences", "tokens", "links", "mentions")
     common.table([(size, f"{getattr(counts, size):,}") for size in sizes], ("what", "number"))
     typer.echo("")
@@ -172,7 +172,7 @@ def sample(
 
 
 def annotator(gazetteer: str | None, domain: str | None) -> AnnotatorSpec | None:
-    """Say how a corpus is pre-annotated; None without a gazetteer."""
+    """Return how a corpus is pre-annotated; None without a gazetteer."""
     from crossner_core.domains.loader import builtin_domains, domain_to_toml, load_domain, parse_domain
     from crossner_core.gazetteer.manifest import read_manifest
     from crossner_core.wikipedia.annotating import AnnotatorSpec
@@ -194,7 +194,7 @@ def annotator(gazetteer: str | None, domain: str | None) -> AnnotatorSpec | None
 
 
 class _Reporter:
-    """Says on stderr how far a build is: one line that is written over on a terminal, now and then one elsewhere."""
+    """Prints the progress of a build to stderr: a line that is overwritten on a terminal, a few lines elsewhere."""
 
     def __init__(self) -> None:
         self._begin = self._last = time.monotonic()
@@ -217,7 +217,7 @@ class _Reporter:
         sys.stderr.flush()
 
     def end(self) -> None:
-        """Leave the line that was written over."""
+        """End the overwritten line."""
         if self._is_terminal and self._said:
             print(file=sys.stderr)
 

@@ -1,4 +1,4 @@
-"""What is made of a corpus: `workbench corpus select`, `levels`, `export`, `entity-tagging`, `overlap`."""
+"""What is derived from a corpus: `workbench corpus select`, `levels`, `export`, `entity-tagging`, `overlap`."""
 
 from __future__ import annotations
 
@@ -206,11 +206,11 @@ def overlap(
     common.write_out(_formatted(compare(_vocabulary(name, top, limit) for name in sources), format), output)
 
 
-_BEFORE, _AFTER = "#8a94a3", "#1f6fb4"  # hold on white
+_BEFORE, _AFTER = "#8a94a3", "#1f6fb4"  # readable on white
 
 
 def _tagging_page(figure: TaggingFigure, *, title: str) -> str:
-    """Return one self-contained HTML page: two bars a category on a log scale, the most frequent first."""
+    """Return one self-contained HTML page: two bars per category on a log scale, the most frequent first."""
     import plotly.graph_objects as go
 
     drawn = go.Figure()

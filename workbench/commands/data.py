@@ -1,4 +1,4 @@
-"""Commands that bring sentences in and out: import, export; and `workbench dataset`."""
+"""Commands that import and export sentences, and `workbench dataset`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def import_(
 ) -> None:
     """Import sentences into a campaign, or labelled files as a data set: whole files or nothing."""
     if (campaign is None) == (dataset is None):
-        common.refuse("Name a --campaign or a --dataset to import into: one of them.")
+        common.refuse("Name either a --campaign or a --dataset to import into.")
     options: dict[str, Any] = {"split": "paragraphs"} if paragraphs else {}
     options |= {"lenient": True} if lenient else {}
     options |= load_type_map(type_map).options if type_map else {}
@@ -103,7 +103,7 @@ def export(
 
     store, actor = common.PLACE.store, common.PLACE.actor
     if (campaign is None) == (dataset is None):
-        common.refuse("Name a --campaign or a --dataset to export: one of them.")
+        common.refuse("Name either a --campaign or a --dataset to export.")
     if dataset is not None:
         data = sets.export_dataset(store, actor, dataset, split or "train", format=format)
     elif layer == "all":
@@ -168,12 +168,12 @@ def _import_dataset(
 
 
 def _find_splits(folder: Path) -> dict[str, Path]:
-    """Find the files of a data set as studies and trainings do, and name those that are passed over."""
+    """Find the files of a data set as studies and trainings do, and report those that are ignored."""
     from crossner_core.experiments.corpora import data_files, split_files
 
     splits = {split: paths[0] for split, paths in split_files(folder).items()}
     if others := [path.name for path in data_files(folder) if path not in splits.values()]:
-        typer.echo(f"Passed over: {', '.join(others)}.", err=True)
+        typer.echo(f"Ignored: {', '.join(others)}.", err=True)
     return splits
 
 

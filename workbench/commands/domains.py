@@ -40,7 +40,7 @@ def check(file: File) -> None:
     from workbench.campaigns import domains
 
     domain = domains.check_domain(_text(file))
-    typer.echo(f"{domain.name}: fine; {len(domain.types)} types: {', '.join(domain.type_names)}")
+    typer.echo(f"{domain.name}: valid; {len(domain.types)} types: {', '.join(domain.type_names)}")
 
 
 @app.command()
@@ -49,7 +49,7 @@ def add(file: File) -> None:
     from workbench.campaigns import domains
 
     domain = domains.save_domain(common.PLACE.store, common.PLACE.actor, _text(file))
-    typer.echo(f"{domain.name}: kept, with {len(domain.types)} types.")
+    typer.echo(f"{domain.name}: saved with {len(domain.types)} types.")
 
 
 @app.command()

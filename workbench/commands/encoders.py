@@ -144,7 +144,7 @@ def remove(name: EncoderName) -> None:
 
 
 def _job(name: str) -> int:
-    """Find the pre-training of an encoder that is not done; raise NotFound naming those there are."""
+    """Find the unfinished pre-training of an encoder; raise NotFound naming those that exist."""
     from crossner_core.errors import NotFound
     from workbench.runs import encoders
 
@@ -153,7 +153,7 @@ def _job(name: str) -> int:
         for pretraining in encoders.list_pretrainings(common.PLACE.store, common.PLACE.actor)
     }
     if name not in job_ids:
-        raise NotFound(f"No pre-training of {name!r} waits, runs or failed; there are: {', '.join(job_ids) or 'none'}.")
+        raise NotFound(f"There is no unfinished pre-training of {name!r}; there are: {', '.join(job_ids) or 'none'}.")
     return job_ids[name]
 
 

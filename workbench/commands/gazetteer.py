@@ -47,9 +47,9 @@ def build(
     """Build a gazetteer from DBpedia dumps, a SPARQL endpoint or a Wikipedia dump."""
     dumps = [*(dump or ()), *(more or ())]
     if sum((bool(dumps), endpoint is not None, wikipedia is not None)) != 1:
-        common.refuse("Say where the facts come from: --dump FILES…, --endpoint URL, or --wikipedia DUMP: one of them.")
+        common.refuse("Give exactly one source of facts: --dump FILES…, --endpoint URL or --wikipedia DUMP.")
     if (wikipedia is None) != (mappings is None):
-        common.refuse("--wikipedia DUMP and --mappings FILE go together: the infobox says the class of a page.")
+        common.refuse("--wikipedia DUMP and --mappings FILE go together: the infobox gives the class of a page.")
     out, called = _target(name, output)
     tree = _tree(ontology)
     if dumps:
@@ -173,7 +173,7 @@ def look_up(name: Which, surface: Annotated[str, typer.Argument(help="A name.")]
     gazetteer = _open(name)
     matches = gazetteer.entries(surface)
     if not matches:
-        raise NotFound(f"{gazetteer.name} does not know {surface!r}.")
+        raise NotFound(f"{gazetteer.name} has no entry for {surface!r}.")
     chosen = common.find_domain(domain) if domain else None
     rows = []
     for entry in matches:
@@ -206,7 +206,7 @@ def _target(name: str | None, output: Path | None) -> tuple[Path, str]:
     if name is None and output is None:
         common.refuse("Give the gazetteer a --name, or an --output folder.")
     if name is not None and not is_name(name):
-        common.refuse(f"The name {name!r} is no folder name; use letters, digits, '.', '_' and '-', 60 at most.")
+        common.refuse(f"The name {name!r} cannot be a folder's; use up to 60 letters, digits, '.', '_' and '-'.")
     if output is not None:
         return output, name or output.resolve().name
     return common.PLACE.settings.gazetteers / str(name), str(name)

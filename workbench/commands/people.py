@@ -33,7 +33,7 @@ def add(
     """Add an account; its password is made at random and printed once."""
     from workbench.accounts import accounts
 
-    # An empty store has nobody to act as yet: its first account, an admin's, needs no one's leave.
+    # An empty store has nobody to act as yet: its first account, an admin's, needs no permission.
     actor = common.PLACE.actor if common.PLACE.has_admin else None
     password = _password(ask)
     made = accounts.create_user(

@@ -136,7 +136,7 @@ def costs(campaign: CampaignName) -> None:
     typer.echo(json.dumps(seconds))
     typer.echo(f"Fitted to {costs.seen} sentences; explains {costs.explained:.0%} of their differences.", err=True)
     if costs.unseen:
-        typer.echo(f"As published, as it never happened here: {', '.join(costs.unseen)}.", err=True)
+        typer.echo(f"Published values used, as these never occurred here: {', '.join(costs.unseen)}.", err=True)
 
 
 @app.command()
@@ -222,7 +222,7 @@ def _print_saved(campaign_id: int, job: int | None = None) -> int:
         before = simulations.newest_simulations(store, actor, campaign_id, with_points=True)
         if job is not None or before is None or before.done < before.total:
             return 2
-        typer.echo(f"Those before, of {before.job.created_at:%d %B %Y, %H:%M} UTC:")
+        typer.echo(f"Previous ones, of {before.job.created_at:%d %B %Y, %H:%M} UTC:")
         play = before
     spared = seconds_saved(play.points)
     rows = [

@@ -67,7 +67,7 @@ def backup(target: Annotated[Path, typer.Argument(help="File to write; must not 
 
 
 def _share_home() -> None:
-    """Let the processes that are started find the folder named by --home."""
+    """Pass the folder given by --home on to the processes that are started."""
     import os
 
     if common.PLACE.home:

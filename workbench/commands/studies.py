@@ -74,7 +74,7 @@ def run(
     job_id, is_new = studies.start_study(
         store, actor, study, values, section=section, data=data, workers=workers, ray=ray
     )
-    typer.echo(f"Study {study}: job {job_id} {'is queued' if is_new else 'waits or runs already'}.")
+    typer.echo(f"Study {study}: job {job_id} {'is queued' if is_new else 'is queued or running already'}.")
     if not wait:
         return common.left_to_worker()
     code = common.follow_here(job_id)
@@ -118,7 +118,7 @@ def show(
 
 
 def _own_options(study: str, given: list[str]) -> dict[str, Any]:
-    """Read NAME=VALUE as JSON where it is some, lists with commas between too, else as text."""
+    """Read NAME=VALUE as JSON if it is valid, comma-separated lists too, else as text."""
     import json
 
     from workbench.runs import studies

@@ -40,7 +40,7 @@ def snapshot(campaign: CampaignName) -> None:
 
     view = snapshots.freeze(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
     counts = ", ".join(f"{name} {count}" for name, count in view.counts.items())
-    typer.echo(f"{view.hash}  {counts}{'' if view.is_new else '  (was there before)'}")
+    typer.echo(f"{view.hash}  {counts}{'' if view.is_new else '  (already existed)'}")
     for note in view.notes:
         typer.echo(f"  {note}")
 
@@ -84,7 +84,7 @@ def few_shot(
         sizes=common.numbers(sizes, "--sizes"),
         seeds=common.numbers(seeds, "--seeds"),
     )
-    message = f"Curve {started.group_id}: {started.started} runs queued, {started.reused} were there before."
+    message = f"Curve {started.group_id}: {started.started} runs queued, {started.reused} already existed."
     typer.echo(f"{message} {started.note}".rstrip())
     return _wait(sorted(set(started.runs.values()))) if wait else common.left_to_worker()
 
@@ -160,7 +160,7 @@ def compare(
     )
     typer.echo(f"p = {test.permutation_p:.4f} by permutation, {test.bootstrap_p:.4f} by paired bootstrap")
     if comparison.left_out:
-        typer.echo(f"{comparison.left_out} sentences that only one of them answered are left out.")
+        typer.echo(f"{comparison.left_out} sentences that only one of them predicted are left out.")
     rows = [
         (row.type, row.support, *(f"{100 * value:.2f}" for value in (row.first, row.second, row.low, row.high)))
         for row in comparison.types
@@ -203,7 +203,7 @@ def predict(
 
     options: dict[str, Any] = {"split": "paragraphs"} if paragraphs else {}
     if (run is None) == (checkpoint is None):
-        common.refuse("Name a --run or a --checkpoint folder: one of them.")
+        common.refuse("Name either a --run or a --checkpoint folder.")
     folder = checkpoint or predicting.folder_of_run(
         common.PLACE.store, common.PLACE.actor, int(run or 0), common.PLACE.settings.checkpoints
     )
@@ -218,11 +218,11 @@ def _target(campaign: str | None, dataset: str | None, snapshot: str | None) -> 
 
     store, actor = common.PLACE.store, common.PLACE.actor
     if (campaign is None) == (dataset is None):
-        common.refuse("Name a --campaign or a --dataset to train on: one of them.")
+        common.refuse("Name either a --campaign or a --dataset to train on.")
     if dataset is not None:
         if snapshot is not None:
             common.refuse(
-                "--snapshot is of a campaign's gold; a --dataset has none. Leave it out, or name a --campaign."
+                "--snapshot applies to a campaign's gold; a --dataset has none. Leave it out, or name a --campaign."
             )
         return {"dataset_id": sets.get_dataset(store, actor, dataset).id}
     campaign_id = common.find_campaign(str(campaign)).id

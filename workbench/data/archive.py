@@ -110,7 +110,7 @@ def _sentence_lines(session: Session, campaign_id: int, names: dict[int, str]) -
 
 
 def _decided(session: Session, campaign_id: int) -> dict[int, list[dict[str, Any]]]:
-    """Return what was decided at a second look, by sentence id; the sentence compared with goes by its content hash."""
+    """Return the decisions of label review, by sentence id; a sentence compared with is named by its content hash."""
     rows = label_review_rows.decided(session, campaign_id)
     others = label_review_rows.sentences(session, [row.other_id for row, _ in rows if row.other_id is not None])
     hashes = {other.id: other.content_hash for other in others}
@@ -176,7 +176,7 @@ def _runs(session: Session, campaign_id: int) -> list[dict[str, Any]]:
 
 
 def _values(record: type[Any], row: Any) -> dict[str, Any]:
-    """Return what a row holds of a record's fields, as JSON has it."""
+    """Return a row's values of a record's fields, ready for JSON."""
     return plain(archive_rows.values(row, columns(record, type(row))))
 
 

@@ -61,8 +61,8 @@ def read_archive(data: bytes) -> Archive:
     manifest = _read(Object, files, "manifest.json")
     if manifest.get("format") != FORMAT or manifest.get("version") != VERSION:
         raise BadInput(
-            f"manifest.json says {manifest.get('format')!r} version {manifest.get('version')!r}; "
-            f"{FORMAT!r} version {VERSION} is read."
+            f"manifest.json has the format {manifest.get('format')!r} version {manifest.get('version')!r}; "
+            f"only {FORMAT!r} version {VERSION} can be read."
         )
     toml = _text(files, "domain.toml")
     domain = parse_domain(toml, origin="domain.toml")
@@ -84,20 +84,20 @@ def read_archive(data: bytes) -> Archive:
 def _open(data: bytes) -> dict[str, bytes]:
     """Unpack into memory, never onto the disk, within limits."""
     if len(data) > MAX_ZIP_BYTES:
-        raise BadInput(f"The zip has {len(data):,} bytes; at most {MAX_ZIP_BYTES:,} are read.")
+        raise BadInput(f"The zip has {len(data):,} bytes; at most {MAX_ZIP_BYTES:,} are allowed.")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             infos = archive.infolist()
             _check_listing(infos)
             files, total = {}, 0
             for info in infos:
-                # The size in the listing may lie; what comes out is counted.
+                # The listed size may be wrong; the unpacked bytes are counted.
                 with archive.open(info) as member:
                     content = member.read(min(MAX_FILE_BYTES, _most(info)) + 1)
                 total += len(content)
                 if len(content) > min(MAX_FILE_BYTES, _most(info)) or total > MAX_TOTAL_BYTES:
                     raise BadInput(
-                        f"{info.filename} unpacks to too much; at most {MAX_TOTAL_BYTES:,} bytes in all are read."
+                        f"{info.filename} unpacks to too much; at most {MAX_TOTAL_BYTES:,} bytes in all are allowed."
                     )
                 files[info.filename] = content
     except (
@@ -110,7 +110,7 @@ def _open(data: bytes) -> dict[str, bytes]:
         zlib.error,
         lzma.LZMAError,
     ) as error:
-        raise BadInput(f"This is no usable zip file: {error}.") from error
+        raise BadInput(f"This is not a readable zip file: {error}.") from error
     missing = [name for name in _NEEDED if name not in files]
     if missing:
         raise BadInput(f"The zip lacks {', '.join(missing)}; is it an exported campaign?")
@@ -126,11 +126,11 @@ def _check_listing(infos: list[zipfile.ZipInfo]) -> None:
     names = [info.filename for info in infos]
     if len(names) > MAX_FILES or len(set(names)) < len(names):
         raise BadInput(
-            f"The zip lists {len(names)} files, some perhaps twice; at most {MAX_FILES}, each once, are read."
+            f"The zip lists {len(names)} files, some perhaps twice; at most {MAX_FILES}, each once, are allowed."
         )
     for info in infos:
         if not _KNOWN.fullmatch(info.filename):
-            raise BadInput(f"The zip holds {info.filename[:80]!r}, which is no part of an exported campaign.")
+            raise BadInput(f"The zip holds {info.filename[:80]!r}, which is not part of an exported campaign.")
     for info in infos:
         if info.file_size > _most(info):
             raise BadInput(
@@ -155,7 +155,7 @@ def _read(kind: Any, files: Mapping[str, bytes], name: str) -> Any:
 
 @contextmanager
 def _named(what: str) -> Iterator[None]:
-    """Have what is raised of bad input name where it is."""
+    """Prefix the message of a BadInput with its place."""
     try:
         yield
     except BadInput as error:
@@ -174,7 +174,7 @@ def _sentences(text: str, domain: Domain, people: set[str]) -> Iterator[tuple[Se
             record = read_json(SentenceRecord, line, "the line")
             sentence = _sentence(record)
             if sentence.content_hash in hashes:
-                raise BadInput("this sentence was there before.")
+                raise BadInput("this sentence occurs twice.")
             hashes.add(sentence.content_hash)
             for task in record.tasks:
                 _check_task(task, sentence, domain, people)
@@ -185,7 +185,7 @@ def _sentences(text: str, domain: Domain, people: set[str]) -> Iterator[tuple[Se
             raise BadInput(f"sentences.jsonl:{number}: {error}") from error
         yield sentence, record
     if unknown := compared - hashes:
-        raise BadInput(f"sentences.jsonl: a second look compares with {len(unknown)} sentences that are not there.")
+        raise BadInput(f"sentences.jsonl: findings compare with {len(unknown)} sentences that are not in it.")
 
 
 def _sentence(record: SentenceRecord) -> Sentence:
@@ -196,7 +196,7 @@ def _sentence(record: SentenceRecord) -> Sentence:
     try:
         kept = fields_from_kept(record.meta)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise BadInput(f"meta says where the sentence is from in a way that is not read: {error!r}.") from error
+        raise BadInput(f"meta has an origin of the sentence that cannot be read: {error!r}.") from error
     sentence = Sentence(record.external_id, record.text, tokens, links, **kept)
     for suggestion in record.suggestions:
         _check_range(suggestion, sentence)
@@ -215,7 +215,7 @@ def _check_task(task: TaskRecord, sentence: Sentence, domain: Domain, people: se
         spans = check_spans(sentence, [item.span for item in work.spans])
         foreign = sorted({span.type for span in spans} - set(domain.type_names))
         if foreign:
-            raise UnknownType(f"entity type {', '.join(foreign)} is none of {', '.join(domain.type_names)}.")
+            raise UnknownType(f"entity type {', '.join(foreign)} is not one of {', '.join(domain.type_names)}.")
         for item in work.spans:
             if sentence.surface(item.start, item.end) != item.surface:
                 raise InvalidSpan(f"[{item.start}, {item.end}) does not cover {item.surface!r} in the text.")
@@ -224,13 +224,13 @@ def _check_task(task: TaskRecord, sentence: Sentence, domain: Domain, people: se
 def _check_finding(finding: FindingRecord, sentence: Sentence, people: set[str]) -> None:
     _check_range(finding, sentence)
     if finding.decided_by not in people:
-        raise BadInput(f"{finding.decided_by} took a second look at it but is not in people.json.")
+        raise BadInput(f"{finding.decided_by} decided a finding on it but is not in people.json.")
     sides = ("this", "other") if finding.other is not None else ("this",)
     allowed = sides if finding.state == "left_out" else (None,)
     if finding.left_out not in allowed:
         raise BadInput(
-            f"a second look that says {finding.state!r} leaves out {finding.left_out!r}; "
-            f"it is one of {', '.join(map(str, allowed))}."
+            f"a finding with the state {finding.state!r} leaves out {finding.left_out!r}; "
+            f"allowed is {', '.join(map(str, allowed))}."
         )
     for spans in (finding.there, finding.proposed):
         check_spans(sentence, [Span(*span) for span in spans])
@@ -253,7 +253,7 @@ def _snapshots(files: Mapping[str, bytes]) -> Iterator[tuple[SnapshotRecord, str
         try:
             lines = [(line["split"], item) for item, line in frozen.read_lines(content)]
             if frozen.content_hash(record.types, lines) != record.hash:
-                raise BadInput(f"{name} does not have the hash it is named by; it was changed.")
+                raise BadInput(f"{name} does not match the hash in its name; it was changed.")
         except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
             raise BadInput(f"{name}: {error!r}.") from error
         yield record, content

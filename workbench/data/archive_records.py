@@ -20,7 +20,7 @@ FORMAT, VERSION = "crossner-campaign", 1
 QUEUE = ("strategy", "random_share", "retrain_every", "turn_recipe")
 SETTINGS = ("name", "domain_name", *names("rules", "new"), *QUEUE, "archived")
 
-Count = Annotated[Whole, Field(le=2**31 - 1)]  # what a column of whole numbers holds in every store
+Count = Annotated[Whole, Field(le=2**31 - 1)]  # what an integer column holds in every store
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Spans = tuple[tuple[Count, Count, Text], ...]  # start, end and type of each
 
@@ -166,7 +166,7 @@ class SentenceRecord(Record):
 
 @dataclass(frozen=True, slots=True)
 class PersonRecord(Record):
-    """Somebody who worked on a campaign, or may."""
+    """Somebody who worked on a campaign, or is a member of it."""
 
     name: Text
     display_name: Text
@@ -185,15 +185,15 @@ class SnapshotRecord(Record):
 
 
 def columns(record: type[Any], table: type[Any]) -> tuple[str, ...]:
-    """Return the fields of a record that are columns of a table as they are."""
+    """Return the fields of a record that are also columns of a table."""
     return tuple(spec.name for spec in fields(record) if spec.name in table.__table__.columns)
 
 
 def iso(moment: dt.datetime | None) -> str | None:
-    """Write a moment as ISO 8601 in UTC."""
+    """Format a time as ISO 8601 in UTC."""
     return moment.astimezone(dt.UTC).isoformat() if moment is not None else None
 
 
 def plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values as JSON has them."""
+    """Return values as plain JSON."""
     return {key: iso(value) if isinstance(value, dt.datetime) else value for key, value in values.items()}

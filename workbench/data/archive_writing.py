@@ -43,7 +43,7 @@ def insert_campaign(store: Store, actor: Actor, archive: Archive, *, name: str |
     with store.write() as session:
         fresh(session, actor, "admin")
         if not tidy.get("name") or campaign_rows.find_by_name(session, tidy["name"]) is not None:
-            raise Conflict(f"There is a campaign {tidy.get('name')!r} already; give the imported one another name.")
+            raise Conflict(f"There is already a campaign {tidy.get('name')!r}; give the imported one another name.")
         campaign = campaign_rows.add(session, domain_toml=archive.domain_toml, **tidy)
         ids = _people(session, archive)
         campaign_rows.add_members(session, campaign.id, [ids[name] for name in archive.members if name in ids])
@@ -70,7 +70,7 @@ def insert_campaign(store: Store, actor: Actor, archive: Archive, *, name: str |
 
 
 def _queue(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the columns of a campaign's rounds; raise BadInput where they are none. Those that are absent stay so."""
+    """Return the columns of a campaign's rounds; raise BadInput if they are invalid. Absent ones stay absent."""
     given = {key: settings[key] for key in QUEUE if key in settings}
     text, recipe = given.get("strategy", ""), given.get("turn_recipe", {})
     try:
@@ -143,7 +143,7 @@ def _annotation(record: AnnotationRecord, ids: Mapping[str, int]) -> Annotation:
 
 
 def _row(table: type[Any], record: Any, **values: Any) -> Any:
-    """Make a row of what a record says of a table's columns; `values` go before it."""
+    """Make a row from a record's values for a table's columns; `values` take precedence."""
     return table(**{name: getattr(record, name) for name in columns(type(record), table)} | values)
 
 

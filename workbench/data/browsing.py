@@ -1,4 +1,4 @@
-"""Look through a campaign's sentences: where each stands, and what every layer says about one."""
+"""Browse a campaign's sentences: the place of each, and every layer of one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workbench.data.values import best_suggestions, checked_spans, sentence_of, 
 from workbench.suggestions.proposing import weights_of
 
 PLACES = ("annotate", "check", "adjudicate", "gold", "parked")
-"""Where a sentence can stand: waiting at a stage, finished as gold, or set aside because people skipped it."""
+"""The places of sentences: waiting at a stage, finished as gold, or parked because people skipped them."""
 _LAYER = {"annotate": "first", "check": "second", "adjudicate": "gold"}
 
 
@@ -46,7 +46,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class LayerView:
-    """What one person said at one stage; `flagged` are spans of annotator 1 that annotator 2 doubts."""
+    """One person's work at one stage; `flagged` are spans of annotator 1 that annotator 2 doubts."""
 
     layer: str
     who: str
@@ -60,9 +60,9 @@ class LayerView:
 
 @dataclass(frozen=True, slots=True)
 class SentenceLayers:
-    """A sentence with everything that was said about it; `shown` are the suggestions that do not overlap.
+    """A sentence with all its layers; `shown` are the suggestions that do not overlap.
 
-    `left_out` says who left it out of what models learn from, when and why; it is empty where nobody did.
+    `left_out` states who left it out of training, when and why; it is empty if nobody did.
     """
 
     sentence: Sentence
@@ -109,7 +109,7 @@ def browse(
 def sentence_layers(store: Store, actor: Actor, campaign_id: int, sentence_id: int) -> SentenceLayers:
     """Return a sentence with every layer; raise NotFound if the campaign has no such sentence.
 
-    An expert may see those of gold alone: whoever still annotates or checks a sentence must not see the others' work.
+    An expert may see only those of gold: whoever still annotates or checks a sentence must not see the others' work.
     """
     require(actor, *OVERSEERS)
     with store.read() as session:
@@ -119,7 +119,7 @@ def sentence_layers(store: Store, actor: Actor, campaign_id: int, sentence_id: i
             raise NotFound(f"The campaign has no sentence {sentence_id}; it may have been deleted.")
         row, stands_at = result
         if stands_at != "gold" and actor.role not in KEEPERS:
-            raise NotAllowed("What others said of a sentence can be seen once it is gold; this one is not finished.")
+            raise NotAllowed("The work of others on a sentence can be seen once it is gold; this one is not finished.")
         sentence = sentence_of(row, row.links)
         suggestions = tuple(suggestion_of(suggestion) for suggestion in row.suggestions)
         return SentenceLayers(

@@ -1,4 +1,4 @@
-"""Corpora of the home folder: which there are, what is in one, and sentences of it to look at."""
+"""Corpora of the home folder: list them, describe one, and show sentences of it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from crossner_core.wikipedia.corpus import Corpus, CorpusSentence
 
 MOST = 500
-"""Sentences that are shown at once, at most."""
+"""Maximum number of sentences shown at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class CorpusView:
     """A corpus of the home folder; one that cannot be read has a `problem` in words and no counts.
 
-    `hash` names its whole content. `made_from` says in words where it comes from. `domain` is the one its mentions
-    are typed in, None where it was not pre-annotated with one.
+    `hash` names its whole content. `made_from` describes where it comes from. `domain` is the one its mentions
+    are typed in, None if it was not pre-annotated with one.
     """
 
     name: str
@@ -57,13 +57,13 @@ def list_corpora(store: Store, actor: Actor) -> tuple[CorpusView, ...]:
 
 
 def open_corpus(store: Store, actor: Actor, name: str) -> Corpus:
-    """Open a corpus by name; raise NotFound naming those there are, BadInput for a damaged one."""
+    """Open a corpus by name; raise NotFound naming those that exist, BadInput for a damaged one."""
     admit(store, actor, *OVERSEERS)
     return corpus_at(settings_of(store), name)
 
 
 def corpus_at(settings: Settings, name: str) -> Corpus:
-    """Open a corpus for the worker, which is no person; raises as `open_corpus` does."""
+    """Open a corpus without an actor, for the worker; raises as `open_corpus` does."""
     from crossner_core.wikipedia.corpus import Corpus
 
     return Corpus.open(find_folder(settings.corpora, "corpus", name))
@@ -72,7 +72,7 @@ def corpus_at(settings: Settings, name: str) -> Corpus:
 def search(
     store: Store, actor: Actor, name: str, text: str, *, limit: int = 20, offset: int = 0
 ) -> tuple[CorpusSentence, ...]:
-    """Return sentences that contain a text, whatever the case, in the corpus's order."""
+    """Return sentences that contain a text, ignoring case, in the order of the corpus."""
     corpus = open_corpus(store, actor, name)
     return tuple(corpus.search(text.strip(), limit=min(limit, MOST), offset=max(offset, 0)))
 
@@ -86,7 +86,7 @@ def sample(store: Store, actor: Actor, name: str, *, count: int = 20, seed: int 
 
 
 def class_tree(settings: Settings, corpus: Corpus) -> ClassTree:
-    """Return the class tree of the gazetteer that annotated a corpus, the bundled one where that is not here."""
+    """Return the class tree of the gazetteer that annotated a corpus, or the bundled one if that is not here."""
     from crossner_core.wikipedia.levels import annotators_tree
 
     return annotators_tree(corpus, settings.gazetteers)

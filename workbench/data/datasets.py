@@ -67,7 +67,7 @@ def import_dataset(
 ) -> DatasetView:
     """Read a file for each split (a path, or a file name with its bytes) as one data set: all of it or nothing.
 
-    With a domain its types are the ones allowed; without, the types are those found. Raises BadInput naming file,
+    With a domain only its types are allowed; without, the types are those found. Raises BadInput naming file,
     line and reason, Conflict for a name that is taken.
     """
     require(actor, *KEEPERS)
@@ -107,7 +107,7 @@ def list_datasets(store: Store, actor: Actor) -> tuple[DatasetView, ...]:
 
 
 def get_dataset(store: Store, actor: Actor, name: str) -> DatasetView:
-    """Return a data set by name; raise NotFound naming those there are."""
+    """Return a data set by name; raise NotFound naming those that exist."""
     require(actor, *OVERSEERS)
     with store.read() as session:
         fresh(session, actor, *OVERSEERS)
@@ -136,12 +136,12 @@ def delete_dataset(store: Store, actor: Actor, name: str) -> None:
         row = _row(session, name)
         runs = dataset_rows.runs_of(session, row.id)
         if runs:
-            raise Conflict(f"{runs} runs were trained on the data set {name!r}; it stays, so that they stay explained.")
+            raise Conflict(f"{runs} runs were trained on the data set {name!r}, so it cannot be deleted.")
         recipes = map(effective, dataset_rows.recipes_of_source(session, name))
         if readers := sum(name in source_names(recipe.get("source", "")) for recipe in recipes):
             raise Conflict(
-                f"{readers} runs, rules of a queue, or campaigns to be played have the data set {name!r} as their "
-                "source corpus; it stays."
+                f"{readers} runs, round settings or pending simulated campaigns have the data set {name!r} as their "
+                "source corpus, so it cannot be deleted."
             )
         dataset_rows.delete(session, row.id)
 
@@ -156,13 +156,13 @@ def _check_request(name: str, splits: Mapping[str, Any]) -> None:
 
 def _check_free(session: Session, name: str) -> None:
     if dataset_rows.find(session, name) is not None:
-        raise Conflict(f"There is a data set {name!r} already; choose another name, or delete that one first.")
+        raise Conflict(f"There is already a data set {name!r}; choose another name, or delete that one first.")
 
 
 def _read_all(
     splits: Mapping[str, Path | tuple[str, bytes]], format: str | None, options: Mapping[str, Any]
 ) -> dict[str, list[Parsed]]:
-    """Read all files before anything is refused, so that one message lists the problems of all."""
+    """Read all files before rejecting any, so that one message lists the problems of all."""
     parsed, problems = {}, []
     for split, source in splits.items():
         try:

@@ -1,4 +1,4 @@
-"""A sentence that comes in again with other gold: the campaign keeps the first, the expert hears of the second."""
+"""A sentence that is imported again with other gold: the campaign keeps the first, the expert reviews the second."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from db.engine import Session
 from workbench.data.values import spans_of
 
 IMPORTED = "imported"
-"""The queue of what no check finds again, since the second sentence is not kept."""
+"""The queue of findings that no check can repeat, since the second sentence is not kept."""
 
 
 def note_again(session: Session, campaign_id: int, again: Sequence[LabelledSentence], *, split: str) -> int:
-    """Put the places where duplicates have other gold than stands into the expert's queue; return how many are new."""
+    """Queue the places where duplicates differ from the gold for the expert; return how many are new."""
     if not again:
         return 0
     from crossner_core.label_review.base import in_words

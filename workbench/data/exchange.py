@@ -1,4 +1,4 @@
-"""Sentences into a campaign from a file of any format, and its layers out again."""
+"""Import sentences into a campaign from files of any format, and export its layers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Files = Sequence[tuple[str | None, bytes | Path]]
 
 @dataclass(frozen=True, slots=True)
 class ImportOutcome:
-    """What became of a file: sentences added, duplicates left out, how many came with gold; `problems` were skipped."""
+    """Outcome of an import: sentences added, duplicates left out, how many came with gold; `problems` were skipped."""
 
     added: int
     duplicates: int
@@ -51,7 +51,7 @@ class ImportOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """What a file, or the files of some documents, hold before anything is imported."""
+    """Content of a file, or of the files of some documents, before anything is imported."""
 
     format: str
     sentences: int
@@ -78,7 +78,7 @@ def import_files(
 
     Files come with their names; those of a format of several files are read together. Annotation becomes imported
     gold unless `with_gold` is off; then the sentences go through all stages. `options` are the format's own, such as
-    `{"split": "paragraphs"}` for plain text. Where one file is refused all are: raises BadInput with file:line: reason
+    `{"split": "paragraphs"}` for plain text. If one file is rejected all are: raises BadInput with file:line: reason
     for everything that is wrong.
     """
     require(actor, *KEEPERS)
@@ -95,9 +95,9 @@ def import_files(
     problems = tuple(str(problem) for document in parsed for problem in document.problems)
     if report.doubts:
         places = f"{report.doubts} place{'' if report.doubts == 1 else 's'}"
-        note = f"{note} Duplicates had other gold at {places}: see Second look.".strip()
+        note = f"{note} Duplicates had different gold at {places}: see Second look.".strip()
     if losses := sum((Counter(document.losses) for document in parsed), Counter[str]()):
-        note = f"{note} Not taken over: {in_numbers(losses)}.".strip()
+        note = f"{note} Not imported: {in_numbers(losses)}.".strip()
     return ImportOutcome(report.added, report.duplicates, report.gold, formats, problems, note)
 
 
@@ -108,7 +108,7 @@ def preview(
     types: Sequence[str] | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Preview:
-    """Read files of a format without keeping anything; raise BadInput where nothing in them can be used."""
+    """Read files of a format without keeping anything; raise BadInput if nothing in them can be used."""
     parsed = _parse(files, format, {**(options or {}), "types": types, "skip_bad": True})
     records = [record for document in parsed for record in document.sentences]
     return Preview(
@@ -124,7 +124,7 @@ def preview(
 def export_layer(
     store: Store, actor: Actor, campaign_id: int, which: str, *, format: str = "jsonl", split: str | None = None
 ) -> bytes:
-    """Return what `export_files` gives as one file: a zip where the format writes each document by itself."""
+    """Return what `export_files` returns as one file: a zip if the format writes each document separately."""
     files = export_files(store, actor, campaign_id, which, format=format, split=split).files
     return packed(files, format)
 
@@ -134,8 +134,8 @@ def export_files(
 ) -> Written:
     """Return a layer (first, second, gold, suggestions), or all sentences with the gold there is, as files.
 
-    Where all of it came in one file of that format, it is laid out as that file was; a format that writes each
-    document by itself gives each back as it came. Raises BadInput where a layer is empty.
+    If all of it came in one file of that format, it keeps that file's layout; a format that writes each document
+    separately restores each as it came. Raises BadInput if a layer is empty.
     """
     require(actor, *KEEPERS)
     chosen = get_format(format)
@@ -184,19 +184,19 @@ def _rows(parsed: Parsed, with_gold: bool) -> Iterable[LabelledSentence | Senten
 
 
 def suggest_new(store: Store, actor: Actor, campaign_id: int, endpoint: str | None) -> str:
-    """Pre-annotate at once from what lies here; leave an endpoint, which may be slow, to the worker.
+    """Pre-annotate at once from local sources; leave an endpoint, which may be slow, to the worker.
 
-    Returns what there is to say about it, nothing where all went well.
+    Returns a note about problems, empty if all went well.
     """
     if endpoint is not None:
         queue.start_job(store, actor, "preannotate", campaign_id)
-        return "Pre-annotation is queued: the worker asks the endpoint."
+        return "Pre-annotation is queued: the worker queries the endpoint."
     from workbench.suggestions.preannotating import preannotate
 
     try:
         report = preannotate(store, actor, campaign_id)
     except WorkbenchError as error:
-        return f"The sentences are in; pre-annotating them failed: {error}"
+        return f"The sentences were imported; pre-annotating them failed: {error}"
     return " ".join(report.problems)
 
 
@@ -206,7 +206,7 @@ def _layer(store: Store, actor: Actor, campaign_id: int, which: str) -> Iterable
 
 
 def _everything(store: Store, campaign_id: int) -> list[tuple[Record, str]]:
-    """Return all sentences in the order they came in, with gold where they have it."""
+    """Return all sentences in import order, with gold where they have it."""
     with store.read() as session:
         gold = {item.sentence_id: item.labelled.spans for item in layers.gold(session, campaign_id)}
         links = layer_rows.links(session, campaign_id)
@@ -219,13 +219,13 @@ def _file_of(record: Record) -> FileLayout | None:
 
 
 def _document_of(record: Record) -> str | None:
-    """Return the name of the document that a sentence came in: its file's, where a file was kept."""
+    """Return the name of the document that a sentence came in: that of its file, if one was kept."""
     file = _file_of(record)
     return file.name if file is not None else record.sentence.document
 
 
 def _to_write(name: str, records: Sequence[Record], format: str) -> Parsed:
-    """Make a document of records, in their order in it, in the layout they came in or else without any."""
+    """Make a document of records, in their order in it, with the layout they came in, if any."""
     layout = _common_layout(records, format)
     if layout is None:
         records = [replace(record, sentence=replace(record.sentence, layout=None)) for record in records]

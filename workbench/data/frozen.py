@@ -56,7 +56,7 @@ def read_lines(content: str) -> list[tuple[LabelledSentence, dict[str, Any]]]:
 
 
 def content_hash(types: Sequence[str], lines: Iterable[tuple[str, LabelledSentence]]) -> str:
-    """SHA-256 over types and (split, sentence) pairs, whatever their order, ids and metadata."""
+    """SHA-256 over types and (split, sentence) pairs, independent of their order, ids and metadata."""
     keys = []
     for split, item in lines:
         spans = ";".join(f"{span.start}-{span.end}-{span.type}" for span in sorted(item.spans))

@@ -1,4 +1,4 @@
-"""The layers of a campaign: what annotator 1, annotator 2, the expert and machines said, sentence by sentence."""
+"""The layers of a campaign: work of annotators 1 and 2, gold, and suggestions, sentence by sentence."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def gold(session: Session, campaign_id: int) -> tuple[GoldSentence, ...]:
 
 
 def gold_to_learn_from(session: Session, campaign_id: int) -> tuple[GoldSentence, ...]:
-    """Return the gold without the sentences that an expert left out at a second look."""
+    """Return the gold without the sentences that an expert left out in label review."""
     left_out = label_review_rows.left_out(session, campaign_id)
     return tuple(item for item in gold(session, campaign_id) if item.sentence_id not in left_out)
 

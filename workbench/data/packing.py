@@ -1,4 +1,4 @@
-"""Files as one download: their suffix, the zip around several, and what they could not carry in words."""
+"""Files as one download: their suffix, the zip around several, and a summary of what they could not hold."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crossner_core.formats.base import NamedFile, get_format
 
 
 def packed(files: Sequence[NamedFile], format: str) -> bytes:
-    """Return written files as one: a zip where the format writes each document by itself."""
+    """Return written files as one: a zip if the format writes each document separately."""
     if not get_format(format).by_document:
         return files[0][1]
     return zipped({_inside(name): data for name, data in files})
@@ -32,10 +32,10 @@ def zipped(files: Mapping[str, bytes]) -> bytes:
 
 
 def in_numbers(losses: Mapping[str, int]) -> str:
-    """Say what could not be carried, by kind and number."""
+    """List what a format could not hold, by kind and number."""
     return ", ".join(f"{count:,} {kind}" for kind, count in sorted(losses.items()))
 
 
 def _inside(name: str) -> str:
-    """Return the path of a document's file in a zip, inside of wherever that is unpacked."""
+    """Return the path of a document's file in a zip; it never leads out of the folder where that is unpacked."""
     return "/".join(part for part in PurePosixPath(name).parts if part not in ("..", "/"))

@@ -1,4 +1,4 @@
-"""Sentences of a corpus into a campaign: filtered, drawn by a seed, no two nearly the same, with their origin."""
+"""Sample sentences of a corpus into a campaign: filtered, drawn by a seed, no near-duplicates, with their origin."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ INTO: tuple[str, ...] = SPLITS
 """Where sampled sentences can go."""
 PREVIEWED = 12
 PREVIEW_ROWS = 200_000
-"""Sentences of a corpus that a preview looks at, at most; sampling looks at all."""
+"""Maximum number of a corpus's sentences that a preview considers; sampling considers all."""
 PREVIEW_TRIES = 5_000
 MOST = 20_000
-_RESERVE = 500_000  # of the fitting sentences so many are kept in mind, those that would be drawn first
+_RESERVE = 500_000  # how many of the fitting sentences are kept in memory: those that would be drawn first
 _COLUMNS = ("title", "section", "text", "token_starts", "link_starts", "mention_types")
 
 
@@ -45,21 +45,21 @@ class SamplingPlan:
     """Which sentences of a corpus a campaign gets, and how many."""
 
     count: int = field(default=100, metadata={"doc": "sentences to add"})
-    seed: int = field(default=0, metadata={"doc": "draws the sentences; the same seed draws the same"})
+    seed: int = field(default=0, metadata={"doc": "random seed; the same seed draws the same sentences"})
     split: str = field(default="pool", metadata={"doc": "where they go: pool, dev or test"})
-    min_tokens: int = field(default=5, metadata={"doc": "tokens of a sentence, at least"})
-    max_tokens: int = field(default=80, metadata={"doc": "tokens of a sentence, at most"})
-    min_links: int = field(default=0, metadata={"doc": "links in a sentence, at least"})
+    min_tokens: int = field(default=5, metadata={"doc": "minimum number of tokens in a sentence"})
+    max_tokens: int = field(default=80, metadata={"doc": "maximum number of tokens in a sentence"})
+    min_links: int = field(default=0, metadata={"doc": "minimum number of links in a sentence"})
     min_mentions: int = field(
-        default=0, metadata={"doc": "pre-annotated entities (of the chosen types, if any are chosen), at least"}
+        default=0, metadata={"doc": "minimum number of pre-annotated entities (of the chosen types, if any)"}
     )
-    types: tuple[str, ...] = field(default=(), metadata={"doc": "entity types that count; none chosen: all"})
-    text: str = field(default="", metadata={"doc": "the sentence contains this, whatever the case"})
-    title: str = field(default="", metadata={"doc": "the page's title contains this, whatever the case"})
-    section: str = field(default="", metadata={"doc": "the heading above contains this, whatever the case"})
-    per_page: int = field(default=0, metadata={"doc": "sentences from one page, at most; 0: no limit"})
+    types: tuple[str, ...] = field(default=(), metadata={"doc": "entity types that count; none: all"})
+    text: str = field(default="", metadata={"doc": "the sentence contains this; case is ignored"})
+    title: str = field(default="", metadata={"doc": "the page's title contains this; case is ignored"})
+    section: str = field(default="", metadata={"doc": "the heading above contains this; case is ignored"})
+    per_page: int = field(default=0, metadata={"doc": "maximum number of sentences from one page; 0: no limit"})
     threshold: float = field(
-        default=0.8, metadata={"doc": "leave out what shares this part of its word triples with another (Jaccard)"}
+        default=0.8, metadata={"doc": "leave out what shares this fraction of its word trigrams with another (Jaccard)"}
     )
 
     def __post_init__(self) -> None:
@@ -86,11 +86,11 @@ _RANGES: tuple[tuple[str, float, float], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class SamplingReport:
-    """What became of the sentences of a corpus.
+    """Outcome of sampling from a corpus.
 
-    `left_out` counts, in the order of the filters, the sentences each one kept out; `repeated` those among the drawn
-    ones that the campaign has already, that nearly repeat another, or whose page has had its share. `considered` of
-    `total` sentences were looked at. A preview that stopped before it had all it asked for is not `complete`.
+    `left_out` counts the sentences that each filter removed, in the order of the filters; `repeated` those among the
+    drawn ones that the campaign already has, that nearly repeat another, or whose page is at its limit. `considered`
+    of `total` sentences were looked at. A preview that stopped before it had all it asked for is not `complete`.
     """
 
     total: int
@@ -136,8 +136,8 @@ def sample_into_campaign(
 ) -> SamplingReport:
     """Add sentences of a corpus to a campaign, all of the drawn ones or none.
 
-    Links come along, and where each sentence is from as metadata. So do the corpus's own mentions as suggestions where
-    their types are the campaign's; otherwise pre-annotation runs as after an import. The same corpus, plan and
+    Links are kept, and the origin of each sentence as metadata. The corpus's own mentions become suggestions if their
+    types are the campaign's; otherwise pre-annotation runs as after an import. The same corpus, plan and
     campaign give the same sentences. For researchers and admins.
     """
     require(actor, *KEEPERS)
@@ -175,7 +175,7 @@ def _check_types(plan: SamplingPlan, corpus: Corpus, campaign: Campaign) -> None
 
 
 def _speaks_of(session: Session, corpus: Corpus, campaign: Campaign) -> bool:
-    """Tell whether the corpus was pre-annotated in the campaign's domain, or in one whose types it all has."""
+    """Return whether the corpus was pre-annotated in the campaign's domain, or in one whose types it all has."""
     asked, mine = corpus.manifest.domain, domain_of(campaign)
     if asked is None or asked == mine.name:
         return asked is not None
@@ -193,7 +193,7 @@ def _draw(
     most_rows: int | None = None,
     most_tries: int = _RESERVE,
 ) -> tuple[list[CorpusSentence], SamplingReport]:
-    """Draw in an order that the seed decides; whoever repeats another makes room for the next."""
+    """Draw in the order of the seed; a sentence that repeats another is replaced by the next."""
     from crossner_core.near_duplicates import NearDuplicates
 
     near = NearDuplicates(plan.threshold)
@@ -224,7 +224,7 @@ def _in_order(corpus: Corpus, order: np.ndarray, *, step: int) -> Iterator[Corpu
 def _repeats(
     candidate: CorpusSentence, plan: SamplingPlan, hashes: set[str], pages: Counter[int], near: NearDuplicates
 ) -> str | None:
-    """Say why a drawn sentence is left out, None if it stays; then it counts for those after it."""
+    """Return why a drawn sentence is left out, None if it stays; then it counts for those after it."""
     page = candidate.sentence.meta["page"]
     if plan.per_page and pages[page] >= plan.per_page:
         return "enough of that page"
@@ -238,7 +238,7 @@ def _repeats(
 
 
 def _fitting(corpus: Corpus, plan: SamplingPlan, most_rows: int | None) -> tuple[dict[str, int], np.ndarray, int]:
-    """Return how many each filter keeps out, and the rows that fit in the order they are drawn."""
+    """Return how many each filter removes, and the rows that fit in the order they are drawn."""
     rng = np.random.default_rng(plan.seed)
     left_out = dict.fromkeys(("length", "links", "mentions", "text", "title", "section"), 0)
     drawn_rows, kept, position = [(np.zeros(0, np.int64), np.zeros(0))], 0, 0

@@ -61,7 +61,7 @@ def freeze(store: Store, actor: Actor, campaign_id: int) -> SnapshotView:
 
 
 def freeze_gold(session: Session, actor: Actor, campaign: Campaign) -> SnapshotView:
-    """Freeze a campaign's gold within a transaction; who may, the caller has asked."""
+    """Freeze a campaign's gold within a transaction; the caller has authorised the actor."""
     types = domain_of(campaign).type_names
     gold = _gold(session, campaign.id)
     name = frozen.content_hash(types, gold)
@@ -94,7 +94,7 @@ def list_snapshots(store: Store, actor: Actor, campaign_id: int) -> tuple[Snapsh
 
 
 def find_snapshot(store: Store, actor: Actor, campaign_id: int, prefix: str) -> SnapshotView:
-    """Return the snapshot whose hash begins so; raise NotFound where none or several do."""
+    """Return the snapshot whose hash starts with `prefix`; raise NotFound if none or several do."""
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
@@ -118,7 +118,7 @@ def content_of(session: Session, snapshot_id: int) -> tuple[Snapshot, dict[str, 
 
 
 def view(row: Snapshot, *, runs: int = 0, is_new: bool = False) -> SnapshotView:
-    """Show a row."""
+    """Return the view of a row."""
     return SnapshotView(
         id=row.id,
         campaign_id=row.campaign_id,
@@ -135,7 +135,7 @@ def view(row: Snapshot, *, runs: int = 0, is_new: bool = False) -> SnapshotView:
 def _gold(session: Session, campaign_id: int) -> list[tuple[str, LabelledSentence]]:
     gold = []
     for item in layers.gold_to_learn_from(session, campaign_id):
-        # Metadata decides nothing about a training; it stays with the campaign.
+        # Metadata has no effect on training; it stays with the campaign.
         gold.append((item.split, LabelledSentence(item.labelled.sentence.bare(), item.labelled.spans)))
     if not any(split == "pool" for split, _ in gold):
         left_out = label_review_rows.left_out_gold(session, [campaign_id]).get(campaign_id, 0)

@@ -42,7 +42,7 @@ def checked_spans(sentence: Sentence, rows: Iterable[SpanRow]) -> tuple[Span, ..
         if surface != row.surface:
             raise InvalidSpan(
                 f"Sentence {sentence.id}: span [{row.start}, {row.end}) {row.type} was stored as {row.surface!r}, "
-                f"but its text is {surface!r}; the store was changed by other hands, restore a backup."
+                f"but its text is {surface!r}; the store was changed from outside, restore a backup."
             )
         spans.append(span)
     return check_spans(sentence, spans)
@@ -51,9 +51,9 @@ def checked_spans(sentence: Sentence, rows: Iterable[SpanRow]) -> tuple[Span, ..
 def best_suggestions(
     suggestions: Iterable[Suggestion], weights: SourceWeights, *, hint_below: float = 0.0
 ) -> tuple[Suggestion, ...]:
-    """Return what is shown of suggestions: merged, no two overlapping, each under the best of its sources.
+    """Return the suggestions that are shown: merged, no two overlapping, each under the best of its sources.
 
-    What scores less than `hint_below` is only hinted at, and left out.
+    Those that score below `hint_below` are only hints, and left out.
     """
     best = best_of(made for made in propose(list(suggestions), weights) if made.score >= hint_below)
     return tuple(Suggestion(made.start, made.end, made.type, made.sources[0], made.score, made.entity) for made in best)

@@ -60,7 +60,7 @@ def seed_if_empty(store: Store) -> Iterator[str]:
 
 
 def is_demo(store: Store) -> bool:
-    """Tell whether the demo's people work in this store."""
+    """Return whether the demo's people work in this store."""
     return bool(_people(store))
 
 

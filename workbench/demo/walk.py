@@ -16,14 +16,14 @@ from workbench.labelling import adjudication, handout, outbox
 
 STAGES = ("annotate", "check", "adjudicate", "gold")
 _SHARES = (("ann", 0.4), ("ben", 0.4), ("cleo", 1.0), ("ann", 1.0))
-"""Of what there is to do at a stage; the last two finish what is left, their own sentences excepted."""
+"""Each person's share of the work at a stage; the last two finish what is left, except their own sentences."""
 _SEED = 2021
 _NEW_MS, _SUGGESTED_MS, _READING_MS = 6500, 2200, 180  # a new span, a span that was suggested, a token
 _BLIND_MISS = 0.12
 _BATCH = 8
 
 Answer = Callable[[Mapping[str, Any], Record], dict[str, Any]]
-"""From what was handed out, and the sentence with its scripted layers, to a piece of work."""
+"""Make a piece of work from an item handed out and the sentence with its scripted layers."""
 
 
 class DemoError(WorkbenchError):

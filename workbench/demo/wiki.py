@@ -14,7 +14,7 @@ NAME, DOMAIN = "demo", "music"
 def make_if_absent(settings: Settings) -> Iterator[str]:
     """Build gazetteer and corpus where the home folder has neither kind yet; yield the lines to print.
 
-    What goes wrong is said and stops nothing: the workbench runs without them.
+    An error is printed and stops nothing: the workbench runs without them.
     """
     if settings.gazetteers.exists() or settings.corpora.exists():
         return

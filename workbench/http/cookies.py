@@ -44,7 +44,7 @@ def form_token(secret: str) -> str:
 
 
 def form_token_fits(secret: str, given: str) -> bool:
-    """Compare in constant time; an absent cookie fits nothing."""
+    """Compare in constant time; an absent cookie matches nothing."""
     return bool(secret) and hmac.compare_digest(form_token(secret).encode(), given.encode("utf-8", "replace"))
 
 

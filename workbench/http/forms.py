@@ -47,7 +47,7 @@ def page(title: str, body: str, *, status: int = 200) -> HTMLResponse:
 def sign_in_page(
     *, token: str, target: str, name: str = "", problem: str = "", notice: str = "", status: int = 200
 ) -> HTMLResponse:
-    """Show the sign-in form; `problem` says why the last try failed, `notice` what happened before."""
+    """Show the sign-in form; `problem` states why the last attempt failed, `notice` what happened before."""
     message = f'<p class="problem" role="alert">{escape(problem)}</p>' if problem else ""
     message += f'<p role="status">{escape(notice)}</p>' if notice else ""
     focus_name, focus_password = ("", " autofocus") if name else (" autofocus", "")

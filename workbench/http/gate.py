@@ -17,7 +17,7 @@ from workbench.http.headers import same_origin, with_security, without_identity
 from workbench.settings import Settings, open_store
 
 OPEN = {"/auth/login": ("GET", "HEAD", "POST"), "/health": ("GET", "HEAD")}
-"""All that a stranger reaches: exact path and methods."""
+"""All that is open without a session: exact path and methods."""
 
 SIGNED_OUT = 4401
 """Close code of a websocket whose session ended."""
@@ -25,20 +25,20 @@ SIGNED_OUT = 4401
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
 Authenticator = Callable[[HTTPConnection, Settings], Actor | None]
-"""Looks up afresh whose a request is, in a thread; None where it brings nothing of this kind that is valid."""
+"""Looks up whose request it is, in a thread; None if it has no valid credential of this kind."""
 
 
 def by_cookie(connection: HTTPConnection, settings: Settings) -> Actor | None:
-    """Tell who is signed in with the browser that sent a request."""
+    """Return who is signed in with the browser that sent a request."""
     token = session_token(connection, settings)
     return actor_for_token(open_store(settings), token) if token else None
 
 
 class Gate:
-    """A pure ASGI middleware (Starlette's own base class would let websockets pass unseen).
+    """A pure ASGI middleware (Starlette's own base class would let websockets pass unchecked).
 
-    A request is of the first person that one of `authenticators` names. `farewell` is the last message a websocket
-    gets when its session has been revoked meanwhile; it is made by the app, which knows what its frontend understands.
+    A request belongs to the first person that one of `authenticators` returns. `farewell` is the last message of a
+    websocket whose session was revoked meanwhile; the app supplies it, in the format of its frontend.
     """
 
     def __init__(
@@ -62,10 +62,10 @@ class Gate:
         elif scope["type"] == "lifespan":
             await self.app(scope, receive, send)
         else:
-            raise RuntimeError(f"The gate does not know requests of type {scope['type']!r}.")
+            raise RuntimeError(f"The gate does not support requests of type {scope['type']!r}.")
 
     async def actor(self, connection: HTTPConnection) -> Actor | None:
-        """Look up afresh whose a request is."""
+        """Look up whose request it is."""
         return await run_in_threadpool(self._actor, connection)
 
     def _actor(self, connection: HTTPConnection) -> Actor | None:
@@ -75,7 +75,7 @@ class Gate:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection = HTTPConnection(scope)
         if scope["method"] not in _SAFE and not same_origin(connection.headers, required=False):
-            await PlainTextResponse("This came from another site and was refused.", 403)(scope, receive, send)
+            await PlainTextResponse("This request came from another site and was refused.", 403)(scope, receive, send)
             return
         if scope["method"] in OPEN.get(scope["path"], ()):
             await self.app(scope, receive, send)
@@ -112,7 +112,7 @@ class Gate:
 
 
 def _to_sign_in(connection: HTTPConnection) -> Response:
-    """Send a browser to the sign-in page; tell anything else that it must sign in."""
+    """Send a browser to the sign-in page; answer anything else with 401."""
     wants_page = "text/html" in connection.headers.get("accept", "")
     if connection.scope["method"] not in ("GET", "HEAD") or not wants_page:
         return PlainTextResponse("Sign in first.", 401)

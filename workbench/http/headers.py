@@ -1,4 +1,4 @@
-"""Headers: what every answer carries, and which request headers are believed."""
+"""Headers: those of every response, and which request headers are trusted."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def without_identity(scope: Scope) -> Scope:
 
 
 def with_security(scope: Scope, send: Send) -> Send:
-    """Wrap `send` so that every HTTP answer carries the security headers."""
+    """Wrap `send` so that every HTTP response carries the security headers."""
     private = not scope["path"].startswith("/static/")
 
     async def guarded(message: Message) -> None:
@@ -80,9 +80,9 @@ def with_security(scope: Scope, send: Send) -> Send:
 
 
 def same_origin(headers: Headers, *, required: bool) -> bool:
-    """Tell whether the request comes from a page of this very server.
+    """Return whether the request comes from a page of this server.
 
-    A client that names no origin is no foreign page; with `required` it is refused all the same.
+    A client that sends no origin counts as one, unless an origin is `required`.
     """
     if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
         return False

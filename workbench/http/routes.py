@@ -25,7 +25,7 @@ _OLD_PAGE = "This page was open for too long, or cookies are blocked. Please try
 
 
 class Accounts:
-    """Handlers that share the settings; sign-ins run two at a time, for argon2 takes 64 MiB each."""
+    """Handlers that share the settings; sign-ins run two at a time, as argon2 takes 64 MiB each."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
@@ -41,7 +41,7 @@ class Accounts:
         ]
 
     async def show_sign_in(self, request: Request) -> Response:
-        """Show the form, or go on to the page when this browser is signed in already."""
+        """Show the form, or redirect to the page if this browser is signed in already."""
         target = local_path(request.query_params.get("next", "/"))
         token = cookies.session_token(request, self.settings)
         if await self._holder(token) is not None:
@@ -84,7 +84,7 @@ class Accounts:
         return response
 
     async def health(self, request: Request) -> Response:
-        """Say `ok` when the store answers, and nothing else to anyone."""
+        """Answer `ok` if the store responds; reveal nothing else to anyone."""
         try:
             await self._holder("health")
         except WorkbenchError:
@@ -121,7 +121,7 @@ class Accounts:
 
 
 async def _fields(request: Request) -> Mapping[str, str]:
-    """Read a small urlencoded form; anything else is no fields at all, which no form token fits."""
+    """Read a small urlencoded form; anything else gives no fields, and so no matching form token."""
     body = bytearray()
     async for chunk in request.stream():
         body += chunk

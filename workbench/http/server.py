@@ -63,7 +63,7 @@ def _config(host: str, port: int) -> uvicorn.Config:
         ws_ping_interval=30,
         ws_ping_timeout=30,
         ws_per_message_deflate=False,
-        # Believed only where the operator names the proxy, or the limit on tries could be talked around.
+        # Trusted only from a proxy that the operator names, or the limit on sign-in attempts could be bypassed.
         proxy_headers="FORWARDED_ALLOW_IPS" in os.environ,
         server_header=False,
         access_log=False,
@@ -75,7 +75,7 @@ def _config(host: str, port: int) -> uvicorn.Config:
 def listen(host: str, port: int) -> socket.socket:
     """Bind and listen; raise WorkbenchError with the next step when the port is taken or not ours to use."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # With the protocol left open asyncio would not switch Nagle's algorithm off: 40 ms more on every other answer.
+    # Without an explicit protocol asyncio does not disable Nagle's algorithm: 40 ms more on every other response.
     bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -101,7 +101,7 @@ def address(host: str, port: int) -> str:
 
 
 def main() -> None:
-    """Serve with the settings of the environment; a wrong one ends the process with words and exit code 2."""
+    """Serve with the settings of the environment; a wrong one ends the process with a message and exit code 2."""
     for_owner_only()
     try:
         settings = get_settings()

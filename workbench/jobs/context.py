@@ -1,4 +1,4 @@
-"""What a handler is given: its job, the store, folders and encoders, and how to report, say something and stop."""
+"""What a handler gets: its job, the store, folders and encoders, and ways to report progress, log and stop."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ log = logging.getLogger(__name__)
 E = TypeVar("E")
 V = TypeVar("V", bound="DataclassInstance")
 
-# So often a job that gives way is asked whether others wait.
+# How often a job that can give way checks whether other work waits.
 SECONDS_BETWEEN_LOOKS = 5.0
 # Optimizer and best weights of a BERT-base run take about 2 GB at their largest; a small encoder far less.
 LEAST_FREE_BYTES = 400_000_000
 
 
 def of_row(kind: type[V], row: Any, **more: Any) -> V:
-    """Fill a dataclass from a row's columns of the same names; `more` are fields that the row has not, or otherwise."""
+    """Fill a dataclass from a row's columns of the same names; `more` adds or overrides fields."""
     names = kind.__dataclass_fields__.keys() - more.keys()
     return kind(**{name: getattr(row, name) for name in names}, **more)
 
@@ -63,9 +63,9 @@ class Claimed:
 
 
 class JobContext:
-    """A job in a worker's hands: what to report at the next heartbeat, and why to stop.
+    """A job that a worker runs: what to report at the next heartbeat, and whether to stop.
 
-    `others_first` says whether work waits that must not be held up by this job; it is asked every few seconds.
+    `others_first` returns whether work waits that this job must not hold up; it is called every few seconds.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class JobContext:
         return self.job.campaign_id
 
     def encoder(self, name: str) -> Encoder:
-        """Load an encoder, or take the one loaded for the job before."""
+        """Load an encoder, or reuse the one loaded for the previous job."""
         from crossner_core.encoders.loading import load_encoder
 
         if name not in self._encoders:
@@ -104,7 +104,7 @@ class JobContext:
         return self._encoders[name]
 
     def report(self, progress: float, message: str) -> None:
-        """Keep how far the job is, in [0, 1] and in words, for the next heartbeat."""
+        """Record the job's progress, in [0, 1] and in words, for the next heartbeat."""
         self.progress, self.message = progress, message
 
     def say(self, message: str) -> None:
@@ -113,17 +113,17 @@ class JobContext:
             job_rows.add_line(session, self.job.id, message)
 
     def should_stop(self) -> bool:
-        """Say whether to stop at the next step: cancelled, lease lost, the worker is ending, or others go first."""
+        """Return whether to stop at the next step: cancelled, lease lost, worker ending, or other work goes first."""
         return self.cancelled.is_set() or self.lost.is_set() or self.shutdown.is_set() or self._gives_way()
 
     def why_back(self) -> str:
-        """Say why a job that stopped and was not cancelled goes back into the queue; empty where it does not."""
+        """Return why a job that stopped without being cancelled goes back to the queue; empty if it does not."""
         if self.gave_way.is_set():
-            return "Other work goes first; this goes on after it, from here."
-        return "The worker was stopped; the next one goes on from here." if self.shutdown.is_set() else ""
+            return "Other work goes first; this job resumes from here afterwards."
+        return "The worker was stopped; the next one resumes from here." if self.shutdown.is_set() else ""
 
     def resumed(self, start: Callable[[], Iterator[E]], anew: Callable[[], None]) -> Iterator[E]:
-        """Yield the events of a training from its saved state; one that does not fit is dropped by `anew`.
+        """Yield the events of a training, resumed from its saved state; `anew` drops a state that does not fit.
 
         Raises LeaseLost once another worker has the job.
         """
@@ -155,5 +155,5 @@ def require_space(folder: Path) -> None:
     if free < LEAST_FREE_BYTES:
         raise StorageError(
             f"Only {free / 1e6:.0f} MB are free at {folder}; a run needs {LEAST_FREE_BYTES / 1e6:.0f} MB. "
-            "Free some space (checkpoints of old runs lie there), then start the run again."
+            "Free some space (checkpoints of old runs are there), then start the run again."
         )

@@ -1,4 +1,4 @@
-"""Do jobs in this process and follow what they say, whoever does them: what commands do with `--wait`."""
+"""Run jobs in this process and follow their output, whichever worker runs them; for commands with `--wait`."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ Echo = Callable[[str], None]
 
 
 def train_here(store: Store, actor: Actor, settings: Settings, run_ids: Sequence[int], *, echo: Echo = print) -> int:
-    """Do the jobs of these runs as `work_here` does; one whose encoder another job makes waits for that."""
+    """Run the jobs of these runs as `work_here` does; one whose encoder another job makes waits for that job."""
     with store.read() as session:
         job_ids = sorted(job.id for job in job_rows.for_runs(session, run_ids).values())
     return work_here(store, actor, settings, job_ids, echo=echo)
 
 
 def work_here(store: Store, actor: Actor, settings: Settings, job_ids: Sequence[int], *, echo: Echo = print) -> int:
-    """Do jobs in this process, or watch the worker that took them; return 0 when all are done, else 1.
+    """Run jobs in this process, or watch the worker that took them; return 0 when all are done, else 1.
 
-    Interrupted, a job goes back to the queue with its state saved.
+    If interrupted, a job goes back to the queue with its state saved.
     """
     worker, ended = _begin(store, settings, job_ids)
     followed = [_Followed(store, actor, job_id, echo) for job_id in job_ids]
@@ -37,7 +37,7 @@ def work_here(store: Store, actor: Actor, settings: Settings, job_ids: Sequence[
             waiting = [each for each in going if each.waits()]
             at_work = any(each.job.state == "running" for each in going) and worker_status(store).alive
             if ended.is_set() and len(waiting) < len(going) and not at_work:
-                # The job of a worker that died can be taken up again once its lease is over.
+                # The job of a dead worker can be claimed again once its lease has expired.
                 worker, ended = _begin(store, settings, [each.job.id for each in going])
             time.sleep(_POLL_SECONDS)
     finally:
@@ -60,7 +60,7 @@ def _begin(store: Store, settings: Settings, job_ids: Sequence[int]) -> tuple[Wo
 
 
 class _Followed:
-    """A job that is watched, and what was said of it."""
+    """A job that is watched, and what was printed about it."""
 
     def __init__(self, store: Store, actor: Actor, job_id: int, echo: Echo) -> None:
         self.store, self.actor, self.echo = store, actor, echo
@@ -68,7 +68,7 @@ class _Followed:
         self._events, self._message, self._ended, self._waited = 0, "", False, False
 
     def look(self) -> bool:
-        """Say what is new; return whether the job has ended."""
+        """Print what is new; return whether the job has ended."""
         if self._ended:
             return True
         self.job = get_job(self.store, self.actor, self.job.id)
@@ -79,7 +79,7 @@ class _Followed:
         return self._ended
 
     def waits(self) -> bool:
-        """Say whether another job has to end before this one, and print so once."""
+        """Return whether another job has to end before this one; print that once."""
         run_id = self.job.run_id
         if run_id is None:
             return False

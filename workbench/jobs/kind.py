@@ -18,16 +18,16 @@ from workbench.accounts.roles import KEEPERS
 from workbench.jobs.context import Claimed, JobContext
 from workbench.settings import Settings
 
-# Jobs of a larger priority give way to what waits and comes before them: cells of a curve, pre-trainings, studies.
+# Jobs above this priority give way to waiting jobs that go before them: cells of a curve, pre-trainings, studies.
 PATIENT_ABOVE = 12
 
 
 class Payload(Protocol):
-    """What a job was asked for, as a value that is stored as plain JSON."""
+    """The request of a job, stored as plain JSON."""
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` gave."""
+        """Read what `to_dict` returned."""
         ...
 
     def to_dict(self) -> dict[str, Any]:
@@ -42,7 +42,7 @@ class Fields(BaseModel):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Check and read plain values; raise InvalidConfig for an unknown or wrong one."""
+        """Check and read plain values; raise InvalidConfig for an unknown field or a wrong value."""
         try:
             return cls.model_validate(dict(values))
         except ValidationError as error:
@@ -63,10 +63,10 @@ P = TypeVar("P", bound=Payload)
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a handler ended: `message` is what became of the job, `write` goes into the transaction that says so.
+    """How a handler ended: `message` describes the outcome, `write` joins the transaction that records it.
 
-    Where `finished` is None, the job is done unless it was cancelled, or goes back into the queue, meanwhile. `after`
-    is called once it is written down that the job is done.
+    If `finished` is None, the job is done, unless it was cancelled or has to go back to the queue. `after` is called
+    once the job is recorded as done.
     """
 
     message: str = ""
@@ -89,16 +89,16 @@ def _own_log(session: Session, _settings: Settings, job: Claimed) -> tuple[LogLi
 
 @dataclass(frozen=True)
 class JobKind(Generic[P]):
-    """A kind of job: who may ask for it, what it is asked for, and what the worker does with it.
+    """A kind of job: who may start it, its payload, and how the worker runs it.
 
-    `handle` runs in the worker alone, imports what is heavy by itself, and returns what became of the job: words, or an
-    Outcome. A smaller `priority` comes first. All that follows has a default that fits most kinds.
+    `handle` runs in the worker only, does heavy imports itself, and returns the outcome: a message, or an Outcome. A
+    smaller `priority` goes first. The fields after it have defaults that fit most kinds.
 
-    `meets`, asked of each job of the kind that waits or runs in the same campaign before another is queued, says
-    whether that one does it, too, or raises Conflict. `after` names a job that has to end before. `follow` writes what
-    a job's new state means for a kind's own rows, in the transaction of that state; `forget` removes what a cancelled
-    job had saved. `can_resume` says whether a failed job can be queued again and resumes from what it saved. `say` and
-    `log` write and read a log that is kept elsewhere than beside the job. `tick` does what is due by itself.
+    Before a job is queued, `meets` is called for each queued or running job of the kind in the same campaign: it
+    returns whether that job already serves the request, or raises Conflict. `after` returns the id of a job that has to
+    end first. `follow` updates the kind's own rows for a job's new state, in the transaction of that state; `forget`
+    removes what a cancelled job had saved. `can_resume` is whether a failed job can be queued again and resumes from
+    its saved state. `say` and `log` write and read a log that is not kept with the job. `tick` does periodic work.
     """
 
     name: str
@@ -123,21 +123,21 @@ KINDS: Registry[JobKind[Any]] = Registry("workbench.jobs.kinds", "job kind")
 
 
 def register(kind: JobKind[P]) -> JobKind[P]:
-    """Register a kind under its name; raise InvalidConfig for one that is taken."""
+    """Register a kind under its name; raise InvalidConfig if the name is taken."""
     KINDS.add(kind.name, kind)
     return kind
 
 
 def job_kinds() -> tuple[str, ...]:
-    """Return the names of all kinds: those of the files in `kinds/`, and what was registered besides."""
+    """Return the names of all kinds: those of the files in `kinds/`, and any registered elsewhere."""
     return KINDS.ids()
 
 
 def kind_of(name: str) -> JobKind[Any]:
-    """Return the kind of a job that is there; for one of another version a kind that does nothing of its own."""
+    """Return the kind of an existing job; a placeholder without behaviour for a kind of another version."""
     return job_kind(name) if name in job_kinds() else JobKind(name, name, 0, Fields, lambda context, payload: "")
 
 
 def job_kind(name: str) -> JobKind[Any]:
-    """Return a kind; raise InvalidConfig naming those there are."""
+    """Return a kind; raise InvalidConfig naming those that exist."""
     return KINDS.one(name)

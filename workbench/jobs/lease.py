@@ -1,4 +1,4 @@
-"""The worker's side of the job table: it takes a job, keeps it by its pulse, and gives back what the dead have left."""
+"""The worker's side of the job table: claim a job, hold it by heartbeat, and requeue the jobs of dead workers."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from workbench.jobs.kind import job_kinds, kind_of
 
 log = logging.getLogger(__name__)
 
-# A worker that was silent for so many seconds is taken for dead, and its job for stale.
+# A worker without a heartbeat for this many seconds counts as dead, and its job as stale.
 STALE_SECONDS = 30.0
-# One on this machine whose process is gone is known to be dead much sooner.
+# The same for a worker on this machine whose process is gone.
 GONE_SECONDS = 4.0
-# A worker that has nothing to do takes a new job sooner than this.
+# An idle worker takes a new job sooner than this.
 TAKEN_SECONDS = 2.0
 
 
 def claim(
     store: Store, *, worker: str, run_ids: Sequence[int] | None = None, job_ids: Sequence[int] | None = None
 ) -> Claimed | None:
-    """Take the next job for a worker (of these runs, or of these, if named); a job of an unknown kind stays queued."""
+    """Claim the next job for a worker, of these runs or among these jobs if given; an unknown kind stays queued."""
     with store.read() as session:
         if not job_rows.counts(session).get("queued"):
             return None
@@ -43,7 +43,7 @@ def claim(
             job_rows.explain_others(
                 session,
                 job_kinds(),
-                "No worker here knows this kind of job; start one of the version that asked for it.",
+                "No worker here supports this kind of job; start one of the version that queued it.",
             )
             return None
         job = Claimed.of(row)
@@ -52,7 +52,7 @@ def claim(
 
 
 def held_up(store: Store, priority: int) -> bool:
-    """Say whether a job that comes before this priority waits, and no idle worker has taken it."""
+    """Return whether a job that goes before this priority waits, and no idle worker has taken it."""
     with store.read() as session:
         since = now() - dt.timedelta(seconds=TAKEN_SECONDS)
         return job_rows.waits_before(session, priority, kinds=job_kinds(), since=since)
@@ -61,7 +61,7 @@ def held_up(store: Store, priority: int) -> bool:
 def reclaim_stale(store: Store, *, in_hand: int | None = None) -> tuple[int, ...]:
     """Queue the jobs of dead workers again, or fail those that used up their attempts; return the jobs' ids.
 
-    A worker that asks while at work names its job: it is alive, however late its pulse.
+    A worker that calls this while running a job passes it as `in_hand`: it is alive, however late its heartbeat.
     """
     with store.read() as session:
         if not job_rows.counts(session).get("running"):
@@ -84,17 +84,17 @@ def _take_back(session: Session, row: Job) -> None:
         end(session, job, worker, "cancelled", "Cancelled; the worker had died.")
     elif row.attempts >= row.max_attempts:
         error = (
-            f"The worker died {row.attempts} times while at this job (perhaps too little memory or disk). "
+            f"The worker died {row.attempts} times while running this job (perhaps too little memory or disk). "
             "Look at the worker's log, then start the run again; nothing annotated is lost."
         )
         end(session, job, worker, "failed", error=error)
     else:
-        message = f"The worker died (attempt {row.attempts} of {row.max_attempts}); waiting to go on."
+        message = f"The worker died (attempt {row.attempts} of {row.max_attempts}); waiting to resume."
         give_back(session, job, worker, message, counted=True)
 
 
 def end(session: Session, job: Claimed, worker: str, state: str, message: str = "", error: str | None = None) -> bool:
-    """End a job that a worker holds, and what its kind keeps of it; False when the lease is lost."""
+    """End a job that a worker holds and update the rows of its kind; False when the lease is lost."""
     held = job_rows.finish(session, job_id=job.id, worker=worker, state=state, message=message, error=error)
     if held:
         kind_of(job.kind).follow(session, job, state, error)
@@ -102,7 +102,7 @@ def end(session: Session, job: Claimed, worker: str, state: str, message: str = 
 
 
 def give_back(session: Session, job: Claimed, worker: str, message: str, *, counted: bool) -> bool:
-    """Queue a held job again; `counted` says whether the attempt is used up. False when the lease is lost."""
+    """Queue a held job again; `counted` is whether the attempt is used up. False when the lease is lost."""
     held = job_rows.give_back(session, job_id=job.id, worker=worker, message=message, counted=counted)
     if held:
         kind_of(job.kind).follow(session, job, "queued", None)
@@ -126,7 +126,7 @@ class Pulse:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread and forget the worker."""
+        """Stop the thread and remove the worker's row."""
         self._ending.set()
         self._thread.join()
         with self.store.write() as session:

@@ -1,4 +1,4 @@
-"""The queue of work for the worker: start, list, cancel, resume a job of any kind, and read its log."""
+"""The job queue of the worker: start, list, cancel and resume jobs of any kind, and read their logs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ALIVE_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """Whether a worker is alive; `since` is when it started, or when the last one was heard of."""
+    """Whether a worker is alive; `since` is when it started, or the last heartbeat of any worker."""
 
     alive: bool
     name: str | None = None
@@ -34,10 +34,10 @@ class WorkerStatus:
 
     @property
     def sentence(self) -> str:
-        """Say it in one line for a page."""
+        """The status in one line, for a page."""
         if self.alive and self.since:
             return f"A worker is running on {self.device} since {self.since:%Y-%m-%d %H:%M} UTC."
-        last = f" The last one was heard of at {self.since:%Y-%m-%d %H:%M:%S} UTC." if self.since else ""
+        last = f" The last heartbeat was at {self.since:%Y-%m-%d %H:%M:%S} UTC." if self.since else ""
         return f"No worker is alive: jobs wait until one is started with “workbench worker”.{last}"
 
 
@@ -61,17 +61,17 @@ class JobView:
 
     @property
     def is_under_way(self) -> bool:
-        """Say whether the job waits or runs."""
+        """Whether the job is queued or running."""
         return self.state in OPEN
 
     @property
     def can_resume(self) -> bool:
-        """Say whether a job of this kind, once failed, can be taken up again."""
+        """Whether a job of this kind, once failed, can be resumed."""
         return kind_of(self.kind).can_resume is not None
 
 
 def worker_status(store: Store) -> WorkerStatus:
-    """Say whether a worker is alive and on what it computes."""
+    """Return whether a worker is alive, and its device."""
     with store.read() as session:
         rows = worker_rows.everyone(session)
     if not rows:
@@ -115,7 +115,7 @@ def job_log(store: Store, actor: Actor, job_id: int) -> tuple[LogLine, ...]:
 
 
 def start_job(store: Store, actor: Actor, kind: str, campaign_id: int | None = None, **payload: Any) -> int:
-    """Queue a job, for a campaign if it is named; return its id, or that of one which waits and does the same."""
+    """Queue a job, for a campaign if it is named; return its id, or that of an unfinished one that does the same."""
     roles = job_kind(kind).roles
     with store.write() as session:
         if campaign_id is None:
@@ -135,10 +135,10 @@ def start(
     run_id: int | None = None,
     priority: int | None = None,
 ) -> tuple[int, bool]:
-    """Queue a job within a transaction whose caller has checked who asks; return its id, and whether it is new.
+    """Queue a job within a transaction whose caller has authorised the actor; return its id, and whether it is new.
 
-    Raises InvalidConfig for a kind that there is not or a payload that is not its, Conflict where another job of the
-    kind is in the way.
+    Raises InvalidConfig for an unknown kind or a payload that does not fit it, Conflict if another job of the kind is
+    in the way.
     """
     known = job_kind(kind)
     stored = known.payload.from_dict(payload).to_dict()
@@ -154,7 +154,7 @@ def start(
 def cancel_job(store: Store, actor: Actor, job_id: int) -> str:
     """Cancel a waiting job at once, ask a running one to stop; return its state.
 
-    Those who may start a kind cancel it in their campaigns; a job of no campaign researchers and admins.
+    Whoever may start a kind may cancel it in their campaigns; jobs without a campaign only researchers and admins.
     """
     with store.write() as session:
         job = _job(session, actor, job_id, to_steer=True)
@@ -164,9 +164,9 @@ def cancel_job(store: Store, actor: Actor, job_id: int) -> str:
 
 
 def cancel_in_campaign(store: Store, actor: Actor, campaign_id: int, *kinds: str) -> list[str]:
-    """Cancel a campaign's jobs of these kinds, waiting or at work; return their states: `running` until they stopped.
+    """Cancel a campaign's queued and running jobs of these kinds; return their states: `running` until they stop.
 
-    What was done until then stays. Raises Conflict where there are none.
+    Work done so far is kept. Raises Conflict if there are none.
     """
     first = job_kind(kinds[0])
     with store.write() as session:
@@ -180,7 +180,7 @@ def cancel_in_campaign(store: Store, actor: Actor, campaign_id: int, *kinds: str
 
 
 def cancel(session: Session, job: Job) -> str:
-    """Do what `cancel_job` does within a transaction whose caller has checked who asks."""
+    """Like `cancel_job`, within a transaction whose caller has authorised the actor."""
     state = job_rows.request_cancel(session, job_id=job.id) or "cancelled"
     if state == "cancelled":
         kind_of(job.kind).follow(session, Claimed.of(job), state, None)
@@ -194,26 +194,26 @@ def _forget(store: Store, jobs: Sequence[Job], states: Sequence[str]) -> None:
 
 
 def resume_job(store: Store, actor: Actor, job_id: int) -> int:
-    """Queue a failed job again: it resumes from what it saved, or begins afresh where nothing was; return its new id.
+    """Queue a failed job again: it resumes from its saved state, or starts over without one; return its new id.
 
-    Raises Conflict for a job that did not fail, that was taken up again, or whose kind saves nothing to resume from.
+    Raises Conflict for a job that did not fail, that was resumed already, or whose kind saves no state.
     """
     with store.write() as session:
         row = _job(session, actor, job_id, to_steer=True)
         job, kind = Claimed.of(row), kind_of(row.kind)
         if kind.can_resume is None:
-            raise Conflict(f"A {kind.title} saves nothing to go on from; start it anew.")
+            raise Conflict(f"A {kind.title} saves no state to resume from; start it anew.")
         stands = row.state == "failed" and not job_rows.has_successor(session, row)
         if not (stands and kind.can_resume(settings_of(store), job)):
             why = ": what a cancelled one had saved is removed. Start it anew" if row.state == "cancelled" else ""
-            state = f"{row.state}{' and was taken up again or removed' if row.state == 'failed' else ''}"
-            raise Conflict(f"{kind.names(job)} is {state}; only a failed {kind.title} can go on{why}.")
+            state = f"{row.state}{' and was resumed or removed already' if row.state == 'failed' else ''}"
+            raise Conflict(f"{kind.names(job)} is {state}; only a failed {kind.title} can be resumed{why}.")
         kind.follow(session, job, "queued", None)
         return start(session, row.kind, row.payload, by=actor, campaign_id=row.campaign_id, run_id=row.run_id)[0]
 
 
 def may_steer(actor: Actor, job: JobView) -> bool:
-    """Say whether somebody may cancel or resume a job of a campaign that they see."""
+    """Return whether somebody may cancel or resume a job of a campaign that they see."""
     return actor.role in (kind_of(job.kind).roles if job.campaign_id is not None else KEEPERS)
 
 
@@ -231,5 +231,5 @@ def _job(session: Session, actor: Actor, job_id: int, *, to_steer: bool = False)
 
 
 def view(job: Job) -> JobView:
-    """Show a row."""
+    """Return the view of a row."""
     return of_row(JobView, job)

@@ -1,4 +1,4 @@
-"""Do one job: its kind's handler, then how it ended, in one transaction with what the kind writes."""
+"""Run one job: its kind's handler, then record the outcome in one transaction with what the kind writes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ log = logging.getLogger(__name__)
 
 
 def run_job(context: JobContext) -> None:
-    """Do a job to its end and write down how it ended; the worker lives on whatever happens."""
+    """Run a job to its end and record the outcome; the worker survives any error of the job."""
     kind = job_kind(context.job.kind)
     try:
         _settle(context, kind, _handle(context, kind))
     except LeaseLost:
-        log.warning("Job %s is in other hands now.", context.job.id)
+        log.warning("Job %s now belongs to another worker.", context.job.id)
     except WorkbenchError as error:
         _fail(context, kind, str(error))
     except MemoryError:
@@ -29,7 +29,7 @@ def run_job(context: JobContext) -> None:
         _fail(
             context, kind, f"The system refused: {error}. Check free disk space and permissions, then start it again."
         )
-    except Exception as error:  # a worker must outlive any job; the trace goes to its log
+    except Exception as error:  # a worker must outlive any job; the traceback goes to its log
         log.exception("Job %s failed", context.job.id)
         what = str(error).strip().splitlines()[0] if str(error).strip() else "no message"
         _fail(context, kind, f"Stopped by an error: {type(error).__name__}: {what}. The worker's log has the details.")
@@ -40,7 +40,7 @@ def run_job(context: JobContext) -> None:
 def _handle(context: JobContext, kind: JobKind[Any]) -> Outcome:
     job = context.job
     if job.attempts > 1:
-        kind.say(context, f"Attempt {job.attempts} of {job.max_attempts}: the worker before this one stopped.")
+        kind.say(context, f"Attempt {job.attempts} of {job.max_attempts}: the previous worker stopped.")
     outcome = kind.handle(context, kind.payload.from_dict(job.payload))
     return Outcome(outcome) if isinstance(outcome, str) else outcome
 
@@ -52,7 +52,7 @@ def _settle(context: JobContext, kind: JobKind[Any], outcome: Outcome) -> None:
     if outcome.finished or (outcome.finished is None and not context.cancelled.is_set() and not why_back):
         state, message = "done", outcome.message
     elif context.cancelled.is_set():
-        stays = "; what was done until then stays" if outcome.finished is None else ""
+        stays = "; work done so far is kept" if outcome.finished is None else ""
         state, message = "cancelled", f"Cancelled{stays}."
     else:
         state, message = "queued", why_back
@@ -72,7 +72,7 @@ def _settle(context: JobContext, kind: JobKind[Any], outcome: Outcome) -> None:
 
 
 def _fail(context: JobContext, kind: JobKind[Any], error: str) -> None:
-    """Write down why a job failed. Annotations are in other tables and not touched."""
+    """Record why a job failed. Annotations are in other tables and are not touched."""
     log.error("Job %s failed: %s", context.job.id, error)
     try:
         with context.store.write() as session:
@@ -80,5 +80,5 @@ def _fail(context: JobContext, kind: JobKind[Any], error: str) -> None:
         if held:
             kind.say(context, f"Failed: {error}")
     except Exception as refused:
-        # The lease runs out by itself, and the job is tried again when the store takes writes again.
-        log.error("That could not be written down: %s", refused)
+        # The lease expires, and the job is retried once the store accepts writes again.
+        log.error("The failure could not be recorded: %s", refused)

@@ -50,7 +50,7 @@ class Worker:
         done = 0
         self.pulse.start()
         try:
-            # Loading PyTorch takes seconds: the page should know by then that a worker is there.
+            # Loading PyTorch takes seconds: the page should show the worker before that.
             self.pulse.device = _prepare(self.settings.worker_threads)
             log.info("Worker %s is ready on %s.", self.pulse.name, self.pulse.device)
             while not self.stopping.is_set():
@@ -71,7 +71,7 @@ class Worker:
             self.pulse.context.shutdown.set()
 
     def _next(self) -> bool:
-        """Do one job, if there is one; a store that refuses is waited for."""
+        """Run one job, if there is one; wait if the store fails."""
         try:
             self._reclaim()
             self._tick()
@@ -101,7 +101,7 @@ class Worker:
         return True
 
     def _tick(self) -> None:
-        """Do what is due by itself; a worker that was started for certain jobs does these alone."""
+        """Do periodic work; a worker that was started for certain jobs runs only these."""
         if self.run_ids is None and self.job_ids is None:
             for name in job_kinds():
                 job_kind(name).tick(self.store)
@@ -111,9 +111,9 @@ class Worker:
             log.warning("Job %s was left by a dead worker.", job_id)
 
     def _others_first(self, job: Claimed) -> bool:
-        """Take back what dead workers left, do what is due, and say whether a job comes before this patient one.
+        """Requeue the jobs of dead workers, do periodic work, and return whether a job goes before this patient one.
 
-        Asked while a long job is at work; one that gives way resumes from where it stood.
+        Called while a long job runs; one that gives way resumes where it stopped.
         """
         try:
             self._reclaim(job.id)
@@ -122,7 +122,7 @@ class Worker:
             self._tick()
             return lease.held_up(self.store, job.priority)
         except StorageError as error:
-            log.warning("%s The job in hand goes on.", error)
+            log.warning("%s The current job continues.", error)
             return False
 
     def _sign_off(self) -> None:
@@ -133,7 +133,7 @@ class Worker:
 
 
 def _prepare(threads: int) -> str:
-    # Threads that wait must not spin: the web app shares the machine. It counts only before torch is loaded.
+    # Waiting threads must not spin: the web app shares the machine. This only works before torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from crossner_core.training.machine import prepare
 
@@ -147,7 +147,7 @@ def main(settings: Settings | None = None, *, once: bool = False) -> int:
     logging.getLogger("alembic").setLevel(logging.WARNING)
     chosen = settings or get_settings()
     try:
-        # The web app must stay quick: it shares the machine.
+        # The web app must stay responsive: it shares the machine.
         os.nice(NICENESS)
         store = open_store(chosen)
         migrate(store)

@@ -32,7 +32,7 @@ class AnswerView:
 
 @dataclass(frozen=True, slots=True)
 class QuestionView:
-    """A question of the expert with the sentence it is about; `mine` says whether the reader asked it."""
+    """A question of the expert with the sentence it is about; `mine` is whether the reader asked it."""
 
     id: int
     task_id: int
@@ -65,7 +65,7 @@ def ask(store: Store, actor: Actor, task_id: int, text: str) -> int:
     """Ask both annotators about a sentence under adjudication; return the question's id. For experts.
 
     The task stays the expert's and comes back when both have answered; until then it comes after all others. No other
-    expert is given it before that, unless the question is closed or the one who asked is no expert here any more.
+    expert is given it before that, unless the question is closed or the one who asked is no longer an expert here.
     """
     require(actor, "expert")
     wanted = _text(text, "question")

@@ -1,4 +1,4 @@
-"""Put other spans in the place of gold, on the path every adjudication takes: the version before stays."""
+"""Replace the spans of gold, the way every adjudication does: the previous version is kept."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workbench.labelling.work import Choice, WorkSpan, work_of
 
 
 def change_gold(session: Session, campaign: Campaign, actor: Actor, task: Task, spans: Iterable[Span]) -> None:
-    """Submit an adjudication anew with these spans; the caller has authorised the actor.
+    """Resubmit an adjudication with these spans; the caller has authorised the actor.
 
     Raises InvalidSpan or UnknownType for spans that the sentence or the campaign's domain does not allow.
     """
@@ -50,7 +50,7 @@ def change_gold(session: Session, campaign: Campaign, actor: Actor, task: Task, 
 
 
 def decisions(units: Sequence[Unit], spans: Sequence[Span]) -> tuple[Choice, ...]:
-    """Return the choices that say of the annotators' units what these spans say."""
+    """Return the choices about the annotators' units that these spans imply."""
     given = set(spans)
     return tuple(Choice(number, _choice(unit, given)) for number, unit in enumerate(units))
 

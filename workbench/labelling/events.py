@@ -18,7 +18,7 @@ _MAX_KEYSTROKES = 20_000
 
 
 def _clamped(highest: int) -> BeforeValidator:
-    """Make any value a count between 0 and `highest`: a wrong clock must not cost anybody their work."""
+    """Clamp any value to a count between 0 and `highest`: a wrong clock must not cost anybody their work."""
 
     def count(value: object) -> int:
         if isinstance(value, bool) or not isinstance(value, int | float) or value != value:

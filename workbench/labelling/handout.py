@@ -46,8 +46,8 @@ def items(
     Tasks whose question is not answered yet come only when nothing else is left. Nobody is given a sentence they have
     worked on at another stage, or one they skipped.
 
-    `quiet` is how long the browser has shown no sign of a person: after a minute leases are not renewed any more, and
-    after as long as a lease nothing new is handed out.
+    `quiet` is how long the browser has seen no user activity: after a minute leases are no longer renewed, and after
+    the length of a lease nothing new is handed out.
     """
     require(actor, *stage_roles(stage))
     with store.read() as session:
@@ -117,9 +117,9 @@ def _hand(session: Session, campaign: Campaign, actor: Actor, stage: str, *, loc
 
 
 def _wants_renewal(hand: _Hand, campaign: Campaign, quiet: dt.timedelta) -> bool:
-    """Say whether a lease has less than half its time left; sooner, a renewal would only cost a write.
+    """Return whether a lease has less than half its time left; an earlier renewal would only cost a write.
 
-    A tab that nobody sits at renews nothing: it would keep its sentences from everybody until its session ends.
+    An idle tab renews nothing: it would keep its sentences from everybody until its session ends.
     """
     if hand.expires is None or quiet >= _HERE:
         return False

@@ -1,4 +1,4 @@
-"""What the span editor shows of a task: the sentence, what machines and others said, and my own work so far."""
+"""What the span editor shows of a task: the sentence, suggestions, the work of others, and the actor's own so far."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from workbench.suggestions.proposing import proposals_json, weights_of
 
 @dataclass(frozen=True, slots=True)
 class Layers:
-    """What annotators 1 and 2 handed in for a sentence; imported gold stands for both where nobody annotated."""
+    """Work of annotators 1 and 2 submitted for a sentence; imported gold stands in for both if nobody annotated."""
 
     first: Annotation | None
     second: Annotation | None
@@ -67,7 +67,7 @@ def build(
     made = []
     for task_id in task_ids:
         row, work = sentences[task_id], mine.get(task_id)
-        # A domain that was taken over may lack the type of an older suggestion: accepted, it could not be saved.
+        # A changed domain may lack the type of an older suggestion: if accepted, it could not be saved.
         known = [suggestion for suggestion in suggestions.get(row.id, ()) if suggestion.type in types]
         proposed = proposals_json(known, weights, campaign.hint_below)
         item = _sentence_json(task_id, row, links.get(row.id, [])) | {"suggestions": proposed}
@@ -88,7 +88,7 @@ def _sentence_json(task_id: int, row: SentenceRow, links: Sequence[LinkRow]) -> 
 
 
 def _stage_json(stage: str, row: SentenceRow, layers: Layers | None) -> dict[str, Any]:
-    """Return what others said, as far as this stage may see it: a blind check sees nothing."""
+    """Return the work of others, as far as this stage may see it: a blind check sees nothing."""
     blind = stage == "check" and row.blind
     seen: dict[str, Any] = {"first": None, "units": None, "blind": blind}
     if stage == "check" and layers and not blind:

@@ -1,4 +1,4 @@
-"""Types of the fields of untrusted JSON; `crossner_core.records.read` says in words what does not fit them."""
+"""Types of the fields of untrusted JSON; `crossner_core.records.read` explains what does not fit them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LARGEST = 2**53
 
 
 def _whole(value: Any) -> Any:
-    """Take 3.0 for 3: browsers do not tell them apart."""
+    """Accept 3.0 as 3: browsers do not distinguish them."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 

@@ -1,4 +1,4 @@
-"""A second look at gold: queues of doubts that an expert works off; every decision is kept."""
+"""Label review of gold: queues of doubts for an expert to decide; every decision is kept."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ from workbench.labelling.correcting import change_gold
 from workbench.labelling.steps import take_up
 
 DECISIONS = {"keep": "kept", "change": "changed", "reopen": "reopened", "leave_out": "left_out"}
-_IMPORTED_WORDS = ("Imported twice", "The same sentence came in again with other labels; what came first is gold.")
+_IMPORTED_WORDS = ("Imported twice", "A sentence was imported again with other labels; the first import is gold.")
 
 
 @dataclass(frozen=True, slots=True)
 class QueueView:
-    """One check's queue; `open` counts the findings that still fit the gold, `decided` those worked off."""
+    """One check's queue; `open` counts the findings that still fit the gold, `decided` the decided ones."""
 
     id: str
     title: str
@@ -42,9 +42,9 @@ class QueueView:
 
 @dataclass(frozen=True, slots=True)
 class FindingView:
-    """One doubt with its sentence: all its gold, what is there at tokens `[start, end)`, what is proposed.
+    """One finding with its sentence: all its gold, the gold at tokens `[start, end)` (`there`), and the proposal.
 
-    `proposed` equals `there` where there is nothing to change. `other` is the sentence it is compared with.
+    `proposed` equals `there` if there is nothing to change. `other` is the sentence it is compared with.
     """
 
     id: int
@@ -69,17 +69,17 @@ class FindingView:
 
     @property
     def can_change(self) -> bool:
-        """Whether something else than what is there is proposed."""
+        """Whether the proposal differs from the gold."""
         return self.proposed != self.there
 
     @property
     def leaves(self) -> str:
-        """The split whose copy `leave_out` takes away: of a leak the one farther from test, else none."""
+        """The split whose copy `leave_out` removes: for a leak the one farther from test, else none."""
         return min(self.split, self.other_split, key=SPLITS.index) if self.kind == "leak" else ""
 
     @property
     def leaving(self) -> Sentence:
-        """The copy that `leave_out` takes away."""
+        """The copy that `leave_out` removes."""
         return self.sentence if self.other is None or self.split == self.leaves else self.other
 
 
@@ -90,9 +90,9 @@ def look_again(
     options: LabelReviewOptions | None = None,
     checks: Sequence[str] | None = None,
 ) -> int:
-    """Ask the worker to go through all gold with these checks (all by default); return the job's id.
+    """Queue these checks (all by default) over all gold; return the job's id.
 
-    Raises BadInput where there is no gold, Conflict while a look is under way.
+    Raises BadInput if there is no gold, Conflict while a review is under way.
     """
     require(actor, *OVERSEERS)
     wanted = [check(id).id for id in (checks or check_ids())]
@@ -101,13 +101,13 @@ def look_again(
         current, campaign = enter(session, actor, campaign_id, *OVERSEERS)
         refuse_archived(campaign)
         if not layers.gold(session, campaign_id):
-            raise BadInput("There is no gold yet, so nothing to look at again; adjudicate some sentences first.")
+            raise BadInput("There is no gold to review yet; adjudicate some sentences first.")
         payload = {"checks": wanted, "options": asdict(options or LabelReviewOptions())}
         return queue.start(session, "second_look", payload, by=current, campaign_id=campaign_id)[0]
 
 
 def queues(store: Store, actor: Actor, campaign_id: int) -> tuple[QueueView, ...]:
-    """Return every check's queue; that of double imports only where there are some."""
+    """Return every check's queue; that of double imports only if there are some."""
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
@@ -145,7 +145,7 @@ def findings(
 
 
 def decided(store: Store, actor: Actor, campaign_id: int) -> tuple[FindingView, ...]:
-    """Return what was decided, by whom and when, the newest first; spans are as they were then."""
+    """Return the decisions, each with who made it and when, newest first; spans are as they were then."""
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
@@ -161,9 +161,9 @@ def decided(store: Store, actor: Actor, campaign_id: int) -> tuple[FindingView, 
 def decide(store: Store, actor: Actor, finding_id: int, decision: str) -> None:
     """Keep the gold, change it to what is proposed, reopen it for adjudication, or leave a repeated sentence out.
 
-    A change goes the way of every adjudication: the version before stays, and snapshots stay as they are. Of a leak the
-    copy farther from test is left out: it stays gold, but snapshots from now on lack it. For experts. Raises Conflict
-    where it was decided before, or where the gold is another by now.
+    A change is saved like every adjudication: the previous version is kept, and so are existing snapshots. For a leak,
+    the copy farther from test is left out: it stays gold, but later snapshots lack it. For experts. Raises Conflict if
+    it was decided already, or if the gold has changed since.
     """
     require(actor, "expert")
     if decision not in DECISIONS:
@@ -171,19 +171,19 @@ def decide(store: Store, actor: Actor, finding_id: int, decision: str) -> None:
     with store.write() as session:
         row, current, campaign = _for_decision(session, actor, finding_id)
         if row.state != "open":
-            raise Conflict(f"This was decided before ({row.state}); go on to the next.")
+            raise Conflict(f"This was decided already ({row.state}); continue with the next.")
         if _settled(row, label_review_rows.left_out(session, row.campaign_id)):
-            raise Conflict("One of the two sentences was left out meanwhile; go on to the next.")
+            raise Conflict("One of the two sentences was left out meanwhile; continue with the next.")
         views = _current(session, [row])
         if not views:
-            raise Conflict("The gold is another here by now, so this doubt is past; go on to the next.")
+            raise Conflict("The gold has changed here since, so this doubt no longer applies; continue with the next.")
         (view,) = views
         if decision == "change" and not view.can_change:
-            raise BadInput("Nothing is proposed in place of what is there; keep it, or reopen the sentence.")
+            raise BadInput("There is no proposal to change the gold to; keep it, or reopen the sentence.")
         out = None
         if decision == "leave_out":
             if not view.leaves:
-                raise BadInput("Only a sentence that is repeated across splits is left out; choose another decision.")
+                raise BadInput("Only a sentence repeated across splits can be left out; choose another decision.")
             out = row.sentence_id if view.split == view.leaves else row.other_id
         elif decision != "keep":
             task = task_rows.of_sentence(session, row.sentence_id)["adjudicate"]
@@ -196,11 +196,10 @@ def decide(store: Store, actor: Actor, finding_id: int, decision: str) -> None:
 
 
 def take_back(store: Store, actor: Actor, finding_id: int) -> None:
-    """Take one's own decision back: the doubt is open again, and gold that was changed is as it was before.
+    """Take back one's own decision: the doubt is open again, and changed gold is restored.
 
-    A sentence that was left out any expert takes in again: nothing else does. Raises Conflict where nothing was
-    decided, where the sentence was reopened, or where the gold is another by now; NotAllowed where somebody else
-    decided.
+    Any expert may take in again a sentence that was left out, as nothing else does. Raises Conflict if nothing was
+    decided, the sentence was reopened, or the gold has changed since; NotAllowed if somebody else decided.
     """
     require(actor, "expert")
     with store.write() as session:
@@ -213,14 +212,14 @@ def take_back(store: Store, actor: Actor, finding_id: int) -> None:
         if row.decided_by != current.id:
             raise NotAllowed("Somebody else decided this; only they can take it back.")
         if row.state == "reopened":
-            raise Conflict("The sentence waits under Adjudicate already; give it the labels that it should have there.")
+            raise Conflict("The sentence already waits under Adjudicate; correct its labels there.")
         current_spans, proposed = (tuple(sorted(_spans(spans))) for spans in (row.there, row.proposed))
         mine = _gold(session, [row]).get(row.sentence_id)
         if mine is None or touching(mine, row.start, row.end) != (
             proposed if row.state == "changed" else current_spans
         ):
             raise Conflict(
-                "The gold is another here by now, so the decision stands; look again to see what is in doubt."
+                "The gold has changed here since, so the decision stands; look again to see what is in doubt."
             )
         if row.state == "changed":
             task = task_rows.of_sentence(session, row.sentence_id)["adjudicate"]
@@ -233,9 +232,9 @@ def take_back(store: Store, actor: Actor, finding_id: int) -> None:
 def keep_findings(
     session: Session, campaign_id: int, check_id: str, found: Iterable[Finding], sentence_ids: Sequence[int]
 ) -> tuple[int, int]:
-    """Put a check's findings in place of its open ones; return how many stand and how many were decided before.
+    """Replace a check's open findings; return how many are open and how many were decided already.
 
-    Those that leaving a sentence out has settled count as decided; they stand again should it be taken in again.
+    Those settled by leaving a sentence out count as decided; they are open again if it is taken in again.
     """
     rows = [_values(finding, sentence_ids) for finding in found]
     stand, before = label_review_rows.replace_open(session, campaign_id=campaign_id, found_by=check_id, rows=rows)
@@ -250,7 +249,7 @@ def _for_decision(session: Session, actor: Actor, finding_id: int) -> tuple[Find
     fresh(session, actor, "expert")
     row = label_review_rows.find(session, finding_id)
     if row is None:
-        raise NotFound(f"There is no finding {finding_id}; look again, it may be past.")
+        raise NotFound(f"There is no finding {finding_id}; it may have been replaced by a newer look.")
     current, campaign = enter_alone(session, actor, row.campaign_id, "expert")
     refuse_archived(campaign)
     return row, current, campaign
@@ -292,7 +291,7 @@ def _gold(session: Session, rows: Sequence[FindingRow]) -> dict[int, tuple[Span,
 
 
 def _current(session: Session, rows: Sequence[FindingRow], *, limit: int | None = None) -> tuple[FindingView, ...]:
-    """Return the findings that still fit: the gold has at these tokens what it had when they were found."""
+    """Return the findings that still fit: the gold at these tokens is as it was when they were found."""
     gold = _gold(session, rows)
     left_out = label_review_rows.left_out(session, rows[0].campaign_id) if rows else {}
     kept = [row for row in rows if _fits(row, gold) and not _settled(row, left_out)][:limit]
@@ -310,7 +309,7 @@ def _sentences(session: Session, rows: Sequence[FindingRow]) -> dict[int, Senten
 
 
 def _settled(row: FindingRow, left_out: Container[int]) -> bool:
-    """Say whether models no longer learn from one of the two sentences of a leak, so that nothing leaks."""
+    """Return whether one of the two sentences of a leak is left out of training, so that nothing leaks."""
     return row.kind == "leak" and (row.sentence_id in left_out or row.other_id in left_out)
 
 

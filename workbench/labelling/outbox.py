@@ -1,4 +1,4 @@
-"""Apply what browsers send: every event on its own, once, and never over work it has not seen."""
+"""Apply what browsers send: every event on its own, once, and never over work the browser has not seen."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """The answer to a browser: the highest number applied of each client it named, and what was refused.
+    """The answer to a browser: the highest applied number of each client it named, and the rejections.
 
-    `moved` is false when there was nothing but drafts, all of them applied: then no task changed hands.
+    `moved` is False if there were only drafts, and all were applied: then no task changed hands.
     """
 
     acks: dict[str, int] = field(default_factory=dict)
@@ -68,7 +68,7 @@ class _Scene:
 
 
 def is_of_another(actor: Actor, outbox: object) -> bool:
-    """Say whether a message names somebody else as its author.
+    """Return whether a message names somebody else as its author.
 
     A tab that was open when the server restarted sends its message again, under the cookie the browser has by then.
     """
@@ -79,15 +79,15 @@ def is_of_another(actor: Actor, outbox: object) -> bool:
 def apply(store: Store, actor: Actor, campaign_id: int, stage: str, outbox: object) -> Applied:
     """Apply the events of an outbox in the order of their numbers, one transaction each.
 
-    An event that is not allowed is refused with a reason and never keeps the others from being applied. An event that
-    was applied before is acknowledged again and changes nothing. When an event meets a conflict, the later events of
-    that tab about the same task meet it too, since they stand on the refused one. When the store itself refuses,
-    StorageError is raised: what was applied until then stays, and the browser sends the rest again. Raises NotAllowed
-    for a message that names another author.
+    An event that is not allowed is rejected with a reason and never keeps the others from being applied. An event that
+    was applied before is acknowledged again and changes nothing. If an event conflicts, later events of that tab about
+    the same task conflict too, since they build on the rejected one. If the store itself fails, StorageError is raised:
+    events applied so far stay, and the browser sends the rest again. Raises NotAllowed for a message that names
+    another author.
     """
     require(actor, *stage_roles(stage))
     if is_of_another(actor, outbox):
-        raise NotAllowed("These changes are somebody else's; they are sent when that person signs in here again.")
+        raise NotAllowed("These changes belong to somebody else; they are sent when that person signs in here again.")
     with store.read() as session:
         enter(session, actor, campaign_id, *stage_roles(stage))
     events, rejections, clients = read_outbox(outbox)
@@ -149,7 +149,7 @@ def _apply_one(session: Session, actor: Actor, campaign: Campaign, stage: str, e
 
 
 def _refusal(scene: _Scene) -> _Refused | None:
-    """Say why the event cannot be applied, and keep its work where it came too late; None when it can."""
+    """Return why the event cannot be applied, None if it can; work that came too late is kept."""
     task, event, mine = scene.task, scene.event, scene.mine
     held = task.state == "leased" and task.leased_to == scene.actor.id
     if event.kind == "reopen" and not held:
@@ -166,7 +166,7 @@ def _refusal(scene: _Scene) -> _Refused | None:
 
 
 def _refusal_of_archived(scene: _Scene) -> _Refused:
-    """Refuse, but keep the work: the browser lets go of it, and the campaign may be opened again."""
+    """Refuse, but keep the work: the browser drops it, and the campaign may be opened again."""
     conflict = _conflict(scene)
     if conflict is not None:
         return conflict
@@ -176,7 +176,7 @@ def _refusal_of_archived(scene: _Scene) -> _Refused:
 
 
 def _conflict(scene: _Scene) -> _Refused | None:
-    """Refuse an event that does not stand on the newest revision, unless the same tab wrote that one."""
+    """Reject an event that is not based on the newest revision, unless the same tab wrote that one."""
     event, mine = scene.event, scene.mine
     if mine is None or (event.revision > mine.revision and _stands_on(event, mine)):
         return None

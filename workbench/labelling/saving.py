@@ -19,7 +19,7 @@ from workbench.labelling.work import Work
 def save(
     session: Session, annotation: Annotation, work: Work, task: Task, *, revision: int, client: str | None
 ) -> None:
-    """Put the work in place of the annotation's as a draft at this revision."""
+    """Replace the annotation's content with the work, as a draft at this revision."""
     units = layers_of(session, [task.sentence_id])[task.sentence_id].units if task.stage == "adjudicate" else ()
     annotation_rows.replace_parts(
         session,

@@ -27,7 +27,7 @@ _SKIPS_TO_PARK = 2
 
 
 def lost_to(session: Session, actor: Actor, task: Task) -> str | None:
-    """Say in words why a task that the actor does not hold cannot be theirs; None when they may take it."""
+    """Return why the actor cannot take a task that they do not hold; None if they may take it."""
     if task.state == "done":
         return "Somebody else has finished this sentence."
     if task.state == "parked":
@@ -51,7 +51,7 @@ def hold(session: Session, campaign: Campaign, actor: Actor, task: Task) -> None
 
 
 def check_work(session: Session, task: Task, work: Work, *, submitting: bool) -> None:
-    """Raise BadInput when the work does not fit its stage; more is asked of work that is submitted."""
+    """Raise BadInput when the work does not fit its stage; submitted work is checked more strictly."""
     if task.stage != "annotate":
         layers = layers_of(session, [task.sentence_id])[task.sentence_id]
     if task.stage == "check":
@@ -64,7 +64,7 @@ def check_work(session: Session, task: Task, work: Work, *, submitting: bool) ->
         raise BadInput("Decisions belong to the adjudication; there are none at this stage.")
     settled = task.stage == "adjudicate" and bool(work.decisions)
     if submitting and not work.spans and not work.no_entities and not settled:
-        raise BadInput("Nothing is marked; say that the sentence has no entities, or mark one.")
+        raise BadInput("Nothing is marked; confirm that the sentence has no entities, or mark one.")
 
 
 def _check_flags(session: Session, task: Task, work: Work, first: tuple[Span, ...]) -> None:
@@ -76,7 +76,7 @@ def _check_flags(session: Session, task: Task, work: Work, first: tuple[Span, ..
 
 
 def submit(session: Session, campaign: Campaign, actor: Actor, task: Task, annotation: Annotation) -> None:
-    """Hand the work in and open the next stage; after the adjudication it is gold."""
+    """Submit the work and open the next stage; after the adjudication it is gold."""
     finished_at = now()
     annotation.state, annotation.submitted_at, annotation.skip_reason = "submitted", finished_at, None
     annotation.no_entities = not annotation.spans
@@ -118,7 +118,7 @@ def _others(session: Session, campaign: Campaign, task: Task, skipped: set[int])
 
 
 def obstacle_to_reopen(session: Session, actor: Actor, task: Task, mine: Annotation | None) -> str | None:
-    """Say in words why the actor cannot have their submitted or skipped work back; None when they can."""
+    """Return why the actor cannot take back their submitted or skipped work; None if they can."""
     if mine is not None and mine.state == "skipped" and task.state in ("open", "parked"):
         return None
     if mine is None or not _stands(mine, task, actor):
@@ -130,7 +130,7 @@ def obstacle_to_reopen(session: Session, actor: Actor, task: Task, mine: Annotat
 
 
 def _stands(mine: Annotation, task: Task, actor: Actor) -> bool:
-    """Say whether the actor's work is what was handed in for the task."""
+    """Return whether the actor's work is what was submitted for the task."""
     return mine.state == "submitted" and task.state == "done" and task.done_by == actor.id
 
 
@@ -140,7 +140,7 @@ def _following(session: Session, task: Task) -> Task | None:
 
 
 def take_back(session: Session, campaign: Campaign, actor: Actor, task: Task) -> None:
-    """Lease a task again to the one who did or skipped it, before all they hold, and close the stage it had opened."""
+    """Lease a task again to the one who did or skipped it, ahead of all they hold; close the stage it had opened."""
     following = _following(session, task)
     if following is not None:
         task_rows.remove(session, following)
@@ -155,7 +155,7 @@ def take_back(session: Session, campaign: Campaign, actor: Actor, task: Task) ->
 def reopen(store: Store, actor: Actor, task_id: int) -> None:
     """Take submitted or skipped work back to change it; an expert may take back any gold.
 
-    Raises Conflict when it has gone further. The submitted version is kept; gold stops being gold until it is
+    Raises Conflict once the next stage has begun. The submitted version is kept; gold stops being gold until it is
     submitted again.
     """
     require(actor, *LABELLERS)
@@ -166,7 +166,7 @@ def reopen(store: Store, actor: Actor, task_id: int) -> None:
 
 
 def take_up(session: Session, campaign: Campaign, actor: Actor, task: Task) -> Annotation:
-    """Do what `reopen` does inside a transaction whose caller has authorised the actor; return the work as a draft."""
+    """Like `reopen`, inside a transaction whose caller has authorised the actor; return the work as a draft."""
     if actor.role not in STAGE_ROLES[task.stage]:
         raise NotAllowed(f"{actor.display_name} cannot reopen gold; only an expert can.")
     session.refresh(task, with_for_update=True)

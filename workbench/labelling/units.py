@@ -14,7 +14,7 @@ KINDS = ("agree", "flagged", "boundary", "type", "boundary+type", "missing", "ex
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What annotator 1 (`first`) and annotator 2 (`second`) say about one entity; `note` is annotator 2's.
+    """The spans of annotator 1 (`first`) and annotator 2 (`second`) for one entity; `note` is annotator 2's.
 
     missing: only annotator 2 has it; extra: only annotator 1 has it; flagged: both have it, but annotator 2 doubts it.
     """
@@ -70,10 +70,10 @@ def _unit(a: Span | None, b: Span | None, notes: Mapping[tuple[int, int], str]) 
 
 
 def check_choices(found: Sequence[Unit], choices: Iterable[Choice], spans: Iterable[Span], *, complete: bool) -> None:
-    """Raise BadInput for a choice about no unit, and, when `complete`, unless the choices and the spans say the same.
+    """Raise BadInput for a choice about no unit, and, when `complete`, unless the choices and the spans agree.
 
     Complete means a choice for every unit, where `first` and `second` mean that annotator's span, or no entity
-    where they have none, `none` neither of both, and `other` that at least one span of the expert touches the unit.
+    where they have none, `none` neither, and `other` that at least one span of the expert touches the unit.
     """
     given, chosen = set(spans), {choice.unit: choice.choice for choice in choices}
     unknown = [unit for unit in chosen if unit >= len(found)]
@@ -86,7 +86,7 @@ def check_choices(found: Sequence[Unit], choices: Iterable[Choice], spans: Itera
         raise BadInput(f"{len(undecided)} of {len(found)} units are undecided; decide each before submitting.")
     for number, choice in chosen.items():
         if not _holds(found[number], choice, given):
-            raise BadInput(f"Unit {number} is decided as {choice!r}, but the spans say otherwise. Drop your changes.")
+            raise BadInput(f"Unit {number} is decided as {choice!r}, but the spans do not match. Drop your changes.")
 
 
 def _holds(unit: Unit, choice: str, given: set[Span]) -> bool:

@@ -24,7 +24,7 @@ _Marks = Field(max_length=_MAX_MARKS)
 
 @dataclass(frozen=True, slots=True)
 class WorkSpan:
-    """A span somebody decided on; `origin` says how it came about."""
+    """A span somebody decided on; `origin` is how it came about."""
 
     start: Whole
     end: Whole
@@ -111,7 +111,7 @@ def parse_work(raw: object, *, sentence: Sentence, types: Iterable[str]) -> Work
     for flag in work.flags:
         _check_place("flag", flag, sentence)
     if work.no_entities and work.spans:
-        raise BadInput(f"The sentence is marked as having no entities, but has {len(work.spans)}; remove one of both.")
+        raise BadInput(f"The sentence is marked as having no entities, but has {len(work.spans)}; remove either.")
     return replace(
         work,
         spans=tuple(sorted(work.spans, key=lambda span: span.start)),
@@ -130,13 +130,13 @@ def _check_surface(span: WorkSpan, sentence: Sentence) -> None:
     surface = sentence.surface(span.start, span.end)
     if span.surface != surface:
         raise InvalidSpan(
-            f"The span [{span.start}, {span.end}) says its text is {span.surface!r}, but it is {surface!r}; "
-            "drop your changes to get the sentence afresh."
+            f"The span [{span.start}, {span.end}) came with the text {span.surface!r}, but covers {surface!r}; "
+            "drop your changes to reload the sentence."
         )
 
 
 def _flags(flags: Iterable[Flag]) -> tuple[Flag, ...]:
-    """Return one flag a place, in order; of two the one with a note stays."""
+    """Return one flag per place, in order; of two, the one with a note stays."""
     by_place: dict[tuple[int, int], Flag] = {}
     for flag in sorted(flags, key=lambda flag: bool(flag.note)):
         by_place[flag.start, flag.end] = flag

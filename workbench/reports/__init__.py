@@ -1,1 +1,1 @@
-"""What the figures say: progress, agreement, effort, errors, curves, comparisons."""
+"""Reports: progress, agreement, effort, errors, curves, comparisons."""

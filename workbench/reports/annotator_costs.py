@@ -1,4 +1,4 @@
-"""What the steps of this campaign's annotators cost, from their own logs, and what suggestions saved them."""
+"""What annotation steps cost in this campaign, fitted to its logs, and what suggestions saved."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Saved:
 
     @property
     def hours(self) -> float:
-        """Hours that suggestions saved; below zero where they cost more than they spared."""
+        """Hours that suggestions saved; below zero if they cost more than they saved."""
         return self.from_scratch - self.with_them
 
 
@@ -45,12 +45,12 @@ def fitted_costs(store: Store, actor: Actor, campaign_id: int) -> Fitted:
 
 
 def saved_by_suggestions(store: Store, actor: Actor, campaign_id: int) -> Saved:
-    """Return what suggestions saved annotator 1; raise BadInput where too few sentences tell what a step costs."""
+    """Return what suggestions saved annotator 1; raise BadInput if too few sentences show what a step costs."""
     return saved(_seen(store, actor, campaign_id))
 
 
 def saved(observed: Sequence[Observed]) -> Saved:
-    """Return what suggestions saved in these sentences; raise BadInput where they are too few to tell."""
+    """Return what suggestions saved in these sentences; raise BadInput if they are too few to tell."""
     fit = fit_costs(observed)
     prices = fit.options
     with_them = sum(prices.seconds(**_steps(seen)) for seen in observed)
@@ -60,7 +60,7 @@ def saved(observed: Sequence[Observed]) -> Saved:
 
 
 def costs_in(session: Session, campaign_id: int) -> tuple[AnnotatorOptions, int]:
-    """Return a campaign's prices and to how many sentences they are fitted: to 0, where too few tell, as published."""
+    """Return a campaign's prices and how many sentences they are fitted to; 0 for published ones, if too few tell."""
     try:
         fit = fit_costs(_observations(session, campaign_id))
     except BadInput:

@@ -1,4 +1,4 @@
-"""Two runs against each other on the sentences both answered: how far apart, and could chance have done it?"""
+"""Compare two runs on the sentences both predicted: how far apart are they, and could it be chance?"""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from workbench.reports.curves import finished, recipe_changes
 from workbench.runs.kept_predictions import Answers, answers_of, measured_on
 
 SEED = 1
-"""Of the resamples: the same two runs give the same figures each time."""
+"""Seed of the resamples: the same two runs give the same figures each time."""
 MOST_SENTENCES = 50
 
 
@@ -46,7 +46,7 @@ class TypeChange:
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """What became of the gold entities: found by both runs (right boundaries and type), by one of them, by none."""
+    """Outcome of the gold entities: found by both runs (right boundaries and type), by one of them, by neither."""
 
     both: int
     only_first: int
@@ -56,7 +56,7 @@ class Outcomes:
 
 @dataclass(frozen=True, slots=True)
 class Disagreement:
-    """A sentence that the runs answer differently; `gain`: by how much second has more right, less wrong entities."""
+    """A sentence that the runs predict differently; `gain` is correct minus wrong entities, second less first."""
 
     item: LabelledSentence
     first: tuple[Span, ...]
@@ -68,7 +68,7 @@ class Disagreement:
 class Comparison:
     """Two runs on `split`, second against first, both scored against the gold of the newer one.
 
-    `left_out` counts the sentences that only one of them answered, `regraded` those whose gold was another when the
+    `left_out` counts the sentences that only one of them predicted, `regraded` those whose gold has changed since the
     older one was measured. `disagreements` are the `MOST_SENTENCES` widest of `differing`.
     """
 
@@ -88,7 +88,7 @@ class Comparison:
 def compare(store: Store, actor: Actor, first: int, second: int, *, split: str | None = None) -> Comparison:
     """Compare two finished runs on a split, by default test if both were measured on it, else dev.
 
-    Raises BadInput with a reason where they cannot be compared: no split or sentence in common, answers not kept.
+    Raises BadInput with a reason if they cannot be compared: no split or sentence in common, predictions not kept.
     """
     require(actor, *OVERSEERS)
     if first == second:
@@ -129,7 +129,7 @@ def _common_split(first: Run, second: Run) -> str:
 
 
 class _Common:
-    """The sentences that two runs answered, in the newer one's order and with its gold."""
+    """The sentences that two runs predicted, in the newer one's order and with its gold."""
 
     def __init__(self, first: Answers, second: Answers) -> None:
         older, newer = sorted((first, second), key=lambda answers: answers.run_id)
@@ -156,7 +156,7 @@ class _Common:
         self.regraded = sum(set(older.items[a].spans) != set(newer.items[b].spans) for a, b in pairs)
 
     def disagreements(self) -> list[Disagreement]:
-        """Return the sentences with different answers, those with the widest gain or loss first."""
+        """Return the sentences with different predictions, those with the widest gain or loss first."""
         differing = [
             Disagreement(item, first, second, _rightness(item, second) - _rightness(item, first))
             for item, first, second in zip(self.items, self.first, self.second, strict=True)
@@ -166,7 +166,7 @@ class _Common:
 
 
 def _rightness(item: LabelledSentence, predicted: Sequence[Span]) -> int:
-    """Return right entities less wrong ones."""
+    """Return the number of correct entities minus that of wrong ones."""
     right = len(set(predicted) & set(item.spans))
     return right - (len(set(predicted)) - right)
 

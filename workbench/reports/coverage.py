@@ -1,4 +1,4 @@
-"""How much of the gold pre-annotation finds: of a campaign's suggestions as they stand, or looked for afresh."""
+"""How much of the gold pre-annotation finds: with a campaign's stored suggestions, or computed afresh."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from crossner_core.gazetteer.lookup import Source
 
 MOST = 2_000
-"""Sentences that are looked through afresh, at most."""
+"""Maximum number of sentences that are pre-annotated afresh."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def campaign_coverage_afresh(
 ) -> CoverageView:
     """Pre-annotate a campaign's gold sentences anew, writing nothing, and compare.
 
-    Asked are the gazetteer, if one is named, and the bundled sample; no endpoint.
+    The gazetteer, if one is named, and the bundled sample are queried; no endpoint.
     """
     require(actor, *OVERSEERS)
     with store.read() as session:
@@ -77,7 +77,7 @@ def dataset_coverage(
 ) -> CoverageView:
     """Pre-annotate a split of a data set and compare with its gold.
 
-    `domain` says which classes its types are; by default the data set's own. Raises UnknownType where the data set
+    `domain` maps classes to its types; by default the data set's own. Raises UnknownType where the data set
     has a type that the domain lacks.
     """
     require(actor, *OVERSEERS)

@@ -39,7 +39,7 @@ class CurvePoint:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """One line of a curve: one method on one snapshot or data set, or in turns, each on a later snapshot."""
+    """One line of a curve: one method on one snapshot or data set, or in rounds, each on a later snapshot."""
 
     title: str
     family: str
@@ -50,9 +50,9 @@ class Series:
     pending: int
     """Cells that are queued or under way."""
     strategies: tuple[str, ...] = ()
-    """By which turns ordered the queue that the sentences came from; none where they were drawn at random."""
+    """Strategies of the rounds that ordered the queue; none if the sentences were drawn at random."""
     measured_on: tuple[int, ...] = ()
-    """Numbers of sentences that turns were measured on, in their order: their gold may grow meanwhile."""
+    """Numbers of sentences that rounds were measured on, in their order: their gold may grow meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,9 @@ def curve(
     group_id: str | None = None,
     measure: str = "test",
 ) -> tuple[Series, ...]:
-    """Return the curves of finished runs: one for each method and snapshot or data set, and one of a campaign's turns.
+    """Return the curves of finished runs: one for each method and snapshot or data set, and one of a campaign's rounds.
 
-    Turns are one curve for each method, whatever their snapshots: each learnt from all gold that there was.
+    Rounds are one curve for each method, whatever their snapshots: each was trained on all gold at its time.
     """
     require(actor, *OVERSEERS)
     if measure not in MEASURES:
@@ -104,7 +104,7 @@ def per_type(store: Store, actor: Actor, run_id: int, *, measure: str = "test") 
 
 
 def confusion_of(store: Store, actor: Actor, run_id: int) -> Confusion | None:
-    """Return which types a run takes for which, on test (on dev where there is no test)."""
+    """Return which types a run confuses, on test (on dev if there is no test)."""
     values = _result(store, actor, run_id).get("confusion")
     return Confusion.from_dict(values) if values else None
 

@@ -41,7 +41,7 @@ class Effort:
 
 @dataclass(frozen=True, slots=True)
 class PersonRow:
-    """What one person has submitted; `kept` of the `judged` entities of theirs are in the gold."""
+    """What one person has submitted; of their `judged` entities, `kept` are in the gold."""
 
     user_id: int
     name: str

@@ -31,21 +31,21 @@ SUGGESTED = "all suggestions"
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """Who gave the answers: a finished run, or a source of the campaign's suggestions; one of the two is set."""
+    """A prediction source: a finished run, or a source of the campaign's suggestions; exactly one is set."""
 
     run_id: int | None = None
     source: str | None = None
 
     def __post_init__(self) -> None:
         if (self.run_id is None) == (self.source is None):
-            raise BadInput(f"Name a run or a source of suggestions, one of them; got {self.run_id} and {self.source}.")
+            raise BadInput(f"Name either a run or a source of suggestions; got {self.run_id} and {self.source}.")
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorLine:
     """One error with its sentence; `predicted_spans` are all that were predicted there.
 
-    `sentence_id` is the campaign's row, if it is there.
+    `sentence_id` is the campaign's row, if it exists.
     """
 
     kind: str
@@ -62,7 +62,7 @@ class ErrorLine:
 
 @dataclass(frozen=True, slots=True)
 class ErrorList:
-    """Errors that fit a filter, `total` in number, and what all errors come to whatever the filter.
+    """Errors that fit a filter, `total` in number, and the totals of all errors, whatever the filter.
 
     `by_type` counts each kind by entity type: gold's, and the predicted one of what is spurious.
     """
@@ -76,7 +76,7 @@ class ErrorList:
 
 
 def speakers(store: Store, actor: Actor, campaign_id: int) -> tuple[Speaker, ...]:
-    """Return who can be looked at in a campaign: finished runs, newest first, then sources of suggestions."""
+    """Return the prediction sources of a campaign: finished runs, newest first, then sources of suggestions."""
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
@@ -87,9 +87,9 @@ def speakers(store: Store, actor: Actor, campaign_id: int) -> tuple[Speaker, ...
 
 
 def splits_of(store: Store, actor: Actor, campaign_id: int, speaker: Speaker) -> tuple[str, ...]:
-    """Return the splits on which there are answers and gold, the one to look at first ahead.
+    """Return the splits that have predictions and gold, the one to look at first ahead.
 
-    Test comes last: who learns from its errors what to change no longer has a test.
+    Test comes last: once its errors guide changes, it is no longer a test.
     """
     require(actor, *OVERSEERS)
     with store.read() as session:
@@ -114,9 +114,9 @@ def errors_of(
     offset: int = 0,
     limit: int = 100,
 ) -> ErrorList:
-    """Return the errors of a speaker on a split, narrowed by kind, by type (of either span) and by a part of the text.
+    """Return the errors of a prediction source on a split, filtered by kind, type (of either span) and text.
 
-    An empty filter lets everything through. Raises BadInput for an unknown kind, or where no answers were kept.
+    An empty filter lets everything through. Raises BadInput for an unknown kind, or if no predictions were kept.
     """
     require(actor, *OVERSEERS)
     unknown = sorted(set(kinds) - set(KINDS))
@@ -150,7 +150,7 @@ def errors_of(
 def _run_of(session: Session, actor: Actor, campaign_id: int, run_id: int) -> Run:
     run = finished(session, actor, run_id)
     if run.campaign_id != campaign_id:
-        raise NotFound(f"Run {run_id} is not of this campaign; choose one of its runs.")
+        raise NotFound(f"Run {run_id} does not belong to this campaign; choose one of its runs.")
     return run
 
 
@@ -184,7 +184,7 @@ def _suggested(
     """Return the gold sentences of a split that have been pre-annotated, and what the source suggests in each."""
     rows = layer_rows.suggestions(session, campaign.id)
     reached = {row.id for row in layer_rows.sentences(session, campaign.id, preannotated=True)}
-    reached |= rows.keys()  # a model may have been the first to say something
+    reached |= rows.keys()  # a model may have been the first to suggest something
     gold = [item for item in layers.gold(session, campaign.id) if item.split == split and item.sentence_id in reached]
     shown = shown_to_people(campaign) if source == SUGGESTED else partial(_alone, source)
     suggested = (shown(rows.get(item.sentence_id, ())) for item in gold)
@@ -192,5 +192,5 @@ def _suggested(
 
 
 def _alone(source: str, rows: Iterable[SuggestionRow]) -> tuple[Suggestion, ...]:
-    """Return what one source says, whatever gold has taught about it."""
+    """Return the suggestions of one source, whatever its weight."""
     return best_suggestions((suggestion_of(row) for row in rows if row.source == source), SourceWeights())

@@ -15,7 +15,7 @@ OUTCOMES = ("accepted", "retyped", "moved", "deleted", "ignored")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A share with its definition in words and the paper's value; `reason` says why the value is None."""
+    """A share with its definition in words and the paper's value; `reason` states why the value is None."""
 
     name: str
     definition: str
@@ -28,7 +28,7 @@ class Figure:
 
 @dataclass(frozen=True, slots=True)
 class Acceptance:
-    """What annotator 1 made of the suggestions of one source and type."""
+    """Outcome, with annotator 1, of the suggestions of one source and type."""
 
     source: str
     type: str
@@ -161,7 +161,7 @@ def acceptance(material: Iterable[Material]) -> tuple[Acceptance, ...]:
 
 
 def outcome(suggestion: Suggestion, spans: Sequence[Span], rejected: frozenset[tuple[int, int, str]]) -> str:
-    """Say what an annotator made of a suggestion: one of `OUTCOMES`.
+    """Return the outcome of a suggestion with an annotator: one of `OUTCOMES`.
 
     deleted: removed by hand; ignored: still undecided when the sentence was submitted.
     """

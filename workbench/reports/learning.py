@@ -65,7 +65,7 @@ def rounds(
 
 
 def confusions(store: Store, actor: Actor, line: Series) -> dict[int, Confusion]:
-    """Return what a curve's runs take for what by number of sentences, added up over the seeds."""
+    """Return the type confusions of a curve's runs by number of sentences, summed over the seeds."""
     require(actor, *OVERSEERS)
     ids = [run_id for point in line.points for run_id in point.runs]
     with store.read() as session:

@@ -1,4 +1,4 @@
-"""What became of one's own work: which entities the gold kept, which it changed, and what is still open."""
+"""Outcome of one's own work: which entities the gold kept, which it changed, and what is still open."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class MyWork:
 
 
 def my_work(store: Store, actor: Actor, campaign_id: int) -> MyWork:
-    """Return what became of each sentence the actor submitted."""
+    """Return the outcome of each sentence the actor submitted."""
     require(actor, *LABELLERS)
     with store.read() as session:
         current, campaign = enter(session, actor, campaign_id, *LABELLERS)

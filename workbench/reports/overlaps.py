@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 KINDS = ("corpus", "data set", "campaign")
 MOST = 100_000
-"""Sentences of one source that are read, at most; its first ones."""
+"""Maximum number of sentences read from one source; its first ones."""
 
 
 @dataclass(frozen=True, slots=True)

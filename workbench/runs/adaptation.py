@@ -81,7 +81,7 @@ class EventView:
 
 @dataclass(frozen=True, slots=True)
 class RunDetail:
-    """A run with its log and, once done, its result (RunResult.to_dict); `reasons` say what it lacks."""
+    """A run with its log and, once done, its result (RunResult.to_dict); `reasons` state what it lacks."""
 
     run: RunView
     events: tuple[EventView, ...]
@@ -91,9 +91,9 @@ class RunDetail:
 
 @dataclass(frozen=True, slots=True)
 class FewShot:
-    """A started curve: its group, its runs by (size, seed), and how many of them were there before.
+    """A started curve: its group, its runs by (size, seed), and how many of them already existed.
 
-    `note` says which sizes were more than there is; empty where none was.
+    `note` names the sizes above the number of sentences; empty if there are none.
     """
 
     group_id: str
@@ -116,7 +116,7 @@ def start_run(
     """Queue a training of a recipe on a snapshot or a data set; return the run's id.
 
     `size` trains on a random subset (drawn with the recipe's seed). Raises InvalidConfig for a recipe or size out of
-    range, NotFound for a source corpus that is not here, InvalidConfig where that is the data set to train on.
+    range, or a source corpus that is the data set to train on, and NotFound for a missing source corpus.
     """
     allowed = (*KEEPERS, SYSTEM.role)
     require(actor, *allowed)
@@ -125,14 +125,14 @@ def start_run(
         target = _target(session, actor, campaign_id, snapshot_id, dataset_id, allowed)
         check_source(session, chosen, target.dataset_id)
         if size is not None and not 1 <= size <= target.sentences:
-            raise InvalidConfig(f"size is {size}; there are {target.sentences} training sentences, choose 1 to that.")
+            raise InvalidConfig(f"size is {size}; choose 1 to {target.sentences}, the number of training sentences.")
         return _add(session, actor, target, chosen, size=size)
 
 
 def start_run_on_gold(session: Session, actor: Actor, campaign: Campaign, recipe: Recipe) -> int:
     """Freeze a campaign's gold and queue a training on it, within a transaction; return the run's id.
 
-    Who may, the caller has asked. Raises BadInput without gold, NotFound for a source corpus that is not here.
+    The caller has authorised the actor. Raises BadInput without gold, NotFound for a missing source corpus.
     """
     snapshot = freeze_gold(session, actor, campaign)
     check_source(session, recipe)
@@ -151,9 +151,9 @@ def start_few_shot(
     sizes: Iterable[int] = SIZES,
     seeds: Iterable[int] = SEEDS,
 ) -> FewShot:
-    """Queue a run for every size and seed; sizes above what there is become one point at all of it.
+    """Queue a run for every size and seed; sizes above the number of sentences become one point on all of them.
 
-    A cell that was trained (or waits) with the same data, recipe, size and seed is not trained again.
+    A cell already trained (or queued) with the same data, recipe, size and seed is reused.
     """
     require(actor, *KEEPERS)
     chosen, sizes, seeds = _recipe(recipe), sorted(set(sizes)), tuple(dict.fromkeys(seeds))
@@ -196,9 +196,9 @@ def cancel(store: Store, actor: Actor, run_id: int) -> str:
 
 
 def resume(store: Store, actor: Actor, run_id: int) -> None:
-    """Queue a failed run again: it resumes from its last saved step, or begins afresh where nothing was saved.
+    """Queue a failed run again: it resumes from its last saved step, or starts over if nothing was saved.
 
-    Raises Conflict for a run that did not fail. A cancelled one has nothing left to resume from.
+    Raises Conflict for a run that did not fail. A cancelled one has no state to resume from.
     """
     queue.resume_job(store, actor, job_of_run(store, actor, run_id).id)
 
@@ -261,7 +261,7 @@ def _target(
     roles: Sequence[str],
 ) -> _Target:
     if (snapshot_id is None) == (dataset_id is None):
-        raise InvalidConfig("Name a snapshot or a data set to train on: one of them, not both.")
+        raise InvalidConfig("Name either a snapshot or a data set to train on.")
     if dataset_id is not None:
         fresh(session, actor, *roles)
         if campaign_id is not None:
@@ -311,7 +311,7 @@ def _add(
 
 
 def _twin(session: Session, target: _Target, recipe: Recipe, size: int) -> int | None:
-    """Return a run of the same cell; one that hears names is another where they were asked after it began."""
+    """Return a run of the same cell; one that uses the gazetteer differs if pre-annotation ran after it began."""
     whole = size >= target.sentences
     asked_in = target.campaign_id if recipe.uses_gazetteer and target.snapshot_id is not None else None
     same = run_rows.twin(
@@ -344,12 +344,12 @@ def _run(session: Session, run_id: int) -> Run:
 
 
 def waits_for(job_id: int) -> str:
-    """Say what a run waits for whose encoder is made by another job."""
+    """Describe what a run waits for if another job makes its encoder."""
     return f"begins when job {job_id} has made its encoder"
 
 
 def _run_view(run: Run, job: Job | None, awaited: int | None = None) -> RunView:
-    """Show a run with the progress of its job; `awaited` is the job that has to end before."""
+    """Return the view of a run with the progress of its job; `awaited` is the job that has to end first."""
     return of_row(
         RunView,
         run,
@@ -366,14 +366,14 @@ def _run_view(run: Run, job: Job | None, awaited: int | None = None) -> RunView:
 
 
 def _reasons(run: Run) -> tuple[str, ...]:
-    """Say in words how a finished run ended and what it lacks."""
+    """Describe how a finished run ended and what it lacks."""
     if run.state != "done" or run.result is None:
         return ()
     reasons = list(run.result.get("notes", ()))
     if run.test_f1 is None:
-        reasons.append("No test score: there is no test gold in what it was trained on.")
+        reasons.append("No test score: its snapshot or data set has no test gold.")
     if run.dev_f1 is None:
-        reasons.append("No dev score: there is no dev gold in what it was trained on.")
+        reasons.append("No dev score: its snapshot or data set has no dev gold.")
     if run.size is not None:
         reasons.append("Its weights were not kept: it is a point of a curve, trained on a part of the gold.")
     return tuple(reasons)

@@ -1,4 +1,4 @@
-"""What an encoder's pre-training bought: its runs beside runs of the same recipe on the encoder it was made from."""
+"""Gains of an encoder's pre-training: its runs compared with runs of the same recipe on its base encoder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from db.engine import Session
 from db.training_tables import Run
 from workbench.runs.recipe_names import architecture_name, setting_name
 
-# Where it was computed makes no other recipe; the encoder is what is compared.
+# A different device does not make a different recipe; the encoder is what is compared.
 _NOT_COMPARED = ("encoder", "device", "precision")
 
 
@@ -22,7 +22,7 @@ _NOT_COMPARED = ("encoder", "device", "precision")
 class Gain:
     """Runs of one method on one set of sentences, paired by seed; F1 in [0, 1] on test, or on dev without test gold.
 
-    `change` is the mean difference to the base encoder, `sd` its deviation over the `pairs`, None for one pair.
+    `change` is the mean difference to the base encoder, `sd` its standard deviation over `pairs`, None for one pair.
     """
 
     on: str

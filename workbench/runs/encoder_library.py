@@ -1,6 +1,6 @@
-"""The folder of pre-trained encoders: what was ordered, where it is made, and the log that stays with it.
+"""The folder of pre-trained encoders: their orders, work folders, and the log kept with each.
 
-`encoders/NAME` is an encoder as `load_encoder` takes it, with `pretraining.json` (what it cost and bought) and
+`encoders/NAME` is an encoder as `load_encoder` takes it, with `pretraining.json` (cost and gains) and
 `log.jsonl`. `encoders/.jobs/KEY` is the work folder of one that is being made, and is removed when it is done.
 """
 
@@ -32,13 +32,13 @@ OPTIONS: Mapping[str, type[DaptOptions] | type[TaggingPretrainOptions]] = {
 }
 LOG = "log.jsonl"
 _JOBS = ".jobs"
-# A step without a message is written down this often at most.
+# A step without a message is logged at most this often.
 _SECONDS_BETWEEN_LINES = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class Order(Record):
-    """A pre-training as it was asked for; `key` names its work folder, `made_by` the person."""
+    """A requested pre-training; `key` names its work folder, `made_by` the person."""
 
     name: str
     kind: str
@@ -54,7 +54,7 @@ class Order(Record):
 
     @property
     def how(self) -> str:
-        """Say in words how the encoder is made."""
+        """Describe how the encoder is made."""
         return how(self.kind, self.options, self.source)
 
     @property
@@ -77,7 +77,7 @@ class LogLine:
 
 
 def line_text(line: LogLine, kind: str) -> str:
-    """Write a line of a log for people, without its moment."""
+    """Format a log line for people, without its time."""
     measure = "held-out perplexity" if kind == DAPT else "held-out F1, %"
     return (
         f"pass {line.epoch:>2}  step {line.step:>7,}"
@@ -89,14 +89,14 @@ def line_text(line: LogLine, kind: str) -> str:
 
 
 def figure(kind: str | None, value: float) -> str:
-    """Write a perplexity, or an F1 in percent."""
+    """Format a perplexity, or an F1 in percent."""
     if kind == TAGGING:
         return f"{100 * value:.2f}"
     return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
 
 
 def how(kind: str, options: Mapping[str, Any], source: Source) -> str:
-    """Say in words how an encoder is made."""
+    """Describe how an encoder is made."""
     if kind == DAPT:
         return f"DAPT with {options['masking']} masking on {source.words}"
     return f"entity tagging on {source.words}"
@@ -120,14 +120,14 @@ def remove_work_folder(library: Path, key: str) -> None:
 
 
 class PretrainLog:
-    """The log of a pre-training as a file of JSON lines; what a resumed one does again is forgotten first."""
+    """The log of a pre-training as a file of JSON lines; on resume, the steps to be repeated are dropped first."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / LOG
         self._is_first, self._written = True, 0.0
 
     def write(self, event: PretrainEvent) -> None:
-        """Keep an event: one that says or measures something of a step, of the others now and then one."""
+        """Log an event if it has a message or a measurement; of the others, only one now and then."""
         if self._is_first and event.step:
             self._forget_after(event.step if event.message else event.step - 1)
         self._is_first = self._is_first and not event.step
@@ -158,7 +158,7 @@ class PretrainLog:
 
 
 def read_log(folder: Path) -> tuple[LogLine, ...]:
-    """Read a log; a last line that was cut off by a crash is passed over."""
+    """Read a log; a last line that was cut off by a crash is skipped."""
     try:
         text = (folder / LOG).read_text(encoding="utf-8")
     except FileNotFoundError:

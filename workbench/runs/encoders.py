@@ -1,4 +1,4 @@
-"""Encoders that recipes can start from: which there are, how each was made, and making more of them."""
+"""Encoders that recipes can start from: list them, see how each was made, and pre-train more."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from workbench.settings import settings_of
 
 KIND = "pretrain"
 _MOST_JOBS = 1000
-# A work folder without a job is swept up when it is this old: a younger one may be of an order that is being placed.
+# A work folder without a job is removed at this age: a younger one may belong to an order that is being placed.
 _ORPHAN_SECONDS = 24 * 3600.0
 
 
@@ -57,9 +57,9 @@ _ORPHAN_SECONDS = 24 * 3600.0
 class EncoderView:
     """An encoder that a recipe can name; one whose folder is damaged has a `problem` in words.
 
-    `before` and `after` are of held-out text, perplexity or F1 in [0, 1] as `measure` says; `after` is through a fresh
-    head that learnt as the one before did, where that was measured (`equal_heads`), else through the head that learnt
-    with the encoder, as all of `history` is. `held_out` says on how much they were measured; `tokens` counts subwords
+    `before` and `after` are measured on held-out text: perplexity or F1 in [0, 1], as `measure` states. `after` uses a
+    fresh head trained like that of `before` where that was measured (`equal_heads`), else the head trained with the
+    encoder, as all of `history` does. `held_out` states how much text they were measured on; `tokens` counts subwords
     over all passes, `runs` the runs that name it.
     """
 
@@ -87,7 +87,7 @@ class EncoderView:
 
 @dataclass(frozen=True, slots=True)
 class PretrainingView:
-    """A pre-training that waits, runs or failed; `job` says how far it is."""
+    """A queued, running or failed pre-training; `job` has its progress."""
 
     job: JobView
     name: str
@@ -99,7 +99,7 @@ class PretrainingView:
 
 
 def list_encoders(store: Store, actor: Actor) -> tuple[EncoderView, ...]:
-    """Return the bundled encoder, then those that were pre-trained here by name, damaged ones with the reason."""
+    """Return the bundled encoder, then those pre-trained here by name; damaged ones come with the reason."""
     require(actor, *OVERSEERS)
     library = settings_of(store).encoders
     with store.read() as session:
@@ -110,7 +110,7 @@ def list_encoders(store: Store, actor: Actor) -> tuple[EncoderView, ...]:
 
 
 def encoder_names(store: Store, actor: Actor) -> tuple[str, ...]:
-    """Return the names that a recipe can choose from; folders and hub names can be written too."""
+    """Return the names that a recipe can choose from; folders and hub names can be given too."""
     return tuple(encoder.name for encoder in list_encoders(store, actor) if not encoder.problem)
 
 
@@ -121,7 +121,7 @@ def encoder_log(store: Store, actor: Actor, name: str) -> tuple[LogLine, ...]:
 
 
 def encoder_gains(store: Store, actor: Actor, encoder: EncoderView) -> tuple[Gain, ...]:
-    """Return what the pre-training of an encoder bought in the runs that were made with it and with its base."""
+    """Return the gains of an encoder over its base, in runs made with both."""
     require(actor, *KEEPERS)
     with store.read() as session:
         fresh(session, actor, *KEEPERS)
@@ -129,7 +129,7 @@ def encoder_gains(store: Store, actor: Actor, encoder: EncoderView) -> tuple[Gai
 
 
 def list_pretrainings(store: Store, actor: Actor) -> tuple[PretrainingView, ...]:
-    """Return the pre-trainings that wait, run, or failed and can go on, newest first."""
+    """Return the pre-trainings that are queued, running, or failed and can be resumed, newest first."""
     require(actor, *OVERSEERS)
     library = settings_of(store).encoders
     with store.read() as session:
@@ -159,8 +159,8 @@ def start_dapt(
 ) -> int:
     """Queue masked-LM training on a share of a corpus's level, a data set, a campaign or a text; return the job's id.
 
-    `text` is a path, or the name and bytes of a file; `level` (the domain level, if not given) and `domain` are of a
-    corpus alone. Raises Conflict for a name that is taken, NotFound, BadInput or
+    `text` is a path, or the name and bytes of a file; `level` (the domain level, if not given) and `domain` apply to
+    a corpus only. Raises Conflict for a name that is taken, NotFound, BadInput or
     InvalidConfig for a source that is absent, has too little text or lacks what was asked for.
     """
 
@@ -217,7 +217,7 @@ def remove(store: Store, actor: Actor, name: str) -> None:
     with store.write() as session:
         fresh(session, actor, *KEEPERS)
         if name == BUNDLED:
-            raise Conflict(f"{BUNDLED!r} comes with the workbench and stays.")
+            raise Conflict(f"{BUNDLED!r} comes with the workbench and cannot be removed.")
         jobs = [job for job in _newest(session, library) if job.payload["name"] == name]
         if name not in library_names(library) and not jobs:
             known = ", ".join(library_names(library)) or "none yet"
@@ -226,7 +226,7 @@ def remove(store: Store, actor: Actor, name: str) -> None:
         for job in jobs:
             remove_work_folder(library, job.payload["key"])
         if name in library_names(library):
-            # Hidden first: nobody takes half an encoder for a whole one.
+            # Hidden first: nobody loads a half-removed encoder.
             hidden = library / f".{name}.{uuid.uuid4().hex}.removed"
             (library / name).rename(hidden)
             shutil.rmtree(hidden)
@@ -267,28 +267,28 @@ def _require_one(**sources: Any) -> None:
     given = [name for name, value in sources.items() if value is not None]
     if len(given) != 1:
         raise InvalidConfig(
-            f"To pre-train on are {' and '.join(given) or 'nothing'}; name one of {', '.join(sources)}."
+            f"{' and '.join(given) or 'Nothing'} given to pre-train on; name exactly one of {', '.join(sources)}."
         )
 
 
 def _require_free(session: Session, library: Path, name: str) -> None:
     if name in library_names(library):
-        raise Conflict(f"There is an encoder {name!r} already; choose another name, or remove that one first.")
+        raise Conflict(f"There is already an encoder {name!r}; choose another name, or remove that one first.")
     for job in _newest(session, library):
         if job.payload["name"] == name:
-            what = "failed; go on with it, or remove it" if job.state == "failed" else f"is {job.state}"
+            what = "failed; resume it, or remove it" if job.state == "failed" else f"is {job.state}"
             raise Conflict(f"A pre-training of {name!r} (job {job.id}) {what}. Or choose another name.")
     if runs := run_rows.count_by_encoder(session).get(name, 0):
         raise Conflict(
-            f"{runs} runs name an encoder {name!r} that was here before; choose another name, so that they stay "
-            "explained."
+            f"{runs} runs name an earlier encoder {name!r}; choose another name, so that it stays clear which one they "
+            "used."
         )
 
 
 def _require_base(session: Session, library: Path, base: str) -> None:
     for job in _newest(session, library):
         if job.payload["name"] == base and base not in library_names(library):
-            raise Conflict(f"The encoder {base!r} is not there yet (job {job.id} is {job.state}); start from it later.")
+            raise Conflict(f"The encoder {base!r} is not ready yet (job {job.id} is {job.state}); start from it later.")
 
 
 def _require_unused(session: Session, library: Path, name: str) -> None:
@@ -319,7 +319,7 @@ def _newest(session: Session, library: Path) -> list[Job]:
 
 
 def _sweep(session: Session, library: Path) -> None:
-    """Remove workplaces that no order needs any more."""
+    """Remove work folders that no order needs any more."""
     needed = {job.payload["key"] for job in _newest(session, library)}
     for folder in work_folder(library, "").glob("*"):
         if folder.name not in needed and time.time() - folder.stat().st_mtime > _ORPHAN_SECONDS:
@@ -327,7 +327,7 @@ def _sweep(session: Session, library: Path) -> None:
 
 
 def _encoder_view(folder: Path, runs: int) -> EncoderView:
-    """Show an encoder of the library."""
+    """Return the view of an encoder of the library."""
     try:
         return _of_result(folder.name, read_result(folder), runs)
     except NotFound:
@@ -363,7 +363,7 @@ def _of_result(name: str, result: PretrainResult, runs: int) -> EncoderView:
 
 
 def _held_out(provenance: Mapping[str, Any]) -> str:
-    """Say on how much of the held-out text was measured; an empty text for results that did not keep it."""
+    """Describe how much held-out text was measured; empty for results that did not record it."""
     options = provenance.get("options", {})
     if {"held_out_subwords", "block_size"} <= provenance.keys() and "held_out_blocks" in options:
         subwords = min(provenance["held_out_subwords"], options["held_out_blocks"] * provenance["block_size"])
@@ -374,6 +374,6 @@ def _held_out(provenance: Mapping[str, Any]) -> str:
 
 
 def _pretraining_view(job: Job) -> PretrainingView:
-    """Show a job with what it was asked for."""
+    """Return the view of a pre-training job."""
     order = Order.from_dict(job.payload)
     return PretrainingView(view(job), order.name, order.kind, order.how, order.base, order.made_by, order.options)

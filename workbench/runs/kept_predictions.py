@@ -1,4 +1,4 @@
-"""What finished runs said of dev and test sentences, beside the gold they were scored against."""
+"""Predictions of finished runs on dev and test, with the gold they were scored against."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SPLITS = ("test", "dev")
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """A run's answers to the sentences of a split, in order; `types` as the run's domain lists them."""
+    """A run's predictions on a split, in sentence order; `types` in the order of the run's domain."""
 
     run_id: int
     split: str
@@ -28,31 +28,29 @@ class Answers:
 
 
 def answers_of(session: Session, run: Run, split: str) -> Answers:
-    """Return what a finished run answered; raise BadInput with a reason where that is not known.
+    """Return the predictions of a finished run; raise BadInput with a reason if they are not available.
 
-    Answers count only if they give the scores that the run was stored with: then they are of these sentences.
+    They count only if they reproduce the scores stored with the run: then they are of these sentences.
     """
     if split not in SPLITS:
         raise BadInput(f"split is {split!r}; choose one of {', '.join(SPLITS)}.")
     if run.state != "done" or run.result is None:
-        raise BadInput(f"Run {run.id} is {run.state}; only finished runs have answers.")
+        raise BadInput(f"Run {run.id} is {run.state}; only finished runs have predictions.")
     if not run.result.get(split):
-        raise BadInput(
-            f"Run {run.id} was not measured on {split}: there was no {split} gold in what it was trained on."
-        )
+        raise BadInput(f"Run {run.id} was not measured on {split}: its snapshot or data set has no {split} gold.")
     stored = _stored(run.result, split)
     if stored is None:
         raise BadInput(
             f"Run {run.id} was trained by an older version of the workbench, which kept its scores on {split} but not "
-            "its answers. Train the same recipe again to see them."
+            "its predictions. Train the same recipe again to see them."
         )
     types, items = _gold(session, run, split)
     predicted = tuple(tuple(Span(*span) for span in spans) for spans in stored)
     scores = Scores.from_dict(run.result[split])
     if len(items) != len(predicted) or score_spans([item.spans for item in items], predicted).overall != scores.overall:
         raise BadInput(
-            f"The answers kept of run {run.id} do not fit the {split} sentences of what it was trained on: counted "
-            "again they give another score. The store was changed by other hands; train the same recipe again."
+            f"The stored predictions of run {run.id} do not fit the {split} sentences of its snapshot or data set: "
+            "rescored, they give a different score. The store was changed from outside; train the same recipe again."
         )
     return Answers(run.id, split, types, items, predicted)
 
@@ -63,7 +61,7 @@ def measured_on(run: Run) -> tuple[str, ...]:
 
 
 def _stored(result: dict[str, Any], split: str) -> list[Any] | None:
-    """Return the kept spans; without test gold the predictions are those of dev."""
+    """Return the stored spans; without test gold the predictions are those of dev."""
     name = "predictions" if split == "test" or not result.get("test") else "dev_predictions"
     return result.get(name) or None
 

@@ -1,4 +1,4 @@
-"""Use a trained checkpoint: find it, see whether it fits a campaign, tag the sentences of a file with it."""
+"""Use a trained checkpoint: find it, check that it fits a campaign, tag the sentences of a file with it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from workbench.accounts.roles import KEEPERS
 
 
 def folder_of_run(store: Store, actor: Actor, run_id: int, checkpoints: Path) -> Path:
-    """Return the folder of a run's checkpoint; raise CheckpointError where there is none or it is gone."""
+    """Return the folder of a run's checkpoint; raise CheckpointError if there is none or it is gone."""
     require(actor, *KEEPERS)
     with store.read() as session:
         return checkpoint_folder(enter_run(session, actor, run_id, *KEEPERS), checkpoints)
@@ -26,7 +26,7 @@ def folder_of_run(store: Store, actor: Actor, run_id: int, checkpoints: Path) ->
 def checkpoint_folder(run: Run, checkpoints: Path) -> Path:
     """Return the folder of a run's checkpoint; raise CheckpointError where it is gone."""
     if run.checkpoint is None:
-        why = "only scores are kept of runs on a part of the gold" if run.size else f"it is {run.state}"
+        why = "only scores are kept for runs on a part of the gold" if run.size else f"it is {run.state}"
         raise CheckpointError(f"Run {run.id} has no checkpoint: {why}. Choose another run, or train again.")
     folder = checkpoints.parent / run.checkpoint
     if not folder.is_dir():
@@ -37,14 +37,14 @@ def checkpoint_folder(run: Run, checkpoints: Path) -> Path:
 
 
 def missing_types(known: Sequence[str], types: Sequence[str], run_id: int) -> tuple[str, ...]:
-    """Return the campaign's types that a model does not know; raise CheckpointError where it knows any other.
+    """Return the campaign's types that a model lacks; raise CheckpointError if it has any other.
 
-    For a round as for suggestions: a model that one of them cannot use is of no use to the other.
+    Rounds and suggestions share this check: a model that one of them cannot use is of no use to the other.
     """
     foreign = [name for name in known if name not in types]
     if foreign:
         raise CheckpointError(
-            f"Run {run_id} knows the entity types {', '.join(foreign)}, which the campaign's domain has not "
+            f"Run {run_id} predicts the entity types {', '.join(foreign)}, which the campaign's domain lacks "
             f"(it has {', '.join(types)}). It was not used; train a run on the domain as it is now."
         )
     return tuple(name for name in types if name not in known)

@@ -1,4 +1,4 @@
-"""What an encoder can be pre-trained on: named when it is queued, found again by its hash when the worker begins."""
+"""What an encoder can be pre-trained on: named when queued, verified by its hash when the worker begins."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from crossner_core.adaptation.texts import PretrainText
 
 LEAST_SENTENCES = 20
-"""With fewer there is nothing to learn and nothing to measure on."""
+"""Fewer are not enough to train and measure on."""
 TEXT_FILE = "text.txt"
 
 
@@ -51,7 +51,7 @@ class Source(Record):
 
     @property
     def words(self) -> str:
-        """Say in words what it is."""
+        """Describe the source."""
         if self.kind == "corpus":
             level = f"{self.level} level" + (f" for {self.domain}" if self.level != "domain" else "")
             return f"{self.percent:g} % of the corpus {self.name}, {level}"
@@ -79,7 +79,7 @@ def corpus_source(
                 "choose the domain level."
             )
         if not (domain := domain or corpus.manifest.domain):
-            raise InvalidConfig(f"The {level} level needs a domain: whose entity types make a sentence one of it?")
+            raise InvalidConfig(f"The {level} level needs a domain: its entity types select the sentences.")
     if domain is not None:
         with store.read() as session:
             find_domain(session, domain)
@@ -89,7 +89,7 @@ def corpus_source(
 
 
 def dataset_source(session: Session, name: str) -> Source:
-    """Name the training sentences of a data set; raise NotFound naming those there are."""
+    """Name the training sentences of a data set; raise NotFound naming those that exist."""
     row = _dataset(session, name)
     count = row.train_sentences
     _require_enough(count, f"The train split of the data set {name!r}")
@@ -99,7 +99,7 @@ def dataset_source(session: Session, name: str) -> Source:
 def campaign_source(session: Session, actor: Actor, campaign_id: int, folder: Path) -> Source:
     """Write the sentences a campaign has now to a folder.
 
-    Those that test or tune its models stay out, and so do those that an expert left out.
+    Dev and test sentences are excluded, and so are those that an expert left out.
     """
     _, campaign = enter(session, actor, campaign_id, *KEEPERS)
     rows = layer_rows.sentences(session, campaign_id)
@@ -111,12 +111,12 @@ def campaign_source(session: Session, actor: Actor, campaign_id: int, folder: Pa
 
 
 def upload_source(name: str, data: bytes, folder: Path) -> Source:
-    """Keep an uploaded text in a folder; raise BadInput for one that is no UTF-8 text or ends within a line."""
+    """Keep an uploaded text in a folder; raise BadInput if it is not UTF-8 or ends within a line."""
     return text_source(_written(folder, data), name=name)
 
 
 def text_source(path: Path, *, kind: str = "text", name: str = "") -> Source:
-    """Name a text file, a sentence or document a line; it is read where it lies, and must stay as it is."""
+    """Name a text file with a sentence or document per line; it is read in place and must not change."""
     path = path.expanduser().resolve()
     count = sum(1 for _ in text_files([path])())
     _require_enough(count, f"The text {name or path.name!r}", unit="lines with text")
@@ -124,12 +124,12 @@ def text_source(path: Path, *, kind: str = "text", name: str = "") -> Source:
 
 
 def share_of_source(source: Source, percent: float) -> Source:
-    """Name a share of a text's sentences; raise InvalidConfig for no percentage, BadInput where too few are left."""
+    """Name a share of a text's sentences; raise InvalidConfig for no percentage, BadInput if too few are left."""
     from crossner_core.subsets import check_percent
 
     check_percent(percent)
     share = replace(source, percent=percent)
-    _require_enough(round(source.sentences * percent / 100), f"To learn from is {share.words}; that")
+    _require_enough(round(source.sentences * percent / 100), f"The source, {share.words},")
     return share
 
 
@@ -158,7 +158,7 @@ def tagged_names(settings: Settings) -> tuple[str, ...]:
 
 
 def open_texts(store: Store, source: Source, options: DaptOptions) -> PretrainText[Sequence[str]]:
-    """Return the words to pre-train on; raise NotFound or Conflict where they are not what they were when queued."""
+    """Return the words to pre-train on; raise NotFound or Conflict if they are gone or changed since."""
     from crossner_core.adaptation.texts import as_words, from_files, from_level, share_of
 
     if source.kind == "corpus":
@@ -180,7 +180,7 @@ def open_texts(store: Store, source: Source, options: DaptOptions) -> PretrainTe
 
 
 def open_tagged(store: Store, source: Source) -> PretrainText[LabelledSentence]:
-    """Return the tagged sentences to pre-train on; raise NotFound or Conflict where they are no longer the same."""
+    """Return the tagged sentences to pre-train on; raise NotFound or Conflict if they are gone or changed."""
     if source.kind == "dataset":
         return _open_dataset(store, source)
     from crossner_core.adaptation.texts import PretrainText
@@ -225,13 +225,11 @@ def _tagged_hash(manifest: str) -> str:
 def _require_same(source: Source, digest: str) -> None:
     if digest != source.hash:
         raise Conflict(
-            f"What was to be pre-trained on, {source.words}, is not what it was when this was started: start the "
-            "pre-training again under another name."
+            f"The source to pre-train on, {source.words}, has changed since this was queued: start the pre-training "
+            "again under another name."
         )
 
 
 def _require_enough(count: int, what: str, *, unit: str = "sentences") -> None:
     if count < LEAST_SENTENCES:
-        raise BadInput(
-            f"{what} has {count} {unit}; at least {LEAST_SENTENCES} are needed to learn from and measure on."
-        )
+        raise BadInput(f"{what} has {count} {unit}; at least {LEAST_SENTENCES} are needed to train and measure on.")

@@ -12,27 +12,27 @@ from crossner_core.training.recipe import Recipe, effective
 from crossner_core.training.settings.registry import setting, setting_ids
 
 MACHINE = tuple(spec.name for spec in fields(Recipe) if spec.metadata["group"] == "machine")
-"""Fields that say where and with which seed, not what: seed, device, number format, memory."""
+"""Fields that decide where and with which seed to train, not what: seed, device, number format, memory."""
 _NAMED = ("architecture", "setting", "encoder", "source", *MACHINE)
 
 
 def architecture_name(id: str) -> str:
-    """Name an architecture as people read it; one that is no longer known by its id."""
+    """Return an architecture's title; its id if it is not registered any more."""
     return architecture_title(id) if id in architecture_ids() else id
 
 
 def setting_title(id: str) -> str:
-    """Name a transfer setting and say what it does; one that is no longer known by its id."""
+    """Return a transfer setting's name with what it does; its id if it is not registered any more."""
     return setting(id).title if id in setting_ids() else id
 
 
 def setting_name(id: str) -> str:
-    """Name a transfer setting in short."""
+    """Return the short name of a transfer setting."""
     return setting_title(id).split(":")[0]
 
 
 def encoder_name(encoder: str) -> str:
-    """Name an encoder in short: of a folder its last part."""
+    """Return the short name of an encoder: the last part of a folder."""
     return encoder.rstrip("/").rsplit("/", 1)[-1] if encoder.startswith(("/", ".", "~")) else encoder
 
 
@@ -46,25 +46,25 @@ def recipe_name(recipe: Mapping[str, Any]) -> str:
 
 
 def field_name(name: str) -> str:
-    """Name a field as people read it."""
+    """Return the name of a field for people."""
     return name.replace("_", " ")
 
 
 def value_name(value: Any) -> str:
-    """Write a field's value as people read it."""
+    """Format the value of a field for people."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def recipe_value(name: str, value: Any) -> str | None:
-    """Write the value of one field of a recipe, architecture and setting by their names; None stays None."""
+    """Format the value of a recipe field, architecture and setting by their names; None stays None."""
     named = {"architecture": architecture_name, "setting": setting_name}.get(name, value_name)
     return None if value is None else named(value)
 
 
 def other_than_default(config: type, values: Mapping[str, Any], *, leave: Sequence[str] = _NAMED) -> str:
-    """Name the values that are not the defaults, but for the fields to `leave` out; the class's own come first."""
+    """List the values that differ from the defaults, except the fields in `leave`; the class's own come first."""
     defaults = {spec.name: spec.default for spec in fields(config)}
     changed = [name for name, value in values.items() if name not in leave and value != defaults.get(name)]
     changed.sort(key=lambda name: name not in config.__annotations__)
@@ -72,7 +72,7 @@ def other_than_default(config: type, values: Mapping[str, Any], *, leave: Sequen
 
 
 def without_effect(values: Mapping[str, Any], given: Sequence[str]) -> list[str]:
-    """Say of each field of a recipe that was given, and has no effect beside the other values, why."""
+    """Explain, for each given recipe field that has no effect with the other values, why."""
     reasons = []
     for spec in fields(Recipe):
         if spec.name in given and (names := hindering(spec, values)):

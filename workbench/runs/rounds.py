@@ -1,4 +1,4 @@
-"""Rounds of a campaign: after so much new gold a run, then the queue in a new order; asked for, or by themselves."""
+"""Rounds of a campaign: a run after enough new gold, then a reordered queue; on request or automatic."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 CHANCE, IMPORT = "chance", "import"
 NO_STRATEGY = (CHANCE, IMPORT)
-"""What is said of sentences that no strategy chose: drawn for the queue, or as they were imported."""
+"""Why a sentence is in its place if no strategy chose it: drawn at random, or in import order."""
 _BROKEN = ("failed", "cancelled")
 
 
@@ -66,10 +66,10 @@ class Upcoming:
 
 @dataclass(frozen=True, slots=True)
 class QueueState:
-    """Where a campaign's queue stands: gold in the pool, sentences nobody has begun, and what is missing to a run.
+    """The state of a campaign's queue: gold in the pool, sentences nobody has begun, and what a run still lacks.
 
-    What was left out is not in `gold`, as no run learns from it. `under_way` says how far the round `round_id` is; both
-    are None where there is none.
+    Sentences left out are not in `gold`, as no run trains on them. `under_way` describes the progress of the round
+    `round_id`; both are None if there is none.
     """
 
     gold: int
@@ -97,7 +97,7 @@ def functions() -> tuple[FunctionView, ...]:
 
 
 def queue_state(store: Store, actor: Actor, campaign_id: int) -> QueueState:
-    """Return where the queue stands; `missing` gold sentences are wanted for the next run, None where none is due."""
+    """Return the state of the queue; the next run needs `missing` more gold sentences, None if none is to come."""
     require(actor, *OVERSEERS)
     with store.read() as session:
         _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
@@ -141,7 +141,7 @@ def change_round_settings(
     retrain_every: int = 0,
     recipe: Mapping[str, Any] | None = None,
 ) -> RoundSettings:
-    """Set how a campaign's queue is ordered and when it retrains; raise InvalidConfig for what cannot be.
+    """Set how a campaign's queue is ordered and when it retrains; raise InvalidConfig for invalid values.
 
     `recipe` holds recipe fields that differ from the defaults. The queue itself changes with the next round.
     """
@@ -199,7 +199,7 @@ def list_rounds(store: Store, actor: Actor, campaign_id: int, *, limit: int = 10
 
 
 def job_of_round(store: Store, actor: Actor, campaign_id: int, round_id: int) -> int:
-    """Return the job that makes a round; raise NotFound where there is none, as while its run is trained."""
+    """Return the job that makes a round; raise NotFound if there is none, as while its run trains."""
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
@@ -211,7 +211,7 @@ def job_of_round(store: Store, actor: Actor, campaign_id: int, round_id: int) ->
 
 
 def gold_by_choice(store: Store, actor: Actor, campaign_id: int) -> Mapping[str, int]:
-    """Return how many gold sentences came into the queue by what: a strategy, `chance`, or import."""
+    """Count gold sentences by what placed them in the queue: a strategy, `chance`, or import."""
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
@@ -219,15 +219,15 @@ def gold_by_choice(store: Store, actor: Actor, campaign_id: int) -> Mapping[str,
 
 
 def by_choice(session: Session, campaign_id: int) -> Mapping[str, int]:
-    """Return what `gold_by_choice` does, within a transaction."""
+    """Like `gold_by_choice`, within a transaction."""
     return {why or IMPORT: count for why, count in round_rows.chosen_by(session, campaign_id).items()}
 
 
 def tick(store: Store) -> int:
-    """Do what is due in campaigns that go by themselves; return how many steps that were. For the worker.
+    """Do what is due in automatic campaigns; return the number of steps taken. For the worker.
 
-    A round is queued when enough gold is new, and its job when its run is done. At most one is under way in a campaign;
-    after one that failed, as much gold has to come in again.
+    A round is queued when there is enough new gold, and its job when its run is done. At most one is under way in a
+    campaign; after a failed one, the same amount of gold has to come in again.
     """
     with store.read() as session:
         due = [campaign.id for campaign in round_rows.automatic_campaigns(session)]
@@ -235,7 +235,7 @@ def tick(store: Store) -> int:
 
 
 def _tick_safely(store: Store, campaign_id: int) -> bool:
-    """Do what is due in a campaign; what cannot be done becomes a failed round that says why."""
+    """Do what is due in a campaign; an error becomes a failed round with the reason."""
     try:
         return _tick_one(store, campaign_id)
     except StorageError:
@@ -245,7 +245,7 @@ def _tick_safely(store: Store, campaign_id: int) -> bool:
         with store.write() as session:
             campaign_rows.hold(session, campaign_id)
             _, campaign = enter(session, SYSTEM, campaign_id, SYSTEM.role)
-            if not _is_due(session, campaign):  # another worker has met with the same and said so
+            if not _is_due(session, campaign):  # another worker hit the same error and recorded it
                 return False
             gold = round_rows.gold_in_pool(session, campaign_id)
             round_rows.add(
@@ -256,7 +256,7 @@ def _tick_safely(store: Store, campaign_id: int) -> bool:
 
 
 def _tick_one(store: Store, campaign_id: int) -> bool:
-    """Do what is due, in one transaction that no other worker's crosses: a run is never without its round."""
+    """Do what is due, in one transaction that excludes other workers': a run is never without its round."""
     with store.read() as session:
         if not _is_due(session, enter(session, SYSTEM, campaign_id, SYSTEM.role)[1]):
             return False
@@ -276,7 +276,7 @@ def _tick_one(store: Store, campaign_id: int) -> bool:
 
 
 def _is_due(session: Session, campaign: Campaign) -> bool:
-    """Say whether a campaign wants its next step: a run, a first order, or that its round goes on."""
+    """Return whether a campaign's next step is due: a run, a first ordering, or the next step of its round."""
     busy = round_rows.under_way(session, campaign.id)
     if busy is None:
         is_first = bool(campaign.strategy) and not round_rows.listed(session, campaign.id, limit=1)
@@ -294,21 +294,21 @@ def _wants_run(session: Session, campaign: Campaign) -> bool:
 
 
 def _learnt(session: Session, campaign_id: int) -> int:
-    """Return how many of the pool's gold sentences the newest run had, or a round last tried to learn from in vain."""
+    """Return how many of the pool's gold sentences the newest run had, or the last round whose run failed."""
     newest = round_rows.newest_automatic(session, campaign_id)
     tried = newest.gold if newest is not None and _in_vain(session, newest) else 0
     return max(round_rows.gold_of_newest_run(session, campaign_id), tried)
 
 
 def _in_vain(session: Session, round_: Round) -> bool:
-    """Say whether a round's run broke, or could not even be begun; an order alone learns from nothing."""
+    """Return whether a round's run failed, or could not even be queued; a round that only orders has no run."""
     if round_.run_id is not None:
         return _state_of_run(session, round_) in _BROKEN
     return round_.state in _BROKEN and round_rows.job_of(session, round_) is None
 
 
 def _go_on(session: Session, campaign: Campaign, round_: Round) -> None:
-    """Queue the job of a round whose run is done; end one whose run or job did not succeed, or no longer wanted."""
+    """Queue the job of a round whose run is done; end one whose run or job failed, or that is no longer wanted."""
     job, run = round_rows.job_of(session, round_), _state_of_run(session, round_)
     if job is not None:
         _end(round_, job.state, job.error or "It was cancelled.")
@@ -324,7 +324,7 @@ def _go_on(session: Session, campaign: Campaign, round_: Round) -> None:
 
 
 def _job_at_work(session: Session, round_: Round) -> Job | None:
-    """Return the job that makes a round; while it waits for its run, that of the run."""
+    """Return the job of a round; while the round waits for its run, that of the run."""
     job = round_rows.job_of(session, round_)
     if job is None and round_.run_id is not None:
         job = job_rows.for_runs(session, [round_.run_id]).get(round_.run_id)
@@ -345,7 +345,7 @@ def _how_far(round_: Round, job: Job | None, awaited: int | None) -> str:
 
 
 def _state_of_run(session: Session, round_: Round) -> str:
-    """Return the state of a round's run, failed where it is gone; a round without one goes on at once."""
+    """Return the state of a round's run, failed where it is gone; a round without one continues at once."""
     if round_.run_id is None:
         return "done"
     return round_rows.run_state(session, round_.run_id) or "failed"
@@ -370,7 +370,7 @@ def _add(session: Session, campaign: Campaign, *, by: Actor, run_id: int | None 
 
 
 def have_suggested(session: Session, campaign_id: int, run_id: int | None) -> None:
-    """Have a run's model suggest in the pool, as soon as a round would be made."""
+    """Queue a run's suggestions in the pool, with the priority of a round."""
     payload, priority = {"run_id": run_id}, job_kind("turn").priority
     queue.start(session, "score_pool", payload, by=SYSTEM, campaign_id=campaign_id, priority=priority)
 

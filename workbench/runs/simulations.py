@@ -33,9 +33,9 @@ MOST_CAMPAIGNS = 60
 
 @dataclass(frozen=True, slots=True)
 class PlayView:
-    """Simulated campaigns that were asked for together: the job, and what they were told.
+    """Simulated campaigns that were requested together: the job, and their settings.
 
-    `done` of `total` are through; `snapshot` names the gold; `annotators` took its sentences in turn.
+    `done` of `total` are finished; `snapshot` names the gold; `annotators` took its sentences in turn.
     """
 
     job: JobView
@@ -47,20 +47,20 @@ class PlayView:
     recipe: Mapping[str, Any]
     annotators: tuple[AnnotatorOptions, ...]
     priced_by: int | None
-    """To how many sentences the prices that nobody typed were fitted, 0 for published ones; None for older plays."""
+    """Number of sentences that the costs not given were fitted to, 0 for published ones; None for older plays."""
     gold_by_choice: Mapping[str, int] | None
-    """How many of its gold sentences came into the queue by what, as `rounds.gold_by_choice`; None for older plays."""
+    """Its gold sentences by what placed them in the queue, as `rounds.gold_by_choice`; None for older plays."""
 
 
 @dataclass(frozen=True, slots=True)
 class SimulationsView(PlayView):
-    """A play with what was measured in those of its campaigns that are through."""
+    """A play with the measurements of its finished campaigns."""
 
     points: tuple[RoundPoint, ...]
 
 
 def drawn_seeds(count: int) -> tuple[int, ...]:
-    """Return so many seeds: 555, 666, 777 and on."""
+    """Return `count` seeds: 555, 666, 777, …"""
     return tuple(FIRST_SEED + SEEDS_APART * number for number in range(count))
 
 
@@ -76,13 +76,13 @@ def start_simulations(
 ) -> int:
     """Freeze the gold and queue simulated campaigns on it, random ones beside each strategy; return the job's id.
 
-    Models are trained at four sizes, up to four fifths of the gold, with the recipe of the campaign's rounds; of a
-    strategy's sentences chance chooses the share that it has in the campaign's queue. Steps cost what they cost this
-    campaign's annotators, as published where there are too few sentences to tell. With `suggestions` the annotators of
-    the strategies see what gazetteer, links and newest model suggest. Each of `annotators` holds what is other than
-    that with one of those who take sentences in turn: error rates, prices. Without `seeds` there are three. Raises
-    BadInput where the gold is too small or has no test sentences, or a strategy hears gazetteer and links and they
-    were asked in none of it; Conflict while others are under way.
+    Models are trained at four sizes, up to four fifths of the gold, with the recipe of the campaign's rounds; the share
+    of a strategy's sentences that is random is that of the campaign's queue. Steps cost what they cost this campaign's
+    annotators, or as published if there are too few sentences to fit. With `suggestions` the annotators of the
+    strategies see what gazetteer, links and newest model suggest. Each of `annotators` overrides options (error rates,
+    costs) for one of the annotators who take sentences in turn. Without `seeds` there are three. Raises BadInput if the
+    gold is too small or has no test sentences, or if a strategy uses gazetteer and links but none of the gold was
+    pre-annotated with them; Conflict while others are under way.
     """
     require(actor, *KEEPERS)
     texts = dict.fromkeys((BASELINE, *(strategy(text).text for text in strategies)))
@@ -90,8 +90,8 @@ def start_simulations(
     drawn = tuple(dict.fromkeys(seeds)) or drawn_seeds(3)
     if len(wanted) < 2 or len(wanted) * len(drawn) > MOST_CAMPAIGNS:
         raise InvalidConfig(
-            f"{len(wanted) - 1} strategies beside random × {len(drawn)} seeds; choose one at least, and "
-            f"{MOST_CAMPAIGNS} campaigns in all at most."
+            f"{len(wanted) - 1} strategies beside random × {len(drawn)} seeds; choose at least one, and "
+            f"at most {MOST_CAMPAIGNS} campaigns in all."
         )
     with store.write() as session:
         campaign_rows.hold(session, campaign_id)
@@ -101,7 +101,7 @@ def start_simulations(
         deaf = [asked.text for asked in wanted if asked.gazetteer]
         if deaf and not _have_names(session, campaign_id):
             raise BadInput(
-                f"{deaf[0]!r} hears gazetteer and links, which were asked in no sentence that is gold; pre-annotate "
+                f"{deaf[0]!r} uses gazetteer and links, but no gold sentence was pre-annotated with them; pre-annotate "
                 "before people begin, or leave out 'and gazetteer'."
             )
         recipe, (own, seen) = Recipe.from_dict(campaign.turn_recipe), costs_in(session, campaign_id)
@@ -129,7 +129,7 @@ def newest_simulations(
 ) -> SimulationsView | None:
     """Return the newest simulated campaigns on a campaign's gold; None before there were any.
 
-    `with_points` asks for the newest of which one is through at least: new ones do not hide what was found before.
+    `with_points` asks for the newest with at least one finished campaign: new ones do not hide earlier results.
     """
     require(actor, *OVERSEERS)
     with store.read() as session:
@@ -139,7 +139,7 @@ def newest_simulations(
 
 
 def list_plays(store: Store, actor: Actor, campaign_id: int, *, limit: int = 100) -> tuple[PlayView, ...]:
-    """Return what was asked to be played on a campaign's gold, newest first, whatever became of it."""
+    """Return all plays on a campaign's gold, newest first, whatever their outcome."""
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
@@ -182,7 +182,7 @@ def _told(job: Job, rows: Sequence[tuple[SimulationRow, bool]]) -> dict[str, Any
 
 
 def usual_strategy(store: Store, actor: Actor, campaign_id: int) -> str:
-    """Return the strategy to try first on a campaign's gold: the recommended one, if it has something to hear."""
+    """Return the strategy to try first on a campaign's gold: the recommended one, if the gold was pre-annotated."""
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
@@ -190,7 +190,7 @@ def usual_strategy(store: Store, actor: Actor, campaign_id: int) -> str:
 
 
 def usual_annotator(store: Store, actor: Actor, campaign_id: int) -> AnnotatorOptions:
-    """Return what simulated annotators are like where nobody says otherwise: steps cost what they cost here."""
+    """Return the default options of simulated annotators: steps cost what they cost in this campaign."""
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
@@ -198,7 +198,7 @@ def usual_annotator(store: Store, actor: Actor, campaign_id: int) -> AnnotatorOp
 
 
 def _have_names(session: Session, campaign_id: int) -> bool:
-    """Say whether gazetteer and links were asked in gold sentences other than test's."""
+    """Return whether gold sentences outside test were pre-annotated with gazetteer and links."""
     return layer_rows.count_preannotated_gold(session, campaign_id, splits=("pool", "dev")) > 0
 
 

@@ -1,4 +1,4 @@
-"""Studies in the app: which there are, what is known of each, and running one by the worker."""
+"""Studies in the app: list them with their results, and run one with the worker."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _MOST_JOBS = 200
 
 @dataclass(frozen=True, slots=True)
 class StudyView:
-    """A study, what was made of it here (None: nothing yet), and the newest job that runs or ran it.
+    """A study, its results here (None: none yet), and the newest job that runs or ran it.
 
-    `section` tells it from others of the same study; `problem` says why its results cannot be read.
+    `section` distinguishes it from others of the same study; `problem` states why its results cannot be read.
     """
 
     id: str
@@ -62,18 +62,18 @@ class StudyView:
 
     @property
     def total(self) -> int:
-        """Cells that the tables are to be made of; 0 before the first run."""
+        """Number of cells that the tables need; 0 before the first run."""
         return self.done + len(self.result.missing) if self.result else 0
 
     @property
     def is_under_way(self) -> bool:
-        """Say whether a job waits or runs."""
+        """Whether a job is queued or running."""
         return self.job is not None and self.job.is_under_way
 
 
 @dataclass(frozen=True, slots=True)
 class StudyChoices:
-    """What a study can be told here: its own `usual` corpora, those that are `there`, the fields of its config."""
+    """What a study can be given here: its own `usual` corpora, those that are `there`, the fields of its config."""
 
     data: Path | None
     usual: tuple[str, ...]
@@ -87,7 +87,7 @@ class StudyChoices:
 
 
 def list_studies(store: Store, actor: Actor) -> tuple[StudyView, ...]:
-    """Return all studies, each of their sections by itself: with results first, then those under way, by title."""
+    """Return all studies, one entry per section: with results first, then those under way, by title."""
     newest = _newest_jobs(store, actor)
     out = settings_of(store).experiments
     views = [
@@ -99,7 +99,7 @@ def list_studies(store: Store, actor: Actor) -> tuple[StudyView, ...]:
 
 
 def get_study(store: Store, actor: Actor, id: str, section: str = "") -> StudyView:
-    """Return one study; raise NotFound naming those there are, InvalidConfig for a section that cannot be one."""
+    """Return one study; raise NotFound naming those that exist, InvalidConfig for an invalid section."""
     newest = _newest_jobs(store, actor)
     return _view(known_study(id), checked_section(section), settings_of(store).experiments, newest.get((id, section)))
 
@@ -145,19 +145,19 @@ def choices(store: Store, actor: Actor, id: str) -> StudyChoices:
 
 
 def option_kinds(id: str) -> dict[str, type]:
-    """Return what the study can be told besides corpora, seeds, encoders and recipe, with the types."""
+    """Return the options of the study besides corpora, seeds, encoders and recipe, with their types."""
     hints = typing.get_type_hints(known_study(id).config)
     return {name: typing.get_origin(hint) or hint for name, hint in hints.items() if name not in ASKED_OF_ALL}
 
 
 def count_cells(store: Store, actor: Actor, id: str, values: Mapping[str, Any]) -> int:
-    """Return how many trainings (or campaigns) a study is made of with these values; those done before count too."""
+    """Return how many trainings (or campaigns) a study consists of with these values; finished ones count too."""
     known, whole = _asked(store, actor, id, values)
     return len(set(known.cells(whole))) + (known.plays(whole) if known.plays is not None else 0)
 
 
 def count_encoders(store: Store, actor: Actor, id: str, values: Mapping[str, Any]) -> int:
-    """Return how many encoders a study pre-trains with these values; those that are there already count too."""
+    """Return how many encoders a study pre-trains with these values; existing ones count too."""
     from crossner_core.experiments.pretrained import PretrainingConfig, planned
 
     _, whole = _asked(store, actor, id, values)
@@ -170,7 +170,7 @@ def _asked(store: Store, actor: Actor, id: str, values: Mapping[str, Any]) -> tu
 
 
 def usual_workers(store: Store) -> int:
-    """Return how many trainings of a study go side by side where nobody says otherwise."""
+    """Return the default number of parallel trainings of a study."""
     return settings_of(store).study_workers
 
 
@@ -194,9 +194,9 @@ def start_study(
     """Queue a study; return the job's id, and whether it is a new one: the same study is never queued twice.
 
     `values` are fields of the study's config; results are kept under `section` beside others of the study. Cells
-    trained before are not trained again. `data`, `workers` (trainings side by side) and `ray` (a cluster's address)
-    replace the settings'. Raises InvalidConfig for a value out of range, BadInput for corpora that are not there,
-    Conflict where the study waits or runs with other values.
+    trained before are not trained again. `data`, `workers` (parallel trainings) and `ray` (a cluster's address)
+    override the settings. Raises InvalidConfig for a value out of range, BadInput for missing corpora, Conflict if the
+    study is queued or running with other values.
     """
     require(actor, *KEEPERS)
     if workers is not None and workers < 1:
@@ -208,7 +208,7 @@ def start_study(
     config = known.config.from_dict(values)
     _require_corpora(known, config, folder)
     whole = _whole(known, config, corpus_ids(folder))
-    known.cells(whole)  # what its rows refuse is said now, not by the worker
+    known.cells(whole)  # invalid rows are reported now, not by the worker
     _require_text(whole, settings.home.resolve())
     with store.write() as session:
         fresh(session, actor, *KEEPERS)
@@ -221,13 +221,13 @@ def start_study(
 def cancel_study(store: Store, actor: Actor, id: str, section: str = "") -> str:
     """Cancel a study; return its job's state (`running` until the worker has stopped). Its cells are kept.
 
-    Raises Conflict where it neither waits nor runs.
+    Raises Conflict if it is neither queued nor running.
     """
     require(actor, *KEEPERS)
     chosen = get_study(store, actor, id, section)
     if chosen.job is None or not chosen.is_under_way:
         busy = ", ".join(other.key for other in list_studies(store, actor) if other.is_under_way)
-        raise Conflict(f"The study {chosen.key!r} neither waits nor runs; those that do are: {busy or 'none'}.")
+        raise Conflict(f"The study {chosen.key!r} is neither queued nor running; those that are: {busy or 'none'}.")
     return queue.cancel_job(store, actor, chosen.job.id)
 
 
@@ -262,7 +262,7 @@ def _view(known: Study, section: str, out: Path, job: JobView | None) -> StudyVi
 
 
 def known_study(id: str) -> Study:
-    """Return a study; raise NotFound naming those there are."""
+    """Return a study; raise NotFound naming those that exist."""
     if id not in study_ids():
         raise NotFound(f"There is no study {id!r}; there are: {', '.join(study_ids())}.")
     return study(id)
@@ -272,10 +272,10 @@ def _data_folder(folder: Path | None) -> Path:
     if folder is None:
         raise InvalidConfig(
             "No data folder is set: studies read their corpora from it. Set CROSSNER_DATA to a folder that holds one "
-            "folder a corpus (with train, dev and test files), or name it with --data."
+            "folder per corpus (with train, dev and test files), or name it with --data."
         )
     if not folder.is_dir():
-        raise InvalidConfig(f"The data folder {folder} is not there. Set CROSSNER_DATA to one that is, or use --data.")
+        raise InvalidConfig(f"The data folder {folder} does not exist. Set CROSSNER_DATA or --data to one that does.")
     return folder.resolve()
 
 
@@ -293,7 +293,7 @@ def _require_corpora(known: Study, config: StudyConfig, folder: Path) -> None:
 
 
 def _require_text(config: StudyConfig, home: Path) -> None:
-    """Raise NotFound or BadInput where a study is to pre-train encoders on text that is not there."""
+    """Raise NotFound or BadInput if a study is to pre-train encoders on missing text."""
     from crossner_core.experiments.pretrained import PretrainingConfig
 
     if isinstance(config, PretrainingConfig) and config.own_labels:
@@ -303,15 +303,15 @@ def _require_text(config: StudyConfig, home: Path) -> None:
 
 
 def _own_corpus(name: str, home: Path, corpora: Sequence[str]) -> str:
-    """Write a Wikipedia corpus that was made here by its folder."""
+    """Return the folder of a Wikipedia corpus that was made here, in place of its name."""
     own = (home / "corpora" / name.replace("{corpus}", corpus) for corpus in corpora)
     return str(home / "corpora" / name) if name and any(path.is_dir() for path in own) else name
 
 
 def own_places(values: Mapping[str, Any], home: Path, corpora: Sequence[str]) -> dict[str, Any]:
-    """Write encoders and corpora that were made here by their folder, wherever they are named.
+    """Replace the names of encoders and corpora made here by their folders, wherever they are named.
 
-    An encoder or entity-tagging corpus without label gets its name as label.
+    An encoder or entity-tagging corpus without a label gets its name as label.
     """
     from crossner_core.encoders.names import library_names
 

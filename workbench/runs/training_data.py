@@ -1,4 +1,4 @@
-"""The sentences of a run: from its snapshot or data set, cut to its size, with the source corpus it asks for."""
+"""The sentences of a run: from its snapshot or data set, cut to its size, with the source corpus it needs."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ Parts = dict[str, tuple[LabelledSentence, ...]]
 
 
 def for_run(session: Session, run_id: int) -> tuple[Recipe, TrainingData]:
-    """Return a run's recipe and sentences; raise NotFound where its source corpus is no data set here."""
+    """Return a run's recipe and sentences; raise NotFound if its source corpus is not a data set here."""
     run = run_rows.get(session, run_id)
     if run is None:
-        raise NotFound(f"There is no run {run_id} any more.")
+        raise NotFound(f"Run {run_id} no longer exists.")
     recipe = Recipe.from_dict(run.recipe)
     if run.snapshot_id is not None:
         snapshot, parts = content_of(session, run.snapshot_id)
@@ -69,11 +69,11 @@ def for_simulation(session: Session, snapshot_id: int, recipe: Recipe) -> Traini
 
 
 def _unlabelled(session: Session, run: Run, whole: tuple[LabelledSentence, ...], parts: Parts) -> tuple[Sentence, ...]:
-    """Return bare target sentences: the campaign's pool outside the snapshot, and what a subset leaves of training.
+    """Return unlabelled target sentences: the campaign's pool outside the snapshot, and training outside the subset.
 
-    It is what the snapshot lacks, in an order of its own, and not what has no gold or comes next today: a run that
-    goes on tomorrow finds the same. Dev and test sentences stay out, with or without gold, and so does what an expert
-    had left out when the run was queued.
+    They depend on the snapshot, in an order of their own, not on today's gold or queue: a run resumed tomorrow finds
+    the same. Dev and test sentences are excluded, with or without gold, and so are those that an expert had left out
+    when the run was queued.
     """
     sentences = [item.sentence for item in whole] if run.size is not None else []
     if run.snapshot is not None:
@@ -88,10 +88,10 @@ def _unlabelled(session: Session, run: Run, whole: tuple[LabelledSentence, ...],
 
 
 def _proposed(session: Session, run: Run) -> dict[str, tuple[Span, ...]]:
-    """Return what gazetteer and links propose in those sentences of a campaign's pool in which they have been asked.
+    """Return what gazetteer and links propose in the pre-annotated sentences of a campaign's pool.
 
-    Nothing for a data set. No weight that gold gave the sources counts: the run learns from its own gold how far to
-    believe them.
+    Nothing for a data set. Source weights learnt from gold are not applied: the run learns from its own gold how far
+    to trust them.
     """
     if run.snapshot is None:
         return {}
@@ -102,18 +102,18 @@ def _proposed(session: Session, run: Run) -> dict[str, tuple[Span, ...]]:
 def suggested_by_names(
     session: Session, campaign_id: int, *, splits: Collection[str]
 ) -> dict[str, tuple[Suggestion, ...]]:
-    """Return what gazetteer and links suggest, by content hash, in the sentences in which all of them have been asked.
+    """Return what gazetteer and links suggest, by content hash, in the fully pre-annotated sentences.
 
-    Where one of them could not be reached, a sentence has not been asked, whatever the others said.
+    If one of the sources was unreachable, a sentence is left out, whatever the others suggest.
     """
-    # The sentences are read first: one that is pre-annotated meanwhile is one that was not asked.
+    # The sentences are read first: one that is pre-annotated meanwhile does not count yet.
     rows = [row for row in layer_rows.sentences(session, campaign_id, preannotated=True) if row.split in splits]
     by_sentence = without_models(layer_rows.suggestions(session, campaign_id))
     return {row.content_hash: by_sentence.get(row.id, ()) for row in rows}
 
 
 def _parents(session: Session, run: Run) -> dict[str, str]:
-    """Return which type is a kind of which, in the run's domain; a data set without a domain says nothing of it."""
+    """Return the parent of each subtype in the run's domain; empty for a data set without a domain."""
     if run.snapshot is not None:
         return _parents_of(session, run.snapshot.campaign_id)
     name = run.dataset.domain_name if run.dataset else None
@@ -126,13 +126,13 @@ def _parents_of(session: Session, campaign_id: int) -> dict[str, str]:
 
 
 def subset(train: tuple[LabelledSentence, ...], size: int, seed: int) -> tuple[LabelledSentence, ...]:
-    """Return so many training sentences by the random order of `seed`; smaller subsets lie within larger ones."""
+    """Return `size` training sentences in the random order of `seed`; smaller subsets lie within larger ones."""
     size = min(size, len(train))
     return tuple(train[index] for index in nested_subsets(len(train), [size], seed).indices[size])
 
 
 def sources_of(session: Session, recipe: Recipe) -> tuple[SourceCorpus, ...]:
-    """Return the source corpora that a recipe names; none where its setting reads none."""
+    """Return the source corpora that a recipe names; none if its setting uses none."""
     if not needs_source(recipe.setting):
         return ()
     parts = (dataset_parts(session, dataset) for dataset in require_sources(session, recipe))
@@ -140,19 +140,19 @@ def sources_of(session: Session, recipe: Recipe) -> tuple[SourceCorpus, ...]:
 
 
 def check_source(session: Session, recipe: Recipe, target: int | None = None) -> None:
-    """Raise NotFound where a recipe needs a source corpus that is no data set here.
+    """Raise NotFound if a recipe needs a source corpus that is not a data set here.
 
-    Raises InvalidConfig where that is the data set `target`, on which it is to be trained.
+    Raises InvalidConfig if that is the data set `target`, on which it is to be trained.
     """
     if needs_source(recipe.setting) and target in {dataset.id for dataset in require_sources(session, recipe)}:
         raise InvalidConfig(
-            f"source is {recipe.source!r}, the very data set to train on; the setting {recipe.setting!r} needs another "
-            "one. Name it, or choose direct."
+            f"source is {recipe.source!r}, the same data set as the one to train on; the setting {recipe.setting!r} "
+            "needs another one. Name it, or choose direct."
         )
 
 
 def require_sources(session: Session, recipe: Recipe) -> list[Dataset]:
-    """Return the data sets that are the recipe's source corpora; raise NotFound naming those there are."""
+    """Return the data sets that are the recipe's source corpora; raise NotFound naming those that exist."""
     return [_require_source(session, recipe, name) for name in recipe.sources]
 
 

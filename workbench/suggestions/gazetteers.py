@@ -1,4 +1,4 @@
-"""Gazetteers of the home folder: which there are, and what one says about a name and about the classes in it."""
+"""Gazetteers of the home folder: list them, look up names in one, and report on its classes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _FLAG_WORDS = {
 class GazetteerView:
     """A gazetteer of the home folder; one that cannot be opened has a `problem` in words and no counts.
 
-    `made_from` says in words where its facts come from, `hash` names its content.
+    `made_from` describes where its facts come from, `hash` names its content.
     """
 
     name: str
@@ -59,8 +59,8 @@ class CandidateView:
     """A page that a name may stand for.
 
     `type` is its entity type in the domain, None where the domain has none; `path` are the classes from the page's own
-    up to the one the domain maps, or up to the top where it maps none. `ways` says in words how the name leads to it,
-    `prior` how often it is linked.
+    up to the one the domain maps, or up to the top where it maps none. `ways` describes how the name leads to it,
+    `prior` is how often it is linked.
     """
 
     entity: str
@@ -73,7 +73,7 @@ class CandidateView:
 
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """What a gazetteer knows about a name: its candidates, most linked first, and the longest names inside it."""
+    """The entry of a name in a gazetteer: its candidates, most linked first, and the longest names inside it."""
 
     surface: str
     candidates: tuple[CandidateView, ...]
@@ -99,7 +99,7 @@ def list_gazetteers(store: Store, actor: Actor) -> tuple[GazetteerView, ...]:
 
 
 def open_gazetteer(store: Store, name: str) -> CompiledGazetteer:
-    """Open a gazetteer by name; raise NotFound naming those there are, BadInput for a damaged one."""
+    """Open a gazetteer by name; raise NotFound naming those that exist, BadInput for a damaged one."""
     from crossner_core.gazetteer.compiled import CompiledGazetteer
 
     return CompiledGazetteer.open(find_folder(settings_of(store).gazetteers, "gazetteer", name))
@@ -108,7 +108,7 @@ def open_gazetteer(store: Store, name: str) -> CompiledGazetteer:
 def look_up(store: Store, actor: Actor, name: str | None, surface: str, domain: Domain) -> LookUp:
     """Return every page a name may stand for, with its entity type in a domain and the way to it.
 
-    Without the name of a gazetteer the bundled sample is asked.
+    Without the name of a gazetteer the bundled sample is used.
     """
     from crossner_core.tokenize import words_of
 
@@ -153,9 +153,9 @@ def _look_up_bundled(text: str, domain: Domain) -> LookUp:
 def explain_sentence(
     store: Store, actor: Actor, name: str | None, sentence: Sentence, domain: Domain
 ) -> SentenceExplained:
-    """Say of every place in a sentence that pre-annotation considers what came of it and why.
+    """Explain the outcome for every place in a sentence that pre-annotation considers.
 
-    Asked are the gazetteer, if one is named, and the bundled sample, as pre-annotation does.
+    As in pre-annotation, the gazetteer, if one is named, and the bundled sample are queried.
     """
     from crossner_core.gazetteer.lookup import EmbeddedSource
     from crossner_core.gazetteer.ontology import BUILTIN
@@ -196,7 +196,7 @@ def sentence_from_text(text: str) -> Sentence:
 
 
 def classes_without_type(store: Store, actor: Actor, name: str, domain: Domain) -> tuple[ClassRow, ...]:
-    """Return the classes of a gazetteer that have no type in a domain, most pages first, with what could be done."""
+    """Return the classes of a gazetteer that have no type in a domain, most pages first, each with a suggestion."""
     from crossner_core.gazetteer.classes import fall_through
 
     admit(store, actor, *OVERSEERS)
@@ -223,12 +223,12 @@ def class_path(classes: tuple[str, ...], domain: Domain, tree: ClassTree) -> tup
 
 
 def flag_words(flags: Flag) -> tuple[str, ...]:
-    """Say in words how a name leads to a page."""
+    """Describe how a name leads to a page."""
     return tuple(_FLAG_WORDS.get(flag.name or "", flag.name or "") for flag in flags)
 
 
 def way_words(way: str) -> str:
-    """Say in words the way that pre-annotation names: `suffix`, `redirect`."""
+    """Describe the way that pre-annotation names: `suffix`, `redirect`."""
     return _FLAG_WORDS.get(way.upper(), way)
 
 

@@ -31,9 +31,9 @@ _CHUNK = 64
 
 @dataclass(frozen=True, slots=True)
 class PreannotationReport:
-    """What a pre-annotation did; `problems` says in words which source did not answer.
+    """Outcome of a pre-annotation; `problems` states which sources did not answer.
 
-    Sentences looked at while a source was out of reach have what the others knew, and are tried again next time.
+    Sentences processed while a source was unreachable have the suggestions of the others, and are retried next time.
     """
 
     sentences: int
@@ -60,7 +60,7 @@ class StoreCache:
             return suggestion_rows.cached(session, endpoint, keys)
 
     def put_many(self, endpoint: str, values: Mapping[str, dict[str, Any]]) -> None:
-        """Keep the values, in place of older ones."""
+        """Cache the values, replacing older ones."""
         with self._store.write() as session:
             suggestion_rows.keep(session, endpoint, values)
 
@@ -77,10 +77,10 @@ def preannotate(
 ) -> PreannotationReport:
     """Suggest entities in the sentences that nobody has begun and that have not been pre-annotated yet.
 
-    Every registered source that can be opened is asked, gazetteers with what the campaign names; `sources` are asked
-    in place of all. A source that is down, or a gazetteer that is missing or damaged, is reported and passed over. No
-    transaction is open while sources are asked. `should_stop` is asked before each chunk: what was written stays;
-    `on_progress` is given a share in [0, 1].
+    Every registered source that can be opened is queried, gazetteers as the campaign names them; `sources` replace all
+    of them. A source that is down, or a gazetteer that is missing or damaged, is reported and skipped. No transaction
+    is open while sources are queried. `should_stop` is called before each chunk: what was written stays; `on_progress`
+    gets a share in [0, 1].
     """
     require(actor, *_ALLOWED)
     with store.read() as session:
@@ -114,7 +114,7 @@ def preannotate(
 def _suggesters(
     store: Store, campaign: Campaign, on_problem: Callable[[str], None], stand_ins: Sequence[Source] | None
 ) -> dict[str, Suggester]:
-    """Open the sources that suggest in a campaign's new sentences, by id; `stand_ins` are asked in place of all."""
+    """Open the sources that suggest in a campaign's new sentences, by id; `stand_ins` replace all of them."""
     if stand_ins is not None:
         return {GAZETTEER.id: Preannotator(stand_ins, domain_of(campaign), on_problem=on_problem).suggest}
     settings = settings_of(store)
@@ -180,7 +180,7 @@ def add_model_suggestions(
     run_id: int,
     suggestions: Mapping[int, Iterable[Suggestion | Span]],
 ) -> int:
-    """Put a run's suggestions in place of older ones of models, by sentence id; return how many sentences got them.
+    """Replace older model suggestions with those of a run, by sentence id; return how many sentences got them.
 
     Sentences that somebody has begun to annotate keep what they were shown. A bare span gets the score 0.5. Raises
     UnknownType for a type that is not the campaign's.
@@ -195,7 +195,7 @@ def add_model_suggestions(
             for suggestion in suggestions[id_]:
                 if suggestion.type not in types:
                     raise UnknownType(
-                        f"Run {run_id} suggests {suggestion.type!r}, which is none of {', '.join(types)}."
+                        f"Run {run_id} suggests {suggestion.type!r}, which is not one of {', '.join(types)}."
                     )
                 rows.append(suggestion_values(id_, _from_model(suggestion), run_id=run_id))
         suggestion_rows.replace_suggestions(session, done, rows, kinds=MODEL.kinds)

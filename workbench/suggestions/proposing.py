@@ -1,4 +1,4 @@
-"""What machines propose for a sentence, and what gold has taught about each source."""
+"""Proposals for a sentence, and the weights of their sources, learnt from gold."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from workbench.accounts.roles import OVERSEERS
 from workbench.data.values import best_suggestions, suggestion_of
 
 RELEARN_EVERY, RELEARN_SHARE = 5, 20
-"""So many new gold sentences bring the weights up to date, and in a large campaign a twentieth of its gold.
+"""The weights are updated after this many new gold sentences, in a large campaign after a twentieth of its gold.
 
-2,000 gold sentences of eight suggestions take half a second to count, and the expert's Enter waits for it.
+Counting 2,000 gold sentences of eight suggestions takes half a second, and the expert's Enter waits for it.
 """
 
 
 def weights_of(campaign: Campaign) -> SourceWeights:
-    """Return what gold had taught when it was last counted; nothing before there is gold."""
+    """Return the source weights as last counted; empty before there is gold."""
     return SourceWeights.from_dict(campaign.source_weights) if campaign.source_weights else SourceWeights()
 
 
@@ -39,7 +39,7 @@ def proposals_json(rows: Iterable[SuggestionRow], weights: SourceWeights, hint_b
 
 
 def shown_to_people(campaign: Campaign) -> Callable[[Iterable[SuggestionRow]], tuple[Suggestion, ...]]:
-    """Return what makes of a sentence's suggestions those that people are shown now: no hints, no two overlapping."""
+    """Return a function that reduces a sentence's suggestions to those people see now: no hints, no overlaps."""
     weights, hint_below = weights_of(campaign), campaign.hint_below
     return lambda rows: best_suggestions(map(suggestion_of, rows), weights, hint_below=hint_below)
 
@@ -68,7 +68,7 @@ def without_models(rows: Mapping[int, Iterable[SuggestionRow]]) -> dict[int, tup
 def proposed_without_model(
     session: Session, campaign: Campaign, sentence_ids: Sequence[int]
 ) -> tuple[tuple[Span, ...], ...] | None:
-    """Return what gazetteer and links propose in each of these sentences; None where nobody was asked."""
+    """Return what gazetteer and links propose in each of these sentences; None if they propose nothing in any."""
     rows, weights = without_models(layer_rows.suggestions(session, campaign.id)), weights_of(campaign)
     if not any(id_ in rows for id_ in sentence_ids):
         return None
@@ -78,7 +78,7 @@ def proposed_without_model(
 
 
 def source_weights(store: Store, actor: Actor, campaign_id: int) -> SourceWeights:
-    """Count afresh what a campaign's gold says of its sources; nothing is written. For those who oversee."""
+    """Recount the weights of a campaign's sources from its gold, without storing them. For those who oversee."""
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
@@ -86,9 +86,9 @@ def source_weights(store: Store, actor: Actor, campaign_id: int) -> SourceWeight
 
 
 def learn_from_gold(session: Session, campaign_id: int) -> SourceWeights:
-    """Compare every suggestion in a sentence with gold with that gold; controls, who saw none, count too.
+    """Compare every suggestion in a sentence with gold with that gold; controls, which showed none, count too.
 
-    Gold of test is left out: what is measured on it must not have been learnt from it.
+    Test gold is left out: nothing measured on it may be learnt from it.
     """
     gold: dict[int, set[Span]] = {id_: set() for id_ in suggestion_rows.ids_to_learn_from(session, campaign_id)}
     for sentence_id, start, end, kind in suggestion_rows.gold_spans(session, campaign_id):
@@ -100,7 +100,7 @@ def learn_from_gold(session: Session, campaign_id: int) -> SourceWeights:
 
 
 def relearn(session: Session, campaign_id: int) -> None:
-    """Keep what gold says of the sources now, for the sentences that are handed out from here on."""
+    """Store the weights of the sources as of now, for the sentences handed out from here on."""
     weights = learn_from_gold(session, campaign_id)
     campaign = campaign_rows.find(session, campaign_id)
     if campaign is not None:
@@ -109,7 +109,7 @@ def relearn(session: Session, campaign_id: int) -> None:
 
 
 def gold_came(session: Session, campaign: Campaign) -> None:
-    """Bring the weights up to date when enough gold came since; called when a sentence outside test becomes gold."""
+    """Update the weights if there is enough new gold; called when a sentence outside test becomes gold."""
     gold = len(suggestion_rows.ids_to_learn_from(session, campaign.id))
     if gold % max(RELEARN_EVERY, gold // RELEARN_SHARE) == 0:
         relearn(session, campaign.id)

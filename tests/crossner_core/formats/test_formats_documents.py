@@ -199,7 +199,7 @@ def test_documents_are_written_with_what_was_labelled_since(store: Store, admin:
 def test_documents_say_what_was_not_carried(store: Store, admin: Actor, pairs: Format) -> None:
     campaign_id = music(store, admin)
     files = [*BYTES[:3], ("two.spans", b"E1\t4 13 band\nR1\tE1 E1\nR2\tE1 E1\n")]
-    assert exchange.import_files(store, admin, campaign_id, files).note == "Not taken over: 2 relations."
+    assert exchange.import_files(store, admin, campaign_id, files).note == "Not imported: 2 relations."
     linked = b'{"text": "See Porto", "links": [{"start": 4, "end": 9, "target": "Porto"}], "gold": []}\n'
     exchange.import_files(store, admin, campaign_id, [("l.jsonl", linked)])
     lost = {"pairs": {"links": 1}, "conll": {"links": 1}, "plain": {"entities": 4, "links": 1}, "jsonl": {}}

@@ -281,11 +281,11 @@ def test_the_command_line_builds_shows_and_looks_up(tmp_path: Path, capsys: pyte
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["build", "--name", "x"], "one of them"),
-        (["build", "--dump", "a", "--endpoint", "b", "--name", "x"], "one of them"),
+        (["build", "--name", "x"], "exactly one source"),
+        (["build", "--dump", "a", "--endpoint", "b", "--name", "x"], "exactly one source"),
         (["build", "--wikipedia", "a", "--name", "x"], "go together"),
         (["build", "--dump", "a.nt"], "--name"),
-        (["build", "--dump", "a.nt", "--name", "../x"], "no folder name"),
+        (["build", "--dump", "a.nt", "--name", "../x"], "cannot be a folder"),
         (["build", "--dump", "none.nt", "--name", "x"], "none.nt"),
         (["build", "--dump", "none.nt", "--name", "x", "--language", "e n"], "anguage"),
         (["show", "none"], "no gazetteer 'none'"),

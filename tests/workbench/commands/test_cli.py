@@ -133,7 +133,7 @@ def test_cli_domains(run: Run, tmp_path: Path) -> None:
     toml = ok(run("domain", "show", "music")).replace('name = "music"', 'name = "folk"', 1)
     path = tmp_path / "folk.toml"
     path.write_text(toml)
-    assert "folk: fine" in ok(run("domain", "check", str(path)))
+    assert "folk: valid" in ok(run("domain", "check", str(path)))
     ok(run("domain", "add", str(path)))
     assert "folk" in ok(run("domain", "list"))
     ok(run("domain", "delete", "folk"))
@@ -152,11 +152,11 @@ def test_cli_campaign_in_and_out(run: Run, tmp_path: Path) -> None:
     assert ok(run("export", "-c", "Small", "--format", "conll")) == text
     assert "2" in ok(run("campaign", "list")) and "ann" in ok(run("campaign", "show", "1"))
     first = ok(run("snapshot", "-c", "Small"))
-    assert "pool 2" in first and "was there before" in ok(run("snapshot", "-c", "Small"))
+    assert "pool 2" in first and "already existed" in ok(run("snapshot", "-c", "Small"))
     ok(run("export", "-c", "Small", "--layer", "all", "-o", str(tmp_path / "all.zip")))
     ok(run("campaign", "import", str(tmp_path / "all.zip"), "--name", "Twin"))
     assert ok(run("export", "-c", "Twin", "--format", "conll")) == text
-    assert "was there before" in ok(run("snapshot", "-c", "Twin"))
+    assert "already existed" in ok(run("snapshot", "-c", "Twin"))
     bad = tmp_path / "bad.conll"
     bad.write_text("Milo\tB-singer\n")
     code, _, err = run("import", str(bad), "-c", "Small")
@@ -187,7 +187,7 @@ def test_cli_imports_the_files_of_a_data_set_whatever_a_release_calls_them(run: 
     code, out, err = run("import", str(folder), "--dataset", "released")
     assert code == 0, err
     assert "train 16 sentences" in out and "dev 4 sentences" in out and "test 4 sentences" in out
-    assert "Passed over: extra.txt." in err
+    assert "Ignored: extra.txt." in err
     silver = folder / "testb.txt"
     silver.write_text(silver.read_text().replace("B-", "I-", 1))
     code, _, err = run("import", str(folder), "--dataset", "silver")
@@ -205,7 +205,7 @@ def test_cli_trains_and_predicts(run: Run, tmp_path: Path) -> None:
     out = ok(
         run("few-shot", "-d", "own", "--recipe", str(recipe), "--sizes", "4,8,99", "--seeds", "1", "--max-epochs", "1")
     )
-    assert "3 runs queued, 0 were there before. 99 became 16, all there is.\n" in out and "No worker is alive" in out
+    assert "3 runs queued, 0 already existed. 99 became 16, all there is.\n" in out and "No worker is alive" in out
     ok(run("cancel", "2"))
     ok(run("worker", "--once"))
     listed = ok(run("runs", "-d", "own"))
@@ -225,7 +225,7 @@ def test_cli_refuses_flags_of_another_kind_of_target(run: Run, tmp_path: Path) -
     with_own_dataset(run, tmp_path)
     for command in ("run", "few-shot"):
         code, _, err = run(command, "-d", "own", "--snapshot", "321")
-        assert code == 2 and "--snapshot is of a campaign's gold; a --dataset has none." in err
+        assert code == 2 and "--snapshot applies to a campaign's gold; a --dataset has none." in err
     code, _, err = run("encoder", "dapt", "x", "-d", "own", "--domain", "nonsense")
     assert code == 2 and "domain is 'nonsense', but only a corpus has one" in err
 
@@ -235,12 +235,12 @@ def test_cli_goes_on_with_a_failed_run_and_with_no_other(run: Run, tmp_path: Pat
     for seed in ("1", "2", "3"):
         ok(run("run", "-d", "own", "--recipe", recipe, "--max-epochs", "1", "--device", "cpu", "--seed", seed))
     assert lease.claim(open_store(), worker="w", run_ids=[2]) is not None
-    assert ok(run("cancel", "2")) == "Run 2: at work; it was asked to stop, and does so at its next step\n"
+    assert ok(run("cancel", "2")) == "Run 2: running; it will stop at its next step\n"
     assert ok(run("cancel", "3")) == "Run 3: cancelled\n"
     code, _, err = run("go-on", "3")
     assert code == 2 and "what a cancelled one had saved is removed" in err
     code, _, err = run("go-on", "1")
-    assert code == 2 and "Run 1 is queued; only a failed run can go on." in err
+    assert code == 2 and "Run 1 is queued; only a failed run can be resumed." in err
     (tmp_path / "encoder").rename(tmp_path / "away")
     ok(run("worker", "--once"))
     assert ok(run("cancel", "1")) == "Run 1: failed; there is nothing to cancel\n"
@@ -256,7 +256,7 @@ def test_cli_backup_is_a_whole_store(run: Run, tmp_path: Path) -> None:
     target = tmp_path / "copy.sqlite3"
     ok(run("backup", str(target)))
     code, _, err = run("backup", str(target))
-    assert code == 2 and "exists already" in err
+    assert code == 2 and "already exists" in err
     other = tmp_path / "other"
     other.mkdir()
     target.rename(other / "workbench.sqlite3")

@@ -230,7 +230,7 @@ def test_exchange_campaign_whose_sentences_come_from_nowhere_is_refused(store: S
     for layout in (5, {"file": 5}, {"file": {"colour": "red"}}, {"document": {}}):
         line["meta"]["_layout"] = layout
         files["sentences.jsonl"] = json.dumps(line).encode()
-        with pytest.raises(BadInput, match=r"sentences\.jsonl:1: meta says where the sentence is from in a way"):
+        with pytest.raises(BadInput, match=r"sentences\.jsonl:1: meta has an origin of the sentence that cannot be"):
             archive.import_campaign(store, admin, zipped(files), name="Copy")
 
 
@@ -261,7 +261,7 @@ def test_exchange_campaign_with_a_broken_stream_is_refused(store: Store, admin: 
     start = info.header_offset + 60 + len(info.filename)
     for place in range(start, start + info.compress_size // 2, 7):
         data[place] ^= 0x5A
-    with pytest.raises(BadInput, match="no usable zip"):
+    with pytest.raises(BadInput, match="not a readable zip"):
         archive.import_campaign(store, admin, bytes(data), name="Broken")
 
 

@@ -128,12 +128,12 @@ def test_job_kind_that_failed_is_resumed_once_and_counts_on(store: Store, admin:
     assert _log(store, admin, first) == ["counted 1", "Failed: 2 is one too many."]
     (home / "mended").touch()
     again = queue.resume_job(store, admin, first)
-    with pytest.raises(Conflict, match="taken up again"):
+    with pytest.raises(Conflict, match="resumed or removed already"):
         queue.resume_job(store, admin, first)
     assert work(store, home) == 1
     assert queue.get_job(store, admin, again).state == "done"
     assert _log(store, admin, again) == ["counted 2", "counted 3"]
-    with pytest.raises(Conflict, match=r"Job \d is done; only a failed count can go on"):
+    with pytest.raises(Conflict, match=r"Job \d is done; only a failed count can be resumed"):
         queue.resume_job(store, admin, again)
 
 
@@ -157,7 +157,7 @@ def test_job_kind_gives_way_and_is_cancelled(
     when_asked(monkeypatch, "count", cancel, step=2)
     assert work(store, home) == 1
     cancelled = queue.get_job(store, admin, second)
-    assert (cancelled.state, cancelled.message) == ("cancelled", "Cancelled; what was done until then stays.")
+    assert (cancelled.state, cancelled.message) == ("cancelled", "Cancelled; work done so far is kept.")
     assert not (home / "counting.json").exists()
     with pytest.raises(Conflict, match="what a cancelled one had saved is removed"):
         queue.resume_job(store, admin, second)
@@ -184,5 +184,5 @@ def test_job_of_another_version_waits_and_says_for_what(store: Store, admin: Act
     assert not lease.held_up(store, 25)  # nobody here gives way to what nobody here can do
     assert work(store, home) == 0
     shown = queue.get_job(store, admin, job_id)
-    assert shown.state == "queued" and "No worker here knows this kind of job" in shown.message
+    assert shown.state == "queued" and "No worker here supports this kind of job" in shown.message
     assert queue.cancel_job(store, admin, job_id) == "cancelled"

@@ -173,7 +173,7 @@ def test_trouble_killed_run_with_a_damaged_state_says_so_or_begins_afresh(store:
     first.send_signal(signal.SIGKILL)
     first.communicate()
     status = queue.worker_status(store)
-    assert not status.alive and "No worker is alive" in status.sentence and "heard of" in status.sentence
+    assert not status.alive and "No worker is alive" in status.sentence and "last heartbeat" in status.sentence
     (state / "tensors.safetensors").write_bytes(b"\x00" * 100)
     time.sleep(1)
     finish(start_worker(store, tmp_path / "home", prelude=QUICK_TO_NOTICE))
@@ -197,7 +197,7 @@ def test_trouble_state_of_an_older_version_begins_anew(store: Store, admin: Acto
     assert work(store, tmp_path) == 1
     detail = adaptation.get_run(store, admin, run_id)
     assert (detail.run.state, detail.run.error) == ("done", None)
-    assert any("begins anew" in event.message for event in detail.events)
+    assert any("starts over" in event.message for event in detail.events)
 
 
 @pytest.mark.usefixtures("every_step_saves")

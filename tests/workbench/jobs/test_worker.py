@@ -157,7 +157,7 @@ def test_worker_not_finite_loss_says_where_the_kept_weights_lie(
     assert work(store, tmp_path / "home") == 1
     error = get_run(store, actor, run_id).run.error or ""
     kept = tmp_path / "home" / "checkpoints" / f"run-{run_id}" / "tagger"
-    assert "are kept" in error and f"They lie in {kept}." in error and load_tagger(kept).types
+    assert "are kept" in error and f"They are in {kept}." in error and load_tagger(kept).types
 
 
 def test_worker_full_disk_fails_with_advice(store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -174,7 +174,7 @@ def test_worker_refuses_a_model_of_other_types_and_changes_nothing(store: Store,
     queue.start_job(store, admin, "score_pool", campaign_id, run_id=run_id)
     assert work(store, tmp_path / "home") == 1
     failed = queue.list_jobs(store, admin, campaign_id)[0]
-    assert failed.state == "failed" and "knows the entity types starship" in (failed.error or "")
+    assert failed.state == "failed" and "predicts the entity types starship" in (failed.error or "")
     assert _scores_of(store, campaign_id) == before
 
 

@@ -147,7 +147,7 @@ def test_finding_is_past_when_gold_changes_under_it(store: Store, people: dict[s
 
     reopen(store, people["eva"], task)
     assert label_review.findings(store, people["eva"], golden, "inconsistent_surfaces") == ()
-    with pytest.raises(Conflict, match="past"):
+    with pytest.raises(Conflict, match="no longer applies"):
         label_review.decide(store, people["eva"], one.id, "keep")
 
 
@@ -190,7 +190,7 @@ def test_decision_is_taken_back_by_who_made_it_and_only_while_the_gold_is_that(
     from workbench.labelling.steps import reopen
 
     reopen(store, people["eva"], task)
-    with pytest.raises(Conflict, match="another here by now"):
+    with pytest.raises(Conflict, match="has changed here since"):
         label_review.take_back(store, people["eva"], one.id)
     assert [found.state for found in label_review.decided(store, people["eva"], golden)] == ["changed"]
 
@@ -199,7 +199,7 @@ def test_reopening_is_not_taken_back(store: Store, people: dict[str, Actor], gol
     look(store, golden)
     one = one_of(store, people["eva"], golden)
     label_review.decide(store, people["eva"], one.id, "reopen")
-    with pytest.raises(Conflict, match="waits under Adjudicate already"):
+    with pytest.raises(Conflict, match="already waits under Adjudicate"):
         label_review.take_back(store, people["eva"], one.id)
 
 
@@ -237,13 +237,13 @@ def test_archive_carries_decisions(store: Store, people: dict[str, Actor], decid
     ("old", "new", "said"),
     [
         (b'"state": "kept"', b'"state": "open"', "is 'open'; allowed are kept, changed, reopened"),
-        (b'"decided_by": "eva"', b'"decided_by": "nobody"', "nobody took a second look"),
+        (b'"decided_by": "eva"', b'"decided_by": "nobody"', "nobody decided a finding"),
         (
             b'"found_by": "near_duplicates", "kind": "conflict", "start": 5',
             b'"found_by": "near_duplicates", "kind": "conflict", "start": 99',
             "outside its 19 tokens",
         ),
-        (b'"other": "', b'"other": "0', "sentences that are not there"),
+        (b'"other": "', b'"other": "0', "sentences that are not in it"),
         (b'"other": "', b'"another": "', "other is missing"),
         (b'"decided_at": "', b'"decided_at": "never', "decided_at is 'never.*: Input should be a valid datetime"),
     ],
@@ -301,7 +301,7 @@ def test_decisions_unknown_are_refused(store: Store, people: dict[str, Actor], g
 
 
 def test_look_without_gold_is_refused(store: Store, people: dict[str, Actor], campaign: int) -> None:
-    with pytest.raises(BadInput, match="no gold yet"):
+    with pytest.raises(BadInput, match="no gold to review yet"):
         label_review.look_again(store, people["eva"], campaign)
 
 

@@ -88,7 +88,7 @@ def test_leaving_out_is_kept_with_who_when_and_why_and_does_not_come_back(
     look(store, repeated, "near_duplicates")
     queue = next(one for one in label_review.queues(store, people["eva"], repeated) if one.id == "near_duplicates")
     assert (queue.open, queue.decided) == (0, 1)
-    with pytest.raises(Conflict, match="decided before"):
+    with pytest.raises(Conflict, match="decided already"):
         label_review.decide(store, people["eva"], kept.id, "keep")
 
 
@@ -293,7 +293,7 @@ def test_archive_carries_what_is_left_out(store: Store, people: dict[str, Actor]
     [
         (b'"left_out": "other"', b'"left_out": "both"', "left_out is 'both'; allowed are this, other"),
         (b'"left_out": "other"', b'"left_out": null', "leaves out None"),
-        (b'"state": "left_out"', b'"state": "kept"', "'kept' leaves out 'other'; it is one of None"),
+        (b'"state": "left_out"', b'"state": "kept"', "'kept' leaves out 'other'; allowed is None"),
     ],
 )
 def test_archive_that_leaves_out_what_it_does_not_say_is_refused(

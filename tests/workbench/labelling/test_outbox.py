@@ -200,7 +200,7 @@ def _broken(event: dict[str, Any], path: tuple[str | int, ...], value: object) -
         (("work", "spans", 0), 7, "span"),
         (("work", "spans", 0, "start"), -1, "start"),
         (("work", "spans", 0, "end"), 99, "outside"),
-        (("work", "spans", 1, "start"), 1, "overlaps|its text"),
+        (("work", "spans", 1, "start"), 1, "overlaps|came with the text"),
         (("work", "spans", 0, "type"), "politician", "musicgenre"),
         (("work", "spans", 0, "surface"), "Mara", "Mara Vell"),
         (("work", "spans", 0, "origin"), "magic", "origin"),

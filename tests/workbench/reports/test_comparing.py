@@ -92,7 +92,7 @@ def test_compare_on_dev_needs_answers_that_older_runs_lack(store: Store, pair: P
 def test_compare_refuses_answers_that_do_not_fit_their_sentences(store: Store, pair: Pair) -> None:
     actor, weak, good = pair
     change_result(store, good, predictions=list(reversed(result_of(store, good)["predictions"])))
-    with pytest.raises(BadInput, match=f"answers kept of run {good} do not fit"):
+    with pytest.raises(BadInput, match=f"stored predictions of run {good} do not fit"):
         comparing.compare(store, actor, weak, good)
 
 

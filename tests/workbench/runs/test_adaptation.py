@@ -154,16 +154,16 @@ def test_adaptation_requests_out_of_range_are_refused(store: Store, tmp_path: Pa
     start = adaptation.start_run
     with pytest.raises(InvalidConfig, match="batch_size"):
         start(store, actor, dataset_id=data.id, recipe={"batchsize": 3})
-    with pytest.raises(InvalidConfig, match="24 training sentences"):
+    with pytest.raises(InvalidConfig, match="choose 1 to 24, the number"):
         start(store, actor, dataset_id=data.id, recipe=recipe, size=25)
-    with pytest.raises(InvalidConfig, match="one of them"):
+    with pytest.raises(InvalidConfig, match="either a snapshot or a data set"):
         start(store, actor, recipe=recipe)
     with pytest.raises(NotFound, match="data set 99"):
         start(store, actor, dataset_id=99, recipe=recipe)
     with pytest.raises(NotFound, match=r"conll2003.*own"):
         start(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path, setting="joint"))
     itself = recipe_here(tmp_path, setting="joint", source="own")
-    with pytest.raises(InvalidConfig, match="source is 'own', the very data set to train on"):
+    with pytest.raises(InvalidConfig, match="source is 'own', the same data set as the one to train on"):
         start(store, actor, dataset_id=data.id, recipe=itself)
     with pytest.raises(InvalidConfig, match="the setting 'joint' needs another one"):
         adaptation.start_few_shot(store, actor, dataset_id=data.id, recipe=itself)

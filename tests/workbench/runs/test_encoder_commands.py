@@ -44,7 +44,7 @@ def test_encoder_commands_pretrain_list_and_remove(run: Any, home: Path) -> None
     assert code == 0, err
     assert "job 1 is queued" in out and "job 1 done: held-out perplexity" in out
     code, out, err = run("dapt", "dapt-own", "--text", own_text(home), *flags)
-    assert (code, err.startswith("workbench: There is an encoder 'dapt-own' already")) == (2, True)
+    assert (code, err.startswith("workbench: There is already an encoder 'dapt-own'")) == (2, True)
     code, out, err = run("dapt", "later", "--text", own_text(home), *flags, "--masking=token")
     assert code == 0 and "No worker is alive" in out
     _, out, _ = run("list")
@@ -69,6 +69,6 @@ def test_encoder_commands_go_on_with_a_failed_pretraining(run: Any, home: Path) 
 
 def test_encoder_commands_name_one_source(run: Any, home: Path) -> None:
     code, _, err = run("entity-tagging", "et")
-    assert code == 2 and "name one of tagged, dataset" in err
+    assert code == 2 and "name exactly one of tagged, dataset" in err
     code, _, err = run("entity-tagging", "et", "--tagged", "none")
     assert code == 2 and "There is no entity-tagging corpus 'none'" in err

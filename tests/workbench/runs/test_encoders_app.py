@@ -290,11 +290,11 @@ def test_encoders_failed_pretraining_says_why_and_goes_on(store: Store, actor: A
     (shown,) = encoders.list_pretrainings(store, actor)
     assert shown.job.state == "failed"
     assert "No encoder folder" in queue.job_log(store, actor, failed)[-1].text
-    with pytest.raises(Conflict, match=rf"job {failed}\) failed; go on with it, or remove it"):
+    with pytest.raises(Conflict, match=rf"job {failed}\) failed; resume it, or remove it"):
         encoders.start_dapt(store, actor, name="dapt-own", options=options(home), text=own_text(home))
     (home / "elsewhere").rename(home / "tiny")
     again = queue.resume_job(store, actor, failed)
-    with pytest.raises(Conflict, match="taken up again"):
+    with pytest.raises(Conflict, match="resumed or removed already"):
         queue.resume_job(store, actor, failed)
     assert work(store, home) == 1 and job(store, actor, again).state == "done"
 
@@ -314,7 +314,7 @@ def test_encoders_text_that_changed_meanwhile_is_refused(store: Store, actor: Ac
     job_id = encoders.start_dapt(store, actor, name="dapt-own", options=options(home), text=text)
     text.write_text(text.read_text() + "One line more .\n")
     assert work(store, home) == 1
-    assert "is not what it was" in (job(store, actor, job_id).error or "")
+    assert "has changed since this was queued" in (job(store, actor, job_id).error or "")
 
 
 def test_encoders_that_something_needs_stay(store: Store, actor: Actor, home: Path) -> None:
@@ -333,7 +333,7 @@ def test_encoders_that_something_needs_stay(store: Store, actor: Actor, home: Pa
     queue.cancel_job(store, actor, job_id)
     encoders.remove(store, actor, "by-hand")
     assert [one.name for one in encoders.list_encoders(store, actor)] == ["minilm"]
-    with pytest.raises(Conflict, match="1 runs name an encoder 'by-hand'"):
+    with pytest.raises(Conflict, match="1 runs name an earlier encoder 'by-hand'"):
         encoders.start_dapt(store, actor, name="by-hand", options=options(home), text=own_text(home))
 
 
@@ -357,7 +357,11 @@ def test_encoders_run_with_an_encoder_that_is_gone_names_those_there_are(
         ({"name": "minilm"}, InvalidConfig, "bundled"),
         ({"options": {"epochs": 0}}, InvalidConfig, "epochs is 0"),
         ({"options": {"steps": 1}}, InvalidConfig, "Unknown option steps"),
-        ({"text": None}, InvalidConfig, "nothing; name one of corpus, dataset, campaign, text"),
+        (
+            {"text": None},
+            InvalidConfig,
+            "Nothing given to pre-train on; name exactly one of corpus, dataset, campaign, text",
+        ),
         ({"corpus": "none"}, InvalidConfig, "corpus and text"),
         ({"level": "domain"}, InvalidConfig, "level is 'domain', but only a corpus has one"),
         ({"domain": "music"}, InvalidConfig, "domain is 'music', but only a corpus has one"),
@@ -366,7 +370,7 @@ def test_encoders_run_with_an_encoder_that_is_gone_names_those_there_are(
         ({"text": None, "campaign_id": 99}, NotFound, "There is no campaign 99"),
         ({"text": ("few.txt", b"One line .\n")}, BadInput, "has 1 lines with text; at least 20"),
         ({"percent": 0.0}, InvalidConfig, "percent is 0; give more than 0"),
-        ({"percent": 20.0}, BadInput, "To learn from is 20 % of the text own.txt; that has 12 sentences; at least 20"),
+        ({"percent": 20.0}, BadInput, "The source, 20 % of the text own.txt, has 12 sentences; at least 20"),
         ({"text": ("cut.txt", b"One line .\nAnother")}, BadInput, "ends in the middle of a line"),
         ({"text": ("odd.txt", b"One \xff line .\n")}, BadInput, "not UTF-8"),
     ],

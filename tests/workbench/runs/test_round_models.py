@@ -66,7 +66,9 @@ def test_turn_with_a_model_of_other_types_orders_and_suggests_without_it(
     round_, kinds = after_its_turn(store, admin, campaign_id, tmp_path / "home")
     assert kinds == ["turn"] and round_.scored == 0
     (said,) = [note for note in round_.notes if "starship0" in note]
-    assert said.startswith(f"Run {run_id} knows the entity types starship0") and "the campaign's domain has not" in said
+    assert (
+        said.startswith(f"Run {run_id} predicts the entity types starship0") and "the campaign's domain lacks" in said
+    )
     assert "train a run on the domain as it is now. The queue was ordered without a model; suggestions stay" in said
     assert "Until there is a model: bert_km." in round_.notes
 
@@ -80,7 +82,7 @@ def test_turn_with_a_model_that_lacks_a_type_uses_it_and_says_so(store: Store, t
     round_, kinds = after_its_turn(store, admin, campaign_id, tmp_path / "home")
     assert kinds == ["score_pool", "turn"] and round_.scored == 12
     assert round_.notes == (
-        f"Run {run_id} does not know {last}: it orders and suggests without them. "
+        f"Run {run_id} cannot predict {last}: it orders and suggests without them. "
         "Train a run on the domain as it is now.",
     )
 
@@ -94,7 +96,7 @@ def test_turn_whose_checkpoint_is_deleted_while_it_scores_keeps_the_order_and_su
     round_, kinds = after_its_turn(store, admin, campaign_id, tmp_path / "home")
     assert not folder.exists() and kinds == ["turn"] and round_.scored == 12
     assert round_.notes == (
-        f"The checkpoint of run {run_id} was deleted while the turn was made. The queue is in its order; "
+        f"The checkpoint of run {run_id} was deleted during the turn. The queue is in its order; "
         "suggestions stay as they were. Train again, or choose another run.",
     )
     assert {why for *_, why in places(store, campaign_id)[:11]} == {"token_entropy"}

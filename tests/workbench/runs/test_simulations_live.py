@@ -118,7 +118,7 @@ def asked(store: Store, campaign_id: int) -> int:
 def test_strategy_that_hears_a_gazetteer_is_refused_where_nobody_was_asked(store: Store, tmp_path: Path) -> None:
     admin, text = person(store, "admin"), "longest with self-training and gazetteer"
     campaign_id = campaign(store, admin, tmp_path)
-    with pytest.raises(BadInput, match=f"{text}.*asked in no sentence that is gold; pre-annotate"):
+    with pytest.raises(BadInput, match=f"{text}.*no gold sentence was pre-annotated with them; pre-annotate"):
         simulations.start_simulations(store, admin, campaign_id, [text], seeds=(1,))
     assert simulations.newest_simulations(store, admin, campaign_id) is None
     assert simulations.usual_strategy(store, admin, campaign_id) == WITHOUT_GAZETTEER
@@ -554,7 +554,7 @@ def test_commands_set_rules_play_strategies_and_print_what_they_saved(
     assert [line.split()[0] for line in said.splitlines()[2:]].count("random") == 1
     assert call("simulate", "longest", "--seeds", "1")[0] == 0
     code, again = call("saved")
-    assert code == 0 and "0 of 2 campaigns played, queued" in again and "Those before, of" in again
+    assert code == 0 and "0 of 2 campaigns played, queued" in again and "Previous ones, of" in again
     assert again.splitlines()[-2:] == said.splitlines()[-2:]
     newest, before, *_ = simulations.list_plays(store, admin, place.id)
     code, chosen = call("saved", "--job", str(before.job.id))

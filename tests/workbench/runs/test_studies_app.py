@@ -341,10 +341,10 @@ def test_study_commands_list_run_and_show(
     assert "runs already" in out and "done: All 3 cells" in out and "| direct" in out
     assert "3 of 3" in run("study", "list")[1]
     code, _, err = run("study", "cancel", "transfer")
-    assert code == 2 and "'transfer' neither waits nor runs; those that do are: none." in err
+    assert code == 2 and "'transfer' is neither queued nor running; those that are: none." in err
     assert run("study", "run", "transfer", *quick, "--section", "dev")[0] == 0
     code, _, err = run("study", "cancel", "transfer")
-    assert code == 2 and "those that do are: transfer-dev." in err
+    assert code == 2 and "those that are: transfer-dev." in err
     assert run("study", "cancel", "transfer", "--section", "dev")[:2] == (0, "Study transfer: cancelled\n")
     assert run("study", "run", "pdaln_ablation", "--corpora", "music")[0] == 0
     with sqlite3.connect(home / "workbench.sqlite3") as kept:

@@ -141,12 +141,12 @@ def test_errors_say_what_cannot_be_shown(store: Store, trained: Trained) -> None
         errors_browsing.errors_of(store, admin, campaign_id, speaker, split="test", kinds=["typo"])
     with pytest.raises(BadInput, match="'pool'; choose one of test, dev"):
         errors_browsing.errors_of(store, admin, campaign_id, speaker, split="pool")
-    with pytest.raises(BadInput, match="Name a run or a source"):
+    with pytest.raises(BadInput, match="Name either a run or a source"):
         Speaker()
     people = make_people(store)
     other = make_campaign(store, people, name="Other")
     assert errors_browsing.speakers(store, admin, other) == ()
-    with pytest.raises(NotFound, match="not of this campaign"):
+    with pytest.raises(NotFound, match="does not belong to this campaign"):
         errors_browsing.errors_of(store, admin, other, speaker, split="test")
     with pytest.raises(NotAllowed):
         errors_browsing.speakers(store, people["ann1"], other)

@@ -25,7 +25,7 @@ def _pre_annotate(context: JobContext, _payload: Fields) -> str:
 
 
 def waits_already(job: Job, payload: Mapping[str, Any]) -> bool:
-    """Say whether a job that has not begun will do the same: one at work may be past what is new."""
+    """Return whether a queued job will do the same; a running one may already be past the new sentences."""
     return job.state == "queued" and job.payload == payload
 
 
@@ -37,7 +37,7 @@ register(
         payload=Fields,
         handle=_pre_annotate,
         roles=OVERSEERS,
-        idle="Nothing looks for suggestions in this campaign",
+        idle="No pre-annotation is under way in this campaign",
         meets=waits_already,
     )
 )

@@ -24,14 +24,14 @@ from workbench.settings import Settings
 
 
 def pretrain(context: JobContext, order: Order) -> Outcome:
-    """Pre-train the encoder that a job asks for, from where it stands, and put it into the library."""
+    """Pre-train the encoder that a job asks for, resuming where it stopped, and put it into the library."""
     library = context.settings.encoders
     require_space(library)
     folder, last = work_folder(library, order.key), PretrainEvent(0, 0, math.nan)
     log = PretrainLog(folder)
 
     def anew() -> None:
-        log.say("What was kept of this pre-training was made otherwise: it begins anew.")
+        log.say("The saved state of this pre-training does not fit: it starts over.")
         for part in folder.iterdir():
             if part.is_dir():
                 shutil.rmtree(part)
@@ -42,7 +42,7 @@ def pretrain(context: JobContext, order: Order) -> Outcome:
     if last.outcome == "stopped":
         return Outcome(finished=False)
     if last.outcome == "not_finite":
-        raise CheckpointError(f"{last.message} Pre-train anew with that changed; trying this one again repeats it.")
+        raise CheckpointError(f"{last.message} Start a new pre-training with that changed; resuming repeats it.")
     if last.outcome != "done" or last.result is None:
         raise BadInput("Pre-training ended without a result; start it again.")
     if (folder / LOG).is_file():
@@ -51,7 +51,7 @@ def pretrain(context: JobContext, order: Order) -> Outcome:
 
 
 def _start(context: JobContext, order: Order) -> Callable[[], Iterator[PretrainEvent]]:
-    """Return what starts the engine, or resumes it."""
+    """Return a function that starts or resumes the engine."""
     from crossner_core.adaptation.dapt import run_dapt
     from crossner_core.adaptation.entity_tagging import run_entity_tagging
 
@@ -85,11 +85,11 @@ def _provenance(order: Order) -> dict[str, Any]:
 
 
 def _require_free(out: Path, order: Order) -> None:
-    """Refuse to write over an encoder of another pre-training."""
+    """Raise Conflict rather than overwrite an encoder of another pre-training."""
     from crossner_core.adaptation.pretraining import read_result
 
     if out.exists() and read_result(out).provenance.get("key") != order.key:
-        raise Conflict(f"There is an encoder {order.name!r} by now; pre-train under another name, or remove that one.")
+        raise Conflict(f"An encoder {order.name!r} exists by now; pre-train under another name, or remove that one.")
 
 
 def _message(event: PretrainEvent) -> str:
@@ -104,7 +104,7 @@ def _message(event: PretrainEvent) -> str:
 
 
 def summary(result: PretrainResult) -> str:
-    """Say in words what a pre-training bought, and what it took."""
+    """Describe what a pre-training gained, and what it took."""
     return f"{result.in_words()} · {result.steps:,} steps in {result.seconds:.0f} s"
 
 
@@ -126,7 +126,7 @@ register(
     JobKind(
         name="pretrain",
         title="pre-training",
-        priority=22,  # it takes hours: what a person waits for, and the cells of a curve, go before it
+        priority=22,  # it takes hours: what a person waits for, and the cells of a curve, go first
         payload=Order,
         handle=pretrain,
         forget=lambda settings, job: remove_work_folder(settings.encoders, job.payload["key"]),

@@ -1,4 +1,4 @@
-"""Train a run: from where it stands, with its events in its log, and its scores and checkpoint kept."""
+"""Train a run: resume where it stopped, log its events, keep its scores and checkpoint."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def train_run(context: JobContext, _payload: Fields) -> Outcome:
-    """Train the job's run from where it stands; return its scores as what is to be written."""
+    """Train the job's run, resuming where it stopped; return an Outcome that writes its scores."""
     from crossner_core.training.loop import train
     from crossner_core.training.settings.registry import setting
 
@@ -52,8 +52,8 @@ def train_run(context: JobContext, _payload: Fields) -> Outcome:
     def anew() -> None:
         _say(
             context,
-            "What was kept of this run is another version's, or of another encoder, other sentences or suggestions: "
-            "it begins anew.",
+            "The saved state of this run is of another version or encoder, or of other sentences or suggestions: "
+            "it starts over.",
         )
         shutil.rmtree(folder)
 
@@ -66,7 +66,7 @@ def train_run(context: JobContext, _payload: Fields) -> Outcome:
     if result.outcome == "stopped":
         return Outcome(finished=False)
     if result.outcome == "not_finite":
-        lie = f" They lie in {result.checkpoint}." if result.checkpoint else ""
+        lie = f" They are in {result.checkpoint}." if result.checkpoint else ""
         raise CheckpointError(f"{result.notes[-1]}{lie}")
     values = _scores(context.settings, run_id, result, keeps_weights)
     # A curve would fill the disk with the weights of its cells: only their scores are kept.
@@ -80,13 +80,13 @@ def _keep(run_id: int, values: dict[str, Any], session: Session) -> None:
 
 
 def _queue_suggestions(session: Session, run_id: int) -> None:
-    """Have what a campaign's new model suggests ready before people open the next sentences."""
+    """Queue the suggestions of a campaign's new model, so that they are ready before people open more sentences."""
     run = run_rows.get(session, run_id)
     if run is None or run.campaign_id is None or run.size is not None:
         return
     round_ = round_rows.under_way(session, run.campaign_id)
     if round_ is not None and round_.run_id == run_id:
-        return  # the queue gets a new order first; the round then asks for the suggestions
+        return  # the queue is reordered first; the round then queues the suggestions
     if suggestion_rows.awaits_model(session, run.campaign_id):
         queue.start(session, "score_pool", {"run_id": None}, by=SYSTEM, campaign_id=run.campaign_id)
 
@@ -105,7 +105,7 @@ def _scores(settings: Settings, run_id: int, result: RunResult, keeps_weights: b
 
 
 def _finite(value: Any) -> Any:
-    """Replace what JSON cannot say (NaN, infinity) by None, all the way down."""
+    """Replace what JSON lacks (NaN, infinity) with None, recursively."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):
@@ -120,12 +120,12 @@ class RunLog:
 
     def __init__(self, context: JobContext, run_id: int, phases: Sequence[tuple[str, int]]) -> None:
         self.context, self.run_id = context, run_id
-        self.phases = list(phases)  # each with its epochs, in order; each has the same share of the bar
+        self.phases = list(phases)  # each with its epochs, in order; each gets the same share of the progress bar
         self.best: float | None = None
         self.is_first = True
 
     def write(self, event: TrainEvent) -> None:
-        """Keep one event; the first one after a crash replaces what had been measured beyond its step."""
+        """Log one event; the first one after a crash replaces the measurements beyond its step."""
         self.best = event.dev_f1 if event.is_best else self.best
         self.context.report(self.progress(event), self._message(event))
         values = {
@@ -146,7 +146,7 @@ class RunLog:
             run_rows.add_event(session, self.run_id, values)
 
     def progress(self, event: TrainEvent) -> float:
-        """Return how far the run is at an event, in [0, 1]."""
+        """Return the run's progress at an event, in [0, 1]."""
         names = [name for name, _ in self.phases]
         phase = names.index(event.phase) if event.phase in names else len(names) - 1
         return (phase + min(1.0, max(event.epoch - 1, 0) / self.phases[phase][1])) / len(names)
@@ -197,7 +197,7 @@ def _line(event: RunEvent) -> str:
 
 
 def _after(session: Session, job: Claimed) -> int | None:
-    """Have a run whose encoder is still being pre-trained begin after that."""
+    """Return the job that still pre-trains the run's encoder, if any: the run begins after it."""
     run = run_rows.get(session, _run_id(job))
     made_first = job_rows.pretraining_of(session, str(run.recipe["encoder"])) if run is not None else None
     return made_first.id if made_first is not None else None

@@ -1,4 +1,4 @@
-"""Let a trained model suggest entities, in the order in which people will open the sentences."""
+"""Suggest entities with a trained model, in the order in which people will open the sentences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workbench.suggestions.preannotating import add_model_suggestions, unlabelle
 from workbench.suggestions.proposing import relearn
 
 FIRST, MOST = 4, 64
-"""Sentences a transaction: as many as one person holds at first, then ever more."""
+"""Sentences per transaction: at first as many as one person holds, then increasingly more."""
 
 
 class Wanted(Fields):
@@ -28,15 +28,15 @@ class Wanted(Fields):
     run_id: int | None = None
 
     def to_dict(self) -> dict[str, int | None]:
-        """Return the field, given or not."""
+        """Return the field, even if it was not given."""
         return self.model_dump()
 
 
 def suggest(context: JobContext, wanted: Wanted) -> str:
-    """Write a run's suggestions for all sentences that nobody has begun; return what was done, in words.
+    """Write a run's suggestions for all sentences that nobody has begun; return a summary.
 
-    Raises CheckpointError where the checkpoint is missing or goes meanwhile, and for a model of types that the campaign
-    has not; the suggestions that are not replaced by then stay.
+    Raises CheckpointError if the checkpoint is missing or disappears meanwhile, or if the model has types that the
+    campaign lacks; suggestions not replaced by then stay.
     """
     from crossner_core.training.predictor import load_tagger
 
@@ -61,7 +61,7 @@ def suggest(context: JobContext, wanted: Wanted) -> str:
             break
         if not folder.is_dir():
             raise CheckpointError(
-                f"The checkpoint of run {run_id} was deleted while it was at work, after {start} of {len(queue)} "
+                f"The checkpoint of run {run_id} was deleted while it was in use, after {start} of {len(queue)} "
                 "sentences. The others keep the suggestions they had. Choose another run, or train again."
             )
         predicted = predictor.predict([sentence for _, sentence in chunk])
@@ -73,12 +73,12 @@ def suggest(context: JobContext, wanted: Wanted) -> str:
     with context.store.write() as session:
         relearn(session, campaign_id)
     begun = f"; {len(queue) - reached} that people have begun meanwhile keep theirs" if reached < len(queue) else ""
-    note = f" It does not know {', '.join(unknown)}." if unknown else ""
+    note = f" It cannot predict {', '.join(unknown)}." if unknown else ""
     return f"Run {run_id} found {count} entities in {len(queue)} sentences{begun}.{note}"
 
 
 def _chunks(queue: Sequence[tuple[int, Sentence]]) -> Iterator[tuple[int, Sequence[tuple[int, Sentence]]]]:
-    """Yield parts of the queue with their places: the first ones small, so that they are ready soon."""
+    """Yield chunks of the queue with their offsets: the first ones small, so that they are ready soon."""
     start, size = 0, FIRST
     while start < len(queue):
         yield start, queue[start : start + size]

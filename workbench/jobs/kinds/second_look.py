@@ -1,4 +1,4 @@
-"""Go through a campaign's gold with the checks asked for: gold in, each check over it, findings into the queues."""
+"""Label review of a campaign's gold: run each requested check over it and queue the findings."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from workbench.jobs.context import JobContext
 from workbench.jobs.kind import Fields, JobKind, register
 from workbench.labelling.label_review import keep_findings
 
-# The checks that ask models; the others are done in a moment.
+# The checks that use models; the others take moments.
 _WITH_ENCODER = ("label_errors",)
 
 
@@ -31,9 +31,9 @@ class Asked(Fields):
 
 
 def look(context: JobContext, asked: Asked) -> str:
-    """Run the job's checks one after the other, each kept as soon as it is done; return what came of it in words.
+    """Run the job's checks in turn, storing the findings of each as soon as it is done; return a summary.
 
-    A check that this gold does not allow (fewer sentences than folds) says so, and the others go on.
+    A check that this gold does not allow (fewer sentences than folds) is reported in the summary; the others still run.
     """
     campaign_id, options = context.campaign_id, LabelReviewOptions(**asked.options)
     with context.store.read() as session:
@@ -61,7 +61,7 @@ def look(context: JobContext, asked: Asked) -> str:
 def gold_of(session: Session, campaign_id: int) -> tuple[Gold, list[int]]:
     """Return a campaign's gold for the checks, and the id of each of its sentences; raise BadInput without gold."""
     campaign = campaign_rows.find(session, campaign_id)
-    assert campaign is not None, "jobs go with their campaign"
+    assert campaign is not None, "jobs are deleted with their campaign"
     rows = sorted(layers.gold(session, campaign_id), key=lambda row: row.sentence_id)
     items, splits = tuple(row.labelled for row in rows), tuple(row.split for row in rows)
     return Gold(items, splits, domain_of(campaign).type_names), [row.sentence_id for row in rows]

@@ -1,4 +1,4 @@
-"""Play simulated campaigns on a campaign's gold."""
+"""Run simulated campaigns on a campaign's gold."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
 
 
 class Asked(Fields):
-    """What is kept beside the campaigns, which have rows of their own; older jobs lack it."""
+    """What a job stores besides its campaigns, which have rows of their own; older jobs lack it."""
 
     priced_by: int | None = None
     gold_by_choice: dict[str, int] | None = None
 
 
 def play_simulations(context: JobContext, _asked: Asked) -> str:
-    """Play those of the job's campaigns that have no result yet; return what became of them.
+    """Run those of the job's campaigns that have no result yet; return a summary.
 
-    One that was stopped, or gave way to other work, goes on in the round it was in.
+    One that was stopped, or gave way to other work, resumes in the round it was in.
     """
     from crossner_core.simulation.campaign import play
 
@@ -58,7 +58,7 @@ def play_simulations(context: JobContext, _asked: Asked) -> str:
             context.report((number + done) / len(rows), f"{simulation.options}: {event.message}")
             is_through = event.done
         if not is_through:
-            if context.cancelled.is_set():  # nobody resumes its rounds; a job that was only stopped does
+            if context.cancelled.is_set():  # its rounds are never resumed; those of a job that only stopped are
                 shutil.rmtree(folder, ignore_errors=True)
             return "Stopped; what was played until then is kept."
         with context.store.write() as session:
@@ -76,13 +76,13 @@ def _read(context: JobContext, row_id: int) -> tuple[Simulation, TrainingData, S
 
 
 def _suggested(session: Session, campaign_id: int) -> Suggested | None:
-    """Return what tells the suggestions of gazetteer and links in gold sentences; None where nobody was asked."""
+    """Return a lookup of what gazetteer and links suggest in gold sentences; None if none was pre-annotated."""
     by_content = suggested_by_names(session, campaign_id, splits=("pool", "dev"))
     return (lambda sentences: [by_content.get(each.content_hash) for each in sentences]) if by_content else None
 
 
 def _sweep(context: JobContext) -> None:
-    """Remove what was kept of campaigns that nobody resumes: their job failed, or was cancelled as it waited."""
+    """Remove the saved state of campaigns that will not be resumed: their job failed, or was cancelled in the queue."""
     checkpoints = context.settings.checkpoints
     with context.store.read() as session:
         needed = {_folder(checkpoints, row_id) for row_id in simulation_rows.open_ids(session)}

@@ -15,7 +15,7 @@ from workbench.runs.studies import known_study, own_places
 
 
 class Asked(Fields):
-    """A study with its config and data; what is not given is as the worker's settings say."""
+    """A study with its config and data; what is not given is taken from the worker's settings."""
 
     study: str
     config: dict[str, Any]
@@ -26,9 +26,9 @@ class Asked(Fields):
 
 
 def work_through(context: JobContext, asked: Asked) -> str:
-    """Do a study's job; return what became of it in words.
+    """Run a study's job; return a summary.
 
-    Raises NothingMeasured where not a single cell could be trained.
+    Raises NothingMeasured if not a single cell could be trained.
     """
     from crossner_core.experiments.running import NothingMeasured, run_study
 
@@ -64,7 +64,7 @@ def work_through(context: JobContext, asked: Asked) -> str:
 
 
 def _meets(job: Job, payload: Mapping[str, Any]) -> bool:
-    """Say whether a job does this study and section; raise Conflict where it was asked for otherwise."""
+    """Return whether a job runs this study and section; raise Conflict if it does so with other values."""
     if any(job.payload.get(name, "") != payload.get(name, "") for name in ("study", "section")):
         return False
     before, now = ({**values, **values["config"]} for values in (job.payload, json.loads(json.dumps(payload))))
@@ -72,7 +72,7 @@ def _meets(job: Job, payload: Mapping[str, Any]) -> bool:
     if other:
         raise Conflict(
             f"The study {payload['study']!r} is {job.state} with other values of {', '.join(other)} (job {job.id}), "
-            "and goes on with those: cancel it first, or name another section for what comes of these."
+            "and continues with those: cancel it first, or name another section for the results of these."
         )
     return True
 
@@ -81,7 +81,7 @@ register(
     JobKind(
         name="study",
         title="study",
-        priority=30,  # it takes hours: the runs that a person waits for go before it
+        priority=30,  # it takes hours: the runs that a person waits for go first
         payload=Asked,
         handle=work_through,
         meets=_meets,

@@ -1,4 +1,4 @@
-"""Run a round: score the pool with its model and put the queue into a new order."""
+"""Run a round: score the pool with its model and reorder the queue."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from crossner_core.encoders.base import Encoder
     from crossner_core.training.predictor import Predictor
 
-# So many sentences are chosen by the strategy; the rest of the queue is left to chance until the next round.
+# Number of sentences that the strategy chooses; the rest of the queue stays random until the next round.
 AHEAD = 1000
-# What is taken to be annotated until the next round, in a campaign that does not say after how much gold to retrain.
+# Sentences expected to be annotated until the next round, in a campaign that does not retrain automatically.
 BATCH = 25
-# What becomes of a round whose model cannot be used.
+# The note of a round whose model cannot be used.
 _WITHOUT = "The queue was ordered without a model; suggestions stay as they were."
 
 
@@ -71,10 +71,10 @@ class Asked(Fields):
 
 
 def order_queue(context: JobContext, asked: Asked) -> str:
-    """Make the job's round; return what became of it. What was scored stays if it is stopped.
+    """Run the job's round; return a summary. Scores are kept if it is stopped.
 
-    A model that is gone, or knows types that the campaign has not, orders and suggests nothing. One whose folder goes
-    while it scores has its order, as it is in memory, and suggests nothing. The round's notes say so.
+    A model that is gone, or has types that the campaign lacks, neither orders nor suggests. If its folder disappears
+    while it scores, it still orders, as it is in memory, but does not suggest. The round's notes state this.
     """
     round_id, began = asked.turn_id, time.monotonic()
     plan = _begin(context, round_id)
@@ -113,7 +113,7 @@ def order_queue(context: JobContext, asked: Asked) -> str:
 def _begin(context: JobContext, round_id: int) -> _Plan:
     with context.store.write() as session:
         _round(session, round_id).state = "running"
-    with context.store.read() as session:  # reading a large pool takes seconds, in which people must be able to save
+    with context.store.read() as session:  # reading a large pool takes seconds; people must be able to save
         return _plan(context, session, round_id)
 
 
@@ -150,7 +150,7 @@ def _plan(context: JobContext, session: Session, round_id: int) -> _Plan:
 
 
 def _key(run: Run) -> str:
-    """Return what a run's scores of a pool are kept under: ids come again in a store that was emptied or restored."""
+    """Return the key of a run's pool scores: ids alone recur in a store that was emptied or restored."""
     return f"run-{run.id}-{run.created_at:%Y%m%d%H%M%S%f}"
 
 
@@ -171,7 +171,7 @@ def _folder(context: JobContext, session: Session, run_id: int | None) -> tuple[
 
 
 def _predictor(plan: _Plan) -> tuple[Predictor | None, tuple[str, ...]]:
-    """Load the round's model; one that is gone or cannot be used is left out, and the notes say so."""
+    """Load the round's model; None, with a note, if it is gone or cannot be used."""
     from crossner_core.training.predictor import load_tagger
 
     if plan.folder is None or plan.run_id is None:
@@ -183,22 +183,22 @@ def _predictor(plan: _Plan) -> tuple[Predictor | None, tuple[str, ...]]:
         return None, (f"{error} {_WITHOUT}",)
     if not missing:
         return predictor, ()
-    note = f"Run {plan.run_id} does not know {', '.join(missing)}: it orders and suggests without them."
+    note = f"Run {plan.run_id} cannot predict {', '.join(missing)}: it orders and suggests without them."
     return predictor, (f"{note} Train a run on the domain as it is now.",)
 
 
 def _can_suggest(plan: _Plan, predictor: Predictor | None) -> tuple[bool, tuple[str, ...]]:
-    """Say whether the round's model can suggest in what comes next, and why not where its folder went meanwhile."""
+    """Return whether the round's model can suggest in the next sentences; a note if its folder is gone meanwhile."""
     if predictor is None or plan.folder is None:
         return False, ()
     if plan.folder.is_dir():
         return True, ()
-    note = f"The checkpoint of run {plan.run_id} was deleted while the turn was made. The queue is in its order;"
+    note = f"The checkpoint of run {plan.run_id} was deleted during the turn. The queue is in its order;"
     return False, (f"{note} suggestions stay as they were. Train again, or choose another run.",)
 
 
 def _encoder(context: JobContext) -> tuple[Encoder | None, tuple[str, ...]]:
-    """Load the bundled encoder for sentence embeddings; without it look-alikes are not seen."""
+    """Load the bundled encoder for sentence embeddings; without it, similar sentences are not recognised."""
     try:
         return context.encoder("minilm"), ()
     except WorkbenchError as error:
@@ -215,7 +215,7 @@ def _write(
     notes: Sequence[str],
     suggests: bool,
 ) -> str:
-    """Move what can still be moved, end the round, and have a usable model suggest in what comes next: one write."""
+    """Move what can still be moved, end the round, and queue a usable model's suggestions, in one transaction."""
     with store.write() as session:
         moved = round_rows.place(session, order)
         round_ = _round(session, round_id)
