@@ -42,7 +42,7 @@ class TrainingData:
         if not any(item.sentence.tokens for item in self.train):
             raise BadInput("There are no training sentences; make gold or import some first.")
         if not self.types or len(set(self.types)) != len(self.types):
-            raise BadInput(f"Entity types are {list(self.types)}; there must be at least one, each once.")
+            raise BadInput(f"Entity types are {list(self.types)}; there must be at least one, without duplicates.")
         for part in (self.train, self.dev, self.test):
             _check(part, self.types)
         for part in (self.source_train, self.source_dev):

@@ -240,7 +240,7 @@ def test_scale_command_trains_and_gives_its_result_again(tmp_path: Path, capsys:
     recipe.write_text("".join(f"{k} = {json.dumps(v)}\n" for k, v in json.loads(words[-1]).items()), encoding="utf-8")
     assert main(words) == 0
     assert main([*words[:-1], str(recipe)]) == 0
-    assert "finished before" in capsys.readouterr().out
+    assert "already finished" in capsys.readouterr().out
     assert load_tagger(tmp_path / "out").types == ("band", "location", "person")
 
 
