@@ -62,7 +62,7 @@ def test_axes_are_those_that_every_round_has() -> None:
     points = line("random", 1, [0.1, 0.2], tokens=50)
     assert axes_of(points) == ("sentences", "tokens")
     assert axes_of(points + line("random", 2, [0.1])) == ("sentences",) and axes_of([]) == ()
-    with pytest.raises(BadInput, match="seconds nobody counted"):
+    with pytest.raises(BadInput, match="seconds were not recorded"):
         mean_curve(points, "seconds")
     with pytest.raises(BadInput, match="'words'; choose one of sentences"):
         mean_curve(points, "words")
