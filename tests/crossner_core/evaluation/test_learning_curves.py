@@ -66,7 +66,7 @@ def test_axes_are_those_that_every_round_has() -> None:
         mean_curve(points, "seconds")
     with pytest.raises(BadInput, match="'words'; choose one of sentences"):
         mean_curve(points, "words")
-    with pytest.raises(BadInput, match="shrink"):
+    with pytest.raises(BadInput, match="decrease"):
         mean_curve([*points[:1], RoundPoint("random", 1, 3, 5, 0.5)])
 
 

@@ -521,7 +521,7 @@ def test_strategies_are_played_on_the_one_encoder_that_is_named_and_by_one_recip
     }  # fmt: skip
     with pytest.raises(InvalidConfig, match="compared on one encoder"):
         chosen.config(corpora=("own",), encoders=("one=a", "two=b"))
-    with pytest.raises(InvalidConfig, match="rows names longest, but all strategies learn by one recipe"):
+    with pytest.raises(InvalidConfig, match="rows names longest, but all strategies share one recipe"):
         chosen.config(corpora=("own",), rows={"longest": {"max_epochs": 1}})
     other = save_encoder(tmp_path / "other")
     words = [*words_for(tmp_path), "--strategies", "longest", "--seeds", "1", "--encoders", f"named={other}"]
