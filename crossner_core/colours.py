@@ -1,9 +1,9 @@
-"""The colours in which figures draw lines, bars and points."""
+"""The colours of lines, bars and points in figures."""
 
 from __future__ import annotations
 
-# Ten strong hues, then ten muted ones between them; neighbours in the list lie far apart on the colour circle. Made in
-# OKLCH with equal lightness, so that none shouts; each has a contrast of 3:1 at least on a light and on a dark screen.
+# Ten strong hues, then ten muted ones between them; neighbours in the list are far apart on the colour wheel. Chosen in
+# OKLCH with equal lightness, so that none dominates; each has a contrast of at least 3:1 on light and dark backgrounds.
 MARKS = (
     "#0d83de",
     "#d24e3e",

@@ -1,4 +1,4 @@
-"""What all command lines share: flags made from a dataclass of options, recipes from files, errors as exit codes."""
+"""Shared by all command lines: flags from a dataclass of options, recipes from files, errors as exit codes."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def new_app(**options: Any) -> typer.Typer:
 
 
 def flag(help: str, metavar: str | None = None, *names: str, **more: Any) -> Any:
-    """Return what makes a parameter of a command a flag."""
+    """Return the annotation that makes a command's parameter a flag."""
     return typer.Option(*names, help=help, metavar=metavar, **more)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcomes:
-    """How a command line words its errors: what comes before them, their exit code, what an interruption leaves."""
+    """How a command line reports errors: their prefix, their exit code, and the message after an interruption."""
 
     prefix: str = "error: "
     error: int = 2
@@ -50,7 +50,7 @@ class Outcomes:
 
 
 def run_app(app: typer.Typer, arguments: Sequence[str] | None, *, prog: str, outcomes: Outcomes | None = None) -> int:
-    """Run a command; return its exit code, 2 for a command line that makes no sense, INTERRUPTED after Ctrl-C."""
+    """Run a command; return its exit code, 2 for an invalid command line, INTERRUPTED after Ctrl-C."""
     outcomes = outcomes or Outcomes()
     for_owner_only()
     try:
@@ -72,16 +72,16 @@ def run_app(app: typer.Typer, arguments: Sequence[str] | None, *, prog: str, out
         print(outcomes.interrupted, file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output went away (a pipe into head); that is no error of ours.
+        # The reader of our output closed it (a pipe into head), which is not an error.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
 
 
 class OptionsCommand(TyperCommand):
-    """A command whose help lists its options under the panels they name."""
+    """A command whose help lists its options by panel."""
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write arguments, options, and then a section for each panel."""
+        """Write arguments, options, then a section for each panel."""
         panels: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         panels |= {title: [] for title in (*RECIPE_PANELS.values(), *OPTION_PANELS.values())}
         for param in self.get_params(ctx):
@@ -100,13 +100,13 @@ class SeveralValuesCommand(OptionsCommand):
     """A command without arguments, whose options for several values take them in a row: `--seeds 555 666`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the words of the command line."""
+        """Parse the command line."""
         several = {name for param in self.params if getattr(param, "multiple", False) for name in param.opts}
         return super().parse_args(ctx, list(one_value_each(args, several)))
 
 
 def one_value_each(words: Sequence[str], several: set[str]) -> Iterator[str]:
-    """Yield words with the flag before each value of the flags in `several`; where one is there twice, the last counts.
+    """Yield words, repeating each flag in `several` before each of its values; of a repeated flag the last one counts.
 
     >>> list(one_value_each(["--seeds", "1", "2", "--keep"], {"--seeds"}))
     ['--seeds', '1', '--seeds', '2', '--keep']
@@ -135,7 +135,7 @@ def _is_flag(word: str) -> bool:
 def takes_options(
     config: type, parameter: str, *, panels: Mapping[str, str] = OPTION_PANELS
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Give a command a flag for every field of a dataclass of options; it is called with `parameter`, one of those."""
+    """Give a command a flag for every field of a dataclass of options; it is called with an instance as `parameter`."""
     return lambda command: with_flags(command, config, parameter, lambda values: _made(config, values), panels=panels)
 
 
@@ -158,7 +158,7 @@ def with_flags(
 ) -> Callable[..., Any]:
     """Replace one parameter of a command by a flag for each field of `config`, and one for a `file` of them.
 
-    The command is called with what `make` makes of the values that were given.
+    The command is called with what `make` returns for the given values.
     """
     hints = typing.get_type_hints(config)
     wrapped = inspect.signature(command, eval_str=True)
@@ -196,7 +196,7 @@ def _parameter(name: str, annotation: Any) -> inspect.Parameter:
 
 
 def _flag_type(spec: Field[Any], hint: Any) -> Any:
-    """Return the type of a flag that need not be given: its choices where it has some, text for a JSON object."""
+    """Return the type of an optional flag: its choices if it has any, text for a JSON object."""
     if typing.get_origin(hint) is tuple:
         item: Any = typing.get_args(hint)[0]
         return list[item] | None
@@ -210,7 +210,7 @@ def _is_mapping(hint: Any) -> bool:
 
 
 def _value(hint: Any, given: Any) -> Any:
-    """Return what a flag's field takes; None where it was not given."""
+    """Return the value for a flag's field; None if it was not given."""
     if given is None or not (_is_mapping(hint) or typing.get_origin(hint) is tuple):
         return given
     return json_object(given) if _is_mapping(hint) else tuple(given) or None
@@ -234,7 +234,7 @@ def _default(spec: Field[Any]) -> Any:
 
 
 def _panel(spec: Field[Any], panels: Mapping[str, str]) -> str:
-    """Name the section of the help: what the field needs to have an effect, else its group."""
+    """Return the help section: what the field needs to have an effect, else its group."""
     if not spec.metadata["only"]:
         return panels.get(spec.metadata["group"], spec.metadata["group"].capitalize())
     decides = spec.metadata["only"].items()
@@ -247,13 +247,13 @@ def _word(value: Any) -> str:
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """Read a JSON object; raise InvalidConfig for what is none."""
+    """Parse a JSON object; raise InvalidConfig if it is not one."""
     try:
         values = parse(text, "JSON")
     except BadInput as error:
         raise InvalidConfig(f"{text[:60]!r} is {error}") from error
     if not isinstance(values, dict):
-        raise InvalidConfig(f"{text!r} is no JSON object; write it as in '{{\"learning_rate\": 1e-4}}'.")
+        raise InvalidConfig(f"{text!r} is not a JSON object; write it as in '{{\"learning_rate\": 1e-4}}'.")
     return values
 
 
@@ -276,5 +276,5 @@ def read_values(text: str) -> dict[str, Any]:
     except BadInput as error:
         raise InvalidConfig(f"The recipe {text} is {error}") from error
     if not isinstance(values, dict):
-        raise InvalidConfig(f"The recipe {text} is no object; it must hold fields, e.g. batch_size = 16.")
+        raise InvalidConfig(f"The recipe {text} is not an object; it must contain fields, e.g. batch_size = 16.")
     return values

@@ -12,7 +12,7 @@ class InvalidSpan(WorkbenchError):
 
 
 class UnknownType(WorkbenchError):
-    """An entity type that the domain does not define; the message names those it does."""
+    """An entity type that the domain does not define; the message lists those it does."""
 
 
 class InvalidDomain(WorkbenchError):
@@ -32,7 +32,7 @@ class BadInput(WorkbenchError):
 
 
 class EncoderUnavailable(WorkbenchError):
-    """An encoder that cannot be loaded: missing, damaged, or its hub is out of reach."""
+    """An encoder that cannot be loaded: missing, damaged, or its hub is unreachable."""
 
 
 class CheckpointError(WorkbenchError):
@@ -40,11 +40,11 @@ class CheckpointError(WorkbenchError):
 
 
 class CheckpointMismatch(CheckpointError):
-    """A checkpoint that was made with another recipe or other data than those it should go on with."""
+    """A checkpoint made with another recipe or other data than those it is to continue with."""
 
 
 class EndpointUnavailable(WorkbenchError):
-    """A SPARQL endpoint that did not give a complete answer."""
+    """A SPARQL endpoint that did not return a complete answer."""
 
 
 class NotAllowed(WorkbenchError):
@@ -52,11 +52,11 @@ class NotAllowed(WorkbenchError):
 
 
 class SignInRefused(NotAllowed):
-    """Name and password do not open an active account; the message never says which of them is wrong."""
+    """Name and password match no active account; the message never states which of them is wrong."""
 
 
 class RateLimited(NotAllowed):
-    """Too many tries; the message says when the next one is possible."""
+    """Too many attempts; the message states when the next one is possible."""
 
 
 class InvalidAccount(WorkbenchError):
@@ -68,7 +68,7 @@ class NotFound(WorkbenchError):
 
 
 class Conflict(WorkbenchError):
-    """The stored state moved on (revision, lease or name) since it was read."""
+    """The stored state (revision, lease or name) has changed since it was read."""
 
 
 class StorageError(WorkbenchError):

@@ -1,4 +1,4 @@
-"""Folders and files that are written beside and then renamed: whole, or as they were."""
+"""Atomic folders and files: written under a temporary name, then renamed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from typing import Any
 from crossner_core.errors import NotFound, StorageError
 from crossner_core.processes import has_ended
 
-# A half-written folder of a process that cannot be asked (another machine's) is left for so long after its last change.
+# A half-written folder of a process on another machine is kept for this long after its last change.
 SECONDS_LEFT_ALONE = 3600
 
 
 def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Let `fill(path)` write into a new folder, which is then put in place of `folder`; what it raises leaves that."""
+    """Let `fill(path)` write into a new folder, which then replaces `folder`; if it raises, `folder` is unchanged."""
     _sweep_beside(folder)
     beside = beside_of(folder)
     try:
@@ -35,7 +35,7 @@ def replace_folder(folder: Path, fill: Callable[[Path], None]) -> None:
 
 
 def put_in_place(beside: Path, folder: Path) -> None:
-    """Rename a folder written beside another, which goes only then; what `recover_folder` finds is one of the two."""
+    """Replace `folder` by `beside`, deleting the old one last; after a crash, `recover_folder` finds one of the two."""
     old = folder.with_name(f".{folder.name}.old")
     if folder.exists():
         shutil.rmtree(old, ignore_errors=True)
@@ -45,9 +45,9 @@ def put_in_place(beside: Path, folder: Path) -> None:
 
 
 def recover_folder(folder: Path, *, to_write: bool = False) -> None:
-    """Put the former folder back where a crash fell between the two renames.
+    """Restore the old folder after a crash between the two renames.
 
-    Half-written ones stay, as another process may be writing them; with `to_write`, those that nobody writes go.
+    Half-written ones are kept, as another process may be writing them; with `to_write`, abandoned ones are removed.
     """
     old = folder.with_name(f".{folder.name}.old")
     if not folder.exists() and old.exists():
@@ -57,16 +57,16 @@ def recover_folder(folder: Path, *, to_write: bool = False) -> None:
 
 
 def beside_of(folder: Path) -> Path:
-    """Name a new folder to write into, by which it can be told whose it is."""
+    """Return the name of a new temporary folder, which identifies its process."""
     return folder.with_name(f".{folder.name}.{uuid.uuid4().hex}-{os.getpid()}-{socket.gethostname()}.new")
 
 
 def _sweep_beside(folder: Path) -> None:
-    """Remove half-written folders of ended processes of this machine, and any that has not changed for an hour."""
+    """Remove half-written folders of this machine's ended processes, and any unchanged for an hour."""
     known = re.compile(rf"\.{re.escape(folder.name)}\.[0-9a-f]+(?:-(\d+)-(.*))?\.new")
     try:
         leftovers = [path for path in folder.parent.iterdir() if path.name.endswith(".new")]
-    except OSError:  # nothing was ever written there
+    except OSError:  # nothing has been written there yet
         return
     for path in leftovers:
         if (name := known.fullmatch(path.name)) is None:
@@ -76,10 +76,10 @@ def _sweep_beside(folder: Path) -> None:
 
 
 def _unchanged(folder: Path) -> bool:
-    """Say whether nothing in a folder has changed for an hour."""
+    """Return whether nothing in a folder has changed for an hour."""
     try:
         latest = max(path.stat().st_mtime for path in (folder, *folder.rglob("*")))
-    except OSError:  # what was listed is gone: it is being put in place, or swept
+    except OSError:  # a listed path is gone: the folder is being moved or removed
         return False
     return time.time() - latest > SECONDS_LEFT_ALONE
 
@@ -90,7 +90,7 @@ def for_owner_only() -> None:
 
 
 def check_writable(folder: Path) -> None:
-    """Raise StorageError where nothing can be written into a folder, before there is anything to lose; it is made."""
+    """Create a folder if needed; raise StorageError if it is not writable, before any work can be lost."""
     probe = folder / f".{uuid.uuid4().hex}.new"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -101,19 +101,19 @@ def check_writable(folder: Path) -> None:
 
 
 def what_helps(error: Exception) -> str:
-    """Say what to do about a write that failed."""
+    """Return advice on a failed write."""
     if isinstance(error, OSError) and error.errno not in (None, errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO):
         return "Give a folder that can be written to."
     return "Free some disk and resume."
 
 
 def write_json(path: Path, values: Mapping[str, Any]) -> None:
-    """Write a JSON file in one piece."""
+    """Write a JSON file atomically."""
     write_text(path, json.dumps(values, indent=1, sort_keys=True))
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file in one piece; raise StorageError where the disk refuses."""
+    """Write a text file atomically; raise StorageError if that fails."""
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -126,24 +126,24 @@ def write_text(path: Path, text: str) -> None:
 
 
 def sync(path: Path) -> None:
-    """Have a file's content on the disk before going on."""
+    """Flush a file's content to disk."""
     with path.open("rb") as file:
         os.fsync(file.fileno())
 
 
 def is_name(value: str) -> bool:
-    """Tell whether a word can name a corpus or gazetteer: a folder of the home folder and nothing outside it."""
+    """Return whether a word can name a corpus or gazetteer: a subfolder, never a path outside."""
     return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", value) is not None
 
 
 def named_folders(folder: Path) -> list[Path]:
-    """Return the folders in one of the home folder whose names are allowed, by name."""
+    """Return the subfolders with valid names, sorted."""
     inside = sorted(path for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
     return [path for path in inside if is_name(path.name)]
 
 
 def find_folder(folder: Path, kind: str, name: str) -> Path:
-    """Return the folder of a `corpus` or `gazetteer`, the kind, by its name; raise NotFound naming those there are."""
+    """Return the folder of a `corpus` or `gazetteer` (`kind`) by its name; raise NotFound listing existing ones."""
     if not is_name(name) or not (folder / name).is_dir():
         known = ", ".join(path.name for path in named_folders(folder)) or "none yet"
         raise NotFound(f"There is no {kind} {name!r}; there are: {known}. Make one with workbench {kind} build.")

@@ -1,4 +1,4 @@
-"""What becomes of memory that is freed: whether the process keeps it, or gives it back to the system."""
+"""Whether the process keeps freed memory or returns it to the system."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ _PAD = 64 * 2**20
 
 
 def keep_freed() -> bool:
-    """Keep what is freed for the next who asks, from now on; return whether the system's allocator can be told.
+    """Keep freed memory for reuse from now on; return whether the allocator supports it.
 
-    By itself glibc maps each block above 32 MB anew, and the kernel clears it page by page. The gradients of the
-    embeddings are such a block in each training step of a small encoder, and so are large activations. Numbers stay
-    what they are.
+    By default glibc maps each block above 32 MB anew, and the kernel clears it page by page. In each training step of a
+    small encoder the gradients of the embeddings are such a block, and so are large activations. Results do not change.
     """
     mallopt = getattr(_glibc(), "mallopt", None)
     if mallopt is None:
@@ -40,7 +39,7 @@ def without_collecting() -> Iterator[None]:
 
 
 def give_back_freed() -> None:
-    """Give back to the system what is freed and kept, where there is such a thing."""
+    """Return freed memory to the system, if supported."""
     trim = getattr(_glibc(), "malloc_trim", None)
     if trim is not None:
         trim(0)

@@ -1,4 +1,4 @@
-"""Sentences that nearly say the same: MinHash finds the candidates, the Jaccard index of their 3-shingles decides."""
+"""Near-duplicate sentences: MinHash finds candidates, the Jaccard index of their 3-shingles decides."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from crossner_core.schema import Sentence
 
 _WIDTH = 3
 _PERMUTATIONS = 128
-_SLACK, _MISSES, _FALSE = 0.05, 0.95, 0.05  # the search would rather find too many: the index itself decides
+_SLACK, _MISSES, _FALSE = 0.05, 0.95, 0.05  # the search favours recall: the Jaccard index decides
 
 
 class NearDuplicates:
-    """Keeps sentences and tells whether another is as good as one of them.
+    """Stores sentences and detects near-duplicates of them.
 
-    Two are when the Jaccard index of their sets of three consecutive tokens, whatever the case, reaches the threshold.
+    Two sentences are near-duplicates if the Jaccard index of their sets of three consecutive tokens, ignoring case,
+    reaches the threshold.
     Source: Broder 1997.
     """
 
@@ -26,13 +27,13 @@ class NearDuplicates:
         self._kept: dict[int, frozenset[tuple[str, ...]]] = {}
 
     def add(self, sentence: Sentence) -> None:
-        """Keep a sentence."""
+        """Store a sentence."""
         shingles = _shingles(sentence.words)
         self._search.insert(len(self._kept), _sketch(shingles))
         self._kept[len(self._kept)] = shingles
 
     def add_if_new(self, sentence: Sentence) -> bool:
-        """Keep a sentence unless it is as good as one that is kept; tell whether it was."""
+        """Store a sentence unless it is a near-duplicate of a stored one; return whether it was stored."""
         shingles = _shingles(sentence.words)
         sketch = _sketch(shingles)
         if any(_jaccard(shingles, self._kept[key]) >= self._threshold for key in self._search.query(sketch)):

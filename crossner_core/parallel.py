@@ -1,7 +1,7 @@
-"""Tasks side by side: in this process, in processes that may die, or as Ray tasks. Events come as they happen.
+"""Run tasks in parallel: in this process, in processes that may die, or as Ray tasks. Events come as they happen.
 
-Work is a function of a module, as spawned processes and Ray import it by name: it takes a task and `should_stop`, and
-yields events; the last one is what the task came to.
+Work is a module-level function, as spawned processes and Ray import it by name: it takes a task and `should_stop`, and
+yields events; the last one is the task's result.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 from crossner_core.errors import BadInput, InvalidConfig, WorkbenchError
 
 TRIES = 2
-"""How often a worker may die at a task with no other task beside it."""
+"""How often a worker may die on a task that runs alone."""
 _SECONDS_BETWEEN_LOOKS = 0.2
 log = logging.getLogger(__name__)
 
@@ -34,28 +34,28 @@ Work = Callable[[Task, ShouldStop], Iterator[Event]]
 
 
 class WorkerDied(WorkbenchError):
-    """A worker process died each time a task was tried."""
+    """A worker process died on each attempt at a task."""
 
 
 class Queue(Generic[Task, Event]):
-    """Tasks in their order; a subclass may hold some back until others have come so far."""
+    """Tasks in order; a subclass may hold some back until others have progressed."""
 
     def __init__(self, tasks: Iterable[Task]) -> None:
         self._tasks = iter(tasks)
         self._next: Task | None = None
 
     def take(self) -> Task | None:
-        """Return the next task that can begin now."""
+        """Return the next task that can start now."""
         task, self._next = self._next, None
         return task if task is not None else next(self._tasks, None)
 
     def look_ahead(self) -> None:
-        """Have the next task ready while all workers are busy: making it may take its time."""
+        """Prepare the next task while all workers are busy: creating it may take time."""
         if self._next is None:
             self._next = next(self._tasks, None)
 
     def note(self, event: Event) -> None:
-        """See an event that a task has yielded."""
+        """Handle an event that a task has yielded."""
 
 
 def _raise(task: Any, error: Exception) -> NoReturn:
@@ -63,19 +63,19 @@ def _raise(task: Any, error: Exception) -> NoReturn:
 
 
 def never() -> bool:
-    """Return False: nothing stops."""
+    """Return False: never stop."""
     return False
 
 
 def threads_for(workers: int) -> int:
-    """Return how many of this process's PyTorch threads each of so many workers gets; 0 leaves a single one all."""
+    """Return the number of PyTorch threads for each of `workers` workers; 0 leaves a single one all threads."""
     import torch
 
     return max(1, torch.get_num_threads() // workers) if workers > 1 else 0
 
 
 def run_here(work: Work[Task, Event], tasks: Iterable[Task], *, should_stop: ShouldStop = never) -> Iterator[Event]:
-    """Do one task after another in this process, until `should_stop` returns True."""
+    """Run tasks one after another in this process, until `should_stop` returns True."""
     for task in tasks:
         if should_stop():
             return
@@ -91,12 +91,12 @@ def run_pool(
     failed: Callable[[Task, Exception], Event] = _raise,
     is_last: Callable[[Event], bool] = lambda event: False,
 ) -> Iterator[Event]:
-    """Do tasks in so many processes.
+    """Run tasks in `workers` processes.
 
-    Once `should_stop` returns True, nothing new begins and what is at work is asked to stop. A task whose worker died
-    may have been short of memory: it is tried again when nothing else is at work. `failed` makes an event of what a
-    task raised, or of WorkerDied where all tries failed; without it that is raised. `is_last` tells the event by which
-    a task is done: a worker that dies after it is replaced, and the task is not tried again.
+    Once `should_stop` returns True, no new tasks start and running ones are asked to stop. A task whose worker died may
+    have run out of memory: it is retried when nothing else is running. `failed` turns a task's exception, or WorkerDied
+    if all attempts failed, into an event; without it that is raised. `is_last` identifies the event that completes a
+    task: a worker that dies after it is replaced, and the task is not retried.
     """
     pool, again = _Pool(work), list[_Attempt[Task]]()
     try:
@@ -133,7 +133,7 @@ def run_pool(
 
 @dataclass
 class _Attempt(Generic[Task]):
-    """A task, how often a worker has died at it with no other one at work, and whether its last event has come."""
+    """A task, how often a worker has died on it while no other was running, and whether its last event has arrived."""
 
     task: Task
     deaths: int = 0
@@ -142,7 +142,7 @@ class _Attempt(Generic[Task]):
 
 
 class _Worker(Generic[Task]):
-    """A process and the pipe to it; it takes an attempt once it has sent that it is ready."""
+    """A process and its pipe; it accepts an attempt once it has reported ready."""
 
     def __init__(self, work: Work[Task, Any]) -> None:
         context = multiprocessing.get_context("spawn")
@@ -159,7 +159,7 @@ class _Worker(Generic[Task]):
             self.send(attempt.task)
 
     def send(self, message: Any) -> None:
-        with suppress(OSError):  # it has died, which is noticed when its pipe is read
+        with suppress(OSError):  # if it has died, reading its pipe will reveal that
             self.pipe.send(message)
 
 
@@ -167,7 +167,7 @@ _STOP = "stop"
 
 
 class _Pool(Generic[Task]):
-    """Processes that each have one task at a time, begun when they are needed."""
+    """Processes with one task at a time each, started on demand."""
 
     def __init__(self, work: Work[Task, Any]) -> None:
         self.work = work
@@ -181,7 +181,7 @@ class _Pool(Generic[Task]):
         worker.begin(attempt)
 
     def stop(self) -> None:
-        """Ask what is at work to stop."""
+        """Ask running tasks to stop."""
         if not self.stopping:
             self.stopping = True
             for worker in self.busy:
@@ -189,7 +189,7 @@ class _Pool(Generic[Task]):
                     worker.send(_STOP)
 
     def events(self, seconds: float) -> Iterator[tuple[_Attempt[Task], Any, Exception | None]]:
-        """Yield what came within so many seconds: attempts with an event, or with what they ended by."""
+        """Yield what arrives within `seconds`: attempts with an event or an error."""
         ready = wait_for([worker.pipe for worker in self.busy], seconds)
         for worker in [worker for worker in self.busy if worker.pipe in ready]:
             try:
@@ -219,7 +219,7 @@ class _Pool(Generic[Task]):
         worker.attempt.deaths += not self.busy
 
     def close(self) -> None:
-        """Let the processes end: without its pipe one that is at work stops, and saves what it has."""
+        """End the processes: when its pipe closes, a running one saves and stops."""
         for worker in (*self.busy, *self.idle):
             worker.pipe.close()
         for worker in (*self.busy, *self.idle):
@@ -227,12 +227,12 @@ class _Pool(Generic[Task]):
 
 
 def _serve(work: Work[Any, Any], pipe: Connection) -> None:
-    """Do the tasks that come through a pipe until it is closed; anything in it while one is at work stops that."""
+    """Run the tasks from a pipe until it closes; any message during a task stops it."""
     _begin_worker()
     with suppress(EOFError, OSError):
         pipe.send(("ready", None))
         while True:
-            if (task := pipe.recv()) == _STOP:  # it came when the task before had ended
+            if (task := pipe.recv()) == _STOP:  # it arrived after the previous task had ended
                 continue
             try:
                 for event in work(task, pipe.poll):
@@ -245,7 +245,7 @@ def _serve(work: Work[Any, Any], pipe: Connection) -> None:
 
 
 def _begin_worker() -> None:
-    """Leave Ctrl-C to the parent, and end when it is gone: nobody else would end an idle worker."""
+    """Leave Ctrl-C to the parent, and exit when it is gone: nothing else would end an idle worker."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
 
@@ -267,10 +267,10 @@ def run_ray(
     should_stop: ShouldStop = never,
     failed: Callable[[Task, Exception], Event] = _raise,
 ) -> Iterator[Event]:
-    """Do tasks on a Ray cluster, or for the address `local` on a Ray of this machine; yield the last event of each.
+    """Run tasks on a Ray cluster, or with the address `local` on a local Ray; yield the last event of each.
 
-    `shared` gives each of `workers` tasks its part of the cluster's CPUs and GPUs; without it a task has one CPU, and
-    all CPUs are used. Once `should_stop` returns True, nothing is waited for. What tasks read and write must lie under
+    `shared` gives each of `workers` tasks its share of the cluster's CPUs and GPUs; without it a task has one CPU, and
+    all CPUs are used. Once `should_stop` returns True, it returns without waiting. Tasks must find their files under
     the same paths on all machines.
     """
     with _ray_session(address, workers) as ray:
@@ -307,7 +307,7 @@ def _ray_event(ray: Any, reference: Any, task: Task, failed: Callable[[Task, Exc
 
 
 def _part_of_cluster(ray: Any, workers: int) -> dict[str, float]:
-    """Return what each of so many tasks asks of the cluster, which is no more than the smallest machine has."""
+    """Return the resources each of `workers` tasks requests: at most what the smallest machine has."""
     smallest = min(int(node["Resources"].get("CPU", 1)) for node in ray.nodes() if node["Alive"])
     whole = ray.cluster_resources()
     cpus = max(1, min(smallest, int(whole.get("CPU", 1)) // workers))
@@ -316,9 +316,9 @@ def _part_of_cluster(ray: Any, workers: int) -> dict[str, float]:
 
 @contextmanager
 def _ray_session(address: str, workers: int) -> Iterator[Any]:
-    """Connect to a cluster, or for the address `local` begin a Ray of this machine; yield the module, and let go.
+    """Connect to a cluster, or with the address `local` start a local Ray; yield the module, then disconnect.
 
-    Raises InvalidConfig where Ray is not installed or does not answer.
+    Raises InvalidConfig if Ray is not installed or does not respond.
     """
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     try:
@@ -333,7 +333,7 @@ def _ray_session(address: str, workers: int) -> Iterator[Any]:
             ray.init(address=address, **options)
     except (ConnectionError, ValueError, RuntimeError) as error:
         raise InvalidConfig(
-            f"No Ray answers at {address!r} ({error}). Give HOST:PORT or ray://HOST:PORT of a cluster, or local."
+            f"No Ray responds at {address!r} ({error}). Use HOST:PORT or ray://HOST:PORT of a cluster, or local."
         ) from error
     try:
         yield ray

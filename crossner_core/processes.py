@@ -1,4 +1,4 @@
-"""Signals that ask this process to stop, and whether another process has ended."""
+"""Stopping this process on signals, and checking whether another process has ended."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from contextlib import contextmanager
 def stop_on_signal(*, launched: bool = False) -> Iterator[Callable[[], bool]]:
     """Yield `should_stop`, which returns True after Ctrl-C or SIGTERM; a second Ctrl-C ends the process at once.
 
-    Not where it was `launched` with others: a launcher passes the first one on to a process that has had it already.
+    Not if it was `launched` with others: a launcher forwards the first signal to processes that already received it.
     """
     stop = threading.Event()
 
@@ -32,7 +32,7 @@ def stop_on_signal(*, launched: bool = False) -> Iterator[Callable[[], bool]]:
 
 
 def has_ended(host: str, pid: int) -> bool:
-    """Say whether a process of this machine has ended; False of another machine's, and where it cannot be known."""
+    """Return whether a process of this machine has ended; False for another machine's, or if unknown."""
     if host != socket.gethostname():
         return False
     try:

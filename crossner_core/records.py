@@ -1,4 +1,4 @@
-"""Values that are kept or sent as JSON: read by the types of their dataclass, written by one function."""
+"""Values stored or sent as JSON: read by the types of their dataclass, written by one function."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _UNKNOWN_KEY = ("extra_forbidden", "unexpected_keyword_argument")
 
 
 class Record:
-    """Base of dataclasses that are kept as JSON objects, a key a field; a key that is no field is refused."""
+    """Base of dataclasses stored as JSON objects, one key per field; unknown keys are rejected."""
 
     __slots__ = ()
     __pydantic_config__: ClassVar[Any] = {"extra": "forbid"}
@@ -35,12 +35,12 @@ class Record:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """Read what `to_dict` gave; raise BadInput naming what does not fit."""
+        """Read what `to_dict` returned; raise BadInput naming what does not fit."""
         return read(cls, dict(values), cls.__name__)
 
 
 def to_json(value: Any) -> Any:
-    """Return dataclasses, sequences, mappings, moments and paths as values that JSON has, a class as its name."""
+    """Return dataclasses, sequences, mappings, dates, times and paths as JSON values, a class as its name."""
     from pydantic_core import to_jsonable_python
 
     return to_jsonable_python(value, fallback=_name)
@@ -49,7 +49,7 @@ def to_json(value: Any) -> Any:
 def read(kind: type[T], value: object, what: str) -> T:
     """Build a dataclass from plain values by the types of its fields; raise BadInput for the first that does not fit.
 
-    The message says which value it is, what it is and what is allowed; `what` names the whole.
+    The message states the value's name, what it is and what is allowed; `what` names the whole.
     """
     from pydantic import ValidationError
 
@@ -60,7 +60,7 @@ def read(kind: type[T], value: object, what: str) -> T:
 
 
 def read_json(kind: type[T], text: str | bytes, what: str) -> T:
-    """Do what `read` does with JSON that is not parsed yet; no text of it holds half a surrogate pair."""
+    """Do the same as `read` for unparsed JSON; text with half a surrogate pair is rejected."""
     from pydantic import ValidationError
 
     try:
@@ -94,7 +94,7 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 
 def _problem(error: ValidationError, kind: type[Any], what: str) -> str:
-    """Say in words what is wrong with the first value that does not fit."""
+    """Describe what is wrong with the first value that does not fit."""
     first = error.errors(include_url=False)[0]
     type_, context, value = first["type"], first.get("ctx", {}), first["input"]
     name = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"]).lstrip(".") or what

@@ -1,4 +1,4 @@
-"""What can be added as one file: the file lies in a package of such things and registers its own."""
+"""Registries of things that are added as one file, which registers itself in its package."""
 
 from __future__ import annotations
 
@@ -14,12 +14,11 @@ T = TypeVar("T")
 
 
 class Registry(dict[str, T]):
-    """Things of one sort by id; those of the package's files come in when they are asked for.
+    """Things of one kind by id; the package's files are imported on demand.
 
-    `what` names one of them in messages. `by_name`: each file is named as the id of its thing, so that ids are known,
-    and one thing is loaded, without importing the other files; else `order` gives what ids are sorted by, before
-    themselves. `apart` are modules that hold no such thing; nor do
-    those whose names begin with an underscore.
+    `what` names one of them in messages. `by_name`: each file is named after its thing's id, so that ids are known and
+    one thing is loaded without importing the other files; else ids are sorted by `order`, then by id. `apart` are
+    modules without such a thing, like those whose names begin with an underscore.
     """
 
     def __init__(
@@ -37,11 +36,11 @@ class Registry(dict[str, T]):
         self._loaded = False
 
     def add(self, id: str, thing: T) -> T:
-        """Register a thing; raise InvalidConfig where its id is taken, or its file has another name."""
+        """Register a thing; raise InvalidConfig if its id is taken, or its file has another name."""
         if self.by_name and id not in self.modules():
-            raise InvalidConfig(f"The {self.what} {id!r} must live in a file of that name in {self._folder()}.")
+            raise InvalidConfig(f"The {self.what} {id!r} must be in a file of that name in {self._folder()}.")
         if self.setdefault(id, thing) is not thing:
-            raise InvalidConfig(f"There are two of {self.what} {id!r}; each needs an id of its own.")
+            raise InvalidConfig(f"There are two of {self.what} {id!r}; each needs its own id.")
         return thing
 
     def modules(self) -> tuple[str, ...]:
@@ -66,7 +65,7 @@ class Registry(dict[str, T]):
             self._loaded = True
 
     def one(self, id: str) -> T:
-        """Return a thing; raise InvalidConfig naming those there are."""
+        """Return a thing; raise InvalidConfig listing the known ones."""
         if id not in self and id not in self.ids():
             raise InvalidConfig(f"Unknown {self.what} {id!r}; choose one of {', '.join(self.ids())}.")
         if id not in self:

@@ -1,4 +1,4 @@
-"""The values that travel through the house; imports nothing of ours but the errors."""
+"""The data types used throughout the project; imports only `errors` from this package."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 from crossner_core.errors import InvalidSpan
 
-LAYOUT_KEY = "_layout"  # in stored metadata: document and layout; no file's metadata may be called so
+LAYOUT_KEY = "_layout"  # reserved key in stored metadata, for document and layout
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -40,7 +40,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Suggestion:
-    """A pre-annotation over tokens `[start, end)`: `source` names who says so, `score` lies in [0, 1]."""
+    """A pre-annotation over tokens `[start, end)`: `source` names its origin, `score` lies in [0, 1]."""
 
     start: int
     end: int
@@ -58,9 +58,9 @@ class Suggestion:
 class Mention:
     """A known name over tokens `[start, end)`: the resource it most likely stands for, by page title.
 
-    `classes` are the resource's class names (`Band`), most specific first, () where none is known. `type` is its
-    entity type in a domain, None where the domain has none for it or no domain was asked. `source` names who says
-    so, `score` lies in [0, 1].
+    `classes` are the resource's class names (`Band`), most specific first, () if none is known. `type` is its entity
+    type in a domain, None if the domain has none for it or no domain was given. `source` names its origin, `score` lies
+    in [0, 1].
     """
 
     start: int
@@ -74,7 +74,7 @@ class Mention:
 
 @dataclass(frozen=True, slots=True)
 class FileLayout:
-    """How a file (or the files of a document) was laid out, by its name; `layout` is what its format's layout gives."""
+    """The layout of a file (or of a document's files), by its name; `layout` holds the format's own values."""
 
     name: str
     layout: Mapping[str, Any]
@@ -82,10 +82,9 @@ class FileLayout:
 
 @dataclass(frozen=True, slots=True)
 class SentenceLayout:
-    """How a sentence was written where it came from, so that `format` can write it so again; all values fit JSON.
+    """A sentence's original layout, so that `format` can reproduce it; all values fit JSON.
 
-    `notes` are what the format needs for this sentence beside the layout of the whole file, which `file` is where it
-    is kept.
+    `notes` are what the format needs for this sentence besides the layout of the whole file, `file`, if stored.
     """
 
     format: str
@@ -95,10 +94,10 @@ class SentenceLayout:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """The annotation unit: text, its tokens, link spans, and whatever else came with it.
+    """The annotation unit: text, tokens, links and metadata.
 
-    `document` names the document it is of and `offset` is where its text begins in the document's (code points); None
-    where there is none, or where the document has no running text. `meta` are others' values, kept as they came.
+    `document` names its document and `offset` is where its text begins in the document's text (code points); None if
+    there is none, or if the document has no running text. `meta` are foreign values, kept unchanged.
     """
 
     id: str
@@ -140,19 +139,19 @@ class Sentence:
         return self.tokens[start].start, self.tokens[end - 1].end
 
     def bare(self) -> Sentence:
-        """Return the sentence with its text, tokens and links alone."""
+        """Return the sentence with only its text, tokens and links."""
         return Sentence(self.id, self.text, self.tokens, self.links)
 
     @property
     def content_hash(self) -> str:
-        """SHA-256 over text and token offsets; two sentences with one hash are the same annotation unit."""
+        """SHA-256 over text and token offsets; sentences with equal hashes are the same annotation unit."""
         offsets = ",".join(f"{token.start}-{token.end}" for token in self.tokens)
         return hashlib.sha256(f"{self.text}\x00{offsets}".encode()).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)
 class LabelledSentence:
-    """A sentence with the spans somebody (or gold) gave it."""
+    """A sentence with its spans from an annotator or gold."""
 
     sentence: Sentence
     spans: tuple[Span, ...]
@@ -196,7 +195,7 @@ def sentence_from_words(
 
 
 def meta_to_keep(sentence: Sentence) -> dict[str, Any]:
-    """Give the metadata to store, with document, offset and layout under `LAYOUT_KEY`; it fits JSON."""
+    """Return the metadata to store, with document, offset and layout under `LAYOUT_KEY`; it fits JSON."""
     kept: dict[str, Any] = {}
     layout, name = sentence.layout, None
     if layout is not None and layout.notes:
@@ -210,12 +209,12 @@ def meta_to_keep(sentence: Sentence) -> dict[str, Any]:
 
 
 def fields_from_kept(meta: Mapping[str, Any]) -> dict[str, Any]:
-    """Read what `meta_to_keep` gave: the values of a sentence's `meta`, `document`, `offset` and `layout`."""
+    """Read what `meta_to_keep` returned: the values of a sentence's `meta`, `document`, `offset` and `layout`."""
     if LAYOUT_KEY not in meta:
         return {"meta": meta}
     kept = dict(meta[LAYOUT_KEY])
     file = FileLayout(**kept.pop("file")) if "file" in kept else None
-    # Rows from before documents were kept have only the file.
+    # Rows from before documents were stored have only the file.
     document = kept.pop("document", {"name": file and file.name, "offset": None})
     format = next(iter(kept), file.layout["format"] if file else None)
     return {

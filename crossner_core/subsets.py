@@ -1,4 +1,4 @@
-"""Nested shares of a long stream: 10 % lies within 25 %, whatever the order in which its items come."""
+"""Nested shares of a long stream: 10 % is contained in 25 %, whatever the order of its items."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Keys = npt.NDArray[np.uint64]
 
 
 def keys_of(ids: Iterable[str], *, seed: int, copy: int = 0, use: str = "subset") -> Keys:
-    """Return 64 bits a sentence, as if drawn at random, that depend on its id, the seed, the copy and the use alone."""
+    """Return 64 pseudo-random bits per sentence that depend only on its id, the seed, the copy and the use."""
     start = blake2b(f"{use} {seed} {copy} ".encode(), digest_size=8)
 
     def key(id: str) -> bytes:
@@ -33,7 +33,7 @@ def uniform(keys: Keys) -> npt.NDArray[np.float64]:
 
 @dataclass(slots=True)
 class Subset:
-    """The `size` items with the smallest keys; of those with the very last key, the first that come."""
+    """The `size` items with the smallest keys; ties at the limit are taken in order of arrival."""
 
     size: int
     limit: int | None
@@ -41,7 +41,7 @@ class Subset:
 
     @classmethod
     def of(cls, keys: Keys, percent: float) -> Subset:
-        """Find the limit that leaves `round(percent · n)` of the keys; raise InvalidConfig for no percentage."""
+        """Find the limit that leaves `round(percent · n)` of the keys; raise InvalidConfig if invalid."""
         check_percent(percent)
         size = round(percent * len(keys) / 100)
         if size == len(keys):
@@ -52,7 +52,7 @@ class Subset:
         return cls(size, int(limit), size - int(np.count_nonzero(keys < limit)))
 
     def admit(self, keys: Keys) -> npt.NDArray[np.bool_]:
-        """Tell which of the next items belong to it; they must come in one order, each once."""
+        """Return which of the next items belong to it; items must arrive in a fixed order, each once."""
         if self.limit is None:
             return np.ones(len(keys), bool)
         limit = np.uint64(self.limit)
@@ -64,6 +64,6 @@ class Subset:
 
 
 def check_percent(percent: float) -> None:
-    """Raise InvalidConfig unless it lies above 0 and at most at 100."""
+    """Raise InvalidConfig unless it is above 0 and at most 100."""
     if not 0 < percent <= 100:
         raise InvalidConfig(f"percent is {percent:g}; give more than 0 and at most 100.")

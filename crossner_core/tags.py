@@ -1,4 +1,4 @@
-"""IOB1, IOB2, BIOES (and BILOU) tags to spans and back: the only converter."""
+"""Conversion between IOB1, IOB2, BIOES and BILOU tags and spans."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TO_BIOES = {"L": "E", "U": "S"}
 
 @lru_cache(maxsize=4096)
 def parse_tag(tag: str) -> tuple[str, str]:
-    """Split a tag into prefix and entity type, `O` into `("O", "")`; raise BadInput if it is no tag."""
+    """Split a tag into prefix and entity type, `O` into `("O", "")`; raise BadInput if it is not a tag."""
     if tag == "O":
         return "O", ""
     if not is_tag(tag):
@@ -24,12 +24,12 @@ def parse_tag(tag: str) -> tuple[str, str]:
 
 
 def is_tag(tag: str) -> bool:
-    """Tell whether `parse_tag` takes it."""
+    """Return whether `parse_tag` accepts it."""
     return tag == "O" or (tag[1:2] == "-" and len(tag) > 2 and tag[0] in "BIESLU" and tag[2:] == tag[2:].strip())
 
 
 def detect_scheme(sequences: Iterable[Sequence[str]]) -> str:
-    """Name the scheme that fits the tag sequences with the fewest invalid tags; IOB2 where nothing tells them apart."""
+    """Return the scheme with the fewest invalid tags in the sequences; IOB2 if ambiguous."""
     prefixes: set[str] = set()
     bare_starts = needless_b = 0
     for tags in sequences:
@@ -52,7 +52,7 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> str:
 
 
 def tag_problems(tags: Sequence[str], scheme: str) -> Iterator[tuple[int, str]]:
-    """Yield (position from 0, reason) for each tag that is no tag or may not stand where it does."""
+    """Yield (position from 0, reason) for each tag that is malformed or not allowed at its position."""
     allowed = _prefixes(scheme)
     previous = ("O", "")
     for position, tag in enumerate(tags):
@@ -72,10 +72,10 @@ def tag_problems(tags: Sequence[str], scheme: str) -> Iterator[tuple[int, str]]:
 
 
 def spans_from_tags(tags: Sequence[str], scheme: str = "IOB2", *, strict: bool = True) -> tuple[Span, ...]:
-    """Read spans off tags; offsets are token indices into `tags`.
+    """Read spans from tags; offsets are token indices into `tags`.
 
-    Strict raises BadInput at the first tag that `scheme` does not allow there. Lenient reads as conlleval does,
-    whatever the scheme: an `I-x` after `O` or after another type begins an entity.
+    Strict raises BadInput at the first tag that `scheme` does not allow there. Lenient reads like conlleval, whatever
+    the scheme: an `I-x` after `O` or after another type begins an entity.
     Source: conlleval.pl, startOfChunk and endOfChunk.
     """
     if strict:
@@ -121,12 +121,12 @@ def tags_from_spans(spans: Iterable[Span], length: int, scheme: str = "IOB2") ->
 
 
 def convert_tags(tags: Sequence[str], source: str, target: str, *, strict: bool = True) -> list[str]:
-    """Rewrite tags of one scheme in another."""
+    """Convert tags from one scheme to another."""
     return tags_from_spans(spans_from_tags(tags, source, strict=strict), len(tags), target)
 
 
 def _entity_tags(span: Span, scheme: str, touches: bool) -> list[str]:
-    """Give one entity's tags; `touches`: an entity of the same type ends where this one begins."""
+    """Return one entity's tags; `touches`: an entity of the same type ends where this one begins."""
     size = span.end - span.start
     if scheme == "IOB1":
         prefixes = ("B" if touches else "I") + "I" * (size - 1)
@@ -139,7 +139,7 @@ def _entity_tags(span: Span, scheme: str, touches: bool) -> list[str]:
 
 
 def _bad_step(previous: tuple[str, str], current: tuple[str, str], scheme: str) -> str:
-    """Say why `current` may not follow `previous`; empty if it may."""
+    """Return why `current` may not follow `previous`; empty if it may."""
     before, before_type = previous
     now, now_type = current
     if scheme == "IOB1":
@@ -155,7 +155,7 @@ def _bad_step(previous: tuple[str, str], current: tuple[str, str], scheme: str) 
 
 def _prefixes(scheme: str) -> str:
     if scheme not in _PREFIXES:
-        raise InvalidConfig(f"Unknown tag scheme {scheme!r}; known are {', '.join(SCHEMES)}.")
+        raise InvalidConfig(f"Unknown tag scheme {scheme!r}; supported are {', '.join(SCHEMES)}.")
     return _PREFIXES[scheme]
 
 

@@ -14,21 +14,21 @@ _PICTOGRAPHS = (
     "\u00a9\u00ae\u203c\u2049\u2122\u2194-\u21aa\u231a-\u23ff\u25aa-\u25fe\u2600-\u27bf"
     "\u2934\u2935\u2b00-\u2bff\u3030\u303d\u3297\u3299\U0001f000-\U0001f1e5\U0001f200-\U0001faff"
 )
-# The sentencizer's own exceptions know Mr., Dr., St., Inc.; these are what it misses in encyclopedic prose.
+# The sentencizer's own exceptions cover Mr., Dr., St., Inc.; these are what it misses in encyclopedic prose.
 _BEFORE_NAME = re.compile(
     r"(?:sen|rep|gov|gen|col|capt|lt|sgt|rev|hon|prof|pres|mt|ft|feat|vs|cf|ca|approx|dept|univ)\."
 )
 _OPENING = "\"'“‘«([{"
 _BEFORE_NUMBER = re.compile(r"(?:nos?|vol|op|pp?|ch|fig|sec|art|ed|jan|feb|mar|apr|aug|sept|oct|nov|dec)\.")
 
-# What most tokens are, tried first for speed alone: the other alternatives would find the same. ASCII letters and
-# digits before white space, and an ASCII mark (no apostrophe, no underscore) before an ASCII character.
+# Most tokens, tried first only for speed: the other alternatives would match the same. ASCII letters and digits before
+# white space, and ASCII punctuation (no apostrophe, no underscore) before an ASCII character.
 _PLAIN = r"[A-Za-z0-9]++(?=[ \n]|\Z)|[!-&(-/:-@\[-^`{-~](?=[\x00-\x7f]|\Z)"
 
 
 @lru_cache(maxsize=1)
 def _extenders() -> str:
-    """Build the character class of what stays with the character before it: marks (M*) and format characters (Cf)."""
+    """Build the character class of what attaches to the preceding character: marks (M*) and format characters (Cf)."""
     ranges: list[list[int]] = []
     for code in (*range(0xAD, 0x20000), *range(0xE0000, 0xE0200)):
         if unicodedata.category(chr(code)) in {"Mn", "Mc", "Me", "Cf"}:
@@ -53,12 +53,12 @@ def _token_pattern() -> re.Pattern[str]:
 
 
 def tokenize(text: str) -> tuple[Token, ...]:
-    """Split a text into tokens; every character that is not white space lies in exactly one.
+    """Split a text into tokens; every character that is not white space is in exactly one.
 
     One token each: a run of letters, digits and their marks, kept together over an inner hyphen or apostrophe
     (`opinion-based`, `O'Brien`); numbers with inner `.` and `,` (`1,000.5`); single letters with dots (`U.S.`); an
-    emoji with its modifiers and joiners; any other mark by itself. The possessive `'s` is its own token, so that a
-    name before it can be a span. The rules look at no neighbour beyond the token: a name alone splits as it does in a
+    emoji with its modifiers and joiners; any other symbol by itself. The possessive `'s` is its own token, so that a
+    name before it can be a span. The rules do not depend on neighbouring tokens: a name alone splits as it does in a
     sentence.
     """
     return tuple(Token(match.start(), match.end()) for match in _token_pattern().finditer(text))
@@ -70,13 +70,13 @@ def count_tokens(text: str) -> int:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the texts of the tokens alone: several times faster than `tokenize` where nobody asks for offsets."""
+    """Return only the texts of the tokens: several times faster than `tokenize` when offsets are not needed."""
     return _token_pattern().findall(text)
 
 
 @lru_cache(maxsize=1)
 def _sentencizer() -> Any:
-    import spacy  # late: splitting paragraphs is the only thing that needs it
+    import spacy  # imported late: only splitting paragraphs needs it
 
     nlp = spacy.blank("en")
     nlp.add_pipe("sentencizer")
@@ -118,7 +118,7 @@ def _slow_words(chunk: str) -> list[str]:
 
 
 def forget_words() -> None:
-    """Let go of the words that splitting sentences has learnt: they grow with every new text."""
+    """Free the vocabulary of the sentence splitter, which grows with every new text."""
     _sentencizer.cache_clear()
 
 
@@ -134,7 +134,7 @@ def split_sentences(text: str) -> list[tuple[int, int]]:
 
 
 def _paragraphs(text: str) -> list[tuple[int, int]]:
-    """Give each paragraph's offsets, line by line: a regular expression would be quadratic in blank space."""
+    """Return each paragraph's offsets, line by line: a regular expression would be quadratic in blank space."""
     spans: list[tuple[int, int]] = []
     starts_new, has_blank, position = True, False, 0
     for line in text.split("\n"):
@@ -182,7 +182,7 @@ def _split_paragraph(text: str, start: int, end: int) -> list[tuple[int, int]]:
 def _opened(text: str, low: int, high: int, end: int) -> int:
     """Return where an opening quote or bracket begins the next sentence, `end` if none does.
 
-    The sentencizer counts all marks after a full stop to the sentence before: `He left. "Why?"`.
+    The sentencizer attaches all punctuation after a full stop to the preceding sentence: `He left. "Why?"`.
     """
     position = high
     while position > low and text[position - 1] in _OPENING:

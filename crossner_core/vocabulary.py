@@ -1,6 +1,6 @@
 """How much the vocabularies of corpora and data sets overlap: CrossNER's figure 1.
 
-Source: Liu et al. 2021 (CrossNER), "Vocabulary overlap": the 5,000 most frequent words of each, stop words left out.
+Source: Liu et al. 2021 (CrossNER), "Vocabulary overlap": the 5,000 most frequent words of each, without stop words.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Overlap:
     """Shares of common words in percent, `matrix[i][j]` between `names[i]` and `names[j]`.
 
     Two vocabularies are compared over as many words as the smaller has (`sizes`), the most frequent of each, so that
-    a cell says the same from both sides.
+    the matrix is symmetric.
     """
 
     names: tuple[str, ...]
@@ -39,7 +39,7 @@ class Overlap:
     matrix: tuple[tuple[float, ...], ...]
 
     def to_csv(self) -> str:
-        """Write the matrix with a head and a row a name."""
+        """Write the matrix with a header and one row per name."""
         lines = [",".join(("", *map(_quoted, self.names)))]
         for name, row in zip(self.names, self.matrix, strict=True):
             lines.append(",".join((_quoted(name), *(f"{cell:.2f}" for cell in row))))
@@ -54,10 +54,10 @@ class Overlap:
 
 
 def vocabulary(name: str, words: Iterable[Iterable[str]], *, top: int = TOP) -> Vocabulary:
-    """Find the most frequent words of a stream of token lists; of equally frequent ones those first in the alphabet.
+    """Find the most frequent words of a stream of token lists; ties are broken alphabetically.
 
-    Words are case-folded; what is not letters alone and spaCy's English stop words are left out. Beyond 5 million
-    different words those seen once are forgotten now and then, which no frequent word is.
+    Words are case-folded; tokens with non-letters and spaCy's English stop words are excluded. Beyond 5 million
+    distinct words, those seen once are dropped periodically, which does not affect frequent words.
     """
     if top < 1:
         raise InvalidConfig(f"top is {top}; give 1 or more.")
@@ -72,7 +72,7 @@ def vocabulary(name: str, words: Iterable[Iterable[str]], *, top: int = TOP) -> 
                 counts = Counter({word: number for word, number in counts.items() if number > 1})
     total += _fold(raw, counts, stop)
     if not counts:
-        raise BadInput(f"{name} holds no words, so there is nothing to compare.")
+        raise BadInput(f"{name} has no words to compare.")
     best = sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:top]
     return Vocabulary(name, tuple(word for word, _ in best), total)
 
@@ -84,7 +84,7 @@ def sentence_words(sentences: Iterable[Sentence | LabelledSentence]) -> Iterator
 
 
 def overlap(vocabularies: Iterable[Vocabulary]) -> Overlap:
-    """Compare each vocabulary with each; raise InvalidConfig unless there are two or more with names of their own."""
+    """Compare all pairs of vocabularies; raise InvalidConfig unless there are two or more with distinct names."""
     gathered = tuple(vocabularies)
     names = tuple(vocabulary.name for vocabulary in gathered)
     if len(gathered) < 2 or len(set(names)) < len(names):
@@ -109,7 +109,7 @@ def _fold(raw: Mapping[str, int], counts: Counter[str], stop: frozenset[str]) ->
 
 @lru_cache(maxsize=1)
 def _stop_words() -> frozenset[str]:
-    from spacy.lang.en.stop_words import STOP_WORDS  # late: nothing else here needs spaCy
+    from spacy.lang.en.stop_words import STOP_WORDS  # imported late: nothing else here needs spaCy
 
     return frozenset(STOP_WORDS)
 

@@ -1,1 +1,1 @@
-"""Which sentences of a pool are worth annotating next: one acquisition function a file."""
+"""Which sentences of a pool are worth annotating next: one acquisition function per file."""

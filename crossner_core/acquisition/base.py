@@ -1,4 +1,4 @@
-"""What an acquisition function sees and gives, and the registry; listed without importing torch."""
+"""Inputs and outputs of acquisition functions, and their registry; listing them does not import torch."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Order = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Pool:
-    """N sentences without gold and what is known of them; indices of all arrays are into `sentences`.
+    """N sentences without gold and what is known about them; all array indices refer to `sentences`.
 
-    `signals` holds what `needs` of a function asks for (see `signals.py`). `gold` are the labelled sentences so far,
-    `gold_embeddings` (G, H) theirs where embeddings were asked for. `proposed` are a gazetteer's spans, `predicted`
-    the model's; both are None where nobody was asked. Without a model there are no signals of one.
+    `signals` holds the arrays named in a function's `needs` (see `signals.py`). `gold` are the sentences labelled so
+    far, `gold_embeddings` (G, H) their embeddings if requested. `proposed` are a gazetteer's spans, `predicted` the
+    model's; both are None if not requested. Without a model there are no model signals.
     """
 
     sentences: Sequence[Sentence]
@@ -39,13 +39,13 @@ class Pool:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Tokens of each sentence, (N,)."""
+        """Number of tokens of each sentence, (N,)."""
         return np.array([len(sentence.tokens) for sentence in self.sentences], dtype=np.int64)
 
 
 # (pool, config, generator) → (N,) scores; higher is sooner.
 Score = Callable[[Pool, Any, np.random.Generator], Scores]
-# (pool, how many, config, generator) → indices of the chosen, in order.
+# (pool, n, config, generator) → indices of the chosen sentences, in order.
 Choose = Callable[[Pool, int, Any, np.random.Generator], Order]
 
 
@@ -56,9 +56,9 @@ class NoOptions:
 
 @dataclass(frozen=True, slots=True)
 class Acquisition:
-    """An acquisition function by its id: it scores each sentence by itself, or chooses a set as a whole.
+    """An acquisition function by its id: it scores each sentence independently, or chooses a set as a whole.
 
-    `needs` names the signals it reads; `model` says whether one of them comes from a trained model.
+    `needs` names the signals it reads; `model` is whether any of them comes from a trained model.
     """
 
     id: str

@@ -27,7 +27,7 @@ def k_centre(pool: Pool, count: int, config: Any, rng: np.random.Generator) -> O
     "bert_km", "Clusters of sentences (BERT-KM)", "Yuan et al. 2020; Chang et al. 2021", needs=(signals.EMBEDDING,)
 )
 def bert_km(pool: Pool, count: int, config: Any, rng: np.random.Generator) -> Order:
-    """Choose the sentence nearest to each centre of as many clusters as sentences are wanted, large ones first."""
+    """Choose the sentence nearest to each centre of `count` clusters, large clusters first."""
     from sklearn.cluster import KMeans
 
     vectors, count = _embeddings(pool), min(count, len(pool))
@@ -45,7 +45,7 @@ def bert_km(pool: Pool, count: int, config: Any, rng: np.random.Generator) -> Or
 
 @choosing("badge", "BADGE: uncertain and diverse gradients", "Ash et al. 2020", needs=(signals.GRADIENT,))
 def badge(pool: Pool, count: int, config: Any, rng: np.random.Generator) -> Order:
-    """Choose by k-means++ among the gradients of the head under the tags decoded."""
+    """Choose by k-means++ on the head's gradients under the decoded tags."""
     from sklearn.cluster import kmeans_plusplus
 
     vectors, count = np.asarray(pool.signals[signals.GRADIENT], dtype=np.float64), min(count, len(pool))
@@ -57,7 +57,7 @@ def badge(pool: Pool, count: int, config: Any, rng: np.random.Generator) -> Orde
 
 @dataclass(frozen=True)
 class DensityOptions(Checked):
-    """How much density counts against uncertainty."""
+    """The weight of density relative to uncertainty."""
 
     power: float = option(1.0, "Uncertainty is multiplied by density to this power.", min=0.0, max=5.0)
 
@@ -67,7 +67,7 @@ class DensityOptions(Checked):
     needs=(signals.ENTROPY, signals.EMBEDDING), config=DensityOptions,
 )  # fmt: skip
 def density(pool: Pool, config: DensityOptions, rng: np.random.Generator) -> Scores:
-    """Return the place by token entropy times the place by mean cosine to the pool."""
+    """Return the rank by token entropy times the (weighted) rank by mean cosine to the pool."""
     typical = places(mean_similarity(_embeddings(pool)))
     entropy = places(np.asarray(pool.signals[signals.ENTROPY], dtype=np.float64))
     return np.asarray(entropy * typical**config.power)

@@ -1,4 +1,4 @@
-"""What a sentence is likely to hold: many entities, rare types, or what model and gazetteer disagree about."""
+"""What a sentence is likely to contain: many entities, rare types, or spans that model and gazetteer disagree on."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from crossner_core.options.base import Checked, option
 
 @scoring("expected_entities", "Expected number of entities", "Esuli et al. 2010 (yield)", needs=(signals.EXPECTED,))
 def expected_entities(pool: Pool, config: Any, rng: np.random.Generator) -> Scores:
-    """Return the expected number of entities, all types added up."""
+    """Return the expected number of entities, summed over types."""
     scores: Scores = np.asarray(pool.signals[signals.EXPECTED], dtype=np.float64).sum(1)
     return scores
 
 
 @dataclass(frozen=True)
 class RareTypesOptions(Checked):
-    """How strongly scarce types are sought."""
+    """How strongly rare types are preferred."""
 
-    power: float = option(0.5, "A type's worth falls with its gold entities to this power.", min=0.0, max=2.0)
+    power: float = option(0.5, "A type's weight falls with its gold count to this power.", min=0.0, max=2.0)
 
 
 @scoring(
@@ -33,7 +33,7 @@ class RareTypesOptions(Checked):
     needs=(signals.EXPECTED,), config=RareTypesOptions,
 )  # fmt: skip
 def rare_types(pool: Pool, config: RareTypesOptions, rng: np.random.Generator) -> Scores:
-    """Return the expected entities, each worth the more the less gold its type has."""
+    """Return the expected number of entities, weighted higher the less gold a type has."""
     counts = Counter(span.type for item in pool.gold for span in item.spans)
     worth = np.array([(1 + counts[name]) ** -config.power for name in pool.types])
     scores: Scores = np.asarray(pool.signals[signals.EXPECTED], dtype=np.float64) @ worth
@@ -41,11 +41,11 @@ def rare_types(pool: Pool, config: RareTypesOptions, rng: np.random.Generator) -
 
 
 @scoring(
-    "disagreement", "Gazetteer against model", "query by committee, Seung et al. 1992, of two members",
+    "disagreement", "Gazetteer against model", "query by committee of two, Seung et al. 1992",
     needs=(signals.PREDICTED, signals.PROPOSED),
 )  # fmt: skip
 def disagreement(pool: Pool, config: Any, rng: np.random.Generator) -> Scores:
-    """Return how many spans only one of the two has, or has with another type; raise BadInput without both."""
+    """Return the number of (span, type) pairs that only one of model and gazetteer has; raise BadInput without both."""
     if pool.predicted is None or pool.proposed is None:
         raise BadInput("disagreement needs a model's spans and a gazetteer's; pre-annotate first, or choose another.")
     pairs = zip(pool.predicted, pool.proposed, strict=True)
@@ -57,7 +57,7 @@ def disagreement(pool: Pool, config: Any, rng: np.random.Generator) -> Scores:
     needs=(signals.PROPOSED,), config=RareTypesOptions,
 )  # fmt: skip
 def gazetteer_entities(pool: Pool, config: RareTypesOptions, rng: np.random.Generator) -> Scores:
-    """Return the entities a gazetteer knows, each worth the more the less gold its type has; needs no model."""
+    """Return the number of gazetteer entities, weighted higher the less gold a type has; needs no model."""
     if pool.proposed is None:
         raise BadInput("gazetteer_entities needs a gazetteer's spans; pre-annotate first, or choose another.")
     counts = Counter(span.type for item in pool.gold for span in item.spans)

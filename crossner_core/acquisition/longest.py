@@ -1,4 +1,4 @@
-"""Longest first: more tokens a sentence."""
+"""Longest sentences first: more tokens per sentence."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from crossner_core.acquisition.base import Pool, Scores, scoring
 
 
-@scoring("longest", "Longest sentences", "the second baseline: what tokens alone buy")
+@scoring("longest", "Longest sentences", "the second baseline: length alone")
 def score(pool: Pool, config: Any, rng: np.random.Generator) -> Scores:
     """Return the number of tokens."""
     return pool.lengths.astype(np.float64)

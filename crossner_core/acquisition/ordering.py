@@ -1,4 +1,4 @@
-"""Order a pool anew: score what is not scored yet, then let a strategy choose. One path for live and simulated."""
+"""Re-order a pool: score new sentences, then let a strategy choose. Live projects and simulations share this code."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ if TYPE_CHECKING:
     from crossner_core.encoders.base import Encoder
     from crossner_core.training.predictor import Predictor
 
-# Models whose tags are compared for a history; those before them are forgotten.
+# Earlier models whose tags are kept for the history signal; older ones are removed.
 REMEMBERED = 4
 
 
 @dataclass(frozen=True)
 class Scorer:
-    """What scores a pool: a trained model under a key of its own, and the encoder of sentence embeddings.
+    """What scores a pool: a trained model, identified by `key`, and the encoder of sentence embeddings.
 
-    `earlier` are the keys of the models before, oldest first. Either may be absent: then its signals are, too.
+    `earlier` are the keys of earlier models, oldest first. Without a model or encoder, its signals are absent too.
     """
 
     predictor: Predictor | None = None
@@ -42,7 +42,7 @@ class Scorer:
 
 @dataclass(frozen=True)
 class _Reading:
-    """What one reader, encoder or model, has not read yet, and the parts it gives of it when they are asked for."""
+    """The sentences that one reader (encoder or model) has not scored yet, and an iterator that scores them."""
 
     reader: str
     store: SignalStore
@@ -55,7 +55,7 @@ class _Reading:
 class PoolOrdering:
     """One re-ordering of a pool; `folder` keeps signals from round to round.
 
-    `on_progress` hears the share in [0, 1] of what encoder and model had not read yet, and who has read how much of it.
+    `on_progress` receives the share done in [0, 1] of the sentences that encoder and model had not read, and a message.
     """
 
     folder: Path
@@ -66,7 +66,7 @@ class PoolOrdering:
     scored: int = field(default=0, init=False)
     """Sentences that had to be scored: those the model had not seen yet."""
     notes: tuple[str, ...] = field(default=(), init=False)
-    """What has to be said about the scores of the pool."""
+    """Notes on the pool's scores, for display."""
 
     def order(
         self,
@@ -81,8 +81,8 @@ class PoolOrdering:
     ) -> Selection:
         """Return the best `count` sentences of the pool in order; indices are into `sentences`.
 
-        The first `batch` are what will be annotated until the next round (all, if not given). `proposed` are a
-        gazetteer's spans. Raises CheckpointError where it was stopped before all were scored; what was scored is kept.
+        The first `batch` will be annotated before the next round (default: all). `proposed` are a gazetteer's spans.
+        Raises CheckpointError if stopped before all were scored; scores so far are kept.
         """
         pool = self.pool(sentences, strategy, gold=gold, proposed=proposed)
         selection = select(pool, count, strategy, rng, batch=batch)
@@ -142,7 +142,7 @@ class PoolOrdering:
         return _Reading("model", store, wanted, missing, parts)
 
     def _read(self, readings: Sequence[_Reading]) -> None:
-        """Have what is missing read chunk by chunk, by one reader after the other, and keep it."""
+        """Compute missing signals chunk by chunk, one reader after the other, and store them."""
         total, before = sum(len(reading.missing) for reading in readings), 0
         for reading in readings:
             count, done = len(reading.missing), 0
@@ -160,19 +160,19 @@ class PoolOrdering:
         )
 
     def _changes(self, sentences: Sequence[Sentence], newest: NDArray[np.object_]) -> NDArray[np.float64]:
-        """Compare the newest tags with those of the models before, where these have seen a sentence; note the rest."""
+        """Compare the newest tags with those of earlier models that scored the sentence; note the rest."""
         stores = [SignalStore(self.folder / f"model-{key}") for key in self.scorer.earlier[-REMEMBERED:]]
         earlier = [store.tags(sentences) for store in stores]
         unseen = sum(all(tags[index] is None for tags in earlier) for index in range(len(sentences)))
         if unseen == len(sentences):
-            self.notes = (*self.notes, "No earlier model has read these sentences: fluctuation goes by entropy alone.")
+            self.notes = (*self.notes, "No earlier model has read these sentences: fluctuation uses entropy alone.")
         elif unseen:
             how_many = f"{unseen:,} of {len(sentences):,} sentences"
-            self.notes = (*self.notes, f"No earlier model has read {how_many}: fluctuation takes them for unchanged.")
+            self.notes = (*self.notes, f"No earlier model has read {how_many}: fluctuation treats them as unchanged.")
         return changes([*earlier, newest])
 
     def _forget(self) -> None:
-        """Remove what models said that are no longer compared, be they of this campaign or of one before it."""
+        """Remove the signals of models that are no longer compared, from this campaign or an earlier one."""
         kept = {f"model-{key}" for key in (*self.scorer.earlier[-REMEMBERED:], self.scorer.key)}
         for folder in self.folder.glob("model-*"):
             if folder.name not in kept:

@@ -1,4 +1,4 @@
-"""The order of a queue: what a strategy chose, with a share of places given to chance."""
+"""The order of a queue: a strategy's choice, with a share of random places."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import numpy as np
 
 from crossner_core.errors import InvalidConfig
 
-# Ten times a tenth, added up, is a little less than one.
+# 0.1 added ten times is slightly less than 1.
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A place in the queue: the index of its sentence in the pool, and whether chance alone put it there."""
+    """A place in the queue: the index of its sentence in the pool, and whether it was drawn at random."""
 
     index: int
     by_chance: bool
 
 
 def with_random_share(chosen: Sequence[int], total: int, share: float, rng: np.random.Generator) -> tuple[Place, ...]:
-    """Order all of 0 … total − 1: the chosen in their order, then the rest by chance, every so many places by chance.
+    """Order 0 … total − 1: the chosen in order, then the rest at random, with a share of all places drawn at random.
 
-    Of any n places that follow each other share × n, rounded up or down, are drawn from all that is left, so that they
-    are a fair sample of the pool whatever the strategy prefers; which they are, is chance too: over many rounds the
-    share holds even where a round hands out a place or two. Raises InvalidConfig for a share outside [0, 1].
+    Of any n consecutive places, share × n (rounded up or down) are drawn from all remaining sentences: a fair sample of
+    the pool whatever the strategy prefers. The phase is random too, so the share holds over many rounds even if each
+    round hands out only one or two places. Raises InvalidConfig for a share outside [0, 1].
     """
     if not 0 <= share <= 1:
         raise InvalidConfig(f"The random share is {share!r}; it must lie in [0, 1].")
@@ -42,7 +42,7 @@ def with_random_share(chosen: Sequence[int], total: int, share: float, rng: np.r
         by_chance = due or left <= 0
         source = next_random if by_chance else next_chosen
         index = next((candidate for candidate in source if candidate not in taken), None)
-        if index is None:  # the strategy's own are used up
+        if index is None:  # the strategy's choices are used up
             left = 0
             continue
         owed -= 1.0 if due else 0.0

@@ -1,4 +1,4 @@
-"""Random: what every other function is compared with."""
+"""Random order, the baseline for all other functions."""
 
 from __future__ import annotations
 

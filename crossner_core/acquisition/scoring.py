@@ -21,12 +21,12 @@ from crossner_core.schema import Sentence
 from crossner_core.training.batches import ordered_batches
 from crossner_core.training.predictor import Predictor
 
-# Sentences that are held, sorted by length, and scored before the next ones are read.
+# Sentences held in memory, sorted by length and scored before the next ones are read.
 CHUNK = 1024
 BATCH = 64
 # Passes with dropout for BALD, as in Siddhant and Lipton 2018 for small models.
 PASSES = 8
-# A gradient is (tags × hidden); each side is projected by itself, to so many dimensions.
+# A gradient is (tags × hidden); each side is projected separately, to this many dimensions.
 TAG_SIDE, HIDDEN_SIDE = 16, 32
 
 
@@ -38,9 +38,9 @@ def model_parts(
     seed: int = 0,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Part]:
-    """Yield the signals of `wanted` that a model gives, chunk by chunk; `seed` is that of dropout and projection.
+    """Yield a model's `wanted` signals chunk by chunk; `seed` is for dropout and projection.
 
-    Ends early, after a whole chunk, where `should_stop` says so. Sentences without tokens get zeros.
+    Ends early, between chunks, once `should_stop` returns True. Sentences without tokens get zeros.
     """
     scorer = _ModelScorer(predictor, frozenset(wanted), seed)
     for chunk in _chunks(sentences):
@@ -52,7 +52,7 @@ def model_parts(
 def embedding_parts(
     encoder: Encoder, sentences: Iterable[Sentence], *, should_stop: Callable[[], bool] = lambda: False
 ) -> Iterator[Part]:
-    """Yield sentence embeddings chunk by chunk: the mean of the encoder's vectors, of length 1, in half precision."""
+    """Yield sentence embeddings chunk by chunk: the normalised mean of the encoder's vectors, in half precision."""
     for chunk in _chunks(sentences):
         if should_stop():
             return
@@ -62,7 +62,7 @@ def embedding_parts(
 
 @torch.inference_mode()
 def embed(encoder: Encoder, sentences: Sequence[Sentence]) -> NDArray[np.float32]:
-    """Return (N, H) mean vectors of length 1; of a long sentence the first window counts.
+    """Return (N, H) mean vectors of length 1; a long sentence is represented by its first window.
 
     Source: Reimers and Gurevych 2019 (mean pooling, as the bundled encoder was trained).
     """
@@ -88,7 +88,7 @@ def _chunks(sentences: Iterable[Sentence]) -> Iterator[list[Sentence]]:
 
 
 class _ModelScorer:
-    """Adds up what a model says of the windows of each sentence."""
+    """Aggregates a model's signals over the windows of each sentence."""
 
     def __init__(self, predictor: Predictor, wanted: frozenset[str], seed: int) -> None:
         self.predictor, self.wanted, self.seed = predictor, wanted, seed
@@ -142,10 +142,10 @@ class _ModelScorer:
             np.add.at(sums[names.BALD], sentences, self._bald(batch, int(sentences[0])))
 
     def _gradients(self, batch: Batch, probabilities: Tensor, path: Tensor) -> NDArray[np.float64]:
-        """Return (B, D) the gradients of the loss of the decoded tags with respect to a linear head, projected.
+        """Return (B, D): the loss gradients of the decoded tags with respect to a linear head, projected.
 
-        Both sides of the outer product are projected by themselves, which keeps inner products in expectation.
-        Source: Ash et al. 2020 (BADGE), with the tokens of a sentence added up.
+        Both sides of the outer product are projected separately, which preserves inner products in expectation. As in
+        Ash et al. 2020 (BADGE), summed over the tokens of a sentence.
         """
         wrong = probabilities - torch.nn.functional.one_hot(path, self.allowed)  # (B, W, K)
         errors = (wrong * batch.mask.unsqueeze(-1)) @ self.tag_side  # (B, W, TAG_SIDE)
@@ -153,7 +153,7 @@ class _ModelScorer:
         return torch.einsum("bwt,bwh->bth", errors, other).flatten(1).double().cpu().numpy()
 
     def _bald(self, batch: Batch, first: int) -> NDArray[np.float64]:
-        """Return (B,) the mutual information of tags and dropout masks. Source: Gal et al. 2017."""
+        """Return (B,): the mutual information between tags and dropout masks. Source: Gal et al. 2017."""
         mean, spread = torch.zeros(()), torch.zeros(())
         bare = Batch(batch.input_ids, batch.attention_mask, batch.positions, batch.mask, batch.tags)
         self.model.train()
@@ -175,7 +175,7 @@ class _ModelScorer:
 
 
 def _over(values: Tensor, mask: Tensor) -> NDArray[np.float64]:
-    """Add up (B, W) values over the tokens of each window, (B,)."""
+    """Sum (B, W) values over the tokens of each window, (B,)."""
     return (values * mask).sum(1).double().cpu().numpy()
 
 
@@ -184,7 +184,7 @@ def _entropy(probabilities: Tensor) -> Tensor:
 
 
 def _least_margin(probabilities: Tensor, mask: Tensor) -> NDArray[np.float64]:
-    """Return (B,) the least margin over tokens that are likelier than not in an entity, or nearly so; else 1."""
+    """Return (B,): the smallest margin over tokens with an entity tag in their top two and P(O) < 0.9; else 1."""
     top = probabilities.topk(2, dim=-1)  # (B, W, 2)
     margin = top.values[..., 0] - top.values[..., 1]
     of_entity = ((top.indices > 0).any(-1)) & (probabilities[..., 0] < 0.9) & mask

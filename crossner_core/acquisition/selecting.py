@@ -1,4 +1,4 @@
-"""From a strategy to an order of the pool: one function, or several mixed by weight, then without look-alikes."""
+"""Order a pool by a strategy: one function or a weighted mixture of several, then without look-alikes."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from crossner_core.acquisition.vectors import places, without_look_alikes
 from crossner_core.errors import InvalidConfig
 
 SELF_TRAINING = "with self-training"
-"""What stands behind the functions of a strategy whose models learn from the rest of the pool, too."""
+"""Suffix of a strategy whose models also learn from the rest of the pool."""
 AND_GAZETTEER = f"{SELF_TRAINING} and gazetteer"
-"""The same where what gazetteer and links propose there is heard as well."""
-# What is recommended: on three corpora ahead of random sentences, and of the same without gazetteer or without
-# self-training, at every size that both were measured at, in the mean of the seeds played (docs/results.md).
+"""The same, with what gazetteer and links propose there as well."""
+# The recommended strategy: on three corpora its mean over seeds beats random sentences, and the same strategy without
+# gazetteer or without self-training, at every size measured for both (docs/results.md).
 RECOMMENDED = f"token_entropy + bert_km {AND_GAZETTEER}"
-# The same where there is no gazetteer to hear.
+# The same where there is no gazetteer.
 WITHOUT_GAZETTEER = f"token_entropy + bert_km {SELF_TRAINING}"
-# What orders the queue before there is a model: the first of them that can be used. Clusters first: on music twenty
-# sentences so chosen taught a first model most, those with most names or farthest apart (k-centre) least.
+# Orders the queue before there is a model: the first usable one. Clusters first: on music, twenty sentences chosen this
+# way gave the best first model; those with most names or farthest apart (k-centre) gave the worst.
 COLD_START = ("bert_km", "gazetteer_entities", "random")
-# A function that chooses sets sees so many times the sentences wanted, the best by the other functions.
+# A function that chooses sets sees this many candidates per sentence wanted: the best by the other functions.
 CANDIDATES = 5
-# A set is chosen among so many sentences at most; of a larger pool, by chance.
+# A set is chosen among at most this many sentences, a random sample of a larger pool.
 MOST = 20_000
-# Sentences whose embeddings have a larger cosine say nearly the same.
+# Sentences whose embeddings have a larger cosine are look-alikes.
 ALIKE = 0.95
 _STUDENTS = re.compile(rf"(?<![a-z_]){SELF_TRAINING}(?P<gazetteer> and gazetteer)?$")
 _PART = re.compile(r"\s*(?:(?P<weight>\d+(?:\.\d+)?)\s*\*)?\s*(?P<id>[a-z_]+)\s*(?:\((?P<options>[^()]*)\))?\s*")
@@ -38,7 +38,7 @@ _PART = re.compile(r"\s*(?:(?P<weight>\d+(?:\.\d+)?)\s*\*)?\s*(?P<id>[a-z_]+)\s*
 
 @dataclass(frozen=True)
 class Member:
-    """A function of a mixture with its weight and its own options."""
+    """A function of a mixture with its weight and options."""
 
     function: Acquisition
     weight: float = 1.0
@@ -47,10 +47,10 @@ class Member:
 
 @dataclass(frozen=True)
 class Strategy:
-    """Functions with weights: scores are turned into places in [0, 1] and added; at most one chooses sets.
+    """Functions with weights: scores are turned into ranks in [0, 1] and added; at most one chooses sets.
 
-    With `self_training` the models learn from the rest of the pool as bare text, too; with `gazetteer` they are also
-    told what gazetteer and links propose there.
+    With `self_training` the models also learn from the rest of the pool as unlabelled text; with `gazetteer` they also
+    use what gazetteer and links propose there.
     """
 
     functions: str
@@ -60,17 +60,17 @@ class Strategy:
 
     @property
     def text(self) -> str:
-        """The strategy as `strategy` reads it."""
+        """The strategy as text that `strategy` parses."""
         return f"{self.functions} {self.students}".strip()
 
     @property
     def students(self) -> str:
-        """What stands behind its functions."""
+        """The suffix after its functions."""
         return AND_GAZETTEER if self.gazetteer else SELF_TRAINING if self.self_training else ""
 
     @property
     def needs(self) -> frozenset[str]:
-        """The signals that any of its functions reads, and embeddings, by which look-alikes are known."""
+        """The signals that any of its functions reads, and embeddings, which identify look-alikes."""
         return frozenset().union(*(member.function.needs for member in self.members), {signals.EMBEDDING})
 
     @property
@@ -81,17 +81,17 @@ class Strategy:
 
 @dataclass(frozen=True)
 class Selection:
-    """Indices into the pool, the next first, and what has to be said about how they were found."""
+    """Indices into the pool, the next first, and notes on how they were chosen."""
 
     order: Order
     notes: tuple[str, ...] = field(default=())
 
 
 def strategy(text: str) -> Strategy:
-    """Read a strategy such as `2*token_entropy + rare_types(power=1) + k_centre`; raise InvalidConfig.
+    """Parse a strategy such as `2*token_entropy + rare_types(power=1) + k_centre`; raise InvalidConfig.
 
-    A weight stands before `*` (1 without; a function that chooses sets has no other), a function's own options in
-    brackets; SELF_TRAINING or AND_GAZETTEER may end it.
+    A weight precedes `*` (default 1; functions that choose sets allow no other), options follow a function in brackets;
+    SELF_TRAINING or AND_GAZETTEER may end it.
     """
     bare, students = _STUDENTS.sub("", text.strip()), _STUDENTS.search(text.strip())
     parts = bare.split("+")
@@ -105,7 +105,7 @@ def strategy(text: str) -> Strategy:
 def without_idle_weights(text: str) -> str:
     """Return a strategy without the weights of functions that choose sets.
 
-    For strategies kept from when such weights were taken; they never changed an order, and `strategy` refuses them.
+    For strategies stored when such weights were accepted; they never affected the order, and `strategy` rejects them.
     """
     sets = "|".join(id for id in acquisition_ids() if acquisition(id).choose is not None)
     return re.sub(rf"(?<![\w.])\d+(?:\.\d+)?\s*\*\s*(?=(?:{sets})(?![a-z_]))", "", text)
@@ -114,11 +114,11 @@ def without_idle_weights(text: str) -> str:
 def select(
     pool: Pool, count: int, chosen: Strategy, rng: np.random.Generator, *, batch: int | None = None
 ) -> Selection:
-    """Order the pool's best `count` sentences by a strategy; all of it where the pool is smaller.
+    """Order the pool's best `count` sentences by a strategy, or all of a smaller pool.
 
-    A function that chooses sets chooses the first `batch` as one of its own: what is annotated until the next round
-    should not be some part of a much larger set. Functions that lack what they read are left out, and the notes say
-    so. One of COLD_START takes the strategy's place if that leaves none, or none of those that need a model.
+    A function that chooses sets chooses the first `batch` as a set of its own: what is annotated before the next round
+    should not be an arbitrary part of a much larger set. Functions whose signals are missing are left out, with a note.
+    One of COLD_START replaces the strategy if no function is left, or none of those that need a model.
     """
     members, notes = _usable(pool, chosen)
     count = min(count, len(pool))
@@ -147,8 +147,8 @@ def _member(part: str, text: str) -> Member:
     function, weight = acquisition(match["id"]), float(match["weight"] or 1.0)
     if function.choose is not None and weight != 1:
         raise InvalidConfig(
-            f"The weight of {function.id} is {weight:g}; it can only be 1: a function that chooses sets gives no "
-            "scores to weigh, it chooses among the best by the others. Leave its weight out, or weigh the others."
+            f"The weight of {function.id} is {weight:g}; it can only be 1: a function that chooses sets has no scores "
+            "to weight; it chooses among the best by the others. Leave its weight out, or weight the others."
         )
     if not 0 < weight <= 1000:
         raise InvalidConfig(f"The weight of {function.id} is {weight:g}; it must lie in (0, 1000].")
@@ -173,7 +173,7 @@ def _usable(pool: Pool, chosen: Strategy) -> tuple[tuple[Member, ...], tuple[str
     left_out = [member.function.id for member in chosen.members if member not in usable]
     if not left_out:
         return usable, ()
-    why = f"Left out for want of what they read: {', '.join(left_out)}."
+    why = f"Left out because their signals are missing: {', '.join(left_out)}."
     if usable and (not chosen.model or any(member.function.model for member in usable)):
         return usable, (why,)
     cold = next(member for name in COLD_START for member in strategy(name).members if _can(member.function, pool))
@@ -186,7 +186,7 @@ def _can(function: Acquisition, pool: Pool) -> bool:
 
 
 def _ranked(pool: Pool, members: list[Member], rng: np.random.Generator) -> Order:
-    """Return the whole pool, best first; equal sentences by chance."""
+    """Return the whole pool, best first; ties in random order."""
     total = np.zeros(len(pool))
     for member in members:
         assert member.function.score is not None
@@ -207,7 +207,7 @@ def _in_sets(
 
 
 def _as_set(pool: Pool, before: Order, among: Order, count: int, member: Member, rng: np.random.Generator) -> Order:
-    """Let a function choose among some sentences of the pool; what it leaves out follows in the former order."""
+    """Let a function choose among some sentences of the pool; the rest follow in their order."""
     assert member.function.choose is not None
     known = pool.gold_embeddings
     if known is not None and len(before):

@@ -1,4 +1,4 @@
-"""Signals on disk: a folder a model, so that a sentence is scored once by each model, and again only when it is new."""
+"""Signals on disk, one folder per model, so that each model scores a sentence only once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class SignalStore:
         self.folder = Path(folder)
 
     def missing(self, sentences: Iterable[Sentence], wanted: Collection[str]) -> list[Sentence]:
-        """Return the sentences of which not all of the wanted signals are here, each content once."""
+        """Return the sentences that lack any of the wanted signals, without duplicates."""
         stored = set().union(*(self._hashes(path) for path in self._parts() if self._has(path, wanted)), set())
         missing: dict[str, Sentence] = {}
         for sentence in sentences:
@@ -33,7 +33,7 @@ class SignalStore:
         return list(missing.values())
 
     def add(self, part: Part) -> None:
-        """Keep a part; raise StorageError where the disk refuses."""
+        """Store a part; raise StorageError if it cannot be written."""
         arrays: dict[str, NDArray[Any]] = {name: values for name, values in part.signals.items() if name != TAGS}
         arrays[_HASHES] = np.array([bytes.fromhex(key) for key in part.hashes], dtype="V32")
         if TAGS in part.signals:
@@ -53,7 +53,7 @@ class SignalStore:
             raise StorageError(f"Scores of the pool cannot be written to {path}: {error}. Free some space.") from error
 
     def load(self, sentences: Sequence[Sentence], wanted: Collection[str]) -> dict[str, NDArray[Any]]:
-        """Return the wanted signals with a row for each sentence; raise CheckpointError where one is not here."""
+        """Return the wanted signals with a row for each sentence; raise CheckpointError if any is missing."""
         arrays, seen = self._found(sentences, wanted)
         if not seen.all():
             raise CheckpointError(
@@ -62,7 +62,7 @@ class SignalStore:
         return arrays
 
     def tags(self, sentences: Sequence[Sentence]) -> NDArray[np.object_]:
-        """Return TAGS with a row for each sentence, None for one that is not here."""
+        """Return TAGS with a row for each sentence, None for one that is missing."""
         arrays, seen = self._found(sentences, [TAGS])
         rows = arrays.get(TAGS, np.empty(len(sentences), dtype=object))
         rows[~seen] = None
@@ -75,7 +75,7 @@ class SignalStore:
     def _found(
         self, sentences: Sequence[Sentence], wanted: Collection[str]
     ) -> tuple[dict[str, NDArray[Any]], NDArray[np.bool_]]:
-        """Return the wanted signals with a row for each sentence, and which rows (N,) are here."""
+        """Return the wanted signals with a row for each sentence, and which rows (N,) were found."""
         rows = {bytes.fromhex(sentence.content_hash): [] for sentence in sentences}  # type: dict[bytes, list[int]]
         for row, sentence in enumerate(sentences):
             rows[bytes.fromhex(sentence.content_hash)].append(row)

@@ -1,4 +1,4 @@
-"""The signals that acquisition functions read: small arrays with a row a sentence, whatever its length."""
+"""The signals that acquisition functions read: small arrays with one row per sentence, whatever its length."""
 
 from __future__ import annotations
 
@@ -8,33 +8,33 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-# What a trained model says of a sentence.
+# Computed by a trained model.
 LOG_PROBABILITY = "log_probability"
-"""(N,) sum over tokens of the log probability of the likeliest tag."""
+"""(N,) sum over tokens of the log-probability of the likeliest tag."""
 ENTROPY = "entropy"
 """(N,) sum over tokens of the entropy of the tags, in nats."""
 MARGIN = "margin"
-"""(N,) least difference between the two likeliest tags of a token, over the tokens of entities; 1 without any."""
+"""(N,) smallest probability margin between a token's two likeliest tags, over tokens of entities; 1 without any."""
 EXPECTED = "expected"
-"""(N, T) expected number of entities of each type: the probabilities of its B- tag, added up."""
+"""(N, T) expected number of entities of each type: the summed probabilities of its B- tag."""
 TAGS = "tags"
-"""(N,) object array of uint16 arrays: the tags decoded, as indices into the head's; for histories."""
+"""(N,) object array of uint16 arrays: the decoded tags, as indices into the head's tags; for histories."""
 BALD = "bald"
 """(N,) sum over tokens of the mutual information between tag and weights, by MC dropout, in nats."""
 GRADIENT = "gradient"
-"""(N, D) the head's gradient under the tags decoded, projected to D dimensions."""
+"""(N, D) the head's gradient under the decoded tags, projected to D dimensions."""
 PREDICTED = "predicted"
-"""The spans decoded; they come as `Pool.predicted`."""
-# What does not change from model to model.
+"""The decoded spans, passed as `Pool.predicted`."""
+# Not tied to one model.
 EMBEDDING = "embedding"
-"""(N, H) the encoder's mean vector of a sentence, of length 1; half precision where it is kept."""
+"""(N, H) the encoder's mean vector of a sentence, of length 1; stored in half precision."""
 PROPOSED = "proposed"
-"""A gazetteer's spans; they come as `Pool.proposed`."""
+"""A gazetteer's spans, passed as `Pool.proposed`."""
 HISTORY = "history"
-"""(N,) how much of a sentence's tags has changed over the last models, in [0, 1]."""
+"""(N,) share of a sentence's tags that changed over the last models, in [0, 1]."""
 
 OF_MODEL = frozenset({LOG_PROBABILITY, ENTROPY, MARGIN, EXPECTED, TAGS, BALD, GRADIENT, PREDICTED, HISTORY})
-# One pass of the model gives these all; the others cost more.
+# One forward pass yields all of these; the others cost more.
 CHEAP = frozenset({LOG_PROBABILITY, ENTROPY, MARGIN, EXPECTED, TAGS})
 
 
@@ -49,9 +49,9 @@ class Part:
 def changes(history: list[NDArray[np.object_]]) -> NDArray[np.float64]:
     """Return how much the tags of each sentence changed from model to model, (N,) in [0, 1].
 
-    For each token the share of neighbouring models that gave it another tag; a sentence has the mean of its tokens.
-    `history` holds TAGS of at least one model, oldest first, None for a sentence that a model has not seen: those that
-    have are neighbours, and what fewer than two have seen has not changed. Source: Yao et al. 2020 (historical
+    Per token, the share of consecutive models that gave it different tags; per sentence, the mean over its tokens.
+    `history` holds TAGS of at least one model, oldest first, None where a model has not scored a sentence: such models
+    are skipped, and a sentence scored by fewer than two counts as unchanged. Source: Yao et al. 2020 (historical
     sequences).
     """
     rates = np.zeros(len(history[0]))

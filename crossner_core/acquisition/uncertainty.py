@@ -26,21 +26,21 @@ def _per_length(values: np.ndarray, pool: Pool, power: float) -> Scores:
     return np.asarray(values, dtype=np.float64) / np.maximum(pool.lengths, 1) ** power
 
 
-@scoring("mnlp", "Length-normalised log probability (MNLP)", "Shen et al. 2018", needs=(signals.LOG_PROBABILITY,))
+@scoring("mnlp", "Length-normalised log-probability (MNLP)", "Shen et al. 2018", needs=(signals.LOG_PROBABILITY,))
 def mnlp(pool: Pool, config: Any, rng: np.random.Generator) -> Scores:
-    """Return minus the mean log probability of the tags decoded, each by itself."""
+    """Return minus the mean log-probability of the tags, each decoded independently."""
     return -_per_length(pool.signals[signals.LOG_PROBABILITY], pool, 1.0)
 
 
 @scoring("token_entropy", "Token entropy", "Settles and Craven 2008", needs=(signals.ENTROPY,), config=EntropyOptions)
 def token_entropy(pool: Pool, config: EntropyOptions, rng: np.random.Generator) -> Scores:
-    """Return the entropy of the tags, added up: total token entropy, or its mean."""
+    """Return the summed entropy of the tags: total token entropy, or its mean."""
     return _per_length(pool.signals[signals.ENTROPY], pool, config.length_power)
 
 
 @scoring("span_margin", "Span margin", "Scheffer et al. 2001, over entities", needs=(signals.MARGIN,))
 def span_margin(pool: Pool, config: Any, rng: np.random.Generator) -> Scores:
-    """Return minus the least margin between the two likeliest tags among tokens of entities."""
+    """Return minus the smallest margin between the two likeliest tags among tokens of entities."""
     return -np.asarray(pool.signals[signals.MARGIN], dtype=np.float64)
 
 
@@ -49,12 +49,12 @@ def span_margin(pool: Pool, config: Any, rng: np.random.Generator) -> Scores:
     needs=(signals.BALD,), config=EntropyOptions,
 )  # fmt: skip
 def bald(pool: Pool, config: EntropyOptions, rng: np.random.Generator) -> Scores:
-    """Return the mutual information between tags and weights, added up."""
+    """Return the summed mutual information between tags and weights."""
     return _per_length(pool.signals[signals.BALD], pool, config.length_power)
 
 
 @scoring("fluctuation", "Changes between checkpoints", "Yao et al. 2020", needs=(signals.HISTORY, signals.ENTROPY))
 def fluctuation(pool: Pool, config: Any, rng: np.random.Generator) -> Scores:
-    """Return the share of a sentence's tags that changed over the last models; equal ones by their entropy."""
+    """Return the share of a sentence's tags that changed over the last models; ties are broken by entropy."""
     entropy = np.asarray(pool.signals[signals.ENTROPY], dtype=np.float64)
     return np.asarray(pool.signals[signals.HISTORY], dtype=np.float64) + 1e-3 * places(entropy)

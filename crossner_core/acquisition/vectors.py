@@ -1,4 +1,4 @@
-"""Places among scores, and distances among the vectors of a pool, in memory that grows with the pool alone."""
+"""Ranks of scores, and distances between a pool's vectors, in memory linear in the pool's size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from crossner_core.acquisition.base import Order, Scores
 
 
 def places(scores: Scores) -> Scores:
-    """Return each score's place in [0, 1], the largest at 1; equal scores share theirs."""
+    """Return each score's rank scaled to [0, 1], the largest at 1; equal scores share their rank."""
     _, inverse, counts = np.unique(scores, return_inverse=True, return_counts=True)
     below = np.cumsum(counts) - counts
     return np.asarray((below + (counts - 1) / 2)[inverse] / max(len(scores) - 1, 1))
@@ -20,7 +20,7 @@ def farthest_first(
 ) -> Order:
     """Choose `count` of (N, H) vectors, each the farthest from `known` (G, H) and from those chosen before.
 
-    Without known ones the first is the one nearest to the mean. Ties go by chance. Source: Gonzalez 1985.
+    Without known vectors the first is the one nearest to the mean. Ties are broken at random. Source: Gonzalez 1985.
     """
     count = min(count, len(vectors))
     nearest = np.full(len(vectors), np.inf)
@@ -45,9 +45,9 @@ def mean_similarity(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def without_look_alikes(order: Order, vectors: NDArray[np.float32], count: int, most: float) -> Order:
-    """Return the first `count` of an order whose cosine with none chosen before is above `most`.
+    """Return the first `count` of an order, skipping those whose cosine with an earlier choice exceeds `most`.
 
-    Where the order runs out, the look-alikes left out fill it up, in their order.
+    If the order runs out, the skipped look-alikes follow in their order.
     """
     chosen: list[int] = []
     passed: list[int] = []

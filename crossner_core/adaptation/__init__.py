@@ -1,1 +1,1 @@
-"""Ways to carry knowledge from the source domain to the target domain."""
+"""Ways to transfer knowledge from the source domain to the target domain."""

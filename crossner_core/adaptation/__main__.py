@@ -77,7 +77,7 @@ def dapt(
         if corpus is None and value is not None:
             raise InvalidConfig(f"--{what} is {str(value)!r}, but only a --corpus has one; leave it out.")
     if corpus is not None and domain is None:
-        raise BadInput("--corpus needs --domain: which domain's entity types make a sentence one of the level.")
+        raise BadInput("--corpus needs --domain: the domain whose entity types define the level.")
 
     def start(should_stop: ShouldStop) -> Events:
         if corpus is None:
@@ -135,9 +135,9 @@ def _folders(out: Path, work: Path | None, fresh: bool) -> dict[str, Any]:
 
 
 def _follow(start: Callable[[ShouldStop], Events]) -> int:
-    """Print events as they come; ask for a stop at the first signal."""
+    """Print events as they come; request a stop on the first signal."""
     outcome = ""
-    # First: a process that was launched with others and is not joined with them would read a large corpus by itself.
+    # First: a process launched with others but not joined to them would read a large corpus alone.
     launched = present().size > 1
     with stop_on_signal(launched=launched) as should_stop:
         for event in start(should_stop):
@@ -148,7 +148,7 @@ def _follow(start: Callable[[ShouldStop], Events]) -> int:
             if event.result is not None:
                 print(f"Encoder: {event.result.encoder}")
     if outcome == "not_finite":
-        print("The same command with that changed goes on from what was kept; --fresh begins anew.", flush=True)
+        print("Change that and run the command again to resume from what was kept; --fresh starts over.", flush=True)
     return {"done": 0, "stopped": STOPPED}.get(outcome, 1)
 
 

@@ -1,8 +1,8 @@
 """Domain-adaptive pre-training: masked-LM training of an encoder on domain text.
 
-Source: Liu et al. 2021 (CrossNER), "Domain-Adaptive Pre-training". The first measure comes after the new head has
-learnt alone, for a perplexity through an untrained head is not about the encoder; an encoder that brings its head
-is measured at once.
+Source: Liu et al. 2021 (CrossNER), "Domain-Adaptive Pre-training". The first measurement follows after a new head has
+been trained alone: perplexity through an untrained head says nothing about the encoder. An encoder that comes with its
+head is measured at once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from crossner_core.options.dapt import DaptOptions
 from crossner_core.training.engine import Work
 
 KIND = "dapt"
-_ORDER, _MASKS, _HELD_OUT = 0, 1, 2  # what a generator draws
+_ORDER, _MASKS, _HELD_OUT = 0, 1, 2  # random streams
 _MASKED_TOGETHER = 16  # held-out blocks; masks must not depend on the batch size
 
 
@@ -51,12 +51,12 @@ def run_dapt(
     should_stop: ShouldStop = not_stopped,
     encoder: Encoder | None = None,
 ) -> Events:
-    """Yield events until the run ends; the last one has an `outcome`, and the `result` where that is "done".
+    """Yield events until the run ends; the last one has an `outcome`, and the `result` if that is "done".
 
-    The text is read once, in a stream, into `work`, and its first documents once more on a resume. `out` becomes an
-    encoder folder that `load_encoder` and a recipe take. The text's provenance goes into the result as it is; with
-    options and encoder it decides whether a run is resumed. `encoder` spares loading it, unchanged.
-    Raises BadInput, EncoderUnavailable, CheckpointError, StorageError, InvalidConfig.
+    The text is streamed once into `work`; a resume reads only its first documents again. `out` becomes an encoder
+    folder for `load_encoder` and recipes. The text's provenance is copied into the result; together with options and
+    encoder it decides whether a run is resumed. Passing `encoder` avoids loading it; it is not modified. Raises
+    BadInput, EncoderUnavailable, CheckpointError, StorageError, InvalidConfig.
     """
     job = PretrainJob(KIND, options, out, work, text.provenance)
     encoder = encoder or load_encoder(options.encoder)
@@ -110,7 +110,7 @@ class DaptTask(PretrainTask):
         return -(-len(self.blocks) // self.options.batch_size)
 
     def indices(self, phase: int, epoch: int, number: int) -> np.ndarray:
-        """Return the blocks of a batch; a pass has each block once."""
+        """Return the blocks of a batch; a pass contains each block once."""
         if self._order is None or self._order[0] != (phase, epoch):
             rng = np.random.default_rng([self.options.seed, _ORDER, phase, epoch])
             self._order = (phase, epoch), rng.permutation(len(self.blocks))
@@ -129,7 +129,7 @@ class DaptTask(PretrainTask):
     def measure(self) -> float:
         """Return the perplexity of masked held-out subwords; blocks and masks are the same for any seed and batch size.
 
-        They are masked in the way that is trained: of spans it is higher than of single subwords.
+        They are masked as in training: masked spans give a higher perplexity than single subwords.
         """
         count = min(len(self.held_out), self.options.held_out_blocks)
         rng = np.random.default_rng([_HELD_OUT])
@@ -142,9 +142,9 @@ class DaptTask(PretrainTask):
         if not masked:
             raise InvalidConfig(
                 f"Of {len(self.held_out.ids):,} held-out subwords none is masked with a mask_share of "
-                f"{self.options.mask_share:g}, so there is nothing to measure: hold out more text, or mask more."
+                f"{self.options.mask_share:g}, so nothing can be measured: hold out more text, or mask more."
             )
-        return math.exp(min(loss / masked, 700.0))  # beyond that a float is infinite
+        return math.exp(min(loss / masked, 700.0))  # a larger exponent overflows a float
 
     def about(self) -> dict[str, Any]:
         return {

@@ -44,14 +44,14 @@ def run_entity_tagging(
     should_stop: ShouldStop = not_stopped,
     encoder: Encoder | None = None,
 ) -> Events:
-    """Yield events until the run ends; the last one has an `outcome`, and the `result` where that is "done".
+    """Yield events until the run ends; the last one has an `outcome`, and the `result` if that is "done".
 
-    The text's `types` are all types it has. The rest is as in `run_dapt`. Raises BadInput, UnknownType,
+    The text's `types` must list all its types. Otherwise as in `run_dapt`. Raises BadInput, UnknownType,
     EncoderUnavailable, CheckpointError, StorageError, InvalidConfig.
     """
     types = text.types
     if not types or len(set(types)) != len(types):
-        raise BadInput(f"Entity types are {list(types)}; there must be at least one, each once.")
+        raise BadInput(f"Entity types are {list(types)}; there must be at least one, without duplicates.")
     job = PretrainJob(KIND, options, out, work, text.provenance)
     body = encoder or load_encoder(options.encoder)
     body.require_subwords("pre-training")
@@ -89,7 +89,8 @@ class EntityTaggingTask(PretrainTask):
         train: Arrays,
         held_out: Arrays,
     ) -> None:
-        # With hundreds of types a search over pairs of tags is dearer than the encoder, and scores allow a stray I-.
+        # With hundreds of types, Viterbi over pairs of tags costs more than the encoder, and scoring tolerates a stray
+        # I-.
         model = Tagger(encoder, head_tags(types), TaggerOptions(dropout=options.dropout, constrained=False))
         super().__init__(options, model, keep_best=options.keep_best)
         self.types = tuple(types)
@@ -118,7 +119,7 @@ class EntityTaggingTask(PretrainTask):
         return self.model.loss(part.batch) * part.weight
 
     def measure(self) -> float:
-        """Return the micro F1 as conlleval counts it; a sentence of several windows counts as so many sentences."""
+        """Return the micro F1 as conlleval counts it; each window of a long sentence counts as a sentence."""
         count = min(len(self.held_out), self.options.held_out_sentences)
         chosen = np.linspace(0, len(self.held_out) - 1, count).astype(np.int64)  # evenly from the whole
         windows, known = self.held_out.read(chosen.tolist())
@@ -135,6 +136,6 @@ class EntityTaggingTask(PretrainTask):
 
 
 def _plain(sentences: Iterable[LabelledSentence]) -> Iterator[Sequence[str]]:
-    """Give sentences with their spans as words, for telling corpora apart."""
+    """Yield sentences with their spans as words, to tell corpora apart."""
     for item in sentences:
         yield (*item.sentence.words, *(f"{span.start}-{span.end}-{span.type}" for span in item.spans))

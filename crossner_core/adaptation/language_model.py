@@ -1,4 +1,4 @@
-"""A masked language model: the encoder, a head that is computed at the masked positions alone, and the masks."""
+"""A masked language model: the encoder, a head that is computed at the masked positions only, and the masks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from crossner_core.training.checkpoint import TENSORS
 
 HEAD = "head"
 _COUNTED_TOGETHER = 10**6
-# Where checkpoints of masked language models keep the parts of a head like ours.
+# The names that masked-language-model checkpoints give the parts of this head.
 _KNOWN_HEADS = (
     {  # BERT
         "transform.weight": "cls.predictions.transform.dense.weight",
@@ -52,7 +52,7 @@ _OUR_HEAD = {name: f"{HEAD}/{name}" for name in _KNOWN_HEADS[0]}
 Mask = npt.NDArray[np.bool_]
 Ids = npt.NDArray[np.int64]
 
-HIDDEN, REPLACED = 0.8, 0.1  # the rest is shown as it is
+HIDDEN, REPLACED = 0.8, 0.1  # the rest stays unchanged
 
 
 class LanguageModelHead(nn.Module):
@@ -68,7 +68,7 @@ class LanguageModelHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocabulary))
 
     def begin_with(self, ids: npt.NDArray[np.integer[Any]]) -> None:
-        """Start the bias at how frequent each subword is in a text: thousands of steps would go into learning that."""
+        """Initialise the bias with a text's subword log-frequencies, which would take thousands of steps to learn."""
         counts = np.ones(len(self.bias))
         for start in range(0, len(ids), _COUNTED_TOGETHER):
             counts += np.bincount(ids[start : start + _COUNTED_TOGETHER], minlength=len(counts))
@@ -108,10 +108,10 @@ class MaskedLanguageModel(nn.Module):
 
 
 def trained_head(name: str, folder: Path | None = None) -> dict[str, Tensor] | None:
-    """Return the weights of a language-model head that comes with an encoder, None where it has none.
+    """Return the weights of a language-model head that comes with an encoder, None if it has none.
 
-    `folder` is the encoder's own; without it, the name says where to look, which a library's name does not.
-    Heads of former runs of ours and of BERT, RoBERTa and DistilBERT checkpoints are found.
+    `folder` is the encoder's own; without it the weights are located by name, which does not work for a library's name.
+    Heads of earlier runs of this package and of BERT, RoBERTa and DistilBERT checkpoints are recognised.
     """
     for path in _weight_files(name, folder):
         try:
@@ -126,7 +126,7 @@ def trained_head(name: str, folder: Path | None = None) -> dict[str, Tensor] | N
 
 
 def fits(head: LanguageModelHead, weights: Mapping[str, Tensor]) -> bool:
-    """Tell whether weights have the names and shapes of a head."""
+    """Return whether weights have the names and shapes of a head."""
     shapes = {name: tensor.shape for name, tensor in head.state_dict().items()}
     return shapes == {name: tensor.shape for name, tensor in weights.items()}
 
@@ -134,7 +134,7 @@ def fits(head: LanguageModelHead, weights: Mapping[str, Tensor]) -> bool:
 def _weight_files(name: str, folder: Path | None) -> Iterator[Path]:
     folder = folder or encoder_spec(name).path
     if folder is not None:
-        # The tensors beside an encoder of ours are its head; in another folder a file of that name may be anything.
+        # The tensors next to an encoder pre-trained here are its head; in other folders that file may be anything.
         ours = (folder / RESULT).exists()
         yield from sorted(path for path in folder.glob("*.safetensors") if ours or path.name != TENSORS)
         return
@@ -150,15 +150,15 @@ def token_masks(allowed: Mask, share: float, rng: np.random.Generator) -> Mask:
 
 
 def span_masks(masked: Mask, allowed: Mask | None = None) -> Mask:
-    """Move lone masks next to the following one, all rows at once, (B, L) → (B, L); the count of each row stays.
+    """Move lone masks next to the following one, all rows at once, (B, L) → (B, L); the count per row stays.
 
-    Of two masked positions that are neither neighbours nor moved yet, the first goes to the position before the
-    second; what stands together already is left alone. Source: CrossNER, "Span-level Pre-training", and its released
-    code. A position that is not `allowed` (special, padding) takes no mask: the first one then stays where it is.
+    Of two masked positions that are neither adjacent nor moved yet, the first moves to the position before the second;
+    adjacent ones are left alone. Source: CrossNER, "Span-level Pre-training", and its released code. A position that is
+    not `allowed` (special, padding) takes no mask: the first one then does not move.
     """
     counts = masked.sum(1)
     rows, steps = np.arange(len(masked)), int(counts.max(initial=0))
-    # (B, steps) the masked positions of each row in order; what lies past a row's count is not looked at
+    # (B, steps) the masked positions of each row in order; entries past a row's count are ignored
     places = np.argsort(~masked, axis=1, kind="stable")[:, :steps]
     spans = masked.copy()
     waiting = np.full(len(masked), -1)  # (B,) a lone mask that may still move; -1: none

@@ -1,8 +1,8 @@
-"""A corpus as numbers on disk: written once in a stream, then read by memory map in any order.
+"""A tokenised corpus on disk: streamed once, then read by memory map in any order.
 
-One file an array, `<name>.bin`, and `meta.json`. Whatever the corpus's size, memory holds what is being read, and a
-resumed run reads no text again. Of texts there are blocks of one length, in which documents follow each other, parted
-by [SEP], without padding; of labelled sentences, windows of subwords with tags, in batches of similar length.
+One file per array, `<name>.bin`, and `meta.json`. Memory use does not depend on the corpus's size, and a resumed run
+does not read the text again. Texts become blocks of equal length, in which documents follow each other, separated by
+[SEP], without padding; labelled sentences become windows of subwords with tags, in batches of similar length.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from crossner_core.training.checkpoint import META, read_json
 
 FORMAT = 1
 TRAIN, HELD_OUT = "train", "held_out"
-KNOWN_WORDS = 200_000  # words whose subwords are remembered, at most
-HEAD = 100  # documents by which a corpus is known again
+KNOWN_WORDS = 200_000  # maximum number of words whose subwords are cached
+HEAD = 100  # documents that identify a corpus
 UNSCORED = -1  # the tag of a subword that is not the first of a scored token
-BUFFER = 1024  # batches are made of so many buckets' windows at once, which bounds what an epoch's order costs
+BUFFER = 1024  # buckets that are shuffled into batches at once, which bounds the cost of ordering an epoch
 
 Array = npt.NDArray[Any]
 Ids = npt.NDArray[np.int64]
@@ -46,7 +46,7 @@ T = TypeVar("T")
 
 
 class ArrayWriter:
-    """Write arrays piece by piece beside their folder; `finish` puts it in place, leaving early removes it."""
+    """Write arrays in pieces to a temporary folder; `finish` moves it into place, leaving early removes it."""
 
     def __init__(self, folder: Path, dtypes: Mapping[str, str]) -> None:
         self.folder, self.dtypes = folder, {name: np.dtype(kind) for name, kind in dtypes.items()}
@@ -70,7 +70,7 @@ class ArrayWriter:
         self._clear()
 
     def add(self, **arrays: Array) -> None:
-        """Append to each array; raise StorageError where the disk refuses."""
+        """Append to each array; raise StorageError if that fails."""
         try:
             for name, values in arrays.items():
                 data = np.ascontiguousarray(values, self.dtypes[name]).tobytes()
@@ -81,7 +81,7 @@ class ArrayWriter:
             raise self._refused(error) from error
 
     def finish(self, meta: Mapping[str, Any]) -> None:
-        """Put the folder in place of an older one; `hash` in its meta is of all arrays."""
+        """Replace an older folder; `hash` in its meta covers all arrays."""
         kinds = {name: kind.str for name, kind in self.dtypes.items()}
         made = {"format": FORMAT, "dtypes": kinds, "lengths": self.lengths, "hash": self._digest.hexdigest()}
         try:
@@ -93,9 +93,9 @@ class ArrayWriter:
             raise self._refused(error) from error
 
     def _clear(self) -> None:
-        """Close what is still open and remove what was not put in place; `finish` raises where closing fails."""
+        """Close what is still open and remove what was not moved into place; `finish` raises if closing fails."""
         for file in self._files.values():
-            with contextlib.suppress(OSError):  # buffered bytes that a full disk refuses: they are thrown away here
+            with contextlib.suppress(OSError):  # buffered bytes that a full disk rejects are discarded here
                 file.close()
         shutil.rmtree(self._beside, ignore_errors=True)
 
@@ -104,13 +104,13 @@ class ArrayWriter:
 
 
 class Arrays:
-    """Prepared arrays by name, each a memory map that costs no memory until it is read."""
+    """Prepared arrays by name, each a memory map that takes no memory until it is read."""
 
     def __init__(self, folder: Path) -> None:
         """Open a folder; raise CheckpointError if it is missing, damaged or of another version."""
         self.meta = read_json(folder / META)
         if self.meta.get("format") != FORMAT:
-            raise CheckpointError(f"{folder} has format {self.meta.get('format')!r}; known is {FORMAT}. Delete it.")
+            raise CheckpointError(f"{folder} has format {self.meta.get('format')!r}; supported is {FORMAT}. Delete it.")
         self._arrays = {name: self._map(folder / f"{name}.bin", name) for name in self.meta["dtypes"]}
 
     def __getitem__(self, name: str) -> Array:
@@ -143,7 +143,7 @@ def corpus_head(documents: Iterable[Sequence[str]]) -> str:
 
 
 class WordIds:
-    """The subwords of words, each word's looked up once: many times faster than tokenising running text."""
+    """The subwords of words, tokenising each word once: many times faster than tokenising running text."""
 
     def __init__(self, tokenizer: Any, unknown_word: str = "") -> None:
         self.tokenizer = tokenizer
@@ -152,9 +152,9 @@ class WordIds:
         self._known: dict[str, list[int]] = {}
 
     def documents(self, documents: Sequence[Sequence[str]]) -> list[list[int]]:
-        """Return each document's subwords, without special ones but the unknown.
+        """Return each document's subwords, without special ones except the unknown.
 
-        A word that is written like a special subword (`[SEP]`) becomes the unknown one.
+        A word spelled like a special subword (`[SEP]`) becomes the unknown one.
         """
         if len(self._known) > KNOWN_WORDS:
             self._known.clear()
@@ -178,15 +178,15 @@ def prepare_blocks(
     seed: int,
     meta: dict[str, Any],
 ) -> Iterator[int]:
-    """Write a text's `train` and `held_out` below a folder; see `_prepare`."""
+    """Write a text's `train` and `held_out` under a folder; see `_prepare`."""
 
     def add(writer: ArrayWriter, documents: Sequence[Sequence[str]]) -> None:
         _add_documents(writer, words.documents(documents), words.tokenizer.sep_token_id)
 
     dtypes, draw = {"ids": number_type(len(words.tokenizer))}, partial(is_held_out, share=share, seed=seed)
     lacks = (
-        "There is no text to train on: give a corpus with some, or a larger share of it.",
-        "There is no held-out text to measure on: give some, or raise held_out_share.",
+        "There is no text to train on: use another corpus, or a larger share of it.",
+        "There is no held-out text to measure on: provide some, or raise held_out_share.",
     )
     return _prepare(folder, text, dtypes, add, lambda chunk: draw([" ".join(words) for words in chunk]), lacks, meta)
 
@@ -224,7 +224,7 @@ def prepare_windows(
     seed: int,
     meta: dict[str, Any],
 ) -> Iterator[int]:
-    """Write sentences, `train` and `held_out`, below a folder; see `_prepare`. Raises UnknownType, too."""
+    """Write sentences, `train` and `held_out`, under a folder; see `_prepare`. Also raises UnknownType."""
     index = {tag: number for number, tag in enumerate(head_tags(text.types))}
 
     def add(writer: ArrayWriter, sentences: Sequence[LabelledSentence]) -> None:
@@ -233,8 +233,8 @@ def prepare_windows(
     dtypes = {"ids": number_type(len(encoder.tokenizer)), "tags": "<i4", "lengths": "<u4"}
     draw = partial(is_held_out, share=share, seed=seed)
     lacks = (
-        "The corpus holds no labelled sentence; give one with some.",
-        "There is no held-out sentence to measure on: give some, or raise held_out_share.",
+        "The corpus has no labelled sentence; use another one.",
+        "There is no held-out sentence to measure on: provide some, or raise held_out_share.",
     )
     return _prepare(folder, text, dtypes, add, lambda chunk: draw([item.sentence.text for item in chunk]), lacks, meta)
 
@@ -248,11 +248,11 @@ def _prepare(
     lacks: tuple[str, str],
     meta: dict[str, Any],
 ) -> Iterator[int]:
-    """Write `train` and `held_out` below a folder; yield the subwords so far after each chunk of items.
+    """Write `train` and `held_out` under a folder; yield the number of subwords so far after each chunk of items.
 
-    Without held-out items of their own, those that are `drawn` are held out, equal ones together. `meta` is kept with
-    the training text, which is put in place last. Raises BadInput, as `lacks` says, where either is without text,
-    StorageError where the disk is full.
+    Without separate held-out items, those that are `drawn` are held out, duplicates together. `meta` is stored with the
+    training text, which is moved into place last. Raises BadInput with a message of `lacks` if either has no text,
+    StorageError if the disk is full.
     """
     with ArrayWriter(folder / HELD_OUT, dtypes) as aside, ArrayWriter(folder / TRAIN, dtypes) as train:
         for chunk in _chunks(text.items()):
@@ -270,7 +270,7 @@ def _prepare(
 
 
 class TaggedWindows:
-    """Prepared sentences, a window at a time."""
+    """Prepared sentences, one window at a time."""
 
     def __init__(self, arrays: Arrays) -> None:
         self.ids, self.tags, self.lengths = arrays["ids"], arrays["tags"], arrays["lengths"]
@@ -293,7 +293,7 @@ class TaggedWindows:
 
 
 class Buckets:
-    """Batches of similar length in an order that follows from a seed; a pass costs 8 bytes a window of memory."""
+    """Batches of similar length in an order determined by a seed; a pass takes 8 bytes of memory per window."""
 
     def __init__(self, lengths: npt.NDArray[np.uint32], batch_size: int) -> None:
         self.lengths, self.batch_size = lengths, batch_size
@@ -304,7 +304,7 @@ class Buckets:
         return -(-len(self.lengths) // self.batch_size)
 
     def batch(self, key: tuple[int, ...], number: int) -> npt.NDArray[np.int64]:
-        """Return the windows of one batch of the pass that `key` names."""
+        """Return the windows of one batch of the pass identified by `key`."""
         per_part = BUCKET * BUFFER
         part = number // per_part
         if self._part is None or self._part[0] != (*key, part):
@@ -349,8 +349,8 @@ def _tags(item: LabelledSentence, index: dict[str, int]) -> list[int]:
         types = {tag[2:] for tag in index if tag != "O"}
         unknown = sorted({span.type for span in item.spans} - types)
         raise UnknownType(
-            f"Sentence {item.sentence.id} has entity type {', '.join(unknown)}; the corpus is said to have "
-            f"{len(types)} types, not this one."
+            f"Sentence {item.sentence.id} has entity type {', '.join(unknown)}; which is not among the {len(types)} "
+            "types given for the corpus."
         ) from None
 
 

@@ -1,4 +1,4 @@
-"""What a pre-training reports while it runs, and what it ends with; needs no torch."""
+"""Events and result of a pre-training run; needs no torch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from crossner_core.errors import BadInput, NotFound
 
 RESULT = "pretraining.json"
-# What a run was measured by, and whether more of it is better.
+# The measure of each kind of run, and whether higher is better.
 MEASURES = {"dapt": ("perplexity", False), "entity_tagging": ("f1", True)}
 # How a run can end.
 OUTCOMES = ("done", "stopped", "not_finite")
@@ -19,7 +19,7 @@ OUTCOMES = ("done", "stopped", "not_finite")
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One measure on held-out text: after `step` steps of the whole model, in pass `epoch` (from 1)."""
+    """One measurement on held-out text: after `step` steps of the whole model, in pass `epoch` (from 1)."""
 
     step: int
     epoch: int
@@ -29,13 +29,13 @@ class Measured:
 
 @dataclass(frozen=True)
 class PretrainResult:
-    """What a pre-training ended with; `encoder` is its folder, `before` and `after` were measured on held-out text.
+    """The result of a pre-training run; `encoder` is its folder, `before` and `after` were measured on held-out text.
 
-    `before` is measured once the new head has learnt alone (`head_first_steps`), so that it is about the encoder. The
-    head goes on learning after that; `refit` is measured as `before` was, through a fresh head on the encoder as it is
-    now, so that the difference of the two is the encoder's alone. None where no head was new, or it was not wanted.
-    `tokens` counts the subwords that were trained on, all passes added up; `seconds` are of computing, resumes added
-    up; `peak_memory_mb` is the process's (or the GPU's). Perplexity is over masked subwords, F1 lies in [0, 1].
+    `before` is measured once a new head has been trained alone (`head_first_steps`), so that it reflects the encoder.
+    The head is trained further after that; `refit` is measured like `before`, through a fresh head on the final
+    encoder, so that their difference is due to the encoder alone. None if no head was new, or `refit_head` is off.
+    `tokens` counts the subwords trained on, summed over passes; `seconds` is computing time, summed over resumes;
+    `peak_memory_mb` is the process's (or the GPU's). Perplexity is over masked subwords, F1 lies in [0, 1].
     """
 
     kind: str
@@ -54,12 +54,12 @@ class PretrainResult:
 
     @property
     def is_better(self) -> bool:
-        """Whether pre-training improved what was measured, through equal heads where that is known."""
+        """Whether pre-training improved the measure, compared through equally trained heads where available."""
         now = self.after if self.refit is None else self.refit
         return now > self.before if MEASURES[self.kind][1] else now < self.before
 
     def in_words(self) -> str:
-        """Return what a pre-training bought in words: held-out perplexity, or F1 in percent, before and after."""
+        """Return the effect as text: held-out perplexity, or F1 in percent, before and after."""
         f1 = self.measure == "f1"
         before, after, *refit = (
             f"{100 * value if f1 else value:,.2f}"
@@ -75,18 +75,18 @@ class PretrainResult:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> PretrainResult:
-        """Build a result from what `to_dict` gave."""
+        """Build a result from what `to_dict` returned."""
         known = {spec.name: values[spec.name] for spec in fields(cls) if spec.name in values}
         return cls(**{**known, "history": tuple(Measured(**row) for row in values.get("history", ()))})
 
 
 @dataclass(frozen=True, slots=True)
 class PretrainEvent:
-    """One report; `step` counts those of the whole model, 0 while text is prepared or the head learns alone.
+    """One event; `step` counts steps of the whole model, 0 while text is prepared or the head is trained alone.
 
-    `total` are the steps that `step` will come to, 0 while that is not known. `measured` is set where held-out text was
-    measured; speed is in subwords trained on, measures left out. The last event has an `outcome`, one of OUTCOMES, and
-    where that is "done" the `result`; a stopped run can be resumed.
+    `total` is the final value of `step`, 0 while unknown. `measured` is set if held-out text was measured; speed counts
+    subwords trained on, without time spent measuring. The last event has an `outcome`, one of OUTCOMES, and if that is
+    "done" the `result`; a stopped run can be resumed.
     """
 
     step: int

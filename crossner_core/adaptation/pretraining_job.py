@@ -1,4 +1,4 @@
-"""A pre-training: its task for the engine, and the job around it, from prepared text to the encoder's folder."""
+"""A pre-training run: its task for the engine, and the job around it, from prepared text to the encoder's folder."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ from crossner_core.training.processes import present
 Write = Callable[[Path, dict[str, Any]], Iterator[int]]
 
 PREPARED = "prepared"
-# A killed run loses at most about this much work; where saving is slow, it takes a twentieth of the time at most.
+# A killed run loses at most about this much work; if saving is slow, it takes at most a twentieth of the time.
 SECONDS_BETWEEN_SAVES = 120.0
 SAVING_SHARE = 0.05
 
-# Options that may be changed when a run whose loss was no number is resumed: how big its steps are, in which numbers.
+# Options that may change when a run with a non-finite loss is resumed: step size and precision.
 STEERING = ("learning_rate", "head_learning_rate", "head_first_learning_rate", "clip_norm", "precision")
 
-HEAD_PHASE, WHOLE_PHASE = 0, 1  # passes of the one are never in the order of the other
+HEAD_PHASE, WHOLE_PHASE = 0, 1  # the two phases never share an order
 
 
 class PretrainTask(Task):
-    """What an encoder is pre-trained for; a subclass has its batches, loss and measure."""
+    """A pre-training objective; subclasses provide batches, loss and measure."""
 
     kind: str
     measure_first = True
@@ -65,7 +65,7 @@ class PretrainTask(Task):
         raise NotImplementedError
 
     def batch(self, phase: int, epoch: int, number: int, parts: int) -> Work:
-        """Return a batch, in so many parts at most; it follows from the seed and the first three numbers alone."""
+        """Return a batch in at most `parts` parts; it depends only on the seed and the first three numbers."""
         raise NotImplementedError
 
     def loss(self, part: Any) -> Tensor:
@@ -77,7 +77,7 @@ class PretrainTask(Task):
         raise NotImplementedError
 
     def about(self) -> dict[str, Any]:
-        """Return what goes into the result's provenance of the corpus and the head."""
+        """Return what the result's provenance records about the corpus and the head."""
         raise NotImplementedError
 
     @property
@@ -112,7 +112,7 @@ class PretrainTask(Task):
         return number > 0 and due
 
     def answers(self, rank: int, size: int) -> float | None:
-        """Measure on the first process alone."""
+        """Measure on the first process only."""
         return self.measure() if rank == 0 else None
 
     def evaluate(self, answers: Sequence[float]) -> Evaluation:
@@ -123,11 +123,11 @@ class PretrainTask(Task):
         return Measured(self.whole_steps(step), self.epoch(step), loss, value)
 
     def whole_steps(self, step: int) -> int:
-        """Return how many of so many steps were of the whole model."""
+        """Return how many of the first `step` steps trained the whole model."""
         return max(0, step - self.plan.head_steps)
 
     def epoch(self, step: int) -> int:
-        """Return the pass of the step before, from 1."""
+        """Return the pass of the preceding step, from 1."""
         return max(1, -(-self.whole_steps(step) // self.epoch_steps))
 
     def stored(self, progress: Progress) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class PretrainTask(Task):
         values["head_step"] = min(progress.step, self.plan.head_steps)
         values["step"], values["best_step"] = map(self.whole_steps, (progress.step, progress.best_step))
         values["before"] = values.pop("first")
-        if values["before"] is None:  # losses of the head alone are in no record
+        if values["before"] is None:  # losses of the head alone are not recorded
             values |= {"loss_sum": 0.0, "loss_count": 0}
         del values["outcome"]
         return values
@@ -153,9 +153,9 @@ MakeTask = Callable[[Encoder, Arrays, Arrays], PretrainTask]
 def begin_pretraining(
     options: PretrainOptions, make: MakeTask, encoder: Encoder, prepared: Path
 ) -> TaskRun[PretrainTask]:
-    """Make a run at its beginning: a copy of the encoder's body, and a new head.
+    """Make a new run: a copy of the encoder's body, and a new head.
 
-    `prepared` is the folder of the text in numbers; every process reads it for itself.
+    `prepared` is the folder of the tokenised text; every process reads it itself.
     """
     device = pick_device(options.device)
     random = RunRandom(options.seed, device)
@@ -171,23 +171,23 @@ def begin_pretraining(
 
 
 class PretrainJob:
-    """One job: `out` gets the encoder, `work` what is needed to get there and is emptied at the end."""
+    """One job: `out` receives the encoder; `work` holds intermediate state and is emptied at the end."""
 
     def __init__(
         self, kind: str, options: PretrainOptions, out: Path, work: Path, provenance: Mapping[str, Any]
     ) -> None:
-        present()  # refuses processes that do not know of each other, before anything is read
+        present()  # rejects launched processes that are not joined, before anything is read
         self.kind, self.options, self.out, self.work = kind, options, Path(out), Path(work)
         self.provenance = dict(provenance)
-        self.identity: dict[str, Any] = {}  # what this job is made of: one with any other part is another job
+        self.identity: dict[str, Any] = {}  # what identifies the job: if any part differs, it is another job
         self.corpus_hash = ""
         self.steered: list[dict[str, Any]] = []
         self._pause = SECONDS_BETWEEN_SAVES
         if self.out.resolve() == self.work.resolve():
-            raise InvalidConfig(f"Encoder and work are both to lie in {self.out}; give the work another folder.")
+            raise InvalidConfig(f"Encoder and work would share the folder {self.out}; give the work another folder.")
         recover_folder(self.out, to_write=True)
         if self.out.exists() and not (self.out / RESULT).exists() and (self.out.is_file() or any(self.out.iterdir())):
-            raise BadInput(f"{self.out} is there already and is no encoder that was pre-trained here; give another.")
+            raise BadInput(f"{self.out} exists and is not an encoder pre-trained here; choose another folder.")
 
     def run(
         self,
@@ -199,7 +199,7 @@ class PretrainJob:
         *,
         resume: bool,
     ) -> Events:
-        """Go from the text to the encoder's folder; `corpus` is what the text is known by, beside its provenance."""
+        """Run from the text to the encoder's folder; `corpus` identifies the text along with its provenance."""
         if not resume:
             self.forget()
         self.identity = {
@@ -223,9 +223,9 @@ class PretrainJob:
             shutil.rmtree(self.work / name, ignore_errors=True)
 
     def finished(self) -> PretrainEvent | None:
-        """Return the last event of a job that ended here before; raise CheckpointMismatch if it was another one.
+        """Return the last event of a job that already finished here; raise CheckpointMismatch if it was another one.
 
-        One that was begun since, to replace it, is resumed.
+        A job started since to replace it is resumed.
         """
         if not (self.out / RESULT).exists():
             return None
@@ -234,13 +234,13 @@ class PretrainJob:
             return None
         self._check_same(self.out)
         result = read_result(self.out)
-        message = "This pre-training was finished before."
+        message = "This pre-training has already finished."
         return PretrainEvent(result.steps, result.epochs, 0.0, result.after, message, 0.0, result, "done")
 
     def prepare(self, write: Write, should_stop: ShouldStop) -> Events:
-        """Turn the corpus into numbers unless an earlier run did; the last event is "stopped" on a stop.
+        """Tokenise the corpus unless an earlier run did; the last event is "stopped" on a stop.
 
-        `write(folder, meta)` writes and yields how many subwords there are so far. Stopped half-way, it begins anew.
+        `write(folder, meta)` writes and yields the number of subwords so far. If stopped halfway, it starts over.
         """
         recover_folder(self.work / STATE, to_write=True)
         if (self.work / STATE).exists():
@@ -259,7 +259,7 @@ class PretrainJob:
         yield PretrainEvent(0, 0, 0.0, message=f"Text prepared: {count:,} subwords to train on.")
 
     def go(self, encoder: Encoder, make: MakeTask, should_stop: ShouldStop) -> Events:
-        """Train from the saved state on; end with the event that carries the result."""
+        """Train from the saved state; the last event carries the result."""
         folder = self.work / PREPARED
         held_out_hash = Arrays(folder / HELD_OUT).hash
         self.corpus_hash = Arrays(folder / TRAIN).hash
@@ -272,7 +272,7 @@ class PretrainJob:
             run.restore_best()
             refit = None
             if self.options.refit_head and run.plan.head_steps:
-                self._save(run)  # stopped from here on, it is resumed with the fresh head
+                self._save(run)  # if stopped from here on, it resumes with the fresh head
                 refit = yield from self._refit(run, make, encoder, should_stop)
                 if refit is None:
                     return
@@ -285,7 +285,7 @@ class PretrainJob:
             yield replace(self._event(run, 0.0, result.after, words), result=result, outcome="done")
 
     def _resume(self, run: TaskRun[PretrainTask]) -> PretrainEvent:
-        """Put the saved state into a run; raise CheckpointMismatch where another text was prepared for it."""
+        """Restore the saved state; raise CheckpointMismatch if it was made with another text."""
         meta, tensors = read_folder(self.work / STATE)
         if meta["corpus_hash"] != self.corpus_hash:
             raise CheckpointMismatch(
@@ -307,9 +307,9 @@ class PretrainJob:
             share(run, partial(begin_pretraining, self.options, make, whole, (self.work / PREPARED).resolve()))
 
     def _drive(self, run: TaskRun[PretrainTask], should_stop: ShouldStop) -> Generator[PretrainEvent, None, bool]:
-        """Turn a run's reports into events; save now and then, on a stop and when the loss is no number.
+        """Turn a run's reports into events; save periodically, on a stop and when the loss is not finite.
 
-        Returns whether the run came to its end.
+        Returns whether the run completed.
         """
         for report, stopped in drive(run, should_stop, partial(self._save, run), lambda: self._pause):
             event = self._reported(run, report)
@@ -326,9 +326,9 @@ class PretrainJob:
     def _refit(
         self, run: TaskRun[PretrainTask], make: MakeTask, encoder: Encoder, should_stop: ShouldStop
     ) -> Generator[PretrainEvent, None, float | None]:
-        """Let a fresh head learn alone on the encoder as it is now, and measure; the encoder is not changed.
+        """Train a fresh head alone on the current encoder, and measure; the encoder is not changed.
 
-        Returns None where it did not come to the measure.
+        Returns None if it ended before the measurement.
         """
         now = replace(encoder, model=run.task.model.encoder)
         fresh = begin_pretraining(self.options, make, now, self.work / PREPARED)
@@ -365,7 +365,7 @@ class PretrainJob:
     def _event(
         self, run: TaskRun[PretrainTask], loss: float, measured: float | None = None, message: str = ""
     ) -> PretrainEvent:
-        """Return an event of the present step."""
+        """Return an event for the current step."""
         task, step, speed = run.task, run.progress.step, run.progress.tokens_per_second
         whole = task.whole_steps(step)
         return PretrainEvent(whole, task.epoch(step), loss, measured, message, speed, total=run.plan.steps)
@@ -388,7 +388,7 @@ class PretrainJob:
         self._pause = max(SECONDS_BETWEEN_SAVES, (time.monotonic() - began) / SAVING_SHARE)
 
     def _broken(self, run: TaskRun[PretrainTask], event: PretrainEvent) -> PretrainEvent:
-        """Keep the weights of the step before if they are sound, else what was saved last; add where to the message."""
+        """Save the preceding step's weights if they are finite, else keep the last save; name it in the message."""
         state = self.work / STATE
         if run.is_sound():
             self._save(run, broken=True)
@@ -446,7 +446,7 @@ class PretrainJob:
         meta = read_json(folder / META)
         identity = meta.get("identity")
         if not isinstance(identity, dict):
-            raise CheckpointError(f"{folder} says nothing of what it was made with; give another folder.")
+            raise CheckpointError(f"{folder} does not record what it was made with; choose another folder.")
         other = sorted(name for name in self.identity if identity.get(name) != self.identity[name])
         if other == ["options"] and may_steer and self._steered_from(meta):
             return
@@ -457,7 +457,7 @@ class PretrainJob:
             )
 
     def _steered_from(self, meta: Mapping[str, Any]) -> dict[str, list[Any]]:
-        """Return the options, before and now, with which a broken run is resumed; none if another one differs."""
+        """Return the options, before and now, that a broken run is resumed with; none if any other option differs."""
         then, now = meta.get("options"), self.options.to_dict()
         if not meta.get("broken") or not isinstance(then, dict):
             return {}

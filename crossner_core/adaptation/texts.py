@@ -1,4 +1,4 @@
-"""What an encoder is pre-trained on: text files, labelled files, levels of a Wikipedia corpus; all in streams."""
+"""Pre-training text: text files, labelled files, levels of a Wikipedia corpus, all streamed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Texts = Callable[[], Iterator[Sequence[str]]]
 Sentences = Callable[[], Iterator[LabelledSentence]]
 LAST_LINE = ("refuse", "keep", "drop")
 PACKED = (".gz", ".bz2", ".xz", ".zst", ".zip")
-MAX_LINE = 1_000_000  # bytes; a longer one is no line of text
+MAX_LINE = 1_000_000  # bytes; a longer line is rejected
 CHUNK = 512  # documents read ahead, at most
 
 
@@ -37,8 +37,8 @@ CHUNK = 512  # documents read ahead, at most
 class PretrainText(Generic[T]):
     """What an encoder learns from: documents as words, or labelled sentences, which have `types`.
 
-    `items()` gives them anew each time, in a stream; so does `held_out` what is measured on, None where a share of the
-    items serves. `provenance` says what they are; what it calls `corpus` tells one corpus from another.
+    `items()` streams them anew on each call; `held_out()` streams what is measured on, None if that is a share of the
+    items. `provenance` describes them; its `corpus` entry tells corpora apart.
     """
 
     items: Callable[[], Iterator[T]]
@@ -68,10 +68,10 @@ def from_level(
     last_line: str = "refuse",
     gazetteers: Path | None = None,
 ) -> PretrainText[Sequence[str]]:
-    """Read a share of a level of a pre-annotated Wikipedia corpus, a sentence a document.
+    """Read a share of a level of a pre-annotated Wikipedia corpus, one sentence per document.
 
-    Which entity type a class is, is in the gazetteer that annotated the corpus where `gazetteers` (by default the
-    folder of that name beside the corpora's) holds it, else in DBpedia's own classes. Raises BadInput, InvalidConfig or
+    Classes are mapped to entity types by the gazetteer that annotated the corpus if `gazetteers` (by default the folder
+    of that name next to the corpora's) contains it, else by DBpedia's own classes. Raises BadInput, InvalidConfig or
     InvalidDomain.
     """
     from crossner_core.domains import load_domain  # a corpus needs pyarrow, text files do not
@@ -87,7 +87,7 @@ def from_level(
     levels = Levels(corpus, known, tree=tree)
     manifest = describe_files([folder / "manifest.json"])
     named = {"manifest": manifest, "domain": name, "level": level, "percent": percent, "seed": seed}
-    if level != DOMAIN and tree.parents != BUILTIN.parents:  # that level knows of no classes
+    if level != DOMAIN and tree.parents != BUILTIN.parents:  # that level does not use classes
         classes = json.dumps(sorted((name, list(above)) for name, above in tree.parents.items()))
         named["classes"] = hashlib.sha256(classes.encode()).hexdigest()
 
@@ -100,7 +100,7 @@ def from_level(
 
 
 def from_tagged(folder: Path, *, repeat: bool = True, held_out: Sequence[Path] = ()) -> PretrainText[LabelledSentence]:
-    """Read an entity-tagging corpus, sentences as often as its balancing says; raise NotFound or BadInput."""
+    """Read an entity-tagging corpus, repeating sentences for balance; raise NotFound or BadInput."""
     from crossner_core.wikipedia.tagged_corpus import TaggingManifest, read_tagged  # needs pyarrow, files do not
 
     types = (category.category for category in TaggingManifest.read(folder).categories if category.after)
@@ -119,12 +119,12 @@ def from_labelled(paths: Sequence[Path], *, held_out: Sequence[Path] = ()) -> Pr
 def from_sentences(
     sentences: Sequence[LabelledSentence], held_out: Sequence[LabelledSentence], types: Iterable[str]
 ) -> PretrainText[LabelledSentence]:
-    """Take sentences that are in memory; where none are held out, a share of them serves."""
+    """Use sentences in memory; if none are held out, a share of them is."""
     return PretrainText(lambda: iter(sentences), (lambda: iter(held_out)) if held_out else None, tuple(types))
 
 
 def as_words(text: PretrainText[LabelledSentence]) -> PretrainText[Sequence[str]]:
-    """Leave the labels behind."""
+    """Drop the labels."""
 
     def bare(part: Sentences) -> Texts:
         return lambda: (item.sentence.words for item in part())
@@ -133,14 +133,14 @@ def as_words(text: PretrainText[LabelledSentence]) -> PretrainText[Sequence[str]
 
 
 def from_place(place: Path) -> PretrainText[LabelledSentence]:
-    """Read what a path names: an entity-tagging corpus, a folder of labelled files, or one; raise BadInput for none."""
+    """Read an entity-tagging corpus, a folder of labelled files, or one such file; raise BadInput for anything else."""
     if (place / "manifest.json").is_file():
         return from_tagged(place)
     return from_labelled(labelled_paths(place))
 
 
 def check_place(place: Path) -> None:
-    """Raise BadInput where `from_place` would find nothing to read, without reading it."""
+    """Raise BadInput if `from_place` would find nothing to read, without reading it."""
     if not (place / "manifest.json").is_file():
         labelled_paths(place)
         return
@@ -153,15 +153,15 @@ def labelled_paths(place: Path) -> list[Path]:
     """Return a labelled file, or those of a folder; raise BadInput where there is none."""
     paths = sorted(path for path in place.iterdir() if path.is_file()) if place.is_dir() else [place]
     if not paths or not paths[0].is_file():
-        raise BadInput(f"{place} is no entity-tagging corpus, and no labelled file or folder of such files either.")
+        raise BadInput(f"{place} is neither an entity-tagging corpus nor a labelled file or folder of such files.")
     return paths
 
 
 def text_files(paths: Sequence[Path], *, last_line: str = "refuse") -> Texts:
-    """Give the lines of UTF-8 files as words, a line a document; empty ones are passed over.
+    """Stream the lines of UTF-8 files as words, one document per line; empty lines are skipped.
 
-    `last_line` says what becomes of a last line without a newline, which may have been cut off: refuse the file, keep
-    the line or drop it. Raises BadInput, before anything is read, for a file that is missing, empty or cut off.
+    `last_line` decides what happens to a last line without a newline, which may have been cut off: refuse the file,
+    keep the line or drop it. Raises BadInput, before anything is read, for a file that is missing, empty or cut off.
     """
     if last_line not in LAST_LINE:
         raise InvalidConfig(f"last_line is {last_line!r}; choose one of {', '.join(LAST_LINE)}.")
@@ -176,7 +176,7 @@ def text_files(paths: Sequence[Path], *, last_line: str = "refuse") -> Texts:
 
 
 def _labelled_texts(paths: Sequence[Path]) -> Texts:
-    """Give the sentences of files in any format as words; a whole file is held in memory while it is read."""
+    """Stream the sentences of files in any format as words; a whole file is held in memory while it is read."""
 
     def read() -> Iterator[Sequence[str]]:
         for sentence in bare_sentences(paths):
@@ -196,9 +196,9 @@ def bare_sentences(paths: Sequence[Path]) -> Iterator[Sentence]:
 
 
 def labelled_files(paths: Sequence[Path]) -> Sentences:
-    """Give the labelled sentences of files in any format; a whole file is held in memory while it is read.
+    """Stream the labelled sentences of files in any format; a whole file is held in memory while it is read.
 
-    Silver tags may begin an entity by I-.
+    Silver tags may begin an entity with I-.
     """
 
     def read() -> Iterator[LabelledSentence]:
@@ -229,11 +229,11 @@ def types_of(*parts: Iterable[LabelledSentence]) -> tuple[str, ...]:
 def share_of(
     text: PretrainText[Sequence[str]], percent: float, options: DaptOptions, seed: int = 0
 ) -> PretrainText[Sequence[str]]:
-    """Give about `percent` of a text's documents to learn from, for curves over its size, and what to measure on.
+    """Return about `percent` of a text's documents to train on, for curves over its size, and what to measure on.
 
-    Each document is drawn by its text: equal ones go the same way, and a smaller share lies within a larger one of
-    the same seed. Without held-out text of its own, `options` say what part of the whole is held out, whatever the
-    share. All of it (100) is left as it is. Raises InvalidConfig for no percentage.
+    Each document is drawn by its text: duplicates are treated alike, and a smaller share is contained in a larger one
+    of the same seed. Without separate held-out text, `options` decide which part of the whole is held out, whatever the
+    share. 100 leaves the text as it is. Raises InvalidConfig for an invalid percentage.
     """
     check_percent(percent)
     if percent == 100:
@@ -254,7 +254,7 @@ def share_of(
 
 
 def is_held_out(documents: Sequence[str], share: float, seed: int) -> npt.NDArray[np.bool_]:
-    """Tell which documents are held out; equal ones go the same way, wherever they stand."""
+    """Return which documents are held out; duplicates are treated alike, wherever they occur."""
     return uniform(keys_of(documents, seed=seed, use="held-out")) < share
 
 
@@ -267,7 +267,7 @@ def _tagged_text(
 
 
 def _where(texts: Texts, chosen: Callable[[Sequence[str]], npt.NDArray[np.bool_]]) -> Texts:
-    """Give the documents that are chosen, in their order."""
+    """Stream the chosen documents in order."""
 
     def read() -> Iterator[Sequence[str]]:
         stream = texts()
@@ -279,7 +279,7 @@ def _where(texts: Texts, chosen: Callable[[Sequence[str]], npt.NDArray[np.bool_]
 
 def _check_end(path: Path, last_line: str) -> None:
     if path.suffix.lower() in PACKED:
-        raise BadInput(f"{path} is packed; unpack it, and give the text itself.")
+        raise BadInput(f"{path} is compressed; decompress it and pass the text itself.")
     try:
         with path.open("rb") as file:
             if not file.seek(0, os.SEEK_END):
@@ -291,7 +291,7 @@ def _check_end(path: Path, last_line: str) -> None:
     if not whole and last_line == "refuse":
         raise BadInput(
             f"{path} ends in the middle of a line: there is no newline at its end, so it may have been cut off. Copy "
-            "it again. If it is whole, add a newline; `python -m crossner_core.adaptation` also knows --last-line keep "
+            "it again. If it is whole, add a newline; `python -m crossner_core.adaptation` also has --last-line keep "
             "and drop."
         )
 

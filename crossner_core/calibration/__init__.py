@@ -1,1 +1,1 @@
-"""How far a score can be believed: reliability, temperature, span scores, and what gold says of each source."""
+"""Score calibration: reliability, temperature, span scores, and each prediction source's accuracy on gold."""

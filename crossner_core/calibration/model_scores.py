@@ -19,7 +19,7 @@ NO_DEV = "No dev data: span scores are the model's own, not calibrated."
 
 
 class TagScores(NamedTuple):
-    """A sentence's chosen tags (T,) as indices, and the scores (T, A) whose softmax is each tag's share."""
+    """A sentence's chosen tags (T,) as indices, and the scores (T, A) whose softmax gives tag probabilities."""
 
     path: NDArray[np.int64]
     scores: Floats
@@ -30,7 +30,7 @@ class TagScores(NamedTuple):
 
 
 def join_scores(parts: Sequence[TagScores], tags: int) -> TagScores:
-    """Put the windows of a sentence together; one without tokens has none."""
+    """Concatenate a sentence's windows; a sentence without tokens has none."""
     if not parts:
         return TagScores(np.zeros(0, dtype=np.int64), np.zeros((0, tags)))
     return TagScores(np.concatenate([part.path for part in parts]), np.concatenate([part.scores for part in parts]))
@@ -38,7 +38,7 @@ def join_scores(parts: Sequence[TagScores], tags: int) -> TagScores:
 
 @dataclass(frozen=True)
 class Calibration(Record):
-    """What makes a tagger's raw span scores probabilities; kept with its checkpoint."""
+    """Maps a tagger's raw span scores to probabilities; stored with its checkpoint."""
 
     temperature: float = 1.0
     spans: SpanMap = field(default_factory=SpanMap)
@@ -49,21 +49,21 @@ class ScoredTagger(Protocol):
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The tags that the indices of its scores mean."""
+        """The tags that score indices refer to."""
         ...
 
     def tag_scores(self, sentences: Sequence[Sentence]) -> list[TagScores]:
-        """Return each sentence's chosen tags and the scores they were chosen by."""
+        """Return each sentence's chosen tags and the scores behind them."""
         ...
 
     def calibrate(self, calibration: Calibration) -> None:
-        """Take a calibration over."""
+        """Apply a calibration."""
         ...
 
 
 @dataclass(frozen=True)
 class CalibrationReport(Record):
-    """How scores were calibrated and what that bought, measured on `measured_on` (test, or dev on held-out folds)."""
+    """How scores were calibrated, and the effect measured on `measured_on` (test, or dev on held-out folds)."""
 
     calibration: Calibration
     measured_on: str
@@ -75,7 +75,7 @@ class CalibrationReport(Record):
 
     @property
     def sentence(self) -> str:
-        """Say in one line what was done and what it bought."""
+        """The calibration and its effect in one line."""
         done = f"temperature {self.calibration.temperature:.2f}, then {self.calibration.spans.method}"
         bought = f"error of the span scores on {self.measured_on} {self.raw.error:.3f} → {self.calibrated.error:.3f}"
         return " ".join([f"Scores calibrated on {self.dev_spans} dev spans ({done}): {bought}.", self.note]).strip()
@@ -83,7 +83,7 @@ class CalibrationReport(Record):
 
 @dataclass(frozen=True)
 class Scored:
-    """Predicted spans of labelled sentences: raw score, score under the temperature, right or not, which sentence."""
+    """Predicted spans of labelled sentences: raw and tempered score, correct or not, and the sentence's index."""
 
     raw: Floats
     tempered: Floats
@@ -99,10 +99,10 @@ def calibrate(
     dev_scores: Sequence[TagScores] | None = None,
     test_scores: Sequence[TagScores] | None = None,
 ) -> CalibrationReport | None:
-    """Calibrate a tagger on dev and leave it so; return the report, None without dev, where nothing is done.
+    """Calibrate a tagger on dev in place and return the report; without dev do nothing and return None.
 
-    Test is only measured. What the tagger predicted for them before spares predicting again. Source: Guo et al. 2017,
-    section 4.2, for the temperature.
+    Test is only measured. Pass earlier predictions as `dev_scores` and `test_scores` to avoid predicting again. Source:
+    Guo et al. 2017, section 4.2, for the temperature.
     """
     if not any(item.sentence.tokens for item in dev):
         return None
@@ -129,7 +129,7 @@ def calibrate(
 
 
 def fit_temperature(scores: Sequence[TagScores], gold: Sequence[NDArray[np.int64]]) -> float:
-    """Return the temperature, at least 0.1 and at most 20, under which the tokens' gold tags are likeliest."""
+    """Return the temperature in [0.1, 20] that maximises the likelihood of the gold tags."""
     import torch
     from torch.nn import functional
 
@@ -155,7 +155,7 @@ def scored_spans(
     scores: Sequence[TagScores],
     temperature: float,
 ) -> Scored:
-    """Return the predicted spans with their raw and tempered scores: the least share among a span's tags."""
+    """Return the predicted spans with their raw and tempered scores: the lowest tag probability in the span."""
     raw, tempered, right, where = [], [], [], []
     for index, (item, prediction) in enumerate(zip(items, scores, strict=True)):
         probabilities = [_chosen_share(prediction.scores / t, prediction.path) for t in (1.0, temperature)]
@@ -171,7 +171,7 @@ def scored_spans(
 
 
 def _chosen_share(scores: Floats, path: NDArray[np.int64]) -> Floats:
-    """Return the softmax share (T,) of each token's chosen tag."""
+    """Return the softmax probability (T,) of each token's chosen tag."""
     exponentials = np.exp(scores - scores.max(axis=1, keepdims=True))  # (T, A)
     own: Floats = exponentials[np.arange(len(path)), path] / exponentials.sum(axis=1)
     return own

@@ -1,4 +1,4 @@
-"""What is proposed for a sentence: suggestions of all sources, one score a span, its sources named."""
+"""Proposals for a sentence: the suggestions of all sources merged, one score per span, its sources listed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from crossner_core.suggest.base import is_trained, kind_of
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A span that one source or several propose; `score` is the probability that start, end and type are right.
+    """A span that one or more sources propose; `score` is the probability that start, end and type are correct.
 
-    `sources` are named best first. `group` says who agrees, who proposes something else over some of the tokens, and
-    whether a model read the sentence and suggests nothing here.
+    `sources` are listed best first. `group` states which sources agree, which propose an overlapping span instead, and
+    whether a model read the sentence without suggesting anything here.
     """
 
     start: int
@@ -60,7 +60,7 @@ def propose(suggestions: Sequence[Suggestion], weights: SourceWeights) -> tuple[
 
 
 def best_of(proposals: Iterable[Proposal]) -> tuple[Proposal, ...]:
-    """Return those of which no two overlap, the best scored first served, in the order of the text."""
+    """Return non-overlapping proposals, chosen greedily by score, in text order."""
     chosen: list[Proposal] = []
     for proposal in proposals:
         if not any(_overlap(proposal, other) for other in chosen):
@@ -69,12 +69,12 @@ def best_of(proposals: Iterable[Proposal]) -> tuple[Proposal, ...]:
 
 
 def best_spans(suggestions: Sequence[Suggestion], weights: SourceWeights | None = None) -> tuple[Span, ...]:
-    """Return the spans of the best proposals in a sentence, no two overlapping; without weights scores stand."""
+    """Return the spans of the best proposals in a sentence, without overlaps; without weights raw scores are used."""
     return tuple(proposal.span for proposal in best_of(propose(suggestions, weights or SourceWeights())))
 
 
 def learn(known: Iterable[tuple[Sequence[Suggestion], Collection[Span]]]) -> SourceWeights:
-    """Learn from sentences whose gold is known what each source, type and agreement is worth."""
+    """Learn the weight of each source, type and agreement from sentences with gold."""
     rows = list(known)
     weights = learn_sources(rows)
     by_group: dict[str, list[tuple[float, bool]]] = {}
@@ -85,10 +85,10 @@ def learn(known: Iterable[tuple[Sequence[Suggestion], Collection[Span]]]) -> Sou
 
 
 def _merged(suggestions: Sequence[Suggestion], weights: SourceWeights) -> list[Proposal]:
-    """Return a proposal a span, scored by what its sources and its rivals say.
+    """Return one proposal per span, scored from its sources and its rivals.
 
-    Sources that agree: 1 - the product of their doubts. Of spans that overlap only one can be right: a proposal with
-    odds o has o / (1 + o + the odds of its rivals).
+    Agreeing sources: 1 - the product of their doubts. Of overlapping spans at most one is correct: a proposal with odds
+    o scores o / (1 + o + the odds of its rivals).
     """
     places: dict[Span, list[tuple[float, Suggestion]]] = {}
     for suggestion in suggestions:
@@ -114,7 +114,7 @@ def _kinds(scored: Sequence[tuple[float, Suggestion]]) -> set[str]:
 
 
 def _doubt(scored: Sequence[tuple[float, Suggestion]]) -> float:
-    """Return the product of the sources' doubts; two runs, or a name found twice, are no two witnesses."""
+    """Return the product of the sources' doubts; two runs, or a name found twice, are not independent."""
     surest: dict[str, float] = {}
     for score, suggestion in scored:
         kind = kind_of(suggestion.source)

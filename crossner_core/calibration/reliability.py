@@ -1,4 +1,4 @@
-"""How often scores are right: reliability by bins, and the calibration error that sums it up."""
+"""Reliability of scores by bins, and the expected calibration error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LEAST = 1e-6
 
 @dataclass(frozen=True, slots=True)
 class Bin:
-    """The scores that fall into one bin: how many, their mean, and the share of them that is right."""
+    """The scores in one bin: their number, their mean, and the share that is correct."""
 
     count: int
     score: float
@@ -27,7 +27,7 @@ class Bin:
 
 @dataclass(frozen=True)
 class Reliability(Record):
-    """Scores against what they claim: bins of equal mass, and calibration errors by both ways of binning.
+    """Scores compared with outcomes: bins of equal mass, and calibration errors for both ways of binning.
 
     `error` and `error_equal_width` are expected calibration errors in [0, 1]; `brier` is the mean squared error.
     """
@@ -41,7 +41,7 @@ class Reliability(Record):
 
 
 def reliability(scores: Sequence[float] | Floats, right: Sequence[bool] | Bools, *, bins: int = BINS) -> Reliability:
-    """Measure scores in [0, 1] against whether each span is right (start, end and type as in gold)."""
+    """Measure scores in [0, 1] against whether each span is correct (start, end and type as in gold)."""
     given, truth = np.asarray(scores, dtype=np.float64), np.asarray(right, dtype=np.bool_)
     mass = binned(given, truth, "equal mass", bins)
     width = binned(given, truth, "equal width", bins)
@@ -56,10 +56,10 @@ def reliability(scores: Sequence[float] | Floats, right: Sequence[bool] | Bools,
 
 
 def binned(scores: Floats, right: Bools, binning: str = "equal mass", bins: int = BINS) -> tuple[Bin, ...]:
-    """Return the bins that hold anything, lowest scores first.
+    """Return the non-empty bins, lowest scores first.
 
-    Equal mass: each holds as many spans as the others, within one. Equal width: tenths of [0, 1], as in Guo et al.
-    2017, where most spans of a sure model share one bin.
+    Equal mass: bin sizes differ by at most one. Equal width: `bins` equal parts of [0, 1], as in Guo et al. 2017, where
+    most spans of a confident model share one bin.
     """
     order = np.argsort(scores, kind="stable")
     if binning == "equal mass":
@@ -71,13 +71,13 @@ def binned(scores: Floats, right: Bools, binning: str = "equal mass", bins: int 
 
 
 def expected_error(bins: Sequence[Bin]) -> float:
-    """Return the expected calibration error: |share right - mean score| by bin, weighted by its spans."""
+    """Return the expected calibration error: |share correct - mean score| per bin, weighted by its spans."""
     total = sum(part.count for part in bins)
     return sum(part.count * abs(part.right - part.score) for part in bins) / total if total else 0.0
 
 
 def log_loss(scores: Floats, right: Bools) -> float:
-    """Return the mean negative log likelihood of right and wrong under the scores, 0 without spans."""
+    """Return the mean negative log-likelihood of the outcomes under the scores, 0 without spans."""
     if not len(scores):
         return 0.0
     sure = np.clip(scores, _LEAST, 1 - _LEAST)

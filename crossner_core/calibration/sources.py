@@ -1,4 +1,4 @@
-"""What gold says of each source: how often it was right, by entity type, against how sure it had been."""
+"""How each prediction source compares with gold: its accuracy against its confidence, by entity type."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from crossner_core.schema import Span, Suggestion
 from crossner_core.suggest.base import kind_of
 
 PRIOR = 30.0
-"""So many suggestions count as if they had been right as often as their scores said, before any gold.
+"""Prior: this many suggestions count as correct at the rate of their scores, before any gold.
 
-Of 4, 12, 30 and 100 the one with the least Brier score on dev of music and ai together, cross-fitted.
+ Of 4, 12, 30 and
+100, this value has the lowest cross-fitted Brier score on dev of music and ai together.
 """
 _SURE = 0.995
 _STEPS = 50
@@ -21,10 +22,10 @@ _STEPS = 50
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """How many suggestions gold answers, how many were correct, their mean confidence, and what follows.
+    """The suggestions that gold covers: n, how many are correct, their mean confidence, and the resulting offset.
 
-    `offset` is added to the log odds of their scores; below 0 they are believed less than they say. Without gold it
-    is 0: a source's own score stands.
+    `offset` is added to the log-odds of their scores; below 0 it lowers them. Without gold it is 0: a source's score is
+    used as it is.
     """
 
     n: int = 0
@@ -42,10 +43,10 @@ NO_GOLD = Weight()
 
 @dataclass(frozen=True)
 class SourceWeights:
-    """What was learnt of the sources: by kind of source, by kind and entity type, and by who agrees with whom.
+    """Learnt weights of the sources: by kind, by kind and entity type, and by which kinds agree.
 
-    A kind of source is what stands before the colon: `model:run 3` is of the kind `model`. `sentences` counts those
-    with gold.
+    A source's kind is the part before the colon: `model:run 3` is of the kind `model`. `sentences` counts those with
+    gold.
     """
 
     kinds: Mapping[str, Weight] = field(default_factory=dict)
@@ -63,7 +64,7 @@ class SourceWeights:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> SourceWeights:
-        """Build what `to_dict` gave."""
+        """Build weights from what `to_dict` returned."""
         return cls(
             kinds={name: Weight(*numbers) for name, numbers in values["kinds"].items()},
             types={(kind, name): Weight(*numbers) for kind, name, *numbers in values["types"]},
@@ -72,32 +73,32 @@ class SourceWeights:
         )
 
     def believed(self, suggestion: Suggestion) -> float:
-        """Return the probability that a suggestion is right, from its score and what gold says of its source."""
+        """Return the probability that a suggestion is correct, from its score and its source's weights."""
         kind = kind_of(suggestion.source)
         offset = self.kinds.get(kind, NO_GOLD).offset + self.types.get((kind, suggestion.type), NO_GOLD).offset
         return shifted(suggestion.score, offset)
 
 
 def shifted(score: float, offset: float) -> float:
-    """Return a probability whose log odds were moved; one that stays is returned as it is."""
+    """Return a probability after adding `offset` to its log-odds; with offset 0 it is returned unchanged."""
     return share_of(log_odds(score) + offset) if offset else score
 
 
 def log_odds(score: float) -> float:
-    """Return the log odds of a score; 0 and 1 count as nearly so, or no gold could ever change them."""
+    """Return the log-odds of a score; 0 and 1 are clipped, or no gold could ever change them."""
     sure = min(max(score, 1 - _SURE), _SURE)
     return math.log(sure) - math.log1p(-sure)
 
 
 def share_of(odds: float) -> float:
-    """Return the probability with these log odds."""
+    """Return the probability with these log-odds."""
     return 1.0 / (1.0 + math.exp(-odds))
 
 
 def learn_sources(known: Iterable[tuple[Sequence[Suggestion], Collection[Span]]]) -> SourceWeights:
-    """Learn by kind, then by kind and type, from sentences whose gold is known; groups are learnt elsewhere.
+    """Learn by kind, then by kind and type, from sentences with gold; groups are learnt in `proposals`.
 
-    A suggestion is right if gold has a span with its start, end and type.
+    A suggestion is correct if gold has a span with its start, end and type.
     """
     by_kind: dict[str, list[tuple[str, float, bool]]] = {}
     sentences = 0
@@ -118,11 +119,11 @@ def learn_sources(known: Iterable[tuple[Sequence[Suggestion], Collection[Span]]]
 
 
 def weigh(answers: Sequence[tuple[float, bool]], prior: float = PRIOR) -> Weight:
-    """Return the offset of these log odds under which the mean probability is the smoothed share that was right.
+    """Return the offset to these log-odds for which the mean probability equals the smoothed share that was correct.
 
-    The share is smoothed towards the mean probability itself: Beta(prior · confidence, prior · (1 - confidence)).
+    The share is smoothed towards the original mean probability: Beta(prior · confidence, prior · (1 - confidence)).
     """
-    import numpy as np  # not at the top: a command that shows a campaign needs none of it
+    import numpy as np  # not at the top: commands that only show a campaign do not need it
 
     odds = np.asarray([value for value, _ in answers], dtype=np.float64)
     right = sum(ok for _, ok in answers)

@@ -1,4 +1,4 @@
-"""From a predicted span's raw score to the probability that the span is right: several maps, one chosen on dev."""
+"""Map a predicted span's raw score to the probability that the span is correct: several maps, one chosen on dev."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crossner_core.calibration.reliability import Bools, Floats, log_loss
 from crossner_core.errors import CheckpointError
 from crossner_core.records import Record
 
-# Simplest first: of two that are as good on dev, the earlier one is taken.
+# Simplest first: if two are equally good on dev, the earlier one is used.
 METHODS = ("identity", "platt", "beta", "isotonic")
 LEAST_SPANS = 40
 FOLDS = 5
@@ -22,8 +22,8 @@ _LEAST = 1e-5
 class SpanMap(Record):
     """A monotone map of [0, 1]: `numbers` are the weights of a logistic map, or the steps of an isotonic one.
 
-    identity: the score as it is. platt: a logistic map of the score's log odds (Platt 1999). beta: of log p and
-    -log(1 - p) (Kull et al. 2017). isotonic: steps fitted to the data (Zadrozny and Elkan 2002), straight between.
+    identity: the unchanged score. platt: a logistic map of the score's log-odds (Platt 1999). beta: of log p and -log(1
+    - p) (Kull et al. 2017). isotonic: steps fitted to the data (Zadrozny and Elkan 2002), with linear interpolation.
     """
 
     method: str = "identity"
@@ -32,7 +32,7 @@ class SpanMap(Record):
     def __post_init__(self) -> None:
         if self.method not in METHODS:
             raise CheckpointError(
-                f"The scores were calibrated by {self.method!r}; known is {', '.join(METHODS)}. Train it again."
+                f"The scores were calibrated by {self.method!r}; supported are {', '.join(METHODS)}. Train it again."
             )
 
     def __call__(self, scores: Sequence[float] | Floats) -> Floats:
@@ -50,7 +50,7 @@ class SpanMap(Record):
 
 
 def fit(method: str, scores: Floats, right: Bools) -> SpanMap:
-    """Fit a map to spans of which it is known whether they are right."""
+    """Fit a map to spans with known outcomes."""
     if method == "identity" or len(set(right.tolist())) < 2:
         return SpanMap()
     if method == "isotonic":
@@ -66,7 +66,7 @@ def fit(method: str, scores: Floats, right: Bools) -> SpanMap:
 
 @dataclass(frozen=True)
 class Choice:
-    """The map that was chosen, the log loss of each on folds it had not seen, and the scores those gave."""
+    """The chosen map, the log loss of each map on held-out folds, and the chosen map's held-out scores."""
 
     chosen: SpanMap
     losses: Mapping[str, float]
@@ -77,7 +77,7 @@ class Choice:
 def choose(scores: Floats, right: Bools, groups: Sequence[int]) -> Choice:
     """Choose a map by the log loss on held-out folds, then fit it to all; `groups` are the spans' sentences.
 
-    With too few spans, or all of them right or all wrong, the scores stay as they are; the note says so.
+    With too few spans, or if all are correct or all wrong, the scores stay unchanged, with a note.
     """
     wrong = len(right) - int(right.sum())
     if len(right) < LEAST_SPANS or not wrong or wrong == len(right):
@@ -101,7 +101,7 @@ def _held_out(method: str, scores: Floats, right: Bools, groups: np.ndarray) -> 
 
 
 def _features(method: str, scores: Floats) -> Floats:
-    """Return what a logistic map reads of each score: (N, 1) for platt, (N, 2) for beta."""
+    """Return the features of a logistic map: (N, 1) for platt, (N, 2) for beta."""
     sure = np.clip(scores, _LEAST, 1 - _LEAST)
     ups, downs = np.log(sure), -np.log1p(-sure)
     return np.stack([ups, downs], axis=1) if method == "beta" else (ups + downs)[:, None]

@@ -1,1 +1,1 @@
-"""Kinds of encoders, one a file; `base` holds the protocol and the registry, `loading` finds one by its name."""
+"""Kinds of encoders, one per file; `base` holds the protocol and the registry, `loading` finds an encoder by name."""

@@ -1,4 +1,4 @@
-"""What a tagger stands on: an encoder turns sentences into windows, and batches of windows into vectors."""
+"""The encoder under a tagger: it turns sentences into windows, and batches of windows into vectors."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from crossner_core.registry import Registry
 from crossner_core.schema import Sentence
 
 WEIGHTS = "model.safetensors"
-# Beside an encoder that is no transformer: its kind, and what its module is made from.
+# File next to a non-transformer encoder: its kind, and the settings that its module is built from.
 SETTINGS = "encoder.json"
 TRANSFORMER = "transformer"
 
 
 @dataclass(slots=True)
 class Encoder:
-    """A module, and what makes its input of sentences; a kind of encoder is a subclass in a file of this package.
+    """A module, and the code that makes its input from sentences; each kind is a subclass in a file of this package.
 
-    `model` is called with `input_ids` (B, L, …) and `attention_mask` (B, L); `last_hidden_state` of what it returns is
-    (B, L, H). Chance is drawn from torch alone. Rates fall from layer to layer where its modules are called `layer.N`
-    or `layers.N`, from 0 at the bottom. `max_length` counts positions of a window, `folder` is where its files lie,
-    unset for one from the hub or made in memory.
+    `model` is called with `input_ids` (B, L, …) and `attention_mask` (B, L); `last_hidden_state` of its result is (B,
+    L, H). It may draw random numbers only from torch. Layer-wise learning-rate decay needs modules named `layer.N` or
+    `layers.N`, with 0 at the bottom. `max_length` counts the positions of a window; `folder` holds its files and is
+    unset for an encoder from the hub or made in memory.
     """
 
     model: Any
-    tokenizer: Any  # of subwords; None where it has none
+    tokenizer: Any  # of subwords; None if it has none
     hidden_size: int
     max_length: int
     name: str
@@ -44,39 +44,39 @@ class Encoder:
     folder: Path | None = None
 
     kind: ClassVar[str] = ""
-    # Whether its kind is a name that recipes take: it needs no pre-trained weights.
+    # Whether recipes accept its kind as an encoder name: it needs no pre-trained weights.
     from_scratch: ClassVar[bool] = False
 
     @classmethod
     def make(cls, settings: Mapping[str, Any]) -> Self:
-        """Make one from what `settings` gave, untrained, with the same weights each time; from nothing, a new one."""
+        """Make an untrained encoder from `settings` (empty: the defaults), with the same weights each time."""
         raise NotImplementedError
 
     @property
     def pad_id(self) -> int:
-        """What stands in `input_ids` behind the end of a window."""
+        """The padding value of `input_ids` after the end of a window."""
         return 0
 
     def settings(self) -> dict[str, Any]:
-        """Return as plain values what `make` needs."""
+        """Return what `make` needs as plain values."""
         raise NotImplementedError
 
     def pieces(self, sentences: Sequence[Sequence[str]]) -> list[list[list[Any]]]:
-        """Return for each word of each sentence its input ids, at least one."""
+        """Return the input ids (at least one) of each word of each sentence."""
         raise NotImplementedError
 
     def ends(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
-        """Return the input ids that stand before and after the words of each window."""
+        """Return the input ids that precede and follow the words of each window."""
         return (), ()
 
     def reading(self) -> str:
-        """Return what, beside the weights, decides the vectors of a text."""
+        """Return what determines a text's vectors besides the weights."""
         return json.dumps([self.kind, self.settings(), self.max_length], sort_keys=True)
 
     def windows(self, sentences: Sequence[Sentence], max_length: int | None = None) -> list[Window]:
         """Split sentences into windows of at most `max_length` positions; each token is scored in exactly one.
 
-        A token of more positions than a third of a window keeps its first ones. Sentences without tokens give none.
+        A token longer than a third of a window is truncated. Sentences without tokens yield no windows.
         """
         filled = [index for index, sentence in enumerate(sentences) if sentence.tokens]
         if not filled:
@@ -86,27 +86,27 @@ class Encoder:
         return [window for index, own in zip(filled, pieces, strict=True) for window in cut(index, own, room, ends)]
 
     def collate(self, windows: Sequence[Window], tags: Sequence[Sequence[int]] | None = None) -> Batch:
-        """Pad windows to one batch; see `windows.collate`."""
+        """Pad windows into one batch; see `windows.collate`."""
         return collate(windows, self.pad_id, tags)
 
     def last_layers(self, batch: Batch, most: int) -> Tensor:
-        """Return the vectors of at most so many layers side by side, (B, L, layers · H); else of the last alone."""
+        """Return the vectors of up to `most` last layers, concatenated, (B, L, layers · H); here the last one's."""
         return vectors(self.model, batch)
 
     def recompute(self) -> None:
-        """Have the module compute its activations again on the way back, to save memory; raise InvalidConfig if not."""
+        """Enable activation checkpointing to save memory; raise InvalidConfig if unsupported."""
         raise InvalidConfig(f"recompute is on, but encoder {self.name!r} cannot do it. Switch it off.")
 
     def require_subwords(self, what: str) -> Any:
-        """Return the tokenizer; raise EncoderUnavailable where there is none, saying what needs it."""
+        """Return the tokenizer; raise EncoderUnavailable if there is none, naming `what` needs it."""
         if self.tokenizer is None:
             raise EncoderUnavailable(
-                f"Encoder {self.name!r} reads no subwords, which {what} needs; choose a BERT-like encoder."
+                f"Encoder {self.name!r} has no subwords, which {what} needs; choose a BERT-like encoder."
             )
         return self.tokenizer
 
     def measure_fingerprint(self) -> str:
-        """SHA-256 of what it makes of a text: names, shapes and bytes of all weights, and `reading`.
+        """SHA-256 of all that determines its output: names, shapes and bytes of all weights, and `reading`.
 
         Equal for equal encoders, wherever they came from.
         """
@@ -119,13 +119,13 @@ class Encoder:
 
     @classmethod
     def new(cls) -> Self:
-        """Make one from nothing, under the name of its kind."""
+        """Make a new one, named after its kind."""
         encoder = cls.make({})
         encoder.name, encoder.fingerprint = cls.kind, encoder.measure_fingerprint()
         return encoder
 
     def save(self, folder: Path, *, weights: bool = True) -> None:
-        """Write what `load` reads, or without weights what `empty` does."""
+        """Write what `load` reads, or, without weights, what `empty` reads."""
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / SETTINGS, {"kind": self.kind, "settings": self.settings()})
         if weights:
@@ -133,12 +133,12 @@ class Encoder:
 
     @classmethod
     def empty(cls, folder: Path) -> Self:
-        """Read one without its weights, whose name, fingerprint and `max_length` are not those of the saved one."""
+        """Read an encoder without its weights; name, fingerprint and `max_length` are not those of the saved one."""
         return cls.make(_stated(folder)["settings"])
 
     @classmethod
     def load(cls, folder: Path, name: str) -> Self:
-        """Read one with its weights."""
+        """Read an encoder with its weights."""
         encoder = cls.empty(folder)
         encoder.model.load_state_dict(load_file(folder / WEIGHTS))
         encoder.name, encoder.folder, encoder.fingerprint = name, folder, encoder.measure_fingerprint()
@@ -156,12 +156,12 @@ def register(kind: type[Encoder]) -> type[Encoder]:
 
 
 def kind_in(folder: Path) -> type[Encoder]:
-    """Return the kind of the encoder in a folder; raise InvalidConfig where it is not known here."""
+    """Return the kind of the encoder in a folder; raise InvalidConfig if it is unknown."""
     return ENCODERS.one(str(_stated(folder)["kind"]))
 
 
 def vectors(model: Any, batch: Batch) -> Tensor:
-    """Return an encoder's vectors (B, L, H) by its module."""
+    """Return the vectors (B, L, H) of an encoder's module."""
     return model(input_ids=batch.input_ids, attention_mask=batch.attention_mask).last_hidden_state
 
 

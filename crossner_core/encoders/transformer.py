@@ -1,4 +1,4 @@
-"""Transformers of Hugging Face: weights and tokenizer only, never code."""
+"""Hugging Face transformers: weights and tokenizer only, never remote code."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from crossner_core.encoders.base import TRANSFORMER, Encoder, register
 from crossner_core.encoders.windows import Batch
 from crossner_core.errors import EncoderUnavailable, InvalidConfig
 
-# What `Transformer.reading` would be for the bundled encoder, and so for every encoder made from it.
+# The value of `Transformer.reading` for the bundled encoder, and so for every encoder made from it.
 BUNDLED_READING = "f4a2c595d5508423526c594ae1708093118bb946300d6f1a376152210944dfca"
-# Where tokenizers with the same vocabulary differ: case, accents, controls, CJK, digits, punctuation, unknown signs.
+# Where tokenizers with the same vocabulary differ: case, accents, controls, CJK, digits, punctuation, unknown
+# characters.
 PROBE = ("Élan", "ÉLAN", "naïve", "co-operate", "a\u00adb", "1,024.50", "東京", "don't", "\u2047", "x" * 120)
-# Settings of a body that its weights do not say.
+# Settings of a body that its weights do not determine.
 BODY = (
     "model_type", "num_attention_heads", "hidden_act", "layer_norm_eps", "hidden_dropout_prob",
     "attention_probs_dropout_prob",
@@ -41,7 +42,7 @@ class Transformer(Encoder):
     def of(
         cls, model: Any, tokenizer: Any, name: str, *, max_length: int | None = None, folder: Path | None = None
     ) -> Self:
-        """Make an encoder of a model and a fast tokenizer."""
+        """Make an encoder from a model and a fast tokenizer."""
         longest = max_length or _max_length(model.config, tokenizer)
         encoder = cls(model, tokenizer, int(model.config.hidden_size), longest, name, "", folder)
         encoder.fingerprint = encoder.measure_fingerprint()
@@ -55,7 +56,7 @@ class Transformer(Encoder):
         return (self.tokenizer.cls_token_id,), (self.tokenizer.sep_token_id,)
 
     def pieces(self, sentences: Sequence[Sequence[str]]) -> list[list[list[int]]]:
-        """Cut words into subwords; one that the tokenizer drops becomes the unknown subword."""
+        """Split words into subwords; a word that the tokenizer drops becomes the unknown subword."""
         words = [list(sentence) for sentence in sentences]
         encoded = self.tokenizer(
             words, is_split_into_words=True, add_special_tokens=False, truncation=False, verbose=False
@@ -67,10 +68,10 @@ class Transformer(Encoder):
         ]
 
     def reading(self) -> str:
-        """Return a hash of vocabulary, special subwords, what words are cut into, and the body's settings.
+        """Return a hash of vocabulary, special subwords, tokenisation of probe words, and the body's settings.
 
-        By what the tokenizer does, not by its files, which differ from one version of its library to the next: a folder
-        whose tokenizer was repaired is another encoder. Empty where all is as in the bundled encoder.
+        Based on the tokenizer's behaviour, not on its files, which differ between versions of its library: a folder
+        whose tokenizer was repaired is another encoder. Empty if all equals the bundled encoder.
         """
         tokenizer = self.tokenizer
         normalizer = tokenizer.backend_tokenizer.normalizer
@@ -97,7 +98,7 @@ class Transformer(Encoder):
             raise InvalidConfig(
                 f"recompute is on, but encoder {self.name!r} cannot do it: {error} Switch it off."
             ) from error
-        # Only the reentrant way needs gradients of the inputs; with them a body that stands still computes its own.
+        # Only reentrant checkpointing needs input gradients; with them, a frozen body would compute gradients too.
         self.model.disable_input_require_grads()
 
     def save(self, folder: Path, *, weights: bool = True) -> None:
@@ -123,9 +124,9 @@ class Transformer(Encoder):
 
     @classmethod
     def read(cls, source: str, name: str, *, folder: Path | None = None) -> Self:
-        """Read weights (safetensors only) and a fast tokenizer from a folder, or where there is none from the hub.
+        """Read weights (safetensors only) and a fast tokenizer from a folder, or from the hub without one.
 
-        Raises EncoderUnavailable, or what the library raises of damaged files.
+        Raises EncoderUnavailable, or what the library raises for damaged files.
         """
         try:
             with quiet(), _damage(AttributeError, NotImplementedError):
@@ -178,40 +179,40 @@ def _load_model(source: str, *, local: bool) -> Any:
         use_safetensors=True,
         trust_remote_code=False,
         dtype=torch.float32,
-        ignore_mismatched_sizes=True,  # told of here, in words of ours
+        ignore_mismatched_sizes=True,  # reported below, in our own words
         output_loading_info=True,
     )
     if other := sorted(name for name, *_ in info["mismatched_keys"]):
-        raise ValueError(f"The weights {_some(other)} have another shape than its config.json says.")
+        raise ValueError(f"The weights {_some(other)} differ in shape from its config.json.")
     if lacking := sorted(name for name in info["missing_keys"] if not name.startswith("pooler.")):
-        raise ValueError(f"Its weights lack {_some(lacking)}: they are another model's, or not all are there.")
-    # The pooler sees only the first position; without it no weight is left untrained.
+        raise ValueError(f"Its weights lack {_some(lacking)}: they belong to another model or are incomplete.")
+    # The pooler sees only the first position; removing it leaves no weight untrained.
     if getattr(model, "pooler", None) is not None:
         model.pooler = None
     return model
 
 
 def _some(names: Sequence[str]) -> str:
-    """Name three of some things, and how many more there are."""
+    """Return the first three names, and how many more there are."""
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def _check_tokenizer(tokenizer: Any, rows: int, name: str) -> None:
-    """See that the tokenizer is fast, knows words, and that each subword has one of so many rows of embeddings."""
+    """Check that the tokenizer is fast and has words, and that each subword has one of the `rows` embeddings."""
     if not getattr(tokenizer, "is_fast", False):
         raise EncoderUnavailable(
-            f"Encoder {name!r} has only a slow tokenizer, which cannot say which subwords belong to which token; "
+            f"Encoder {name!r} has only a slow tokenizer, which cannot map subwords to tokens; "
             "choose an encoder with a tokenizer.json."
         )
     known = tokenizer.get_vocab()
     if len(known) <= len(set(tokenizer.all_special_ids)):
         raise EncoderUnavailable(
-            f"Encoder {name!r}: its tokenizer knows no words; put its tokenizer.json (or vocab.txt) beside its weights."
+            f"Encoder {name!r}: its tokenizer has no words; put its tokenizer.json (or vocab.txt) next to its weights."
         )
     if max(known.values()) >= rows:
         raise EncoderUnavailable(
             f"Encoder {name!r}: its tokenizer numbers subwords up to {max(known.values()):,}, but the weights have "
-            f"embeddings for {rows:,}; they do not belong together."
+            f"embeddings for {rows:,}; they do not match."
         )
     for role in ("cls_token_id", "sep_token_id", "pad_token_id", "unk_token_id"):
         if getattr(tokenizer, role, None) is None:
@@ -228,7 +229,7 @@ def _max_length(config: Any, tokenizer: Any) -> int:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep progress bars and reports off the terminal while loading or saving; errors still come through."""
+    """Silence progress bars and reports while loading or saving; errors are still shown."""
     from transformers.utils import logging
 
     level, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()

@@ -20,27 +20,27 @@ class Window:
     sentence: int
     start: int
     end: int
-    input_ids: tuple[Any, ...]  # what the encoder reads; for subwords a number each
+    input_ids: tuple[Any, ...]  # what the encoder reads; for subwords, one number each
     positions: tuple[int, ...]
 
 
 @dataclass(slots=True)
 class Batch:
-    """Windows of sentences, padded: B windows, L subwords (or what the encoder reads), W scored tokens."""
+    """Windows of sentences, padded: B windows, L subwords (or other positions), W scored tokens."""
 
-    input_ids: Tensor  # (B, L) subword ids; (B, L, …) of an encoder that reads more of each position
+    input_ids: Tensor  # (B, L) subword ids; (B, L, …) for encoders with several values per position
     attention_mask: Tensor  # (B, L) 1 where there is a subword
     positions: Tensor  # (B, W) index into L of each token's first subword; 0 where padded
     mask: Tensor  # (B, W) True where there is a token
     tags: Tensor  # (B, W) index into the model's tags; IGNORED where unknown or padded
-    # (B, L, H) what `TokenTagger.hidden` gave for this batch, where several losses share one pass of the encoder.
+    # (B, L, H) what `TokenTagger.hidden` returned for this batch, if several losses share one pass of the encoder.
     hidden: Tensor | None = None
-    # Of decoding alone. None: each window is a sentence.
-    before: Tensor | None = None  # (B,) tag chosen for the token before each window's first, as index
-    goes_on: Tensor | None = None  # (B,) True where the sentence goes on after the window
+    # For decoding only. None: each window is a sentence.
+    before: Tensor | None = None  # (B,) index of the tag chosen for the token before each window
+    goes_on: Tensor | None = None  # (B,) True where the sentence continues after the window
 
     def to(self, device: torch.device) -> Batch:
-        """Return the batch on another device, what a model has made of it left out."""
+        """Return the batch on another device, without cached `hidden`."""
         before = None if self.before is None else self.before.to(device)
         goes_on = None if self.goes_on is None else self.goes_on.to(device)
         return Batch(
@@ -55,7 +55,7 @@ class Batch:
 
 
 def collate(windows: Sequence[Window], pad_id: int, tags: Sequence[Sequence[int]] | None = None) -> Batch:
-    """Pad windows to one batch; `tags` holds tag indices for every token of every sentence, by sentence index."""
+    """Pad windows into one batch; `tags` holds tag indices for every token of every sentence, by sentence index."""
     rows, length = len(windows), max(len(window.input_ids) for window in windows)
     width = max(len(window.positions) for window in windows)
     input_ids = np.full((rows, length, *np.shape(windows[0].input_ids[0])), pad_id, dtype=np.int64)
@@ -76,9 +76,9 @@ def collate(windows: Sequence[Window], pad_id: int, tags: Sequence[Sequence[int]
 def cut(
     sentence: int, pieces: Sequence[Sequence[Any]], max_length: int, ends: tuple[tuple[Any, ...], tuple[Any, ...]]
 ) -> list[Window]:
-    """Cut a sentence, the pieces of each of its words, into windows of at most `max_length` positions, `ends` included.
+    """Split a sentence, given as pieces per word, into windows of at most `max_length` positions, `ends` included.
 
-    A word keeps at most a third of a window. Neighbours overlap by a quarter, of which each scores its half.
+    A word keeps at most a third of a window. Adjacent windows overlap by a quarter, and each scores its half of that.
     """
     room = max_length - len(ends[0]) - len(ends[1])
     pieces = [piece[: max(1, room // 3)] for piece in pieces]
@@ -99,7 +99,7 @@ def cut(
 
 
 def _tokens_within(pieces: Sequence[Sequence[Any]], begin: int, end: int, most: int) -> int:
-    """Count the tokens before `end` whose pieces are at most so many."""
+    """Count the tokens before `end` whose pieces fit into `most`."""
     count, used = 0, 0
     while end - count > begin and used + len(pieces[end - count - 1]) <= most:
         used += len(pieces[end - count - 1])

@@ -12,7 +12,7 @@ from crossner_core.errors import BadInput
 from crossner_core.schema import Span
 
 OUTSIDE = "O"
-# Below this many sentences an interval over sentences says nothing.
+# With fewer sentences an interval over sentences is meaningless.
 FEWEST_FOR_INTERVAL = 2
 
 Array = NDArray[np.float64]
@@ -29,9 +29,9 @@ class Layers:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A measure's value with its 95 % interval; `n` counts what it rests on, in `unit`.
+    """A measure's value with its 95 % interval; `n` counts its basis, in `unit`.
 
-    Where the value is None, `undefined` says why in words; where only the interval is None, the value stands alone.
+    If the value is None, `undefined` gives the reason; the interval alone can be None as well.
     """
 
     name: str
@@ -55,15 +55,15 @@ class Agreement:
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """All measures, in the order they are to be shown."""
+        """All measures, in display order."""
         return self.entity_f1, self.span_f1, self.kappa, self.kappa_without_o
 
 
 def agreement(items: Iterable[Layers], *, rng: np.random.Generator | None = None, resamples: int = 1000) -> Agreement:
-    """Measure how far two layers agree; intervals resample sentences with `rng` (seed 0 where none is given).
+    """Measure how far two layers agree; intervals resample sentences with `rng` (default: seed 0).
 
-    κ is Cohen's over tokens, whose category is their span's entity type or O; without O it is over the tokens that
-    either layer put into a span (their category in the other layer may then still be O).
+    κ is Cohen's over tokens, whose category is their span's entity type or O. Without O it covers the tokens that at
+    least one layer puts into a span (the other layer may still have O there).
     """
     layers = tuple(items)
     for index, item in enumerate(layers):
@@ -93,7 +93,7 @@ def _bounds(spans: Sequence[Span]) -> set[tuple[int, int]]:
 def _pair_counts(
     pairs: Sequence[tuple[set[Span], set[Span]] | tuple[set[tuple[int, int]], set[tuple[int, int]]]],
 ) -> Array:
-    """Return (S, 2): twice what both have, and what each has summed."""
+    """Return (S, 2): twice the number of shared spans, and the sum of both layers' spans."""
     counts = [[2.0 * len(first & second), len(first) + len(second)] for first, second in pairs]
     return np.asarray(counts, dtype=np.float64).reshape(-1, 2)
 
@@ -113,7 +113,7 @@ def _token_tables(layers: Sequence[Layers]) -> Array:
 
 
 def _resamples(sentences: int, resamples: int, rng: np.random.Generator) -> Array:
-    """Return (R, S): how often each sentence is drawn in each resample."""
+    """Return (R, S): the number of times each sentence is drawn in each resample."""
     if sentences < FEWEST_FOR_INTERVAL:
         return np.zeros((0, sentences))
     return rng.multinomial(sentences, np.full(sentences, 1.0 / sentences), size=resamples).astype(np.float64)
@@ -138,11 +138,11 @@ def _kappa_measure(name: str, tables: Array, weights: Array) -> Measure:
     total = tables.sum(axis=0)  # (K, K)
     n = int(total.sum())
     if not n:
-        why = "There is no token to compare: neither layer marks any."
+        why = "There is no token to compare: neither layer marks any entity."
         return Measure(name, None, None, None, 0, "tokens", why)
     value = float(_kappas(total[None])[0])
     if np.isnan(value):
-        why = "All tokens fall into one and the same category in both layers, so chance alone would agree as well."
+        why = "All tokens have the same category in both layers, so chance agreement is already perfect."
         return Measure(name, None, None, None, n, "tokens", why)
     size = total.shape[0]
     drawn = (weights @ tables.reshape(len(tables), -1)).reshape(-1, size, size)  # (R, K, K)
@@ -163,7 +163,7 @@ def _kappas(tables: Array) -> Array:
 
 
 def _interval(values: Array, wanted: int) -> tuple[float | None, float | None]:
-    """Return the 2.5 and 97.5 percentiles; none where most resamples left the measure undefined."""
+    """Return the 2.5 and 97.5 percentiles; none if the measure is undefined for most resamples."""
     if not len(values) or len(values) < wanted / 2:
         return None, None
     low, high = np.percentile(values, [2.5, 97.5])

@@ -1,4 +1,4 @@
-"""Which type is taken for which, and what goes wrong besides."""
+"""Confusions between types, and boundary errors, missed and spurious spans."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from crossner_core.schema import Span
 
 @dataclass(frozen=True, slots=True)
 class Confusion(Record):
-    """Counts by type. `matrix[gold][predicted]` pairs spans of equal boundaries, so its diagonal is what is right.
+    """Counts by type. `matrix[gold][predicted]` pairs spans of equal boundaries, so its diagonal counts correct spans.
 
     `boundary[gold]`: a gold span that only overlaps predicted ones; `missed[gold]`: overlaps none;
     `spurious[predicted]`: a predicted span that overlaps no gold one.
@@ -30,7 +30,7 @@ class Confusion(Record):
         return self.matrix.get(gold, {}).get(predicted, 0)
 
     def worst(self, limit: int = 10) -> list[tuple[str, str, int]]:
-        """Return the most frequent (gold, predicted, count) of unequal types, most frequent first."""
+        """Return the most frequent (gold, predicted, count) with different types, most frequent first."""
         pairs = [(g, p, n) for g, row in self.matrix.items() for p, n in row.items() if g != p and n]
         return sorted(pairs, key=lambda pair: (-pair[2], pair[0], pair[1]))[:limit]
 
@@ -38,7 +38,7 @@ class Confusion(Record):
 def confusion(
     gold: Sequence[Iterable[Span]], predicted: Sequence[Iterable[Span]], types: Iterable[str] = ()
 ) -> Confusion:
-    """Count type ↔ type for equal boundaries, and what has no equal partner."""
+    """Count type ↔ type for equal boundaries, and spans without such a partner."""
     if len(gold) != len(predicted):
         raise BadInput(f"{len(gold)} gold sentences but {len(predicted)} predicted ones; they must pair up.")
     pairs: Counter[tuple[str, str]] = Counter()
@@ -64,7 +64,7 @@ def confusion(
 
 
 def summed(parts: Iterable[Confusion]) -> Confusion:
-    """Add up confusions, for example those of several seeds."""
+    """Sum confusions, for example over seeds."""
     parts = tuple(parts)
     names = tuple(dict.fromkeys(name for part in parts for name in part.types))
     matrix = {

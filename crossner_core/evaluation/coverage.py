@@ -1,4 +1,4 @@
-"""How much of gold a pre-annotation finds, and how much of what it says is right, by entity type."""
+"""How much of gold a pre-annotation finds, and how much of it is correct, by entity type."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crossner_core.schema import Sentence, Span, Suggestion
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Counts of one entity type, or of all; every ratio lies in [0, 1], 0 where undefined.
+    """Counts of one entity type, or of all; every ratio lies in [0, 1], 0 if undefined.
 
     `found`: gold entities with a suggestion over exactly their tokens, `right`: with its type too. `suggested`:
     suggestions of this type, `placed`: those over exactly the tokens of a gold entity of any type.
@@ -26,30 +26,30 @@ class Coverage:
 
     @property
     def coverage(self) -> float:
-        """Share of gold entities whose place was suggested; what CrossNER calls pre-annotated."""
+        """Share of gold entities whose boundaries were suggested; CrossNER calls them pre-annotated."""
         return self.found / self.gold if self.gold else 0.0
 
     @property
     def recall(self) -> float:
-        """Share of gold entities suggested with place and type."""
+        """Share of gold entities suggested with boundaries and type."""
         return self.right / self.gold if self.gold else 0.0
 
     @property
     def precision(self) -> float:
-        """Share of suggestions with gold's place and type."""
+        """Share of suggestions with the boundaries and type of gold."""
         return self.right / self.suggested if self.suggested else 0.0
 
     @property
     def span_precision(self) -> float:
-        """Share of suggestions with gold's place, whatever their type."""
+        """Share of suggestions with the boundaries of gold, whatever their type."""
         return self.placed / self.suggested if self.suggested else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class CoverageTable:
-    """Coverage by entity type, `overall`, and by who suggested (`link`, `page`, `dbpedia`).
+    """Coverage by entity type, `overall`, and by prediction source (`link`, `page`, `dbpedia`).
 
-    In `per_source` the counts of gold are those of all sentences, so that the shares of the sources can be compared.
+    In `per_source` gold counts cover all sentences, so that the sources can be compared.
     """
 
     overall: Coverage
@@ -77,15 +77,15 @@ def coverage(
 ) -> CoverageTable:
     """Compare suggestions with gold, sentence by sentence in the same order; both may be streams.
 
-    `types` are listed even where they never occur. Raises BadInput if one stream is longer than the other. What was
-    suggested twice for one place with one type counts once, under the source that said it first.
+    `types` are listed even if they never occur. Raises BadInput if one stream is longer than the other. A span
+    suggested twice with one type counts once, under its first source.
     """
     kinds, sources, sentences = _Counts(), _Counts(), 0
     predictions = iter(suggestions)
     for sentence, spans in gold:
         row = next(predictions, None)
         if row is None:
-            raise BadInput(f"Suggestions end before gold sentence {sentence.id}; give one row for every sentence.")
+            raise BadInput(f"Suggestions end before gold sentence {sentence.id}; provide one row per sentence.")
         sentences += 1
         _count(set(spans), row, kinds, sources)
     if next(predictions, None) is not None:

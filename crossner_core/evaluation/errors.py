@@ -1,4 +1,4 @@
-"""What is wrong in a prediction, error by error: each wrong span beside the gold span it stands for."""
+"""The errors of a prediction: each wrong span with the gold span it matches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from crossner_core.errors import BadInput
 from crossner_core.schema import Span
 
 KINDS = ("missed", "spurious", "boundary", "type", "boundary+type")
-"""A gold span without a partner; a predicted one without; a pair with other boundaries, another type, or both."""
+"""A gold span without a partner; a predicted one without; a pair that differs in boundaries, type, or both."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,22 +24,22 @@ class SpanError:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Sentence and first token, by which errors are put in order."""
+        """Sentence and first token, the order of errors."""
         return self.sentence, min(span.start for span in (self.gold, self.predicted) if span)
 
     @property
     def types(self) -> frozenset[str]:
-        """The entity types that the error touches."""
+        """The entity types involved in the error."""
         return frozenset(span.type for span in (self.gold, self.predicted) if span)
 
 
 def find_errors(gold: Sequence[Iterable[Span]], predicted: Sequence[Iterable[Span]]) -> tuple[SpanError, ...]:
     """Return the errors of a prediction, sentence by sentence and from left to right.
 
-    Every span is in at most one error. What is right is taken out first; then partners are found greedily: equal
+    Every span is in at most one error. Correct spans are removed first; then pairs are matched greedily: equal
     boundaries first, then overlapping spans of the same type, then those of another type; among equals the largest
-    overlap in tokens, then the leftmost. So a gold span that was cut in two is one boundary error and one spurious
-    span. `Confusion.boundary` counts otherwise: there every gold span that only overlaps something is one.
+    overlap in tokens, then the leftmost. So a gold span that was split in two is one boundary error and one spurious
+    span. `Confusion.boundary` differs: there every gold span that only overlaps something counts.
     """
     if len(gold) != len(predicted):
         raise BadInput(f"{len(gold)} gold sentences but {len(predicted)} predicted ones; they must pair up.")
@@ -76,12 +76,12 @@ def _in_sentence(index: int, wanted: set[Span], got: set[Span]) -> list[SpanErro
 
 
 def _rank(gold: Span, predicted: Span) -> tuple[int, int]:
-    """Return how soon a pair is matched: its kind, then its overlap, large ones first."""
+    """Return a pair's matching priority: its kind, then its overlap, large ones first."""
     if (gold.start, gold.end) == (predicted.start, predicted.end):
         return 0, 0
     return (1 if gold.type == predicted.type else 2), -_overlap(gold, predicted)
 
 
 def _overlap(span: Span, other: Span) -> int:
-    """Return the number of tokens that two spans share; 0 or less where they share none."""
+    """Return the number of tokens that two spans share; 0 or less if they share none."""
     return min(span.end, other.end) - max(span.start, other.start)

@@ -1,4 +1,4 @@
-"""What gold buys: curves of F1 over sentences, tokens, entities or seconds, their areas, and what a strategy saves."""
+"""Learning curves: F1 over sentences, tokens, entities or seconds, their areas, and what a strategy saves."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from crossner_core.errors import BadInput
 
 AXES = ("sentences", "tokens", "entities", "seconds")
 BASELINE = "random"
-# F1 that are nearer than this differ by the order in which they were added up.
+# F1 values closer than this differ only by the order of summation.
 _SAME = 1e-9
 
 _Key = TypeVar("_Key", int, str)
 Line = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""Places, rising, and the F1 at each."""
+"""Increasing x values, and the F1 at each."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoundPoint:
-    """A model after a round: what had been labelled by then in all, and its F1 in [0, 1], overall and by type.
+    """A model after a round: the total labelled by then, and its F1 in [0, 1], overall and by type.
 
-    `seconds` are annotators' active time. A cost that nobody counted is None; then there is no curve over it.
+    `seconds` are annotators' active time. A cost that was not recorded is None; then there is no curve over it.
     """
 
     strategy: str
@@ -42,7 +42,7 @@ class RoundPoint:
 
 @dataclass(frozen=True, slots=True)
 class MeanPoint:
-    """F1 in [0, 1] at a place on the axis: mean over `n` seeds and sample deviation, which one seed does not have."""
+    """F1 in [0, 1] at a point on the axis: mean and sample deviation over `n` seeds (None for one seed)."""
 
     x: float
     mean: float
@@ -54,8 +54,8 @@ class MeanPoint:
 class Summary:
     """A strategy's curve in one row; `area` is mean F1 over the common range, with its deviation over seeds.
 
-    `saved` is how much less of the axis the strategy needs than the baseline for `f1`, the baseline's best mean;
-    None where it never gets there. `needs` is the place where it does, None likewise.
+    `saved` is how much less than the baseline the strategy needs to reach `f1`, the baseline's best mean; None if it
+    never does. `needs` is the point where it does, else None.
     """
 
     strategy: str
@@ -69,7 +69,7 @@ class Summary:
 
 
 def axes_of(points: Iterable[RoundPoint]) -> tuple[str, ...]:
-    """Return the axes on which every point has a place."""
+    """Return the axes on which every point has a value."""
     points = tuple(points)
     return tuple(axis for axis in AXES if points and all(getattr(point, axis) is not None for point in points))
 
@@ -77,9 +77,9 @@ def axes_of(points: Iterable[RoundPoint]) -> tuple[str, ...]:
 def mean_curve(points: Iterable[RoundPoint], axis: str = "sentences", type: str | None = None) -> tuple[MeanPoint, ...]:
     """Return one strategy's mean curve over its seeds, for all types or for one.
 
-    Its places are those of the rounds, in the mean over seeds where they differ, within the range that all seeds
-    cover; F1 between two rounds of a seed is on the straight line. A seed with fewer rounds ends the curve early.
-    Raises BadInput for an axis that the points do not have.
+    Its x values are those of the rounds, averaged over seeds if they differ, within the range that all seeds cover; F1
+    is interpolated linearly between a seed's rounds. A seed with fewer rounds ends the curve early. Raises BadInput for
+    an axis that the points lack.
     """
     points = tuple(points)
     lines = _lines(points, axis, type)
@@ -100,7 +100,7 @@ def area(
 ) -> tuple[float, float | None]:
     """Return the area under the curve from `low` to `high` divided by their distance: mean and deviation over seeds.
 
-    It is the mean F1 over that range, in [0, 1]. Raises BadInput where a seed's curve does not cover the range.
+    This is the mean F1 over that range, in [0, 1]. Raises BadInput if a seed's curve does not cover the range.
     """
     lines = _lines(points, axis, type)
     if not lines or not low < high:
@@ -110,7 +110,7 @@ def area(
 
 
 def common_range(points: Iterable[RoundPoint], axis: str = "sentences", type: str | None = None) -> tuple[float, float]:
-    """Return the range of an axis that all seeds of all strategies cover; raise BadInput where there is none."""
+    """Return the range of an axis that all seeds of all strategies cover; raise BadInput if there is none."""
     by_strategy = _by(points, lambda point: point.strategy)
     places = [line[0] for points in by_strategy.values() for line in _lines(points, axis, type)]
     if not places:
@@ -118,8 +118,8 @@ def common_range(points: Iterable[RoundPoint], axis: str = "sentences", type: st
     low, high = float(max(xs[0] for xs in places)), float(min(xs[-1] for xs in places))
     if low == high:
         raise BadInput(
-            f"The curves have only {low:g} {axis} in common, and an area needs a range: the shortest has no other "
-            "place so far. Train what it lacks, or leave it out."
+            f"The curves have only {low:g} {axis} in common, and an area needs a range: the shortest curve has no "
+            "other point yet. Train what it lacks, or leave it out."
         )
     if low > high:
         raise BadInput(f"The curves have no range of {axis} in common: one begins at {low:g}, one ends at {high:g}.")
@@ -127,9 +127,9 @@ def common_range(points: Iterable[RoundPoint], axis: str = "sentences", type: st
 
 
 def reaches(curve: Sequence[MeanPoint], f1: float) -> float | None:
-    """Return the first place at which a curve has an F1, on straight lines between its points; None if it never has.
+    """Return the first x at which a curve reaches an F1, by linear interpolation; None if it never does.
 
-    A curve that begins above it returns its first place: it needs no more than that.
+    A curve that begins above it returns its first x: it needs no more than that.
     """
     if not curve:
         return None
@@ -144,7 +144,7 @@ def reaches(curve: Sequence[MeanPoint], f1: float) -> float | None:
 def saved_by_level(
     curve: Sequence[MeanPoint], baseline: Sequence[MeanPoint], *, levels: int = 20
 ) -> tuple[tuple[float, float], ...]:
-    """Return (F1, what is saved against the baseline) for evenly spaced F1 that both curves reach, low to high."""
+    """Return (F1, saving against the baseline) for evenly spaced F1 values that both curves reach, low to high."""
     if not curve or not baseline:
         return ()
     low = max(curve[0].mean, baseline[0].mean)
@@ -162,10 +162,10 @@ def saved_by_level(
 def summarise(
     points: Iterable[RoundPoint], axis: str = "sentences", *, type: str | None = None, baseline: str = BASELINE
 ) -> tuple[Summary, ...]:
-    """Sum up every strategy against the baseline, best area first, for all types or for one.
+    """Compare every strategy with the baseline, best area first, for all types or for one.
 
-    Areas are over the range that all seeds of all strategies cover. Raises BadInput where the baseline, or such a
-    range, is not there.
+    Areas cover the range common to all seeds of all strategies. Raises BadInput if the baseline or such a range is
+    missing.
     """
     by_strategy = _by(points, lambda point: point.strategy)
     if baseline not in by_strategy:
@@ -193,12 +193,12 @@ def summarise(
 def seconds_saved(
     points: Iterable[RoundPoint], *, type: str | None = None, baseline: str = BASELINE
 ) -> dict[str, float | None]:
-    """Return by strategy how many of annotators' seconds it saves for the F1 that `summarise` asks over sentences.
+    """Return the annotators' seconds that each strategy saves for the target F1 of `summarise` over sentences.
 
-    Both sides are priced alike: the sentences that the baseline needs less those that the strategy needs, each at what
-    so many took in the mean over seeds. A goal of the curves over seconds would be another F1 where seeds took
-    unequally long. Below zero the strategy takes longer; None where it never gets there, or where nobody counted.
-    Raises BadInput as `summarise` does.
+    Both sides are priced alike: the mean seconds over seeds for the sentences that the baseline needs, minus those for
+    the sentences that the strategy needs. (On curves over seconds the target F1 would differ if seeds took unequally
+    long.) Negative values mean that the strategy takes longer; None if it never reaches the target, or if seconds were
+    not recorded. Raises BadInput as `summarise` does.
     """
     points = tuple(points)
     rows, by_strategy = summarise(points, type=type, baseline=baseline), _by(points, lambda point: point.strategy)
@@ -208,7 +208,7 @@ def seconds_saved(
 
 
 def _seconds_of(points: Iterable[RoundPoint], sentences: float | None) -> float | None:
-    """Return what so many of a strategy's sentences took, mean over seeds, on straight lines between the rounds."""
+    """Return the seconds for this many of a strategy's sentences, mean over seeds, interpolated between rounds."""
     if sentences is None:
         return None
     found = []
@@ -222,27 +222,29 @@ def _seconds_of(points: Iterable[RoundPoint], sentences: float | None) -> float 
 
 
 def _lines(points: Iterable[RoundPoint], axis: str, type: str | None) -> list[Line]:
-    """Return one line a seed, in the order of the seeds; a seed without the wanted type has none."""
+    """Return one line per seed, sorted by seed; a seed without the requested type has none."""
     if axis not in AXES:
         raise BadInput(f"axis is {axis!r}; choose one of {', '.join(AXES)}.")
     lines = []
     for seed, of_seed in sorted(_by(points, lambda point: point.seed).items()):
         of_seed = [point for point in of_seed if type is None or type in point.per_type]
         if any(getattr(point, axis) is None for point in of_seed):
-            raise BadInput(f"Seed {seed} has rounds whose {axis} nobody counted; choose another axis.")
+            raise BadInput(f"Seed {seed} has rounds whose {axis} were not recorded; choose another axis.")
         ordered = sorted(of_seed, key=lambda point: point.round)
         places = np.asarray([getattr(point, axis) for point in ordered], dtype=np.float64)
         if (np.diff(places) < 0).any():
-            raise BadInput(f"Seed {seed}: the {axis} shrink from a round to the next: {places.tolist()}.")
+            raise BadInput(f"Seed {seed}: the {axis} decrease from one round to the next: {places.tolist()}.")
         if ordered:
             values = [point.f1 if type is None else point.per_type[type] for point in ordered]
-            last = np.append(np.diff(places) > 0, True)  # sentences without entities add none: the later round counts
+            last = np.append(
+                np.diff(places) > 0, True
+            )  # sentences without entities do not advance the axis: the later round counts
             lines.append((places[last], np.asarray(values, dtype=np.float64)[last]))
     return lines
 
 
 def _grid(points: Iterable[RoundPoint], lines: Sequence[Line], axis: str) -> NDArray[np.float64]:
-    """Return the places of a mean curve: where the rounds are in the mean, within the range that all lines cover."""
+    """Return the x values of a mean curve: the mean of each round, within the range that all lines cover."""
     rounds = _by(points, lambda point: point.round).values()
     means = [float(np.mean([getattr(point, axis) for point in points])) for points in rounds]
     low, high = max(line[0][0] for line in lines), min(line[0][-1] for line in lines)

@@ -1,4 +1,4 @@
-"""Entity scores: conlleval's reading of tags, and the strict IOB2 reading beside it under its own name."""
+"""Entity scores: tags read as by conlleval, and as strict IOB2 under its own name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from crossner_core.tags import spans_from_tags
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """Counts of entities: in gold (`support`), predicted, and both; all ratios lie in [0, 1], 0 where undefined."""
+    """Counts of entities: in gold (`support`), predicted, and both; all ratios lie in [0, 1], 0 if undefined."""
 
     support: int
     predicted: int
@@ -62,7 +62,7 @@ class Scores(Record):
 
 
 def score_tags(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]], types: Iterable[str] = ()) -> Scores:
-    """Score predicted IOB2 tags sentence by sentence; `types` are listed even where they never occur."""
+    """Score predicted IOB2 tags sentence by sentence; `types` are listed even if they never occur."""
     _check_shapes(gold, predicted)
     lenient = (
         [spans_from_tags(tags, strict=False) for tags in gold],
@@ -81,7 +81,7 @@ def score_tags(gold: Sequence[Sequence[str]], predicted: Sequence[Sequence[str]]
 def score_spans(
     gold: Sequence[Iterable[Span]], predicted: Sequence[Iterable[Span]], types: Iterable[str] = (), tokens: int = 0
 ) -> Scores:
-    """Score predicted spans sentence by sentence; on spans both readings are the same."""
+    """Score predicted spans sentence by sentence; for spans both readings are equal."""
     if len(gold) != len(predicted):
         raise BadInput(f"{len(gold)} gold sentences but {len(predicted)} predicted ones; they must pair up.")
     counts = _count([tuple(spans) for spans in gold], [tuple(spans) for spans in predicted])
@@ -89,7 +89,7 @@ def score_spans(
 
 
 def strict_spans(tags: Sequence[str]) -> tuple[Span, ...]:
-    """Read spans as strict IOB2 does: an I- tag that continues nothing of its type is no entity."""
+    """Read spans as strict IOB2 does: an I- tag that does not continue an entity of its type is dropped."""
     kept: list[str] = []
     for tag in tags:
         continues = bool(kept) and kept[-1] != "O" and kept[-1][2:] == tag[2:]

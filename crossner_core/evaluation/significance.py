@@ -1,4 +1,4 @@
-"""Is one system better than another on the same sentences by more than chance? Two tests on micro F1, numbers only."""
+"""Is one system better than another on the same sentences beyond chance? Two tests on micro F1."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crossner_core.errors import BadInput
 from crossner_core.schema import Span
 
 RESAMPLES = 10_000
-# With fewer there is nothing to draw from.
+# With fewer, resampling is meaningless.
 FEWEST_SENTENCES = 2
 # Cells of a block of resamples: bounds memory at about 32 MB whatever the corpus.
 _BLOCK = 4_000_000
@@ -22,10 +22,10 @@ Counts = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class PairedTest:
-    """Micro F1 of two systems in [0, 1] on the same sentences, and what chance has to do with the difference.
+    """Micro F1 of two systems in [0, 1] on the same sentences, and the significance of their difference.
 
     `difference` is second minus first, `low` and `high` its 95 % interval over resampled sentences. Both p-values are
-    two-sided and never 0: they are at least 1 / (resamples + 1). `changed` counts the sentences that tell them apart.
+    two-sided and never 0: they are at least 1 / (resamples + 1). `changed` counts the sentences whose counts differ.
     """
 
     first: float
@@ -43,7 +43,7 @@ class PairedTest:
 def sentence_counts(
     gold: Sequence[Iterable[Span]], predicted: Sequence[Iterable[Span]], type: str | None = None
 ) -> Counts:
-    """Return (S, 3): entities right, predicted and in gold, sentence by sentence; of one type if it is named."""
+    """Return (S, 3): entities correct, predicted and in gold for each sentence; only of `type` if given."""
     if len(gold) != len(predicted):
         raise BadInput(f"{len(gold)} gold sentences but {len(predicted)} predicted ones; they must pair up.")
     rows = []
@@ -56,9 +56,9 @@ def sentence_counts(
 def paired_test(first: Counts, second: Counts, rng: np.random.Generator, *, resamples: int = RESAMPLES) -> PairedTest:
     """Test two systems by their counts (S, 3) on the same sentences; raise BadInput unless the gold is the same.
 
-    The bootstrap draws sentences with replacement; its p-value is how often a difference strays from the observed
-    one by as much as that one from nothing. The permutation exchanges the systems' answers sentence by sentence; its
-    p-value is how often that gives a difference as large.
+    The bootstrap draws sentences with replacement; its p-value is how often a difference deviates from the observed one
+    by at least the observed one's distance from 0. The permutation test swaps the systems' answers sentence by
+    sentence; its p-value is how often the difference is at least as large.
     Source: Berg-Kirkpatrick et al. 2012, section 2 (here two-sided); Yeh 2000, section 3.3 (approximate randomisation).
     """
     _check(first, second, resamples)
@@ -86,7 +86,7 @@ def difference_intervals(
 ) -> list[tuple[float, float]]:
     """Return the 95 % interval of second minus first for each pair of counts on the same sentences, by bootstrap.
 
-    All pairs, such as the entity types, share the same resamples. It is for where a test would say too much.
+    All pairs, such as the entity types, share the same resamples. Use it where a test would claim too much.
     """
     for first, second in pairs:
         _check(first, second, resamples)
@@ -100,7 +100,7 @@ def difference_intervals(
 
 
 def f1(counts: Counts) -> Counts:
-    """Return micro F1 of counts (…, 3); 0 where nothing is predicted and nothing is in gold."""
+    """Return micro F1 of counts (…, 3); 0 if nothing is predicted and nothing is in gold."""
     both = counts[..., 1] + counts[..., 2]
     made: Counts = 2 * counts[..., 0] / np.where(both > 0, both, 1.0)
     return made
@@ -113,15 +113,15 @@ def _bootstrap(first: Counts, second: Counts, rng: np.random.Generator, resample
 
 
 def _weights(sentences: int, rng: np.random.Generator, resamples: int) -> Iterator[Counts]:
-    """Yield blocks (R, S) that say how often each sentence is drawn in each resample."""
+    """Yield blocks (R, S) of the number of times each sentence is drawn in each resample."""
     even = np.full(sentences, 1.0 / sentences)
     for size in _blocks(resamples, sentences):
         yield rng.multinomial(sentences, even, size=size).astype(np.float64)
 
 
 def _permuted(first: Counts, second: Counts, rng: np.random.Generator, resamples: int) -> Counts:
-    """Return (R,) differences in F1 after each sentence's answers were exchanged with chance one half."""
-    apart = (first != second).any(axis=1)  # exchanging equal counts changes nothing
+    """Return (R,) differences in F1 after swapping each sentence's answers with probability 0.5."""
+    apart = (first != second).any(axis=1)  # swapping equal counts changes nothing
     change = (second - first)[apart]  # (D, 3)
     sums = first.sum(axis=0), second.sum(axis=0)
     results = []
@@ -134,7 +134,7 @@ def _permuted(first: Counts, second: Counts, rng: np.random.Generator, resamples
 
 def _share(values: Counts, observed: float) -> float:
     """Return the share of values at least as large as the observed one, which counts as one of them."""
-    # A permutation that comes out as the observed difference must not be lost to the order of sums.
+    # The tolerance keeps permutations that equal the observed difference up to rounding.
     reached = int((values >= observed - 1e-12).sum())
     return (reached + 1) / (len(values) + 1)
 
@@ -156,7 +156,7 @@ def _check(first: Counts, second: Counts, resamples: int) -> None:
         raise BadInput("The two systems were measured against different gold; score both against the same one.")
     if len(first) < FEWEST_SENTENCES:
         raise BadInput(
-            f"A test needs at least {FEWEST_SENTENCES} sentences that both systems answered, not {len(first)}."
+            f"A test needs at least {FEWEST_SENTENCES} sentences that both systems predicted, not {len(first)}."
         )
     if resamples < 1:
         raise BadInput(f"resamples is {resamples}; it must be 1 or more.")

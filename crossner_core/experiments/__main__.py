@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _app(words: Sequence[str]) -> typer.Typer:
-    """Return the app with a command for each study, `words` being what was typed."""
+    """Return the app with a command for each study; `words` are the typed arguments."""
     app = new_app(help=__doc__, no_args_is_help=True)
     app.command("list")(list_studies)
     app.command("pack")(pack_results)
@@ -54,7 +54,7 @@ def _app(words: Sequence[str]) -> typer.Typer:
 
 
 def list_studies() -> None:
-    """Name the studies and what they ask."""
+    """List the studies and their questions."""
     for chosen in map(study, study_ids()):
         print(f"{chosen.id:<18}{chosen.title}. {chosen.question} ({chosen.reference})")
 
@@ -101,7 +101,7 @@ def _study_command(chosen: Study, words: Sequence[str]) -> Callable[..., int]:
     ) -> int:
         if encoder is not None:
             config["recipe"] = {**config.get("recipe", {}), "encoder": encoder}
-        # With --tables it is stopped before it begins, here: other processes would begin all the same.
+        # With --tables it is stopped here before it begins: other processes would begin anyway.
         options: dict[str, Any] = {
             "data": data, "out": out, "workers": 1 if tables else workers, "ray": "" if tables else ray, "keep": keep,
             "section": section,
@@ -122,7 +122,7 @@ def _study_command(chosen: Study, words: Sequence[str]) -> Callable[..., int]:
 
 
 def _stoppable(run: Callable[[Callable[[], bool]], int]) -> int:
-    """Run what can be stopped by a signal; raise KeyboardInterrupt where it was stopped before it was done."""
+    """Run something that a signal can stop; raise KeyboardInterrupt if it was stopped before it was done."""
     with stop_on_signal(launched=present().size > 1) as should_stop:
         try:
             code = run(should_stop)
@@ -137,7 +137,7 @@ def _stoppable(run: Callable[[Callable[[], bool]], int]) -> int:
 
 
 def _follow(events: Iterator[StudyEvent]) -> StudyResult:
-    """Print a study's events, and return the result that the last one has."""
+    """Print a study's events, and return the result of the last one."""
     result: StudyResult | None = None
     for event in events:
         if event.message:

@@ -1,4 +1,4 @@
-"""A cell: one recipe on one corpus with one seed. Its result is kept once under its key and serves every study."""
+"""A cell: one recipe on one corpus with one seed. Its result is stored once under its key and shared by all studies."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from crossner_core.training.settings.registry import needs_source, needs_unlabel
 
 @dataclass(frozen=True)
 class Cell:
-    """What to train: a recipe on a corpus; `size` takes so many of its training sentences, in the file's `order`.
+    """What to train: a recipe on a corpus; `size` limits its training sentences, taken in `order`.
 
-    The hashes are filled in by `Binder.bind`, and only then is there a key.
+    The hashes are filled in by `Binder.bind`; only then is there a key.
     """
 
     corpus: str
@@ -40,7 +40,7 @@ class Cell:
 
     @cached_property
     def key(self) -> str:
-        """Return a hash of corpus, sentences, encoder weights and of what has an effect in the recipe."""
+        """Return a hash of corpus, sentences, encoder weights and the recipe's effective fields."""
         if not (self.data_hash and self.encoder_hash):
             raise ValueError("A cell has no key before it is bound to its data and its encoder.")
         decides = {name: value for name, value in effective(self.recipe.to_dict()).items() if name != "encoder"}
@@ -54,7 +54,7 @@ class Cell:
 
     @property
     def in_full(self) -> str:
-        """The cell with all that its recipe changes: what tells it from others of a study."""
+        """The cell with all changes of its recipe, which distinguish it from others of a study."""
         recipe = self.recipe
         plain = Recipe(
             encoder=recipe.encoder, architecture=recipe.architecture, setting=recipe.setting, seed=recipe.seed
@@ -66,7 +66,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class CellResult:
-    """What a cell ended with; `seconds` of computing, `wall_seconds` of everything. Scores as in `Scores`."""
+    """The result of a cell; `seconds` is computing time, `wall_seconds` everything. Scores as in `Scores`."""
 
     key: str
     corpus: str
@@ -98,12 +98,12 @@ class CellResult:
 
     @property
     def cell(self) -> Cell:
-        """The cell that this is the result of."""
+        """The cell that produced this result."""
         recipe = Recipe.from_dict(self.recipe)
         return Cell(self.corpus, recipe, self.size, self.order, self.data_hash, self.encoder_hash)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values that `from_dict` reads back; F1 in percent is added for who reads the file."""
+        """Return plain values that `from_dict` reads back; F1 in percent is added for human readers."""
         values = {spec.name: getattr(self, spec.name) for spec in fields(self)}
         for name in ("dev", "test"):
             values[name] = values[name].to_dict() if values[name] is not None else None
@@ -114,7 +114,7 @@ class CellResult:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> CellResult:
-        """Build a result from what `to_dict` gave."""
+        """Build a result from what `to_dict` returned."""
         made = {name: value for name, value in values.items() if name != "percent"}
         for name in ("dev", "test"):
             made[name] = Scores.from_dict(made[name]) if made[name] is not None else None
@@ -124,8 +124,8 @@ class CellResult:
 class CellStore:
     """The results of cells in a folder of results, by key.
 
-    A record's name is the key at the time of writing. Where a recipe has got a new field since then, the key is counted
-    again from its recipe, so that no finished cell is lost.
+    A record's name is the key at the time of writing. If recipes have gained a field since, the key is recomputed from
+    its recipe, so that no finished cell is lost.
     """
 
     def __init__(self, out: Path, *, index: bool = True) -> None:
@@ -138,19 +138,19 @@ class CellStore:
                 self.known[key] = replace(result, key=name)
 
     def get(self, key: str) -> CellResult | None:
-        """Return a result, if it is there; another process may have written it just now."""
+        """Return a result if it exists; another process may have just written it."""
         if key not in self.known and (result := self.records.get(key)) is not None:
             self.known[key] = result
         return self.known.get(key)
 
     def put(self, result: CellResult) -> None:
-        """Keep a result; raise StorageError where the disk refuses."""
+        """Store a result; raise StorageError if it cannot be written."""
         self.records.put(result.key, result)
         self.known[result.key] = result
 
 
 def run_folder(out: Path, key: str) -> Path:
-    """Return where a cell's checkpoint is while it is trained, and its `tagger/` where it is kept."""
+    """Return the folder of a cell's checkpoint during training, and of its `tagger/` if that is kept."""
     return Path(out) / "runs" / key
 
 
@@ -163,7 +163,7 @@ class Binder:
         self._data: dict[tuple[str, str | None, int | None, str, int, bool], str] = {}
 
     def bind(self, cell: Cell) -> Cell:
-        """Return the cell with the hashes of its data and encoder; a size as large as the corpus counts as none."""
+        """Return the cell with the hashes of its data and encoder; a size of at least the corpus's counts as none."""
         whole = len(read_corpus(cell.corpus, self.root).train)
         size = cell.size if cell.size is not None and cell.size < whole else None
         cell = replace(cell, size=size, order=cell.order if size is not None else "file")
@@ -192,7 +192,7 @@ def training_data(cell: Cell, root: Path) -> TrainingData:
 
 
 def find_corpora(asked: Iterable[str], usual: Iterable[str], root: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the corpora to use, and those of the usual ones that are not there; asked ones must all be there."""
+    """Return the corpora to use, and the usual ones that are absent; requested ones must all be present."""
     chosen = tuple(asked) or tuple(usual)
     present = tuple(id for id in chosen if (root / id).is_dir())
     absent = tuple(id for id in chosen if id not in present)
@@ -203,7 +203,7 @@ def find_corpora(asked: Iterable[str], usual: Iterable[str], root: Path) -> tupl
 
 
 def _present_key(result: CellResult) -> str | None:
-    """Return the key as it is counted now; None for a recipe that is no longer valid."""
+    """Return the key as computed now; None for a recipe that is no longer valid."""
     try:
         return result.cell.key
     except InvalidConfig:

@@ -1,9 +1,9 @@
 """The corpora that experiments run on: folders of labelled files, read the same way everywhere.
 
-A corpus is a folder `ROOT/ID` with train, dev and test files of any format. Sets that need more have an entry below:
-a type map, stray tags to be forgiven, or a split that their release lacks. What is missing is carved out of train by
-hash: sentences (documents, where the entry says so) are lined up by the SHA-256 of a fixed word and their own words,
-and the first ones are taken. So a split depends on no random generator, and equal sentences fall into the same part.
+A corpus is a folder `ROOT/ID` with train, dev and test files of any format. Sets that need more have an entry below: a
+type map, tolerance for stray tags, or a split that their release lacks. What is missing is carved out of train by hash:
+sentences (or documents, if the entry says so) are sorted by the SHA-256 of a fixed seed and their own words, and the
+first ones are taken. So a split does not depend on a random generator, and equal sentences fall into the same part.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ _SEED = "crossner-workbench 1"  # changing it changes every carved split
 class _Entry:
     """What a set needs beyond its files: see `_KNOWN`.
 
-    `domain` names the definition that gives types and parents; `dev` and `test` are the shares of the training
-    file that are carved out where there is no such file; `parts` is a pattern of files that make up one training file.
+    `domain` names the definition that gives types and parents; `dev` and `test` are the shares of the training file
+    that are carved out if there is no such file; `parts` is a pattern of files that make up one training file.
     """
 
     domain: str = ""
@@ -64,12 +64,12 @@ _KNOWN: Mapping[str, _Entry] = {
     # MIT's released dev file is the test file: dev comes out of train.
     "restaurant": _Entry(ignore_dev=True),
     "movie": _Entry(ignore_dev=True),
-    # One file of whole articles: half of them for test, so that no article is on both sides. What a few-shot run
-    # leaves of the rest is its unlabelled text (PDALN's set-up, whose own split isn't published).
+    # One file of whole articles: half of them for test, so that no article is on both sides. The rest that a few-shot
+    # run does not use is its unlabelled text (PDALN's set-up, whose own split isn't published).
     "wikigold": replace(_FOUR, dev=0.15, test=0.5, by_document=True),
-    "sec-filings": replace(_FOUR, dev=0.2),  # small: a tenth would hold a hundred entities
+    "sec-filings": replace(_FOUR, dev=0.2),  # small: a tenth would have about a hundred entities
     "scitech": _FOUR,
-    # Silver tags, some of which begin an entity by I-; two parts of one training file.
+    # Silver tags, some of which begin an entity with I-; two parts of one training file.
     "wikineural": replace(_FOUR, dev=0.05, test=0.1, lenient=True, parts="silver-*"),
     "wnut16": replace(_FOUR, type_map="wnut16"),
     "wnut17": replace(_FOUR, type_map="wnut17"),
@@ -79,10 +79,10 @@ _KNOWN: Mapping[str, _Entry] = {
 
 @dataclass(frozen=True)
 class Corpus:
-    """A labelled corpus; `types` in the domain's order, sorted where there is no domain of that name.
+    """A labelled corpus; `types` in the domain's order, or sorted if there is no domain of that name.
 
-    `duplicates` counts the sentences of a later split that occur word for word in an earlier one (`train→test`);
-    they are left where they are. `notes` say what was carved, mapped or passed over.
+    `duplicates` counts the sentences of a later split that occur word for word in an earlier one (`train→test`); they
+    are not removed. `notes` list what was carved, mapped or skipped.
     """
 
     id: str
@@ -97,7 +97,7 @@ class Corpus:
     def data(
         self, *, size: int | None = None, seed: int = 0, order: str = "random", source: Corpus | None = None
     ) -> TrainingData:
-        """Return what a run on `size` training sentences learns from: nested subsets by `seed`, all if not given.
+        """Return the data of a run on `size` training sentences (default all): nested subsets by `seed`.
 
         The training sentences beyond the subset are the run's unlabelled text.
         """
@@ -116,7 +116,7 @@ class Corpus:
 
 
 def corpus_ids(root: str | Path | None = None) -> tuple[str, ...]:
-    """The ids of all corpora that are known; with a root folder, of those that are there, others' folders included."""
+    """The ids of all known corpora; with a root folder, of those present, including unknown folders."""
     if root is None:
         return tuple(_KNOWN)
     folder = Path(root)
@@ -126,9 +126,9 @@ def corpus_ids(root: str | Path | None = None) -> tuple[str, ...]:
 
 
 def read_corpus(id: str, root: str | Path) -> Corpus:
-    """Read a corpus from its folder under `root`; the same files give the same object back while they stay.
+    """Read a corpus from its folder under `root`; unchanged files return the same object.
 
-    Raises BadInput for an id that is neither known nor a folder there, and for files with faults (file, line, reason).
+    Raises BadInput for an id that is neither known nor a folder there, and for malformed files (file, line, reason).
     """
     folder = Path(root).resolve() / id
     present = ", ".join(corpus_ids(root)) or "none"
@@ -147,7 +147,7 @@ def read_corpus(id: str, root: str | Path) -> Corpus:
 
 @lru_cache(maxsize=16)
 def _read(id: str, folder: Path, stamps: tuple[tuple[str, int, int], ...]) -> Corpus:
-    """Read a corpus; `stamps` are there to notice changed files."""
+    """Read a corpus; `stamps` make the cache notice changed files."""
     entry = _KNOWN.get(id, _Entry(domain=id if id in builtin_domains() else ""))
     domain, type_map = load_domain(entry.domain) if entry.domain else None, _type_map(folder, entry)
     options: dict[str, Any] = type_map.options if type_map else {}
@@ -165,7 +165,7 @@ def _read(id: str, folder: Path, stamps: tuple[tuple[str, int, int], ...]) -> Co
     parts = {split: tuple(_labelled(record) for record, _ in records[split]) for split in SPLITS}
     occurring = tuple(sorted({span.type for items in parts.values() for item in items for span in item.spans}))
     if not occurring:
-        raise BadInput(f"The corpus {id} at {folder} holds no entity at all.")
+        raise BadInput(f"The corpus {id} at {folder} has no entities.")
     return Corpus(
         id=id,
         types=domain.type_names if domain else occurring,
@@ -176,7 +176,7 @@ def _read(id: str, folder: Path, stamps: tuple[tuple[str, int, int], ...]) -> Co
     )
 
 
-_Keyed = tuple[Record, str]  # with what it is carved by: its words, or the document it belongs to
+_Keyed = tuple[Record, str]  # with the key it is carved by: its words, or its document
 
 
 def _records(path: Path, id: str, entry: _Entry, options: Mapping[str, Any]) -> list[_Keyed]:
@@ -188,7 +188,8 @@ def _records(path: Path, id: str, entry: _Entry, options: Mapping[str, Any]) -> 
         if record.spans is None:
             raise BadInput(
                 f"{path}: sentence {record.sentence.id} has no annotation; a corpus needs it throughout: a column of "
-                "tags such as O, B-song and I-song beside the words, tabs or blanks between, or gold in JSON lines."
+                "tags such as O, B-song and I-song next to the words, separated by tabs or blanks, or gold in JSON "
+                "lines."
             )
         keyed.append((record, _document(record, path) if entry.by_document else "\x1f".join(record.sentence.words)))
     return keyed
@@ -200,7 +201,7 @@ def _document(record: Record, path: Path) -> str:
 
 
 def _carve_missing(records: dict[str, list[_Keyed]], entry: _Entry, notes: list[str]) -> None:
-    """Take the splits that have no file out of train, test first."""
+    """Carve splits without a file out of train, test first."""
     whole = len(records["train"])
     for split, share in (("test", entry.test), ("dev", entry.dev)):
         if split not in records:
@@ -215,7 +216,7 @@ def _carve_missing(records: dict[str, list[_Keyed]], entry: _Entry, notes: list[
 
 
 def _first_by_hash(keyed: Sequence[_Keyed], count: int, split: str) -> set[str]:
-    """Return the keys, in the order of their hashes, of so many sentences."""
+    """Return the keys of the first `count` sentences in the order of their hashes."""
     sizes: dict[str, int] = {}
     for _, key in keyed:
         sizes[key] = sizes.get(key, 0) + 1
@@ -230,7 +231,7 @@ def _first_by_hash(keyed: Sequence[_Keyed], count: int, split: str) -> set[str]:
 
 
 def _labelled(record: Record) -> LabelledSentence:
-    """Leave the file's layout behind, which only an exporter needs."""
+    """Drop the file's layout, which only an exporter needs."""
     assert record.spans is not None
     return LabelledSentence(record.sentence.bare(), record.spans)
 
@@ -249,9 +250,9 @@ def _type_map(folder: Path, entry: _Entry) -> TypeMap | None:
 
 
 def split_files(folder: Path, id: str = "") -> dict[str, list[Path]]:
-    """Return the files of each split that a folder has: several only where a known corpus comes in parts.
+    """Return the files of each split that a folder has: several only if a known corpus comes in parts.
 
-    Raises BadInput where there is no training file, or more than one for a split.
+    Raises BadInput if there is no training file, or more than one for a split.
     """
     entry = _KNOWN.get(id, _Entry())
     files = data_files(folder)

@@ -1,4 +1,4 @@
-"""Cells trained side by side: here, in processes that may die, or as Ray tasks. Events come as they happen."""
+"""Train cells in parallel: here, in processes that may die, or as Ray tasks. Events are yielded as they happen."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def run_cells(
 ) -> Iterator[CellEvent]:
     """Train cells in this process (1 worker), in several, or on a Ray cluster; each ends with a `last` event.
 
-    Once `should_stop` returns True, what is being trained is saved (on Ray it was, half a minute ago at most) and
-    nothing new begins. Cells that need the same source stage wait until the first of them has trained it.
+    Once `should_stop` returns True, running cells save and stop (on Ray, their last save is at most half a minute old)
+    and no new ones begin. Cells that need the same source stage wait until the first of them has trained it.
     """
     if workers < 1:
         raise InvalidConfig(f"workers is {workers}; it must be 1 or more.")
@@ -46,8 +46,8 @@ def _events(tasks: Sequence[CellTask], workers: int, ray: str, should_stop: Shou
     if ray:
         yield from run_ray(cell_events, Line(tasks), ray, workers, should_stop=should_stop, failed=_failed)
         return
-    # Each cell sets its number itself: by the environment it comes too late, as reading this module loads PyTorch. One
-    # that is left alone has as many as beside others, or its figures would hang on what was there before.
+    # Each cell sets its thread count itself: the environment is read too late, as importing this module loads PyTorch.
+    # A cell that runs alone gets as many as one among others, or its results would depend on what was cached before.
     before = torch.get_num_threads()
     tasks = [replace(task, threads=threads_for(workers)) for task in tasks]
     try:
@@ -63,7 +63,7 @@ def _events(tasks: Sequence[CellTask], workers: int, ray: str, should_stop: Shou
 
 
 def source_group(task: CellTask) -> str:
-    """Return what names the source stage that a cell shares with others; empty if it has none."""
+    """Return the key of the source stage that a cell shares with others; empty if it has none."""
     cell = task.cell
     values = effective(cell.recipe.to_dict())
     if "source_seed" not in values:  # one source checkpoint serves all seeds, or there is none
@@ -73,7 +73,7 @@ def source_group(task: CellTask) -> str:
 
 
 class Line(Queue[CellTask, CellEvent]):
-    """The tasks that wait: the first of each source group goes first, its others when it is past the source stage."""
+    """The waiting tasks: the first of each source group starts first, the others once it is past the source stage."""
 
     def __init__(self, tasks: Sequence[CellTask]) -> None:
         self.groups = {task.cell.key: source_group(task) for task in tasks}
@@ -83,7 +83,7 @@ class Line(Queue[CellTask, CellEvent]):
         self.ready = {""}
 
     def take(self) -> CellTask | None:
-        """Return the next task that can begin now."""
+        """Return the next task that can start now."""
         for task in self.waiting:
             group = self.groups[task.cell.key]
             if group in self.ready or group not in self.busy:
@@ -93,7 +93,7 @@ class Line(Queue[CellTask, CellEvent]):
         return None
 
     def note(self, event: CellEvent) -> None:
-        """Let a group follow when one of its cells is past the source stage; a failed one leaves it to the next."""
+        """Release a group when one of its cells is past the source stage; if it fails, the next takes over."""
         group = self.groups[event.key]
         if event.past_source or event.result is not None:
             self.ready.add(group)
@@ -101,7 +101,7 @@ class Line(Queue[CellTask, CellEvent]):
             self.busy.discard(group)
 
     def look_ahead(self) -> None:
-        """Leave the choice for when a worker is free: more may be ready then."""
+        """Choose only when a worker is free: more tasks may be ready then."""
 
 
 def _failed(task: CellTask, error: Exception) -> CellEvent:

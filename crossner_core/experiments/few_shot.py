@@ -1,4 +1,4 @@
-"""Few-shot curves: nested subsets of the training sentences, and what their runs add up to."""
+"""Few-shot curves: nested subsets of the training sentences, and the aggregation of their runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ORDERS = ("random", "file")
 
 @dataclass(frozen=True, slots=True)
 class Subsets:
-    """Sizes with the indices (into the training sentences) of each; a smaller subset lies in every larger one."""
+    """Sizes with the indices (into the training sentences) of each; smaller subsets are nested in larger ones."""
 
     indices: Mapping[int, tuple[int, ...]]
     notes: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ def nested_subsets(n_total: int, sizes: Sequence[int], seed: int, *, order: str 
     Sizes above `n_total` become one point at `n_total`, and a note says so. Indices within a subset are sorted.
     """
     if n_total < 1:
-        raise InvalidConfig("There are no training sentences to take subsets of; make some gold first.")
+        raise InvalidConfig("There are no training sentences to take subsets of; create some gold first.")
     if not sizes or any(size < 1 for size in sizes):
         raise InvalidConfig(f"Subset sizes are {list(sizes)}; give at least one, each 1 or more.")
     if order not in ORDERS:
@@ -54,7 +54,7 @@ def nested_subsets(n_total: int, sizes: Sequence[int], seed: int, *, order: str 
 
 
 def aggregate(points: Iterable[tuple[int, float]]) -> list[CurvePoint]:
-    """Return one point a size from (size, value) pairs of several seeds, smallest size first."""
+    """Return one point per size from (size, value) pairs of several seeds, smallest size first."""
     by_size: dict[int, list[float]] = {}
     for size, value in points:
         by_size.setdefault(size, []).append(value)

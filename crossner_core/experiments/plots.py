@@ -21,10 +21,10 @@ Lines = Mapping[str, Sequence[tuple[float, Measured]]]
 
 
 def bars(title: str, table: Table, *, unit: str = "test F1 (%)", fold: bool = True) -> dict[str, Any]:
-    """Draw a table of Measured values: bars by row within each column, or, with many rows, its last column alone.
+    """Draw a table of Measured values: bars by row within each column, or, with many rows, only its last column.
 
-    The last column is an average; where a table has none, `fold` is off and all columns are drawn.
-    Lines show the sample deviation, open diamonds what was published.
+    The last column is an average; for a table without one, turn off `fold` to draw all columns. Error bars show the
+    sample deviation, open diamonds published values.
     """
     places = [
         index for index in range(len(table.columns)) if any(isinstance(row[index], Measured) for row in table.rows)
@@ -40,7 +40,7 @@ def bars(title: str, table: Table, *, unit: str = "test F1 (%)", fold: bool = Tr
         errors = {"type": "data", "array": deviations, "visible": any(deviations)}
         data.append({"type": "bar", **shared, "y": means, "error_y": errors, "marker": {"color": colour}})
         if any(measured.published is not None for measured in values):
-            first = not any(trace["type"] == "scatter" for trace in data)  # one entry in the legend stands for all
+            first = not any(trace["type"] == "scatter" for trace in data)  # one legend entry for all
             look = {
                 "mode": "markers",
                 "marker": {**_PUBLISHED, "color": "#444444"},
@@ -56,7 +56,7 @@ def bars(title: str, table: Table, *, unit: str = "test F1 (%)", fold: bool = Tr
 
 
 def curves(title: str, axis: str, points: Lines) -> dict[str, Any]:
-    """Draw lines with a band of one sample deviation; dashed lines with diamonds are what was published."""
+    """Draw lines with a band of one sample deviation; dashed lines with diamonds are published values."""
     data: list[dict[str, Any]] = []
     for number, (name, line) in enumerate(points.items()):
         colour = MARKS[number % len(MARKS)]
@@ -81,7 +81,7 @@ def curves(title: str, axis: str, points: Lines) -> dict[str, Any]:
 
 
 def panels(title: str, rows: Mapping[str, Mapping[str, Lines]]) -> dict[str, Any]:
-    """Draw curves in a grid: a row an axis, a column a group of lines; a line's name has one colour in all of them."""
+    """Draw curves in a grid: one row per axis, one column per group of lines; a line keeps its colour in all panels."""
     data: list[dict[str, Any]] = []
     columns = list(dict.fromkeys(column for groups in rows.values() for column in groups))
     layout = _layout(title) | {"grid": {"rows": len(rows), "columns": len(columns), "pattern": "independent"}}
@@ -103,7 +103,7 @@ def panels(title: str, rows: Mapping[str, Mapping[str, Lines]]) -> dict[str, Any
 
 
 def to_html(figure: Mapping[str, Any]) -> str:
-    """Return a page that shows a figure; the drawing library is plotly's where it is installed, else from its site."""
+    """Return a page that shows a figure; plotly is embedded if installed, else loaded from its site."""
     values = json.dumps(figure).replace("</", "<\\/")
     title = escape(str(figure["layout"].get("title", {}).get("text", "Figure")))
     try:

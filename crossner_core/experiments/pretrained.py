@@ -1,4 +1,4 @@
-"""Studies that pre-train the encoders of their rows themselves, by DAPT or entity tagging: each once, in OUT/encoders.
+"""Studies that pre-train the encoders of their rows, by DAPT or entity tagging: each once, in OUT/encoders.
 
 Torch-free on import, as `study`.
 """
@@ -27,9 +27,9 @@ from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
 
 SETTINGS = ("direct", "pretrain_finetune", "joint")
-# They are parts of folders' names.
+# Labels become parts of folder names.
 _LABEL = re.compile(r"[\w-][\w. -]*")
-DOMAIN = "domain"  # the level that is all of a corpus, as in `wikipedia.levels`, which needs pyarrow
+DOMAIN = "domain"  # the level of a whole corpus, as in `wikipedia.levels`, which needs pyarrow
 _WAY = re.compile(
     r"(?P<masking>token|span)(?:-(?P<level>domain|entity|task|integrated))?(?:-(?P<percent>\d+(?:\.\d+)?))?"
 )
@@ -40,13 +40,13 @@ _GRAMMAR = "MASKING[-LEVEL][-PERCENT], as in span-integrated, token-domain or sp
 class PretrainingConfig(StudyConfig):
     """A config whose study pre-trains an encoder for each of `own_labels`, one for all corpora or one for each.
 
-    A kind of pre-training fills in what raises NotImplementedError here.
+    Each kind of pre-training implements what raises NotImplementedError here.
     """
 
     bare: ClassVar[str] = "none"
-    """What the row of the encoder as it comes is called."""
+    """The label of the row with the unchanged encoder."""
     own_fields: ClassVar[tuple[str, ...]] = ()
-    """The fields that say what is pre-trained; empty, nothing is."""
+    """The fields that define what is pre-trained; if empty, nothing is."""
 
     settings: tuple[str, ...] = option(SETTINGS, "Transfer settings.", choices=SETTINGS)
 
@@ -77,7 +77,7 @@ class PretrainingConfig(StudyConfig):
         raise NotImplementedError
 
     def check_text(self) -> None:
-        """Raise a WorkbenchError where the text that is read is not there."""
+        """Raise a WorkbenchError if the text is missing."""
         raise NotImplementedError
 
     def events(self, label: str, corpus: str, out: Path, work: Path, should_stop: ShouldStop) -> Events:
@@ -85,23 +85,23 @@ class PretrainingConfig(StudyConfig):
         raise NotImplementedError
 
     def description(self) -> str:
-        """Say on what the study's own encoders are pre-trained, and what is not as usual."""
+        """Describe the text of the study's own encoders, and non-default options."""
         raise NotImplementedError
 
     @property
     def labelled_encoders(self) -> dict[str, str]:
-        """Return encoder names by label: "" for the recipe's own, those given, the folders' names of the study's."""
+        """Return encoder names by label: "" for the recipe's own, then given ones, then the study's own folders."""
         if not self.own_labels:
             return self.given_encoders
         return {self.bare: ""} | self.given_encoders | {label: self.folder_name(label) for label in self.own_labels}
 
     def begin_with(self) -> dict[str, Any]:
-        """Return what a pre-training takes from the recipe unless its own options change it."""
+        """Return the options that pre-training takes from the recipe unless its own options change them."""
         recipe = self.recipe_of()
         return {"encoder": recipe.encoder, "device": recipe.device, "precision": recipe.precision}
 
     def made_in(self, folder: Path) -> Self:
-        """Return the config that names the encoders which lie in a folder, and pre-trains none."""
+        """Return the config that names the encoders in a folder and pre-trains none."""
         if not self.own_labels:
             return self
         made = {label: str(folder / self.folder_name(label)) for label in self.own_labels}
@@ -112,7 +112,7 @@ class PretrainingConfig(StudyConfig):
 
 
 def named_by(what: str, *parts: Any) -> str:
-    """Return a folder's name: what lies in it, and a hash of what decides that."""
+    """Return a folder's name: its content, and a hash of what determines it."""
     return f"{what}-{hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:8]}"
 
 
@@ -134,11 +134,10 @@ def planned(config: PretrainingConfig) -> dict[str, tuple[str, str]]:
 def pretrain(
     config: PretrainingConfig, folder: Path, should_stop: Callable[[], bool], total: int
 ) -> Generator[StudyEvent, None, dict[str, str]]:
-    """Pre-train in a folder what does not lie there yet, one encoder after the other; return which lack, and why.
+    """Pre-train the encoders that a folder lacks, one after the other; return those still missing, with the reason.
 
-    What was stopped is resumed; one that fails does not keep the others from being made. `total` are
-    the cells that come after. Raises the config's errors of text that is not there, before anything is begun; where
-    nothing is to be made of it, text may lack.
+    A stopped run is resumed; a failed one does not block the others. `total` is the number of cells that follow. Raises
+    the config's errors for missing text before anything starts; text may be missing if nothing is to be made from it.
     """
     all_of_them, lacking = planned(config), dict[str, str]()
     readable = _is_readable(
@@ -161,7 +160,7 @@ def pretrain(
                     del lacking[name]
                 progress = f"step {event.step} of {event.total or '?'}, loss {event.loss:.4f}" if event.loss else ""
                 yield StudyEvent(where + " ".join(part for part in (progress, event.message) if part), 0, total)
-        except Exception as error:  # the other rows must not wait for it, whatever is wrong with it
+        except Exception as error:  # whatever the error, the other rows must not wait
             why = failure(folder.parent, name, error)
             lacking[name] = f"its encoder {name} could not be pre-trained: {why}"
             yield StudyEvent(where + why, 0, total)
@@ -171,16 +170,16 @@ def pretrain(
 def _is_made(out: Path) -> bool:
     try:
         read_result(out)
-    except (NotFound, BadInput):  # a damaged one is reported when it is its turn
+    except (NotFound, BadInput):  # a damaged one is reported when its turn comes
         return False
     return True
 
 
 def _is_readable(config: PretrainingConfig, *, needed: bool) -> bool:
-    """Say whether the text is there; raise what the config says where it is not, but `needed`."""
+    """Return whether the text is there; raise the config's error if it is missing but `needed`."""
     try:
         config.check_text()
-    except WorkbenchError:  # no harm: what lies there was made of it
+    except WorkbenchError:  # no harm: the encoders exist already
         if needed:
             raise
         return False
@@ -188,14 +187,14 @@ def _is_readable(config: PretrainingConfig, *, needed: bool) -> bool:
 
 
 def in_corpus(name: str, corpus: str) -> str:
-    """Fill in a corpus where a name says so."""
+    """Fill a corpus into a name's placeholder."""
     return name.replace("{corpus}", corpus)
 
 
 def _pretrain_one(config: PretrainingConfig, label: str, corpus: str, out: Path, should_stop: ShouldStop) -> Events:
-    """Pre-train one encoder, or say that it was; where its text or its start has changed since, begin anew.
+    """Pre-train one encoder, or report that it exists; if its text or base has changed since, start over.
 
-    The one from before is kept beside it.
+    The earlier one is kept next to it.
     """
     work = out.with_name(f"{out.name}.work")
     with locked(out.with_name(f"{out.name}.lock"), partial(_gives_up, out, should_stop)) as free:
@@ -222,7 +221,7 @@ def _pretrain_one(config: PretrainingConfig, label: str, corpus: str, out: Path,
 
 
 def _set_aside(out: Path, work: Path) -> str:
-    """Keep an encoder under another name, and forget what was begun; say so."""
+    """Rename an encoder, discard unfinished work, and return a message about it."""
     shutil.rmtree(work, ignore_errors=True)
     message = f"What {out.name} is made of has changed since it was begun, and it is made anew."
     if out.exists():
@@ -236,13 +235,13 @@ def _set_aside(out: Path, work: Path) -> str:
 
 
 def _gives_up(out: Path, should_stop: ShouldStop) -> bool:
-    """Say whether to wait no longer for an encoder; one that is there can be had at once."""
+    """Return whether to stop waiting for an encoder; an existing one is available at once."""
     return should_stop() and not out.exists()
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """How an encoder is further pre-trained: masking, level of a Wikipedia corpus ("" of a text), share in percent."""
+    """How an encoder is further pre-trained: masking, level of a Wikipedia corpus ("" for text), share in percent."""
 
     masking: str
     level: str
@@ -250,7 +249,7 @@ class Way:
 
     @classmethod
     def parse(cls, label: str) -> Way:
-        """Read a row's label; raise InvalidConfig for one that is none."""
+        """Parse a row's label; raise InvalidConfig if it is malformed."""
         match = _WAY.fullmatch(label)
         percent = float(match["percent"] or 100) if match else 0.0
         if match is None or not 0 < percent <= 100:
@@ -310,24 +309,24 @@ class DaptConfig(PretrainingConfig):
         return DaptOptions.from_dict({**self.begin_with(), **self.dapt, "masking": way.masking})
 
     def level_of(self, way: Way) -> str:
-        """Return the level of the corpus that a way reads; "" of a text."""
+        """Return the level of the corpus that a way reads; "" for text."""
         return (way.level or self.usual_level) if self.dapt_corpus else ""
 
     def is_for_all(self, way: Way) -> bool:
-        """Say whether a way reads the same text for all corpora: no level but the whole knows of entity types."""
+        """Return whether a way reads the same text for all corpora: only the domain level ignores entity types."""
         return bool(self.dapt_text) or (self.level_of(way) == DOMAIN and "{corpus}" not in self.dapt_corpus)
 
     def folder_name(self, label: str) -> str:
         way = Way.parse(label)
         text = [str(Path(path).resolve()) for path in ((self.dapt_corpus,) if self.dapt_corpus else self.dapt_text)]
         level = self.level_of(way)
-        # Not by the label: studies that mean the same level and share share the encoder.
+        # Not the label: studies with the same level and share use the same encoder.
         what = "-".join(part for part in (way.masking, level, f"{way.percent:g}" if way.percent < 100 else "") if part)
         name = named_by(what, text, level, way.percent, self.options_of(way).hash)
         return name if self.is_for_all(way) else f"{{corpus}}-{name}"
 
     def check_text(self) -> None:
-        """Raise NotFound, BadInput or InvalidDomain where the text, or what its levels need, is not there."""
+        """Raise NotFound, BadInput or InvalidDomain if the text, or what its levels need, is missing."""
         from crossner_core.domains import load_domain
         from crossner_core.wikipedia.corpus import Corpus
 
@@ -388,7 +387,7 @@ class TaggingConfig(PretrainingConfig):
 
     @property
     def places(self) -> dict[str, str]:
-        """Return the corpora by label; that of one without is its folder's name."""
+        """Return the corpora by label; without one, the label is the folder's name."""
         given = labelled("tagged", self.tagged)
         return {Path(encoder).name if label == encoder else label: encoder for label, encoder in given.items()}
 
@@ -404,7 +403,7 @@ class TaggingConfig(PretrainingConfig):
         return named_by(label, str(Path(self.places[label]).resolve()), self.options().hash)
 
     def check_text(self) -> None:
-        """Raise BadInput where a corpus is not there, or is none of entity tagging."""
+        """Raise BadInput if a corpus is missing or is not for entity tagging."""
         from crossner_core.adaptation.texts import check_place
 
         for encoder in self.places.values():

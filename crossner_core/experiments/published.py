@@ -1,11 +1,11 @@
-"""Published F1, in percent as printed: to draw beside our own, which use another encoder."""
+"""Published F1, in percent as printed, to compare with our own, which use another encoder."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 DOMAINS = ("politics", "science", "music", "literature", "ai")
-# Sentences in each domain's training set: where a whole-set number stands on a few-shot curve.
+# Sentences in each domain's training set: the position of a whole-set number on a few-shot curve.
 TRAIN_SENTENCES = {"politics": 200, "science": 200, "music": 100, "literature": 100, "ai": 100}
 HU = "Hu et al. 2022 (LANER), tables 2 and 3; BERT-base, mean of three runs"
 NER_BERT = "Liu et al. 2021 (NER-BERT), table 2; BERT-base-cased"
@@ -93,7 +93,7 @@ _OTHER_ROWS: tuple[tuple[str, str, str, tuple[float, ...]], ...] = (
     ("BERT + CRF", "pretrain_finetune", HU, (69.92, 78.74)),
     ("BERT-base", "pretrain_finetune", HU, (69.80, 78.63)),
 )
-# NER-BERT's table 2 has Twitter, Broad Twitter, BioNLP13CG, BioNLP13PC, finance and defence too; of these we know two.
+# NER-BERT's table 2 also has Twitter, Broad Twitter, BioNLP13CG, BioNLP13PC, finance and defence; we have two of these.
 NER_BERT_OTHERS = ("bionlp13pc", "sec-filings")
 _NER_BERT_ROWS: tuple[tuple[str, str, str, tuple[float, ...]], ...] = (
     ("BERT-base", "direct", NER_BERT, (83.20, 76.23)),
@@ -105,7 +105,7 @@ _NER_BERT_ROWS: tuple[tuple[str, str, str, tuple[float, ...]], ...] = (
     ("NER-BERT (212 types)", "pretrain_finetune", NER_BERT, (84.97, 78.30)),
     ("NER-BERT", "pretrain_finetune", NER_BERT, (85.86, 78.39)),
 )
-# PDALN's table 1, of CoNLL 2003 as source.
+# PDALN's table 1, with CoNLL 2003 as source.
 PDALN_SENTENCES = 100  # labelled target sentences of its set-up
 PDALN_CORPORA = ("scitech", "wnut16", "webpage", "wikigold")
 _PDALN_ROWS: tuple[tuple[str, str, str, tuple[float, ...]], ...] = (
@@ -174,7 +174,7 @@ PUBLISHED_TYPES: tuple[PublishedType, ...] = tuple(
     for name, f1 in zip(_TYPES, values, strict=True)
 )
 
-# The few-shot curve is printed as a picture only; this is all that the text states of it.
+# The few-shot curve is printed as a figure only; this is all that the text states about it.
 FEW_SHOT_STATEMENT = (
     "Music, 40 sentences or fewer: pre-train then fine-tune is about 10 points of F1 ahead of direct "
     "(Liu et al. 2021, figure 3)."
@@ -182,7 +182,7 @@ FEW_SHOT_STATEMENT = (
 
 
 def dapt_system(label: str) -> str:
-    """Return the published system that an encoder's label means: MASKING-LEVEL (span-integrated), else plain BERT."""
+    """Return the published system for an encoder's label: MASKING-LEVEL (span-integrated), else plain BERT."""
     masking, _, level = label.partition("-")
     if masking in {"token", "span"} and level in {"domain", "entity", "task", "integrated"}:
         return f"BERT-base + DAPT ({masking}, {level})"
@@ -196,7 +196,7 @@ def published_f1(system: str, setting: str) -> dict[str, float]:
 
 
 def published(*, domain: str | None = None, setting: str | None = None, system: str | None = None) -> list[Published]:
-    """Return the published numbers on CrossNER that match what is given."""
+    """Return the published numbers on CrossNER that match the filters."""
     return [
         row
         for row in PUBLISHED

@@ -1,8 +1,8 @@
-"""Results by key: a file each while studies run, one packed file where they are kept for good.
+"""Results by key: one file each while studies run, one packed file for permanent storage.
 
-`OUT/NAME/KEY.json` is written whole or not at all, so that any number of processes may add to a folder and be killed.
-`OUT/NAME.jsonl` holds them as lines sorted by key: the same results are the same bytes, whichever study asked for
-them, and each is there once. Both are read; a study that ends puts the files into the lines where there are lines.
+`OUT/NAME/KEY.json` is written atomically, so that any number of processes may add to a folder and be killed.
+`OUT/NAME.jsonl` holds them as lines sorted by key: equal results give equal bytes, whichever study requested them, and
+each is there once. Both are read; if the packed file exists, a study that ends moves its files into it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 
 
 class Records(Generic[Result]):
-    """The results called `name` in a folder; `read` makes one of plain values, which `write` gives."""
+    """The results called `name` in a folder; `write` turns one into plain values, `read` does the reverse."""
 
     def __init__(
         self,
@@ -40,7 +40,7 @@ class Records(Generic[Result]):
         return tuple(sorted({path.stem for path in self.folder.glob("*.json")} | set(self._packed())))
 
     def get(self, key: str) -> Result | None:
-        """Return a result, if it is there; another process may have written or packed it just now.
+        """Return a result if it exists; another process may have just written or packed it.
 
         Raises StorageError for a file that cannot be read, BadInput for a damaged one.
         """
@@ -56,11 +56,11 @@ class Records(Generic[Result]):
             raise _damaged(path, error) from error
 
     def put(self, key: str, result: Result) -> None:
-        """Keep a result; raise StorageError where the disk refuses."""
+        """Store a result; raise StorageError if it cannot be written."""
         write_json(self.folder / f"{key}.json", self._write(result))
 
     def pack(self) -> int:
-        """Put the files into the packed file, then remove them; return how many results that has."""
+        """Move the files into the packed file; return the number of results in it."""
         paths = sorted(self.folder.glob("*.json"))
         lines = dict(self._packed())
         for path in paths:
@@ -75,7 +75,7 @@ class Records(Generic[Result]):
         return len(lines)
 
     def _packed(self) -> dict[str, dict[str, Any]]:
-        """Return the packed results by key; the file is read again when it has changed."""
+        """Return the packed results by key; the file is reread when it has changed."""
         try:
             status = self.packed.stat()
             if self._stamp != (stamp := (status.st_size, status.st_mtime_ns)):
@@ -97,7 +97,7 @@ class Records(Generic[Result]):
 
 
 def pack(out: Path, *, begin: bool = True) -> dict[str, int]:
-    """Pack all results of a folder; return their numbers by name. Without `begin` only where that was done before."""
+    """Pack all results of a folder; return their counts by name. Without `begin`, only where a packed file exists."""
     counts = {}
     for name in (CELLS, SIMULATIONS):
         records: Records[dict[str, Any]] = Records(out, name, dict, dict)
@@ -111,4 +111,4 @@ def _line(values: Mapping[str, Any]) -> str:
 
 
 def _damaged(where: object, error: Exception) -> BadInput:
-    return BadInput(f"{where} is damaged: {error!r}. Delete it; it will be made again.")
+    return BadInput(f"{where} is damaged: {error!r}. Delete it; it will be recreated.")

@@ -1,4 +1,4 @@
-"""The page of results: each command writes a section of its own and leaves the others as they are."""
+"""The page of results: each command writes its own section and leaves the others alone."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ TITLE = "# Results\n"
 
 
 def put_section(path: Path, name: str, text: str) -> None:
-    """Put a section in place of the one of that name, or behind the others; the page is begun if there is none.
+    """Replace the section of that name, or append it; the page is created if missing.
 
-    Raises BadInput for a page on which the section's end is missing.
+    Raises BadInput for a page that lacks the section's end.
     """
     begin, end = f"<!-- begin {name} -->", f"<!-- end {name} -->"
     section = f"{begin}\n{text.strip()}\n{end}"
@@ -25,7 +25,7 @@ def put_section(path: Path, name: str, text: str) -> None:
         if (start := page.find(begin)) >= 0:
             stop = page.find(end, start)
             if stop < 0:
-                raise BadInput(f"{path}: {begin} has no {end} behind it; put it back, or take the beginning out.")
+                raise BadInput(f"{path}: {begin} has no {end} after it; restore it, or remove the beginning.")
             page = page[:start] + section + page[stop + len(end) :]
         else:
             page = f"{page.rstrip()}\n\n{section}\n"
@@ -37,7 +37,7 @@ def put_section(path: Path, name: str, text: str) -> None:
 
 
 def study_section(result: StudyResult, command: Sequence[str]) -> str:
-    """Return a study as a section in Markdown: what was asked, how it was measured, the tables."""
+    """Return a study as a section in Markdown: question, how it was measured, tables."""
     lines = [
         f"## {result.title}" + (f": {result.section}" if result.section else ""),
         "",
@@ -79,7 +79,7 @@ def how_measured(result: StudyResult) -> str:
 
 
 def shown_command(arguments: Sequence[str]) -> str:
-    """Return the command as it can be typed elsewhere: absolute and outside paths become FOLDER."""
+    """Return the command in a portable form: absolute and outside paths become FOLDER."""
     return f"python -m crossner_core.experiments {' '.join(map(_shown, arguments))}".strip()
 
 

@@ -1,4 +1,4 @@
-"""What a study leaves in its folder: `study.json`, the tables as Markdown, CSV and LaTeX, and the figure."""
+"""The files of a study's folder: `study.json`, the tables as Markdown, CSV and LaTeX, and the figure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _AS_TEXT = {
 
 @dataclass(frozen=True)
 class StudyResult:
-    """A study's tables, and all that says how they were made; `missing` lists cells without result, with the reason."""
+    """A study's tables and provenance; `missing` lists cells without a result, with the reason."""
 
     id: str
     title: str
@@ -37,25 +37,25 @@ class StudyResult:
     seeds: tuple[int, ...]
     corpora: tuple[str, ...]
     encoders: tuple[Mapping[str, str], ...]
-    """Label, name and fingerprint of each encoder that a cell used, and what its pre-training, if any, came to."""
+    """Label, name and fingerprint of each encoder that a cell used, and the result of its pre-training, if any."""
     machines: tuple[str, ...]
     versions: Mapping[str, str]
     made_at: str
     cells: tuple[str, ...] = ()
-    """Keys of what the tables are made of: files in `OUT/cells`, or in `OUT/simulations`."""
+    """Keys of the results behind the tables: files in `OUT/cells`, or in `OUT/simulations`."""
     missing: tuple[str, ...] = ()
     section: str = ""
-    """What tells these results from others of the same study that are kept beside them."""
+    """Distinguishes these results from others of the same study stored next to them."""
     figure: Mapping[str, Any] | None = field(default=None, compare=False)
 
     @property
     def complete(self) -> bool:
-        """Say whether every cell has its result."""
+        """Whether every cell has its result."""
         return not self.missing
 
     @property
     def missing_rows(self) -> tuple[str, ...]:
-        """What is missing, and why; entries that differ by their seed alone in one line."""
+        """What is missing, and why; entries that differ only by seed share a line."""
         rows: dict[tuple[str, str], list[str]] = {}
         for text in self.missing:
             before, seed, after = match.groups() if (match := _SEED.fullmatch(text)) else (text, "", "")
@@ -63,7 +63,7 @@ class StudyResult:
         return tuple(_row(before, seeds, after) for (before, after), seeds in rows.items())
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values without the figure, which has a file of its own."""
+        """Return plain values without the figure, which has its own file."""
         values = {spec.name: getattr(self, spec.name) for spec in fields(self) if spec.name != "figure"}
         values["tables"] = [table.to_dict() for table in self.tables]
         return values | {"complete": self.complete}
@@ -74,14 +74,14 @@ def _row(before: str, seeds: Sequence[str], after: str) -> str:
 
 
 def study_folder(out: Path, id: str, section: str = "") -> Path:
-    """Return where a study's results are; raise InvalidConfig for a section's name that makes no folder."""
+    """Return the folder of a study's results; raise InvalidConfig for an invalid section name."""
     return Path(out) / "studies" / (f"{id}-{checked_section(section)}" if section else id)
 
 
 def checked_section(section: str) -> str:
-    """Return a section's name as it is, or raise InvalidConfig."""
+    """Return a section's name unchanged, or raise InvalidConfig."""
     if not _SECTION.fullmatch(section):
-        raise InvalidConfig(f"{section!r} is no section's name; letters, digits, _ and - make one.")
+        raise InvalidConfig(f"{section!r} is not a valid section name; use letters, digits, _ and -.")
     return section
 
 
@@ -92,7 +92,7 @@ def sections_of(out: Path, id: str) -> tuple[str, ...]:
 
 
 def write_study(out: Path, result: StudyResult) -> Path:
-    """Write a study's folder as a whole, in place of the one before; raise StorageError where the disk refuses."""
+    """Replace a study's folder as a whole; raise StorageError if it cannot be written."""
     folder = study_folder(out, result.id, result.section)
 
     def fill(beside: Path) -> None:
@@ -113,7 +113,7 @@ def write_study(out: Path, result: StudyResult) -> Path:
 
 
 def table_file(index: int) -> str:
-    """Return the name of a study's table as CSV, counted from 0."""
+    """Return the CSV file name of a study's table, counted from 0."""
     return "table.csv" if index == 0 else f"table-{index + 1}.csv"
 
 
@@ -136,6 +136,6 @@ def read_study(folder: Path) -> StudyResult:
 
 def list_studies(out: Path) -> list[StudyResult]:
     """Return the studies of a folder of results, newest first."""
-    # Those that begin with a dot are being put in place.
+    # Folders that begin with a dot are still being written.
     results = [read_study(path.parent) for path in sorted((Path(out) / "studies").glob(f"[!.]*/{STUDY}"))]
     return sorted(results, key=lambda result: result.made_at, reverse=True)

@@ -1,4 +1,4 @@
-"""One study from its cells to its folder: what is there is read, what is missing is trained, then the tables."""
+"""Run one study: read existing results, train missing cells, then make the tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NOT_YET, _STOPPED = "not trained yet", "the study was stopped before its first 
 
 
 class NothingMeasured(WorkbenchError):
-    """A study of which no cell has a result; the message gives the first reason."""
+    """No cell of the study has a result; the message gives the first reason."""
 
 
 def run_study(
@@ -40,15 +40,15 @@ def run_study(
     section: str = "",
     should_stop: ShouldStop = never,
 ) -> Iterator[StudyEvent]:
-    """Train what is missing, make tables and figure, keep them in `study_folder`; the last event has the result.
+    """Train what is missing, make tables and figure, store them in `study_folder`; the last event has the result.
 
-    A cell that lies in `out/cells` is not trained again, whichever study asked for it; one that fails or is stopped
-    leaves the study incomplete, and its tables say so. Under a `section` results are kept beside others of the study.
-    Raises BadInput for a corpus that is not there.
+    A cell in `out/cells` is not trained again, whichever study requested it; one that fails or is stopped leaves the
+    study incomplete, which its tables state. With a `section` results are stored next to others of the study. Raises
+    BadInput for a missing corpus.
     """
     chosen = study(id)
     if not isinstance(config, chosen.config):
-        raise InvalidConfig(f"Study {id!r} wants a {chosen.config.__name__}, not a {type(config).__name__}.")
+        raise InvalidConfig(f"Study {id!r} needs a {chosen.config.__name__}, not a {type(config).__name__}.")
     checked_section(section)
     run = _StudyRun(chosen, config, Path(data), Path(out), keep or chosen.keep)
     yield from run.pretrain(should_stop)
@@ -61,7 +61,7 @@ def run_study(
 
 
 class _StudyRun:
-    """A study under way: its cells, the encoders it pre-trains, and what is missing, with the reason."""
+    """A running study: its cells, the encoders it pre-trains, and what is missing, with the reason."""
 
     def __init__(self, chosen: Study, config: StudyConfig, data: Path, out: Path, keep: bool) -> None:
         corpora, absent = find_corpora(config.corpora, chosen.corpora, data)
@@ -74,7 +74,7 @@ class _StudyRun:
         self.done = self.total = 0
 
     def pretrain(self, should_stop: ShouldStop) -> Iterator[StudyEvent]:
-        """Pre-train the encoders that the study makes itself; from then on the config names them."""
+        """Pre-train the study's own encoders; afterwards the config names them."""
         config = self.config
         if isinstance(config, PretrainingConfig) and config.own_labels:
             folder = self.out / "encoders"
@@ -84,7 +84,7 @@ class _StudyRun:
             self.config = config.made_in(folder)
 
     def train(self, workers: int, ray: str, should_stop: ShouldStop) -> Iterator[StudyEvent]:
-        """Train the cells that have no result; raise NothingMeasured where none has one in the end."""
+        """Train the cells that have no result; raise NothingMeasured if none has one in the end."""
         binder, store = Binder(self.data), CellStore(self.out)
         cells = self.chosen.cells(self.config)
         bound = {cell: binder.bind(cell) for cell in cells if cell.recipe.encoder not in self.lacking}
@@ -123,7 +123,7 @@ class _StudyRun:
         return kept and store.get(key) is not None
 
     def play(self, workers: int, ray: str, should_stop: ShouldStop) -> Iterator[StudyEvent]:
-        """Play what the study is made of beside cells; raise NothingMeasured where nothing was played in the end."""
+        """Play the study's campaigns, if it has any; raise NothingMeasured if none has a result in the end."""
         if self.chosen.play is None:
             return
         for playing in self.chosen.play(
@@ -135,7 +135,7 @@ class _StudyRun:
             raise NothingMeasured(next(iter(self.missing), "The study was stopped before anything was done."))
 
     def result(self, section: str) -> StudyResult:
-        """Make the tables by the config that names the encoders; the result keeps the one that was given."""
+        """Make the tables with the config that names the encoders; the result keeps the original one."""
         chosen, config = self.chosen, self.config
         made = chosen.build(config, Inputs(self.results, self.data, self.out))
         results = list(self.results.values())
@@ -186,12 +186,12 @@ def _encoders(config: StudyConfig, results: Mapping[Cell, CellResult]) -> tuple[
 
 
 def _pretrained(encoder: str) -> str:
-    """Say how an encoder was pre-trained, if it was here."""
+    """Describe how an encoder was pre-trained, if it was here."""
     try:
         result = read_result(encoder)
     except NotFound:
         return ""
-    except BadInput:  # the tables stand all the same: the weights, which their cells name by hash, could be read
+    except BadInput:  # the tables remain valid: the weights, which their cells name by hash, could be read
         return "what its pre-training came to cannot be read"
     return f"{result.in_words()} by {result.tokens:,} subwords in {result.steps:,} steps"
 

@@ -1,4 +1,4 @@
-"""Studies: a table or a curve of a paper, as cells to train and what is made of them; one file each in `studies/`.
+"""Studies: a table or curve of a paper, as cells to train and tables to build; one file each in `studies/`.
 
 Torch-free on import, so that a page or a command can list them.
 """
@@ -23,7 +23,7 @@ _FOLDER = Path(__file__).with_name("studies")
 
 
 def labelled(field: str, texts: Sequence[str]) -> dict[str, str]:
-    """Read LABEL=NAME; a name without label is its own. Raise InvalidConfig for one that is half there."""
+    """Parse LABEL=NAME; a name without a label is its own. Raise InvalidConfig if either half is empty."""
     pairs = [text.partition("=") if "=" in text else (Path(text).name, "", text) for text in texts]
     if empty := [text for text, (label, _, name) in zip(texts, pairs, strict=True) if not (label and name)]:
         raise InvalidConfig(f"{field} holds {empty[0]!r}; write LABEL=NAME, as in span-integrated=/path/of/folder.")
@@ -63,7 +63,7 @@ class StudyConfig(Checked):
             self.recipe_of(label)
 
     def refuse(self, *names: str, why: str) -> None:
-        """Raise InvalidConfig where one of these options is given to a study that has no use for it."""
+        """Raise InvalidConfig if one of these options is set although it has no effect."""
         if given := [name for name in names if getattr(self, name)]:
             raise InvalidConfig(f"{' and '.join(given)} would have no effect: {why}. Leave it out.")
 
@@ -78,9 +78,9 @@ class StudyConfig(Checked):
         return labelled("encoders", self.encoders)
 
     def recipe_of(self, label: str = "", **changes: Any) -> Recipe:
-        """Return the recipe of a row: the config's fields, then the row's own `changes`, then those asked for by label.
+        """Return the recipe of a row: the config's fields, then the row's own `changes`, then the user's by label.
 
-        Raises InvalidConfig for a field or a value that a recipe does not know.
+        Raises InvalidConfig for an unknown field or an invalid value.
         """
         return Recipe.from_dict({**self.recipe, **changes, **self.rows.get(label, {})})
 
@@ -100,7 +100,7 @@ class StudyConfig(Checked):
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a study makes its tables of: results of its cells (failed ones are absent), and where data and runs lie."""
+    """The inputs of a study's tables: results of its cells (without failed ones), and its folders."""
 
     results: Mapping[Cell, CellResult]
     data: Path
@@ -109,18 +109,18 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Made:
-    """What a study made: tables (the first is its main one), a plotly figure as plain values, and notes."""
+    """The output of a study: tables (the main one first), a plotly figure as plain values, and notes."""
 
     tables: tuple[Table, ...]
     figure: Mapping[str, Any] | None = None
     notes: tuple[str, ...] = ()
     played: tuple[str, ...] = ()
-    """Keys of what the study played in place of cells."""
+    """Keys of the campaigns that the study played instead of cells."""
 
 
 @dataclass(frozen=True, slots=True)
 class Playing:
-    """How far a study that plays something of its own has come; `missing` says what could not be played, and why."""
+    """Progress of a study that plays campaigns; `missing` lists what could not be played, with the reason."""
 
     message: str
     done: int
@@ -129,7 +129,7 @@ class Playing:
 
 
 class Play(Protocol):
-    """Does what a study is made of beside cells, and keeps it under `out`; what is there is not done again."""
+    """Produces a study's results other than cells and stores them under `out`; existing ones are not repeated."""
 
     def __call__(
         self, config: Any, data: Path, out: Path, *, workers: int, ray: str, should_stop: Callable[[], bool]
@@ -141,7 +141,7 @@ class Study:
     """A study by its id.
 
     `cells` lists what has to be trained (nothing, for a count over corpora); `build` makes the tables. `corpora` are
-    the paper's, taken where they are there. `keep` leaves each cell's tagger at `run_folder(out, result.key)/tagger`.
+    the paper's, used if present. `keep` stores each cell's tagger at `run_folder(out, result.key)/tagger`.
     """
 
     id: str
@@ -155,14 +155,14 @@ class Study:
     keep: bool = False
     play: Play | None = None
     plays: Callable[[Any], int] | None = None
-    """How many things it plays with a config."""
+    """The number of campaigns it plays with a config."""
     labels: Callable[[Any], Sequence[str]] | None = None
-    """The rows that a config's `rows` may change, where a study has any."""
+    """The rows that a config's `rows` may change, if a study has any."""
 
 
 @dataclass(frozen=True, slots=True)
 class StudyEvent:
-    """One report of a study under way: how many of its cells are done or failed; `result` on the last event only."""
+    """One event of a running study: how many of its cells are done or failed; `result` on the last event only."""
 
     message: str
     done: int = 0
@@ -176,7 +176,7 @@ STUDIES: Registry[Study] = Registry("crossner_core.experiments.studies", "study"
 
 
 def register(made: Study) -> Study:
-    """Register a study; it must live in a file of its id's name in `studies/`."""
+    """Register a study; it must be in a file named after its id in `studies/`."""
     return STUDIES.add(made.id, made)
 
 

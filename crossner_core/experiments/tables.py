@@ -1,4 +1,4 @@
-"""Tables of a study: figures with mean and deviation, the published one beside them; as Markdown, CSV and LaTeX."""
+"""Tables of a study: values with mean and deviation, next to published ones; as Markdown, CSV and LaTeX."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _LATEX = {
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Mean and sample deviation of `n` runs, in the table's unit; `signed` for a difference; None is not measured."""
+    """Mean and sample deviation of `n` runs, in the table's unit; `signed` for a difference; None if not measured."""
 
     mean: float | None
     sd: float | None = None
@@ -49,7 +49,7 @@ Value = str | int | float | Measured | None
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table; every row has a value for each column. `note` says what the figures are."""
+    """A titled table; every row has a value for each column. `note` explains the values."""
 
     title: str
     columns: tuple[str, ...]
@@ -91,7 +91,7 @@ class Table:
             r"\hline",
             " & ".join(map(latex, self.columns)) + r" \\",
             r"\hline",
-            # A row that begins with [ would be read as the optional length of the line break before it.
+            # A row that begins with [ would be parsed as the optional length of the preceding line break.
             *(" & ".join(_guard(latex(_text(value))) for value in row) + r" \\" for row in self.rows),
             r"\hline",
             r"\end{tabular}",
@@ -105,17 +105,17 @@ class Table:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Table:
-        """Build a table from what `to_dict` gave."""
+        """Build a table from what `to_dict` returned."""
         rows = (tuple(Measured(**value) if isinstance(value, dict) else value for value in r) for r in values["rows"])
         return cls(values["title"], tuple(values["columns"]), tuple(rows), values["note"])
 
     def _numeric(self) -> list[bool]:
-        """Say for each column whether it holds figures alone."""
+        """Return for each column whether it has only numbers."""
         return [not any(isinstance(row[index], str) for row in self.rows) for index in range(len(self.columns))]
 
 
 def summary(values: Sequence[float], *, published: float | None = None, signed: bool = False) -> Measured:
-    """Return mean and sample deviation (none for a single value) of what was measured."""
+    """Return mean and sample deviation (none for a single value) of the values."""
     return Measured(
         statistics.fmean(values) if values else None,
         statistics.stdev(values) if len(values) > 1 else None,
@@ -126,7 +126,7 @@ def summary(values: Sequence[float], *, published: float | None = None, signed: 
 
 
 def latex(text: str) -> str:
-    """Return text with what LaTeX would read as a command made harmless."""
+    """Return text with LaTeX special characters escaped."""
     return "".join(_LATEX.get(sign, sign) for sign in text)
 
 

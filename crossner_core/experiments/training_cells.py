@@ -1,4 +1,4 @@
-"""Train one cell, in whatever process this is; its result is written before it is reported."""
+"""Train one cell in the current process; its result is written before it is reported."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _PACKAGES = ("torch", "transformers", "numpy", "seqeval")
 
 @dataclass(frozen=True, slots=True)
 class CellTask:
-    """A bound cell and where it is trained; `threads` 0 leaves their number as it is."""
+    """A bound cell and its folders; `threads` 0 leaves the thread count unchanged."""
 
     cell: Cell
     data: Path
@@ -43,7 +43,7 @@ class CellTask:
 
 @dataclass(frozen=True, slots=True)
 class CellEvent:
-    """One report of a cell; the last one has a result, an error, or says that it was stopped."""
+    """One event of a cell; the last one has a result, an error, or `stopped`."""
 
     key: str
     message: str = ""
@@ -54,12 +54,12 @@ class CellEvent:
 
     @property
     def last(self) -> bool:
-        """Say whether the cell is through."""
+        """Whether the cell is finished."""
         return self.result is not None or bool(self.error) or self.stopped
 
 
 def cell_events(task: CellTask, should_stop: Callable[[], bool] = lambda: False) -> Iterator[CellEvent]:
-    """Train a cell, or read it where another process has just done so; whatever goes wrong is the last event."""
+    """Train a cell, or read its result if another process has just done so; any error becomes the last event."""
     key = task.cell.key
     try:
         with locked(run_folder(task.out, f"{key}.lock"), should_stop) as free:
@@ -69,12 +69,12 @@ def cell_events(task: CellTask, should_stop: Callable[[], bool] = lambda: False)
                 yield CellEvent(key, result=result)
             else:
                 yield from _train(task, should_stop)
-    except Exception as error:  # one cell must not stop the others, whatever is wrong with it
+    except Exception as error:  # whatever the error, one cell must not stop the others
         yield CellEvent(key, error=failure(task.out, key, error))
 
 
 def failure(out: Path, name: str, error: Exception) -> str:
-    """Say what went wrong in a few words; of what nobody foresaw, the whole story is kept for who looks into it."""
+    """Return a short error message; for unexpected errors, write the full traceback to a file."""
     if isinstance(error, WorkbenchError):
         return str(error)
     path = Path(out) / "failures" / f"{name}.txt"
@@ -104,10 +104,10 @@ def _train(task: CellTask, should_stop: Callable[[], bool]) -> Iterator[CellEven
         yield CellEvent(cell.key, stopped=True)
         return
     if result.outcome == "not_finite" or result.test is None:
-        # Begun anew, a later call finds the same, or trains with what was changed meanwhile.
+        # Restarted from scratch, a later call gets the same result, or trains with what has changed since.
         bad, folder = "There is no score on the test sentences.", run_folder(task.out, cell.key)
         if result.outcome == "not_finite":
-            bad = result.notes[-1] + (f" They lie in {result.checkpoint}." if result.checkpoint else "")
+            bad = result.notes[-1] + (f" They are kept in {result.checkpoint}." if result.checkpoint else "")
         for part in folder.glob("*"):
             if not (result.checkpoint and part == Path(result.checkpoint)):
                 shutil.rmtree(part) if part.is_dir() else part.unlink()
@@ -123,7 +123,7 @@ def _train(task: CellTask, should_stop: Callable[[], bool]) -> Iterator[CellEven
 def _train_events(
     task: CellTask, data: TrainingData, encoder: Encoder, should_stop: Callable[[], bool]
 ) -> Iterator[TrainEvent]:
-    """Train, resuming where it was interrupted; what cannot be resumed is trained afresh."""
+    """Train, resuming after an interruption; what cannot be resumed is trained from scratch."""
     from crossner_core.training.loop import train
 
     recipe, folder, source = task.cell.recipe, run_folder(task.out, task.cell.key), Path(task.out) / "source"
@@ -141,14 +141,14 @@ def _train_events(
 
 @lru_cache(maxsize=1)
 def planned_encoder(name: str, fingerprint: str) -> Encoder:
-    """Load an encoder once for the cells that follow each other; raise InvalidConfig if it is not the planned one."""
+    """Load an encoder once for consecutive cells; raise InvalidConfig if it is not the planned one."""
     from crossner_core.encoders.loading import load_encoder
 
     encoder = load_encoder(name)
     if encoder.fingerprint != fingerprint:
         raise InvalidConfig(
             f"Encoder {name!r} has other weights ({encoder.fingerprint[:12]}) than when the study was planned "
-            f"({fingerprint[:12]}); run the study again, and leave the encoder as it is meanwhile."
+            f"({fingerprint[:12]}); run the study again, and do not change the encoder while it runs."
         )
     return encoder
 
@@ -185,7 +185,7 @@ def _cell_result(cell: Cell, result: RunResult, wall: float, device: str) -> Cel
 
 
 def machine(device: str, recipe: Recipe) -> dict[str, Any]:
-    """Return what a cell was computed on, and in which number format."""
+    """Return the hardware and precision a cell was computed with."""
     import torch
 
     from crossner_core.training.machine import pick_device, use_bf16
@@ -200,7 +200,7 @@ def machine(device: str, recipe: Recipe) -> dict[str, Any]:
 
 
 def _words(event: TrainEvent) -> str:
-    """Return what is worth a line: measured epochs, and what the run itself says."""
+    """Return the line to print: measured epochs and the run's own messages."""
     if event.message or event.dev_f1 is None:
         return event.message
     return f"{event.phase} epoch {event.epoch}, loss {event.loss:.3f}, dev F1 {100 * event.dev_f1:.2f}"
@@ -208,9 +208,9 @@ def _words(event: TrainEvent) -> str:
 
 @contextmanager
 def locked(path: Path, should_stop: Callable[[], bool]) -> Iterator[bool]:
-    """Hold a place against other processes of this machine, waiting for them; False where it was stopped meanwhile.
+    """Hold a lock file against other processes of this machine, waiting for them; yields False if stopped meanwhile.
 
-    Raises StorageError where the place cannot be written to.
+    Raises StorageError if it cannot be written.
     """
     import fcntl
 

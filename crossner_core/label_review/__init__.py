@@ -1,1 +1,1 @@
-"""A second look at gold: checks that say which spans may be wrong; one file a check, torch only where it trains."""
+"""A second look at gold: checks that find spans that may be wrong; one file per check, torch only for training."""

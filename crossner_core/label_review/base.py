@@ -1,4 +1,4 @@
-"""What every check says: a place in the gold, what stands there, what might, how likely, and why; and the checks."""
+"""Findings of checks (a place in the gold, its spans, proposed spans, a score and a reason), and the registry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from crossner_core.schema import LabelledSentence, Sentence, Span
 if TYPE_CHECKING:
     from crossner_core.encoders.base import Encoder
 
-# What can be wrong at a place. `conflict`: a near-duplicate has it otherwise; `leak`: another split has the sentence.
+# What can be wrong at a place. `conflict`: a near-duplicate is labelled differently; `leak`: another split has the
+# sentence.
 KINDS = ("type", "boundary", "boundary+type", "missing", "extra", "conflict", "leak")
 
 
@@ -33,10 +34,10 @@ class Gold:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """A doubt about tokens `[start, end)` of item `item`: there are `there`, all spans that touch them.
+    """A doubt about tokens `[start, end)` of item `item`; `there` are all spans that touch them.
 
-    `score` in [0, 1] ranks the findings of one check. `proposed` is what would stand there instead; the same as
-    `there` where nothing is proposed. `other` is the item it is compared with, which has `other_there` at that place.
+    `score` in [0, 1] ranks the findings of one check. `proposed` would replace `there`; the two are equal if nothing is
+    proposed. `other` is the item it is compared with, whose spans there are `other_there`.
     """
 
     item: int
@@ -53,7 +54,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Desk:
-    """Where a check works: an encoder loaded already, whom to ask whether to stop, whom to tell how far it is."""
+    """The context of a check: a loaded encoder, a callback to stop, and a callback for progress."""
 
     encoder: Encoder | None = None
     should_stop: Callable[[], bool] = lambda: False
@@ -65,7 +66,7 @@ Find = Callable[[Gold, LabelReviewOptions, Desk], "list[Finding] | None"]
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """A check by its id; `line` says in a sentence what it finds; `find` gives None when it was stopped."""
+    """A check by its id; `line` describes what it finds; `find` returns None when stopped."""
 
     id: str
     title: str
@@ -97,7 +98,7 @@ def check(id: str) -> Check:
 
 
 def ranked(findings: Iterable[Finding]) -> list[Finding]:
-    """Return findings, the most doubtful first; the order is the same every time."""
+    """Return findings, the most doubtful first; the order is deterministic."""
     return sorted(
         findings, key=lambda finding: (-finding.score, finding.item, finding.start, finding.end, finding.other or 0)
     )
@@ -109,5 +110,5 @@ def touching(spans: Iterable[Span], start: int, end: int) -> tuple[Span, ...]:
 
 
 def in_words(sentence: Sentence, spans: Sequence[Span]) -> str:
-    """Return spans as a person reads them: surface (type)."""
+    """Return spans as readable text: surface (type)."""
     return ", ".join(f"{sentence.surface(span.start, span.end)} ({span.type})" for span in spans) or "no entity"

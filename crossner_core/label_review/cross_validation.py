@@ -1,4 +1,4 @@
-"""What models say about each token of sentences they did not learn from: k folds, one short learning each."""
+"""Out-of-sample tag probabilities of each token: k folds, with one short training each."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from crossner_core.schema import LabelledSentence
 
 
 class Judge(Protocol):
-    """Learns from some items and says of others how likely each tag is."""
+    """Learns from some items and returns tag probabilities for others."""
 
     def judge(self, learnt: Sequence[int], held: Sequence[int], number: int) -> list[Floats] | None:
-        """Return for each held item (tokens, 1 + 2 · types) probabilities; None when stopped."""
+        """Return probabilities (tokens, 1 + 2 · types) for each held-out item; None when stopped."""
 
 
 def folds_of(count: int, folds: int, rng: np.random.Generator) -> list[list[int]]:
-    """Cut the numbers 0 … count − 1 at random into folds whose sizes differ by one at most."""
+    """Split 0 … count − 1 at random into folds whose sizes differ by at most one."""
     if count < folds:
         raise BadInput(
-            f"There are {count} gold sentences, fewer than the {folds} folds they are to be cut into. Adjudicate more, "
-            f"or look again with fewer folds (2 or more)."
+            f"There are {count} gold sentences, fewer than the {folds} folds to split them into. Adjudicate more, or "
+            "use fewer folds (2 or more)."
         )
     return [sorted(part.tolist()) for part in np.array_split(rng.permutation(count), folds)]
 
@@ -36,8 +36,8 @@ def out_of_sample(
 ) -> list[Floats] | None:
     """Return each sentence's tag probabilities (tokens, 1 + 2 · types), by models that never saw it.
 
-    Tags are in the order of `head_tags(types)`; with repeats they are means over all cuts. None when stopped. Raises
-    BadInput where there are fewer sentences than folds.
+    Tags are in the order of `head_tags(types)`; with repeats they are averaged over all splits. None when stopped.
+    Raises BadInput if there are fewer sentences than folds.
     """
     rng = np.random.default_rng(options.seed)
     cuts = [part for _ in range(options.repeats) for part in folds_of(len(items), options.folds, rng)]

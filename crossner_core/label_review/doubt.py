@@ -1,4 +1,4 @@
-"""One number for how doubtful a place in the gold is: its cross-validated loss, weighed with what else speaks."""
+"""One score for how doubtful a place in the gold is: its cross-validated loss, weighted with other evidence."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from crossner_core.label_review.evidence import Floats, Place
 from crossner_core.label_review.surfaces import Surfaces
 from crossner_core.schema import LabelledSentence
 
-_MOST = 3  # so many other places with the same words say all there is to say
-# Where a doubt, a sum of −log probabilities, counts as one half.
+_MOST = 3  # more places with the same words add no evidence
+# The doubt, a sum of −log-probabilities, that maps to one half.
 _MIDDLE = 4.0
 
 
 @dataclass(frozen=True)
 class DoubtWeights:
-    """What each signal counts; chosen on planted errors of one seed of ai, and not touched since."""
+    """The weight of each signal; chosen on planted errors of one seed of ai, and not changed since."""
 
     typical: float = 0.5
-    """Share of a type's usual loss that is taken off: a hard type is not an error yet."""
+    """Share of a type's mean loss that is subtracted: a hard type is not an error by itself."""
     agree: float = 0.5
-    """Taken off for each other place where gold gives the same words the same type."""
+    """Subtracted for each other place where gold gives the same words the same type."""
     differ: float = 0.5
     """Added for each other place where gold gives the same words another type."""
     repeat: float = 0.3
     """Added to a missing entity for each place where gold has the same words as one."""
     small: float = 0.7
-    """Added to an entity without a capital; taken off a missing one."""
+    """Added to an entity without a capital; subtracted from a missing one."""
     ragged: float = 1.0
-    """Added to an entity that begins or ends with a mark."""
+    """Added to an entity that begins or ends with punctuation."""
 
 
 WEIGHTS = DoubtWeights()
@@ -40,12 +40,12 @@ WEIGHTS = DoubtWeights()
 def doubts(
     places: Sequence[Place], items: Sequence[LabelledSentence], surfaces: Surfaces, weights: DoubtWeights = WEIGHTS
 ) -> Floats:
-    """Return a doubt for each place, in [0, 1]; only their order means something.
+    """Return a doubt for each place, in [0, 1]; only the order is meaningful.
 
-    An entity's loss adds up what speaks against its type, against there being an entity, and against where it begins
-    and ends; a type's mean loss is partly taken off, as confident learning does with its thresholds by class.
-    Sources: Klie, Webber and Gurevych 2023, section 4 (scoring by loss, aggregated over spans); Northcutt, Jiang and
-    Chuang 2021, section 3.1.
+    An entity's loss sums the evidence against its type, against there being an entity, and against its boundaries; a
+    type's mean loss is partly subtracted, like the per-class thresholds of confident learning. Sources: Klie, Webber
+    and Gurevych 2023, section 4 (scoring by loss, aggregated over spans); Northcutt, Jiang and Chuang 2021, section
+    3.1.
     """
     usual = _usual(places)
     raw = [

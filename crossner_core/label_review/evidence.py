@@ -1,4 +1,4 @@
-"""What out-of-sample tag probabilities say about each entity of the gold, and about each one it may lack."""
+"""Evidence from out-of-sample tag probabilities about each entity of the gold, and each one it may lack."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from crossner_core.tags import spans_from_tags
 
 Floats = NDArray[np.float64]
 _LEAST = 1e-4
-# From this chance of belonging to some entity on, a token without one is worth a question.
+# A token outside the gold's entities is questioned from this entity probability on.
 ENTITY_CHANCE = 0.25
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A gold entity (`given`), or a place where gold has none and models see one; `proposed` is what they would have.
+    """A gold entity (`given`), or a place where gold has none and models see one (`proposed`).
 
-    `signals` are doubts as −log probabilities and shares, by name; larger is more doubtful.
+    `signals` are doubts by name, as −log-probabilities; larger is more doubtful.
     """
 
     item: int
@@ -31,7 +31,7 @@ class Place:
 
 
 class TagProbabilities:
-    """One sentence's probabilities, by what is asked of them: entity or not, its type, where it begins."""
+    """One sentence's tag probabilities, grouped: entity or not, its type, where it begins."""
 
     def __init__(self, probabilities: Floats, types: Sequence[str]) -> None:
         self.types, self.probabilities = tuple(types), probabilities
@@ -40,13 +40,13 @@ class TagProbabilities:
         self.typed = self.begin + self.inside  # (L, T)
 
     def type_probabilities(self, start: int, end: int) -> Floats:
-        """Return how likely each type is, given that these tokens are an entity (T,): the geometric mean over them."""
+        """Return type probabilities (T,), given that these tokens are an entity: the geometric mean over tokens."""
         given = self.typed[start:end] / np.maximum(self.entity[start:end, None], _LEAST)
         means = np.exp(np.log(np.maximum(given, _LEAST)).mean(0))
         return means / means.sum()
 
     def spans(self) -> tuple[Span, ...]:
-        """Return the entities of the most likely tags that IOB2 allows."""
+        """Return the entities of the most likely valid IOB2 sequence."""
         import torch
 
         from crossner_core.models.heads import head_tags
@@ -58,7 +58,7 @@ class TagProbabilities:
         return spans_from_tags([tags[index] for index in path[0].tolist()])
 
     def continues(self, token: int) -> float:
-        """Return how likely the token goes on with the entity before it; 0 outside the sentence."""
+        """Return the probability that the token continues the preceding entity; 0 outside the sentence."""
         return float(self.inside[token].sum()) if 0 <= token < len(self.entity) else 0.0
 
 
@@ -68,7 +68,7 @@ def negative_log(value: float) -> float:
 
 
 def places_of(number: int, item: LabelledSentence, probabilities: Floats, types: Sequence[str]) -> Iterator[Place]:
-    """Yield a place for each gold entity, then one for each run of tokens that models take for an entity gold lacks."""
+    """Yield a place for each gold entity, then one for each run of tokens that gold seems to miss."""
     tag_probabilities = TagProbabilities(probabilities, types)
     for span in item.spans:
         yield _entity(number, item, span, tag_probabilities)
@@ -94,7 +94,7 @@ def _entity(number: int, item: LabelledSentence, span: Span, tag_probabilities: 
 
 
 def _is_free(item: LabelledSentence, token: int) -> bool:
-    """Say whether a token exists and no entity covers it."""
+    """Return whether a token exists and no entity covers it."""
     return 0 <= token < len(item.sentence.tokens) and all(not s.start <= token < s.end for s in item.spans)
 
 

@@ -1,4 +1,4 @@
-"""Judge by a linear classifier on the encoder as it is: each sentence is encoded once, so a look costs seconds."""
+"""Judge by a linear classifier on the frozen encoder: each sentence is encoded once, so a review takes seconds."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from crossner_core.tags import tags_from_spans
 from crossner_core.training.batches import ordered_batches
 from crossner_core.training.machine import pick_device
 
-_LAYERS = 4  # the last ones: the topmost alone has forgotten much of the single word
+_LAYERS = 4  # the last ones: the topmost alone retains little of the single word
 _WINDOW = 256
 _DIMENSIONS = 256
-_STRENGTH = 0.003  # scikit-learn's C; small, as a few thousand tokens face hundreds of dimensions
-_CASE_WEIGHT = 3.0  # an uncased encoder cannot tell a name by its capital; this makes up for it
+_STRENGTH = 0.003  # scikit-learn's C; small, for a few thousand tokens in hundreds of dimensions
+_CASE_WEIGHT = 3.0  # makes up for an uncased encoder, which does not see capitals
 _ROUNDS = 60
 
 
@@ -49,7 +49,7 @@ class ProbeJudge:
         ]
 
     def judge(self, learnt: Sequence[int], held: Sequence[int], number: int) -> list[Floats]:
-        """Learn from the learnt items; return what the classifier says of the held ones."""
+        """Learn from the learnt items; return the classifier's probabilities for the held-out ones."""
         vectors, tags = (
             np.vstack([self.vectors[index] for index in learnt]),
             np.concatenate([self.tags[index] for index in learnt]),
@@ -71,13 +71,13 @@ class ProbeJudge:
             LogisticRegression(C=_STRENGTH, max_iter=_ROUNDS),
         )
         with warnings.catch_warnings():
-            # Stopped early is good enough to rank by, and keeps the cost known.
+            # Stopping early is good enough for ranking, and bounds the cost.
             warnings.simplefilter("ignore", ConvergenceWarning)
             return probe.fit(vectors, tags)
 
 
 def token_vectors(sentences: Sequence[Sentence], encoder: Encoder, device: str) -> list[np.ndarray]:
-    """Return each sentence's vectors (tokens, layers · hidden + 5): first subwords, and how the word is written."""
+    """Return each sentence's vectors (tokens, layers · hidden + 5): first subwords, and the word's shape."""
     where = pick_device(device)
     encoder.model.to(where).eval()
     windows = encoder.windows(sentences, min(_WINDOW, encoder.max_length))
@@ -96,7 +96,7 @@ def token_vectors(sentences: Sequence[Sentence], encoder: Encoder, device: str) 
 
 
 def _written(words: Sequence[str]) -> np.ndarray:
-    """Return how each word is written, (tokens, 5)."""
+    """Return each word's shape features, (tokens, 5)."""
     marks = [_writing(word, position) for position, word in enumerate(words)]
     return _CASE_WEIGHT * np.array(marks, dtype=np.float32)
 

@@ -1,4 +1,4 @@
-"""Judge by the workbench's own tagger, trained anew on each set of folds."""
+"""Judge by the workbench's own tagger, trained from scratch for each fold."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from crossner_core.training.recipe import Recipe
 
 
 class TaggerJudge:
-    """Fine-tunes encoder and head for the epochs given, without dev."""
+    """Fine-tunes encoder and head for the given epochs, without dev."""
 
     def __init__(
         self, items: Sequence[LabelledSentence], types: Sequence[str], options: LabelReviewOptions, desk: Desk
@@ -31,7 +31,7 @@ class TaggerJudge:
         self.items, self.types, self.options, self.desk = items, tuple(types), options, desk
 
     def judge(self, learnt: Sequence[int], held: Sequence[int], number: int) -> list[Floats] | None:
-        """Train on the learnt items; return what the tagger says of the held ones, None when stopped."""
+        """Train on the learnt items; return the tagger's probabilities for the held-out ones, None when stopped."""
         recipe = Recipe(
             encoder=self.options.encoder,
             max_epochs=self.options.epochs,

@@ -16,7 +16,7 @@ _TRIES = 200
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """An error in item `item`: `true` was gold's span (None if there was none), `given` stands there now."""
+    """An error in item `item`: gold's span `true` (None if there was none) was replaced by `given`."""
 
     item: int
     kind: str
@@ -27,11 +27,11 @@ class Planted:
 def plant(
     items: Sequence[LabelledSentence], types: Sequence[str], share: float, rng: np.random.Generator
 ) -> tuple[list[LabelledSentence], list[Planted]]:
-    """Spoil a share of the entities, the four kinds in turn; each entity and each place is spoilt once at most.
+    """Corrupt a share of the entities, the four kinds in turn; each entity and each place at most once.
 
-    Type: another type, drawn evenly. Boundary: one token more or fewer on one side, as far as neighbours allow.
-    Missing: the entity is left out. Spurious: one to three tokens that no entity covers, one of them a word, become
-    an entity of a type drawn evenly.
+    Type: another type, drawn uniformly. Boundary: one token more or fewer on one side, as far as neighbours allow.
+    Missing: the entity is removed. Spurious: one to three tokens that no entity covers, at least one of them a word,
+    become an entity of a uniformly drawn type.
     """
     if len(types) < 2:
         raise InvalidConfig(f"Wrong types cannot be planted with {len(types)} entity type; two or more are needed.")
@@ -106,7 +106,7 @@ def _spurious(
         if len(words) < size:
             continue
         start = int(rng.integers(len(words) - size + 1))
-        # What the true gold covers stays free, too: an entity that was left out is not to come back by chance.
+        # Tokens of the true gold stay free, too: a removed entity must not come back by chance.
         taken = {token for span in (*spans[index], *items[index].spans) for token in range(span.start, span.end)}
         if taken & set(range(start, start + size)) or not any(word.isalpha() for word in words[start : start + size]):
             continue

@@ -1,4 +1,4 @@
-"""Which surfaces gold labels, as which types: what two checks and the ranking of label errors ask."""
+"""Which surfaces gold labels, and as which types; for two checks and the ranking of label errors."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Key = tuple[str, ...]
 
 
 class Surfaces:
-    """How often each surface (its tokens as written) is gold of each type."""
+    """How often gold labels each surface (its tokens as written) with each type."""
 
     def __init__(self, items: Iterable[LabelledSentence]) -> None:
         self._types: dict[Key, Counter[str]] = {}
@@ -24,11 +24,11 @@ class Surfaces:
                 self.longest = max(self.longest, len(key))
 
     def types(self, key: Key) -> Counter[str]:
-        """Return the counts of the types of a surface, empty where gold never labels it."""
+        """Return the type counts of a surface, empty if gold never labels it."""
         return self._types.get(key, Counter())
 
     def usual(self, key: Key) -> str | None:
-        """Return a surface's most frequent type (of equals the first by name), None where gold never labels it."""
+        """Return a surface's most frequent type (ties broken by name), None if gold never labels it."""
         counts = self.types(key)
         return min(counts, key=lambda name: (-counts[name], name)) if counts else None
 
@@ -41,7 +41,7 @@ class Surfaces:
         return min(others)[1], -min(others)[0]
 
     def unlabelled(self, words: Sequence[str], spans: Iterable[Span]) -> Iterator[tuple[int, int]]:
-        """Yield the places `[start, end)` of known surfaces that no span touches; of overlapping ones the longest."""
+        """Yield the places `[start, end)` of known surfaces that no span touches; longest first, without overlaps."""
         taken = {token for span in spans for token in range(span.start, span.end)}
         tokens = tuple(words)
         for size in range(min(self.longest, len(tokens)), 0, -1):

@@ -1,13 +1,13 @@
-"""What an LSTM that reads backwards makes of every prefix of tags at once, and attention over its states.
+"""The states of a backward LSTM over all prefixes of tags at once, and attention over them.
 
-The backward LSTM of LANER's eq. 3 starts anew at the end of each prefix, so its states differ from prefix to prefix:
-a sentence of W tokens has W·(W−1)/2 of them. They are kept packed, step after step: a row is a prefix, the longest
-come first, and at step s stand the rows of more than s tags, each at its tag s places before its last. That is the
-layout of PyTorch's PackedSequence; nothing is computed for padding.
+The backward LSTM of LANER's eq. 3 restarts at the end of each prefix, so its states differ between prefixes: a sentence
+of W tokens has W·(W−1)/2 of them. They are packed step by step: a row is a prefix, the longest come first, and step s
+holds the rows with more than s tags, each at the tag s positions before its last. This is the layout of PyTorch's
+PackedSequence; nothing is computed for padding.
 
-Memory: the states take 4·d2 bytes a tag of a prefix; with their cells and what the way back needs in passing, about
+Memory: the states take 4·d2 bytes per tag of a prefix; with cells and temporaries of the backward pass, about
 20·d2·B·W²/2 bytes: 65 MB for 16 × 64 tokens at d2 = 100, 0.6 GB for 16 × 200. The gates take nearly as much again
-(16·d2·B·W²/2) and are kept up to `KEPT_BYTES`; beyond, they are computed again on the way back.
+(16·d2·B·W²/2) and are kept up to `KEPT_BYTES`; beyond that they are recomputed in the backward pass.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class Prefixes:
 
     sizes: list[int]  # rows that have a tag at step 0, 1, …; they sum to P
     positions: Tensor  # (R,) index into B·W of the token that a prefix precedes
-    tags: Tensor  # (P,) index into B·W of the tag that is read
+    tags: Tensor  # (P,) index into B·W of the tag to read
     pairs: Tensor  # (P,) index into B·W·W of (sentence, token that the prefix precedes, tag that is read)
 
 
 def prefixes(mask: Tensor) -> Prefixes:
-    """Lay out the prefixes that precede the tokens of a mask (B, W), those of first tokens (no tags) left out."""
+    """Lay out the prefixes that precede the tokens of a mask (B, W), excluding those of first tokens (no tags)."""
     width = mask.shape[1]
     tail = mask[:, 1:].cpu()  # (B, W - 1)
     rows, lengths = tail.nonzero(as_tuple=True)  # (R,) both
@@ -57,7 +57,7 @@ def prefixes(mask: Tensor) -> Prefixes:
 def prefix_states(lstm: nn.LSTM, vectors: Tensor, tags: Tensor, sizes: list[int]) -> Tensor:
     """Return an LSTM's states over packed tags: (K, d2) vectors of tags, (P,) tags → (P, d2).
 
-    Equal to `lstm` on a PackedSequence, which a GPU gets; on a CPU that is ten times slower on the way back.
+    Equal to `lstm` on a PackedSequence, which is used on a GPU; on a CPU its backward pass is ten times slower.
     """
     if vectors.is_cuda:
         return lstm(PackedSequence(vectors[tags], torch.tensor(sizes)))[0].data
@@ -84,7 +84,7 @@ def _by_gate(stacked: Tensor) -> Tensor:
 
 
 def _steps(sizes: list[int]) -> list[tuple[slice, slice | None]]:
-    """Return where each step's rows stand among the packed, and where the same rows stood a step before."""
+    """Return the packed positions of each step's rows, and those of the same rows one step before."""
     starts = [0, *torch.tensor(sizes).cumsum(0).tolist()]
     now = [slice(start, start + size) for start, size in zip(starts, sizes, strict=False)]
     before = [slice(start, start + size) for start, size in zip(starts, sizes[1:], strict=False)]
@@ -94,7 +94,7 @@ def _steps(sizes: list[int]) -> list[tuple[slice, slice | None]]:
 def _gates(table: Tensor, turned: Tensor, tags: Tensor, before: Tensor | None) -> Tensor:
     """Return a step's gates (4, n, d2); `turned` holds the recurrent weights (4, from, to).
 
-    What makes the new value comes in doubled, for tanh(x) = 2 σ(2x) − 1: a sigmoid takes a third of tanh's time.
+    The input of the new value is doubled, as tanh(x) = 2 σ(2x) − 1: a sigmoid takes a third of tanh's time.
     """
     gates = torch.index_select(table, 1, tags)
     if before is not None:
@@ -146,7 +146,7 @@ class _States(Function):
             before, cell_before = (None, None) if former is None else (states[former], cells[former])  # (n, d2)
             gates = ctx.kept[step] if ctx.kept else _gates(table, turned, tags[now], before)
             wanted = grad[now].clone()  # (n, d2)
-            for gate in range(4):  # what the step after asks of its rows
+            for gate in range(4):  # gradient from the following step
                 wanted[: len(to_cell)].addmm_(slopes[gate], weight[gate])
             slopes = torch.empty_like(gates)
             to_cell = _step_back(gates, cells[now], cell_before, wanted, to_cell, slopes)
@@ -160,7 +160,7 @@ class _States(Function):
 def _step_back(
     gates: Tensor, cell: Tensor, cell_before: Tensor | None, wanted: Tensor, to_cell: Tensor, slopes: Tensor
 ) -> Tensor:
-    """Put the gradient of a step's gates before their activations into `slopes`; return that of the cell before."""
+    """Write the gradient of a step's pre-activation gates to `slopes`; return that of the preceding cell."""
     enter, forget, out, new = gates
     bent = _tanh(cell)  # (n, d2)
     _sigmoid_backward(wanted * bent, out, grad_input=slopes[2])

@@ -10,14 +10,14 @@ from torch import Tensor, nn
 from crossner_core.models._label_history import prefix_states, prefixes, step_scores, step_sums
 from crossner_core.models.dropout import Dropout
 
-# Tags that the backward LSTM reads at once in decoding; where it has read one, it is compared with the prefix before.
-# Equal to rounding means a few of the smallest steps from 1, or from the value if that is greater.
+# CHUNK: tags that the backward LSTM reads at once in decoding, before it compares its state with the previous prefix's.
+# ROUNDING: states count as equal within this many machine epsilons, relative to the value if that exceeds 1.
 CHUNK, ROUNDING = 32, 8
 
 
 @dataclass(frozen=True, slots=True)
 class Vectors:
-    """What the encoder gave for a batch: the tokens to tag, and what the label background attends to."""
+    """The encoder's output for a batch: the tokens to tag, and what the label background attends to."""
 
     tokens: Tensor  # (B, W, H)
     mask: Tensor  # (B, W) True where there is a token
@@ -30,13 +30,13 @@ class Vectors:
 
 
 class LabelPredictor(nn.Module):
-    """Tag scores from a token, the sentence and the tags before. Source: LANER, section 2.2, eq. 3–10.
+    """Tag scores from a token, the sentence and the preceding tags. Source: LANER, section 2.2, eq. 3–10.
 
-    Departure from the paper: the first token, which has no tags before it, attends from and to a learned begin state
-    (the paper's e_0 is not defined; the released code lets its [CLS] guess a tag). In a history, K stands for a tag
-    that is left out (a zero embedding). Attention is masked. Ablations of ours: without `bilstm` a tag's state is its
-    embedding, and 2·d2 is d2 below; without `learn_labels` embeddings stay as drawn. Scaled attention is ours, too
-    (Vaswani et al. 2017): LANER's scores are plain dot products.
+    Departure from the paper: the first token, which has no preceding tags, attends from and to a learned begin state
+    (the paper's e_0 is not defined; the released code lets its [CLS] predict a tag). In a history, K stands for a
+    dropped tag (a zero embedding). Attention is masked. Our ablations: without `bilstm` a tag's state is its embedding,
+    and 2·d2 is d2 below; without `learn_labels` embeddings keep their initial values. Scaled attention (Vaswani et al.
+    2017) is also ours: LANER's scores are plain dot products.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class LabelPredictor(nn.Module):
     ) -> None:
         super().__init__()
         self.background, self.context, self.bilstm, self.size = background, context, bilstm, size
-        state = 2 * size if bilstm else size  # of a tag as the attentions see it
+        state = 2 * size if bilstm else size  # size of a tag's state in the attentions
         self.background_scale = hidden**-0.5 if scale_background else 1.0
         self.context_scale = state**-0.5 if scale_context else 1.0
         self.dropout = Dropout(dropout)
@@ -74,7 +74,7 @@ class LabelPredictor(nn.Module):
         nn.init.zeros_(self.head.bias)
 
     def forward(self, vectors: Vectors, history: Tensor) -> Tensor:
-        """Return scores (B, W, K) of every token under the tags (B, W) before it; no token sees its own tag."""
+        """Return scores (B, W, K) of every token given the tags (B, W) before it; no token sees its own tag."""
         found, parts = None, [vectors.tokens]
         if self.background or self.context:
             labels = self.label_vectors()  # (K + 1, d2)
@@ -95,10 +95,10 @@ class LabelPredictor(nn.Module):
     def greedy(
         self, vectors: Vectors, start: Tensor, transitions: Tensor, first: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Tag from the first token to the last, each by its best score: tags (B, W) and scores (B, W, A).
+        """Tag tokens left to right, each by its best score: tags (B, W) and scores (B, W, A).
 
-        Only the first A tags are chosen from, with `start` (A,) or (B, A) and `transitions` (A, A) [from, to] added
-        to the scores as the choice is made; `first` (B,) sets the first tokens' tags. All sentences go side by side.
+        Only the first A tags are candidates; `start` (A,) or (B, A) and `transitions` (A, A) [from, to] are added to
+        the scores for each choice; `first` (B,) sets the first tokens' tags. All sentences are decoded in parallel.
         """
         lengths, order = vectors.mask.sum(1).sort(descending=True, stable=True)
         vectors = vectors.rows(order)
@@ -118,11 +118,11 @@ class LabelPredictor(nn.Module):
         return tags[back], scores[back]
 
     def label_vectors(self) -> Tensor:
-        """Return the embeddings of all tags and, last, of a tag that is left out: (K + 1, d2)."""
+        """Return the embeddings of all tags and, last, of a dropped tag: (K + 1, d2)."""
         return torch.cat([self.labels.weight, self.labels.weight.new_zeros(1, self.size)])
 
     def token_scores(self, vectors: Vectors, at: int, states: Tensor | None) -> Tensor:
-        """Return the scores (n, K) of the tokens at one position, given the states of the tags before."""
+        """Return the scores (n, K) of the tokens at one position, given the states of the preceding tags."""
         token, found = vectors.tokens[:, at : at + 1], None  # (n, 1, H)
         parts = [token]
         if self.background and states is not None:
@@ -141,15 +141,15 @@ class LabelPredictor(nn.Module):
         return scores.masked_fill(hidden, float("-inf")).softmax(-1) @ vectors.sentence
 
     def _label_query(self, tokens: Tensor, found: Tensor | None) -> Tensor:
-        """Return what tokens ask of the tags before them, (B, V, 2 d2). Source: LANER eq. 7."""
+        """Return the tokens' queries to the preceding tags, (B, V, 2 d2). Source: LANER eq. 7."""
         return self.context_scale * self.to_labels(tokens if found is None else torch.cat([tokens, found], -1))
 
     def _context(self, query: Tensor, labels: Tensor, ahead: Tensor, history: Tensor, mask: Tensor) -> Tensor:
-        """Attend from every token to the states of the tags before it: (B, W, 2 d2). Source: LANER eq. 3 and 8."""
+        """Attend from every token to the states of its preceding tags: (B, W, 2 d2). Source: LANER eq. 3 and 8."""
         rows, width, size = ahead.shape
         begin = self.begin.expand(rows, 1, -1)  # (B, 1, 2 d2)
         later = torch.ones(width, width, dtype=torch.bool, device=mask.device).triu()  # (W, W)
-        later[0, 0] = False  # the first token has no tag to attend to; its row is put aside below
+        later[0, 0] = False  # the first token has no tag to attend to; its row is discarded below
         if not self.bilstm:
             weights = (query @ ahead.transpose(1, 2)).masked_fill(later, float("-inf")).softmax(-1)  # (B, W, W)
             return torch.cat([begin, (weights @ ahead)[:, 1:]], 1)
@@ -172,18 +172,18 @@ class LabelPredictor(nn.Module):
 
 
 class _Read:
-    """The BiLSTM's states of the tags chosen so far: the forward ones grow, the backward ones start anew each time."""
+    """The BiLSTM's states of the tags chosen so far: the forward ones grow, the backward ones restart each time."""
 
     def __init__(self, predictor: LabelPredictor, rows: int) -> None:
         self.predictor, self.labels = predictor, predictor.label_vectors()
         self.ahead: Tensor | None = None  # (n, at - 1, d2)
         self.behind = self.labels.new_zeros(rows, 0, predictor.size)  # (n, at - 1, d2)
         self.carried: tuple[Tensor, Tensor] | None = None
-        # State and cell (1, n, d2) each with which the states before a multiple of CHUNK were read.
+        # State and cell, (1, n, d2) each, from which the states before a multiple of CHUNK were computed.
         self.edges: dict[int, tuple[Tensor, Tensor]] = {}
 
     def states(self, tags: Tensor) -> Tensor:
-        """Return the states (n, at, 2 d2) of the tags (n, at), the last alone if nothing attends to the others."""
+        """Return the states (n, at, 2 d2) of the tags (n, at), or only the last if nothing attends to the others."""
         rows, count = tags.shape
         if count == 0:
             return self.predictor.begin.expand(rows, 1, -1)
@@ -192,7 +192,7 @@ class _Read:
         newest = self.labels[tags[:, -1]]  # (n, d2)
         nothing = newest.new_zeros(rows, newest.shape[1])
         former = (nothing, nothing) if self.carried is None else (self.carried[0][:rows], self.carried[1][:rows])
-        # A single step of a whole nn.LSTM takes several times as long as a cell's: its weights are laid out anew.
+        # A single step of nn.LSTM takes several times as long as a cell's: it lays out its weights again.
         self.carried = torch.lstm_cell(newest, former, *self.predictor.forwards.all_weights[0])
         last = self.carried[0].unsqueeze(1)  # (n, 1, d2)
         if not self.predictor.context:
@@ -203,16 +203,17 @@ class _Read:
         return torch.cat([self.ahead, self.behind], -1)
 
     def _backwards(self, tags: Tensor, former: Tensor) -> Tensor:
-        """Return the backward states (n, at, d2), given those (n, at - 1, d2) of the tags without the last.
+        """Return the backward states (n, at, d2), given those (n, at - 1, d2) without the last tag.
 
-        Where the LSTM comes to a chunk's edge with the same state and cell as for a former prefix, all before it is the
-        same, too. The cell counts as well: a state is bounded and can agree where its cell does not. What is compared
-        with is what the states that stand were read with, so that differences do not add up from prefix to prefix.
+        If the LSTM reaches a chunk's edge with the same state and cell as for an earlier prefix, all states before it
+        are the same, too. The cell is compared as well: a bounded state can agree where its cell does not. The
+        comparison is with the values that the stored states were computed from, so that differences do not accumulate
+        over prefixes.
         """
         parts: list[Tensor] = []
         carried, left = None, tags.shape[1]
         while left:
-            # Less than half a chunk says nothing yet: it is read together with the whole one before it.
+            # Less than half a chunk is too short to compare: it is read together with the preceding whole one.
             begin = max(left - CHUNK // 2, 0) // CHUNK * CHUNK
             found, carried = self.predictor.backwards(self.labels[tags[:, begin:left].flip(1)], carried)
             parts.insert(0, found.flip(1))  # (n, left - begin, d2)
@@ -224,7 +225,7 @@ class _Read:
         return torch.cat(parts, 1)
 
     def _known(self, edge: int, carried: tuple[Tensor, Tensor], rows: int) -> bool:
-        """Say whether state and cell at an edge are to rounding those that the states before it were read with."""
+        """Return whether state and cell at an edge equal, up to rounding, those behind its stored states."""
         if edge not in self.edges:
             return False
         smallest = ROUNDING * torch.finfo(carried[0].dtype).eps

@@ -1,4 +1,4 @@
-"""Sums over all tag paths of a linear chain, for padded sentences at once, in log space."""
+"""Sums over all tag paths of a linear chain, for padded batches, in log space."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from torch import Tensor
 
 
 class Chain(NamedTuple):
-    """Scores of a path beside those of its tokens: of its first tag, of each step, of its last tag."""
+    """Scores of a path besides its tokens': of its first tag, its transitions, and its last tag."""
 
-    start: Tensor  # (K,); in decoding (B, K), too
-    transitions: Tensor  # (K, K) [from, to]
+    start: Tensor  # (K,); in decoding also (B, K) transitions: Tensor  # (K, K) [from, to]
     end: Tensor  # (K,); in decoding (B, K), too
 
     def first(self, count: int | None) -> Chain:
@@ -23,15 +22,15 @@ class Chain(NamedTuple):
 def log_partition(scores: Tensor, mask: Tensor, chain: Chain) -> Tensor:
     """Return the log of the summed exponentials of all paths' scores (B,), for token scores (B, W, K).
 
-    `mask` (B, W) is True where there is a token; each row has one at least, and padding comes after them.
+    `mask` (B, W) is True where there is a token; each row has at least one, followed by padding.
     """
     return torch.logsumexp(_forward(scores, mask, chain)[-1] + chain.end, dim=1)
 
 
 def marginals(scores: Tensor, mask: Tensor, chain: Chain) -> Tensor:
-    """Return each token's log probabilities of its tags over all paths (B, W, K); what padding gets means nothing."""
-    before = torch.stack(_forward(scores, mask, chain), dim=1)  # (B, W, K) own token's score included
-    after = chain.end.expand_as(scores[:, 0])  # (B, K) all that comes behind a token
+    """Return each token's log-probabilities of its tags over all paths (B, W, K); values at padding are meaningless."""
+    before = torch.stack(_forward(scores, mask, chain), dim=1)  # (B, W, K) including the token's own score
+    after = chain.end.expand_as(scores[:, 0])  # (B, K) everything after a token
     behind = [after]
     for position in range(scores.shape[1] - 1, 0, -1):
         coming = (scores[:, position] + after).unsqueeze(1) + chain.transitions  # (B, K, K) [from, to]
@@ -41,7 +40,7 @@ def marginals(scores: Tensor, mask: Tensor, chain: Chain) -> Tensor:
 
 
 def path_score(scores: Tensor, mask: Tensor, chain: Chain, tags: Tensor) -> Tensor:
-    """Return the score of one path a sentence (B,); `tags` (B, W) may hold any valid index where there is padding."""
+    """Return the score of one path per sentence (B,); `tags` (B, W) may hold any valid index at padding."""
     tokens = scores.gather(2, tags.unsqueeze(2)).squeeze(2)  # (B, W)
     steps = chain.transitions[tags[:, :-1], tags[:, 1:]]  # (B, W - 1)
     last = tags.gather(1, mask.sum(1, keepdim=True) - 1).squeeze(1)  # (B,)
@@ -50,7 +49,7 @@ def path_score(scores: Tensor, mask: Tensor, chain: Chain, tags: Tensor) -> Tens
 
 
 def _forward(scores: Tensor, mask: Tensor, chain: Chain) -> list[Tensor]:
-    """Return for each token the log sums (B, K) of the paths up to it; padding repeats the last token's."""
+    """Return for each token the log-sums (B, K) of the paths up to it; padding repeats the last token's."""
     so_far = chain.start + scores[:, 0]  # (B, K)
     sums = [so_far]
     for position in range(1, scores.shape[1]):

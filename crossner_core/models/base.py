@@ -1,4 +1,4 @@
-"""What every architecture offers: batch → loss, batch → tags with probabilities."""
+"""The interface of every architecture: batch → loss, batch → tags with probabilities."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ class TokenTagger(nn.Module):
         speed_up_dropout(self.encoder)
         self.tags = tuple(tags)
         self.use_bf16 = False
-        # Divides the scores of `decode_tags` when probabilities are made of them; fitted on dev once training is done.
+        # Divides the scores of `decode_tags` before the softmax; fitted on dev after training.
         self.temperature = 1.0
         # Factors on the head's learning rate, by parameter name; such parameters have no weight decay.
         self.rate_scales: dict[str, float] = {}
-        # What a stage's objective learns beside the model; never part of a kept tagger.
+        # Parameters of a stage's objective; never part of a saved tagger.
         self.objective_parts: nn.Module = nn.Module()
 
     def loss(self, batch: Batch) -> Tensor:
         """Return the mean loss over the batch's tokens with a known tag, a scalar.
 
-        A mean over tokens and nothing else: a batch cut into parts is put together by their numbers of tokens.
+        It must be a mean over tokens: parts of a split batch are combined by their token counts.
         """
         raise NotImplementedError
 
@@ -56,11 +56,11 @@ class TokenTagger(nn.Module):
         return [Decoded(tags[:n], probabilities[:n]) for tags, probabilities, n in rows]
 
     def decode_tags(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
-        """Return the chosen tags (B, W) and what they were chosen by: scores (B, W, A) whose softmax is their share."""
+        """Return the chosen tags (B, W) and the scores (B, W, A) behind them, whose softmax gives probabilities."""
         raise NotImplementedError
 
     def tag_log_probabilities(self, batch: Batch) -> Tensor:
-        """Return the log probabilities of each token's tags (B, W, K); gradients flow through them."""
+        """Return the log-probabilities of each token's tags (B, W, K), differentiable."""
         return self.scores(batch).log_softmax(-1)
 
     def scores(self, batch: Batch) -> Tensor:
@@ -68,11 +68,11 @@ class TokenTagger(nn.Module):
         raise NotImplementedError
 
     def hidden(self, batch: Batch) -> Tensor:
-        """Return the encoder's vectors of all subwords, (B, L, H): those the batch brings along, if it does."""
+        """Return the encoder's vectors of all subwords, (B, L, H), from the batch's cache if it has one."""
         if batch.hidden is not None:
             return batch.hidden
         device = batch.input_ids.device.type
-        # Only the encoder is worth the lower precision; heads and losses stay in single precision.
+        # Only the encoder runs in lower precision; heads and losses stay in single precision.
         with torch.autocast(device, dtype=torch.bfloat16, enabled=self.use_bf16):
             hidden = vectors(self.encoder, batch)
         return hidden.float()  # (B, L, H)
@@ -84,15 +84,15 @@ class TokenTagger(nn.Module):
         return hidden.gather(1, index)  # (B, W, H)
 
     def tag_rows(self) -> dict[str, Tensor]:
-        """Return by name what has a row for each tag; heads whose rows have equal names and shapes can share tags."""
+        """Return by name the tensors with a row per tag; heads with equal names and row shapes can share tags."""
         raise NotImplementedError
 
     def tag_pairs(self) -> Chain | None:
-        """Return the scores of first tags, last tags and pairs of tags, of a model that has them."""
+        """Return the scores of first tags, last tags and transitions, if the model has them."""
         return None
 
     def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
-        """Take over from another head what belongs to tags of the same name (else of an ancestor); return the same."""
+        """Copy another head's rows of equally named tags (else of an ancestor); return the equally named ones."""
         mine, theirs = self.tag_rows(), other.tag_rows()
         if row_shapes(mine) != row_shapes(theirs):
             return ()

@@ -1,4 +1,4 @@
-"""BERT with a conditional random field: a linear head on first subwords, and learned scores of tag to tag."""
+"""BERT with a conditional random field: a linear head on first subwords, and learned transitions."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ class Crf(TokenTagger):
         self.rate_scales = dict.fromkeys(("start", "moves", "end"), options.transition_rate_scale)
 
     def scores(self, batch: Batch) -> Tensor:
-        """Return each token's tag scores (B, W, K), those of steps left out, in single precision."""
+        """Return each token's tag scores (B, W, K), without transitions, in single precision."""
         return self.head(self.dropout(self.token_vectors(batch))).float()
 
     def loss(self, batch: Batch) -> Tensor:
         """Return the paths' negative log-likelihood over the number of tokens with a known tag.
 
-        A mean over tokens, as the tagger's loss is: the same rates and clipping fit both, and a token weighs the same
-        in a short sentence as in a long one.
+        A mean over tokens, like the tagger's loss: the same learning rates and clipping suit both, and a token weighs
+        the same in a short sentence as in a long one.
         """
         scores, chain = self.scores(batch), self.tag_pairs()
         known = batch.tags != IGNORED  # (B, W)
         if bool((known == batch.mask).all()):
             gold = path_score(scores, batch.mask, chain, batch.tags.clamp(min=0))  # (B,)
-        else:  # a token of unknown tag counts with all of them
+        else:  # sum over all tags where the tag is unknown
             others = torch.ones_like(scores, dtype=torch.bool).scatter(2, batch.tags.clamp(min=0).unsqueeze(2), False)
             gold = log_partition(scores.masked_fill(others & known.unsqueeze(2), FORBIDDEN), batch.mask, chain)
         return (log_partition(scores, batch.mask, chain) - gold).sum() / known.sum().clamp(min=1)
 
     def tag_log_probabilities(self, batch: Batch) -> Tensor:
-        """Return the log of each tag's share of all paths (B, W, K)."""
+        """Return the tags' marginal log-probabilities over all paths (B, W, K)."""
         return marginals(self.scores(batch), batch.mask, self.tag_pairs())
 
     def decode_tags(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
-        """Return each window's best path, and the log of each tag's share of all paths through the allowed tags.
+        """Return each window's best path, and the tags' marginal log-probabilities over paths of allowed tags.
 
-        Where a sentence goes on, its windows have no first or last tag between them: there the move from the tag
-        before counts instead.
+        Where a sentence continues across windows, the transition from the preceding tag replaces the scores of first
+        and last tags.
         """
         scores, chain = self.scores(batch)[..., :allowed], self.tag_pairs().first(allowed)  # (B, W, A)
         if self.options.constrained:

@@ -1,8 +1,8 @@
-"""Dropout whose masks are fast to draw on a CPU, for heads and for encoders of transformers.
+"""Dropout with fast CPU masks, for heads and transformer encoders.
 
-PyTorch draws a mask there with a number of 53 bits an element, on one core, and computes attention with dropout in
-single precision. Here an element takes 16 bits of the same generator, and attention the number format of its heads. On
-other devices, and in attention without dropout, PyTorch's own ways are taken.
+On a CPU, PyTorch draws 53 random bits per mask element, on one core, and computes attention with dropout in single
+precision. Here an element takes 16 bits of the same generator, and attention runs in the dtype of its heads. On other
+devices, and in attention without dropout, PyTorch's own implementation is used.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ _LOWEST = -(2 ** (_BITS - 1))
 
 
 class Dropout(nn.Dropout):
-    """`nn.Dropout` with masks of `drop` on a CPU; the share is then exact to 1/65,536."""
+    """`nn.Dropout` with masks of `drop` on a CPU; its probability is then rounded to 1/65,536."""
 
     def forward(self, input: Tensor) -> Tensor:
-        """Return values of the same shape: in training some are zero and the others larger."""
+        """Return values of the same shape: in training some are zeroed and the others scaled up."""
         if not self.training or input.device.type != "cpu" or self.inplace:
             return super().forward(input)
         return drop(input, self.p)
 
 
 def drop(values: Tensor, share: float) -> Tensor:
-    """Return values on a CPU with a share of them, in [0, 1], set to zero and the others divided by what is left.
+    """Return CPU values with a share in [0, 1] of them zeroed and the others divided by 1 − share.
 
-    Draws from PyTorch's generator. The mean stays what it was (Srivastava et al. 2014).
+    Draws from PyTorch's generator. The mean is preserved (Srivastava et al. 2014).
     """
     steps = round(share * 2**_BITS)
     if steps == 0:
@@ -44,14 +44,14 @@ def drop(values: Tensor, share: float) -> Tensor:
 
 
 def speed_up_dropout(encoder: nn.Module) -> None:
-    """Let an encoder draw its dropout as `drop` does, its weights untouched; a second time changes nothing."""
+    """Make an encoder use `drop` for its dropout, without changing its weights; idempotent."""
     for parent in encoder.modules():
         for name, child in parent.named_children():
             if type(child) is nn.Dropout:
                 mine = Dropout(child.p, child.inplace)
                 setattr(parent, name, mine.train(child.training))
     config = getattr(encoder, "config", None)
-    if getattr(config, "_attn_implementation", None) in ("sdpa", ATTENTION):  # ours, if it comes from another process
+    if getattr(config, "_attn_implementation", None) in ("sdpa", ATTENTION):  # ours, if from another process
         _register()
         encoder.set_attn_implementation(ATTENTION)  # type: ignore[operator]
 
@@ -67,9 +67,9 @@ def attention(
     is_causal: bool | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """Attend as `sdpa` of transformers does: heads (B, N, L, D) → (B, L, N, D); with dropout on a CPU as `drop` does.
+    """Attend as `sdpa` of transformers does: heads (B, N, L, D) → (B, L, N, D); with dropout on a CPU by `drop`.
 
-    Scores are made in the number format of the heads, shares of them in single precision.
+    Scores are computed in the dtype of the heads, the softmax in single precision.
     """
     causal = is_causal if is_causal is not None else getattr(module, "is_causal", True)
     usual = query.shape[1] == key.shape[1] and not any(others.get(name) is not None for name in _OWN_WAYS)
@@ -90,7 +90,7 @@ def attention(
     return torch.matmul(probabilities, value).transpose(1, 2).contiguous(), None
 
 
-# What attention of some encoders has besides, which is left to the usual way.
+# Extra arguments of some encoders' attention, which are left to `sdpa`.
 _OWN_WAYS = ("position_bias", "softcap", "cache", "s_aux")
 
 

@@ -1,4 +1,4 @@
-"""The tag set of a head, and moving rows between tag sets by name."""
+"""The tag set of a head, and copying rows between tag sets by name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def head_tags(types: Sequence[str]) -> tuple[str, ...]:
 
 
 def token_loss(scores: Tensor, tags: Tensor, smoothing: float = 0.0) -> Tensor:
-    """Return the mean cross-entropy of scores (B, W, K) over tokens whose tag (B, W) counts, gold tags smoothed."""
+    """Return the mean cross-entropy of scores (B, W, K) over tokens with a known tag (B, W), with label smoothing."""
     flat = scores.flatten(0, 1), tags.flatten()
     return functional.cross_entropy(*flat, ignore_index=IGNORED, label_smoothing=smoothing)
 
@@ -29,10 +29,10 @@ def copy_tag_rows(
     source_tags: Sequence[str],
     parents: Mapping[str, str] | None = None,
 ) -> tuple[str, ...]:
-    """Copy tensors' rows, (target, source) with a row a tag, of tags both know; return those in the target's order.
+    """Copy the rows of shared tags in pairs (target, source) of tensors; return these tags in the target's order.
 
-    A tag whose type only the target knows gets the row of its nearest ancestor that the source knows, added to its
-    own first values, so that siblings can part.
+    A tag that only the target has gets the row of its nearest ancestor in the source, added to its own initial values,
+    so that siblings can diverge.
     """
     shared = []
     with torch.no_grad():
@@ -51,9 +51,9 @@ def copy_pairs(
     source_tags: Sequence[str],
     parents: Mapping[str, str] | None = None,
 ) -> None:
-    """Copy the scores of first tags, last tags and pairs of tags that both know, by themselves or by an ancestor.
+    """Copy the scores of first tags, last tags and transitions of tags that both have, directly or by an ancestor.
 
-    Two types of one ancestor are still two: what the source holds of a type beside itself is not taken for them.
+    Two types with the same ancestor stay distinct: the source's transitions within one type are not used between them.
     """
     matches = [(to, come) for to, come, _ in _matches(target_tags, source_tags, parents)]
     with torch.no_grad():
@@ -68,7 +68,7 @@ def copy_pairs(
 def _matches(
     target_tags: Sequence[str], source_tags: Sequence[str], parents: Mapping[str, str] | None
 ) -> Iterator[tuple[int, int, bool]]:
-    """Yield for each tag of the target its index, that of its like in the source, and whether that is the same tag."""
+    """Yield for each matched target tag its index, that of its match, and whether both are the same tag."""
     index = {tag: number for number, tag in enumerate(source_tags)}
     for to, tag in enumerate(target_tags):
         if tag in index:

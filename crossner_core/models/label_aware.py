@@ -1,4 +1,4 @@
-"""LANER: a tagger that reads the tags before each token, and attends from them to the sentence and back."""
+"""LANER: a tagger that reads the tags preceding each token, and attends from them to the sentence and back."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from crossner_core.models.registry import register
 from crossner_core.models.viterbi import first_scores, iob2_transitions, viterbi
 from crossner_core.options.label_aware import LabelAwareOptions
 
-# What of the predictor has a row a tag.
+# The predictor's parameters with a row per tag.
 _BY_TAG = ("labels.weight", "head.weight", "head.bias")
 
 
 @register("label_aware")
 class LabelAware(TokenTagger):
-    """Tags one after the other, each from its token and the tags before it. Source: LANER (Findings of NAACL 2022).
+    """Predicts tags one by one, each from its token and the preceding tags. Source: LANER (Findings of NAACL 2022).
 
-    With both label parts off it is the tagger. The history begins anew in each window of a long sentence;
-    of the window before it, decoding knows what IOB2 allows after its last tag.
+    With both label parts off it is the tagger. The history restarts in each window of a long sentence; from the
+    preceding window, decoding only uses what IOB2 allows after its last tag.
     """
 
     def __init__(self, encoder: Encoder, tags: Sequence[str], options: LabelAwareOptions) -> None:
@@ -46,7 +46,7 @@ class LabelAware(TokenTagger):
         )
 
     def scores(self, batch: Batch) -> Tensor:
-        """Return tag scores (B, W, K) under the batch's own tags; where one is unknown, the model's own stands in."""
+        """Return tag scores (B, W, K) given the batch's tags; unknown ones are replaced by the model's own."""
         vectors = self._vectors(batch)
         return self.predictor(vectors, self._history(batch, vectors))
 
@@ -55,16 +55,16 @@ class LabelAware(TokenTagger):
         return token_loss(scores, batch.tags, self.options.label_smoothing)
 
     def decode_tags(self, batch: Batch, allowed: int | None = None) -> tuple[Tensor, Tensor]:
-        """Return greedily chosen tags, and the tags' scores at each token, given the tags before it."""
+        """Return greedily chosen tags, and the tag scores at each token given the preceding tags."""
         return self._greedy(self._vectors(batch), allowed, batch.before)
 
     def tag_rows(self) -> dict[str, Tensor]:
-        """Label embeddings and head, under the names they have here: a plain tagger's head is another."""
+        """Label embeddings and head, under their names here: a plain tagger's head does not match."""
         state = self.predictor.state_dict()
         return {f"predictor.{name}": state[name] for name in _BY_TAG if name in state}
 
     def copy_shared_tags(self, other: TokenTagger, parents: Mapping[str, str] | None = None) -> tuple[str, ...]:
-        """Take over label embeddings and head rows by tag, BiLSTM and attention whole, from another of its shape."""
+        """Copy label embeddings and head rows by tag, BiLSTM and attention whole, from a model of the same shape."""
         if not isinstance(other, LabelAware):
             return ()
         mine, theirs = self.predictor.state_dict(), other.predictor.state_dict()
@@ -89,13 +89,13 @@ class LabelAware(TokenTagger):
         start = first_scores(start, transitions, before)
         if self.options.label_background or self.options.label_context:
             return self.predictor.greedy(vectors, start, transitions)
-        # No tag depends on another: the best path as a whole can be had, as the tagger's.
+        # No tag depends on another: decode the best path, as the tagger does.
         history = torch.zeros_like(vectors.mask, dtype=torch.long)
         scores = self.predictor(vectors, history)[..., :allowed]  # (B, W, A)
         return viterbi(scores, vectors.mask, start, transitions), scores
 
     def _history(self, batch: Batch, vectors: Vectors) -> Tensor:
-        """Return the tags (B, W) that stand before each token in training, where they differ from gold by recipe."""
+        """Return the tag history (B, W), which in training may differ from gold as the recipe sets."""
         gold, options = batch.tags, self.options
         if not (options.label_background or options.label_context):
             return gold.clamp(min=0)
@@ -117,12 +117,12 @@ class LabelAware(TokenTagger):
 
     @torch.no_grad()
     def _own(self, vectors: Vectors, history: Tensor | None) -> Tensor:
-        """Return the model's own tags (B, W): under a given history, or else one after the other."""
+        """Return the model's own tags (B, W): given a history, or else decoded greedily."""
         if history is None:
             return self._greedy(vectors, None)[0]
         return self.predictor(vectors, history).argmax(-1)
 
 
 def _drawn(like: Tensor, share: float) -> Tensor:
-    """Draw True for a share of the places, from the run's own random state."""
+    """Draw True for a share of the elements, from the run's random state."""
     return torch.rand(like.shape, device=like.device) < share

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Architecture:
-    """An architecture by its id; it is built from a recipe, which has its options."""
+    """An architecture by its id; it is built from a recipe, which holds its options."""
 
     id: str
     title: str
@@ -50,9 +50,9 @@ def architecture(id: str) -> Architecture:
 
 
 def architecture_title(id: str) -> str:
-    """Return an architecture's title, which stands beside its options in `crossner_core.options` and needs no torch.
+    """Return an architecture's title, defined with its options in `crossner_core.options` without torch.
 
-    One without a file there is titled as its id.
+    Without a file there, the title is derived from the id.
     """
     if find_spec(f"crossner_core.options.{id}") is None:
         return id.replace("_", " ")

@@ -1,4 +1,4 @@
-"""The best tag sequence that IOB2 allows."""
+"""The best valid IOB2 tag sequence."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ def iob2_transitions(tags: Sequence[str]) -> tuple[Tensor, Tensor]:
 
 
 def first_scores(start: Tensor, transitions: Tensor, before: Tensor | None) -> Tensor:
-    """Return the scores of windows' first tags: `start` (K,), or from the tags (B,) before them (B, K)."""
+    """Return the scores of windows' first tags: `start` (K,), or transitions from the preceding tags (B,): (B, K)."""
     return start if before is None else transitions[before]
 
 
 def viterbi(scores: Tensor, mask: Tensor, start: Tensor, transitions: Tensor, end: Tensor | None = None) -> Tensor:
     """Return the best path (B, W) for token scores (B, W, K); tokens where `mask` is False repeat the last tag.
 
-    `end`, if given, is added for each path's last tag. It and `start` are (K,), or (B, K).
+    `end`, if given, is added to each path's last tag. `start` and `end` are (K,) or (B, K).
     """
     best = scores[:, 0] + start  # (B, K)
     keep = torch.arange(scores.shape[-1], device=scores.device).expand_as(best)  # (B, K)

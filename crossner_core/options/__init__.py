@@ -1,1 +1,1 @@
-"""What a recipe can say: one frozen dataclass a part, free of torch, from which forms and flags are made."""
+"""The options of a recipe: one frozen dataclass per part, torch-free, from which forms and flags are generated."""

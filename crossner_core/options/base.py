@@ -1,4 +1,4 @@
-"""A field of a recipe that explains itself, and the checks that all of them share."""
+"""Self-describing recipe fields, and their shared checks."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ def option(
     later: bool = False,
     lines: bool = False,
 ) -> Any:
-    """Make a dataclass field that carries what a form or a flag needs to know about it.
+    """Make a dataclass field with the metadata that a form or a flag needs.
 
-    `only` names other fields and the values of them under which this one has any effect; each of `unless` is a
-    combination of such values under which it has none all the same. A `later` one is left out of hashes where it has
-    its default: results from before there was such a field keep their keys. Where several words are so long
-    that each takes a line, the field has `lines`.
+    `only` maps other fields to the values for which this one has an effect; each entry of `unless` is a combination of
+    values for which it still has none. A `later` field is left out of hashes at its default, so that results from
+    before it existed keep their keys. `lines` marks a field with several long words, one per line.
     """
     metadata: dict[str, Any] = {"help": help, "choices": choices, "min": min, "max": max, "group": group}
     metadata |= {"only": only or {}, "unless": unless, "later": later, "lines": lines}
@@ -40,17 +39,17 @@ def option(
 
 
 def is_as_before(spec: Field[Any], value: Any) -> bool:
-    """Say whether a field came later and has its default."""
+    """Return whether a field was added later and has its default."""
     return bool(spec.metadata["later"]) and value == spec.default
 
 
 def matters(spec: Field[Any], values: Mapping[str, Any]) -> bool:
-    """Say whether a field has any effect beside these values of the others."""
+    """Return whether a field has any effect with these values of the others."""
     return not hindering(spec, values)
 
 
 def hindering(spec: Field[Any], values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Name the other fields whose values leave this one without effect; none where it has one."""
+    """Return the other fields whose values leave this one without effect; empty if it has one."""
     lacking = tuple(name for name, allowed in spec.metadata["only"].items() if values.get(name) not in allowed)
     met = (
         condition
@@ -61,7 +60,7 @@ def hindering(spec: Field[Any], values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 class Checked:
-    """Base of dataclasses of options: each field is checked when they are made."""
+    """Base of dataclasses of options: each field is checked on creation."""
 
     def __post_init__(self) -> None:
         for name, value in checked(self):
@@ -69,12 +68,12 @@ class Checked:
 
 
 def checked(config: Any) -> Iterator[tuple[str, Any]]:
-    """Check type and range of each field of a dataclass of options; yield names with the values to keep."""
+    """Check type and range of each field of a dataclass of options; yield names with normalised values."""
     hints = typing.get_type_hints(type(config))
     for spec in fields(config):
         value = getattr(config, spec.name)
         _check_type(spec.name, value, hints[spec.name])
-        if hints[spec.name] is float:  # 1 and 1.0 are one recipe with one hash
+        if hints[spec.name] is float:  # 1 and 1.0 are the same recipe with the same hash
             value = float(value)
         _check_range(spec.name, value, spec.metadata)
         yield spec.name, value

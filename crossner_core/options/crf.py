@@ -12,7 +12,7 @@ TITLE = "BERT + CRF"
 
 @dataclass(frozen=True)
 class CrfOptions(TaggerOptions):
-    """How fast the scores of tag to tag learn."""
+    """The learning rate of the transitions."""
 
     transition_rate_scale: float = option(
         20.0,

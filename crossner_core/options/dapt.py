@@ -1,4 +1,4 @@
-"""What domain-adaptive pre-training can be told. Source: Liu et al. 2021 (CrossNER), "Domain-Adaptive Pre-training"."""
+"""Options of domain-adaptive pre-training. Source: Liu et al. 2021 (CrossNER), "Domain-Adaptive Pre-training"."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What entity-tagging pre-training can be told. Source: Liu et al. 2021 (NER-BERT), sections 3.1 and 4.4."""
+"""Options of entity-tagging pre-training. Source: Liu et al. 2021 (NER-BERT), sections 3.1 and 4.4."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from crossner_core.options.pretraining import PretrainOptions
 
 @dataclass(frozen=True, kw_only=True)
 class TaggingPretrainOptions(PretrainOptions):
-    """Token tagging on a large silver corpus. The paper: Adam at 5e-5, 960 sentences a step, the best F1 is kept."""
+    """Token tagging on a large silver corpus. The paper: Adam at 5e-5, 960 sentences per step, the best F1 is kept."""
 
     batch_size: int = option(32, "Sentences a step.", min=1, max=65_536)
     max_length: int = option(256, "Subwords a window; longer sentences are split with overlap.", min=16, max=8192)

@@ -10,16 +10,16 @@ from crossner_core.options.tagger import TaggerOptions
 TITLE = "LANER (label-aware tagger)"
 
 _ONLY = {"architecture": ("label_aware",)}
-# Neither part that reads labels is there.
+# Both parts that read labels are off.
 _NO_LABELS = ({"label_background": (False,), "label_context": (False,)},)
 
 
 @dataclass(frozen=True)
 class LabelAwareOptions(TaggerOptions):
-    """Sizes and switches of LANER, each switch one of its ablations, and what the tags before a token are in training.
+    """Sizes and switches of LANER, each switch an ablation, and the tag history in training.
 
-    The defaults are the paper's. Where its code differs without being wrong, `label_background_over` gives its way.
-    The scaled attentions are of neither.
+    The defaults are the paper's. `label_background_over` can select the released code's variant. The scaled attentions
+    are in neither.
     """
 
     label_size: int = option(

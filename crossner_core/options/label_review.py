@@ -1,4 +1,4 @@
-"""What a second look at gold can be told."""
+"""Options of a second look at gold."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TAGGER = {"judge": ("tagger",)}
 
 @dataclass(frozen=True)
 class LabelReviewOptions(Checked):
-    """Who judges the gold and how long they learn, how much of it is doubted, and how alike sentences must be."""
+    """The judge of the gold and its training, the share of gold to doubt, and the similarity of near-duplicates."""
 
     judge: str = option(
         "probe",

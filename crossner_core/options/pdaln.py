@@ -1,4 +1,4 @@
-"""What PDALN can be told."""
+"""Options of PDALN."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crossner_core.options.base import option
 _BOTH: Mapping[str, tuple[str, ...]] = {"setting": ("pdaln", "pdaln_unsupervised")}
 _SEMI: Mapping[str, tuple[str, ...]] = {"setting": ("pdaln",)}
 _UNSUPERVISED: Mapping[str, tuple[str, ...]] = {"setting": ("pdaln_unsupervised",)}
-# Combinations under which a part of the loss, or a round, is not there, and what it can be told says nothing.
+# Combinations for which a part of the loss, or a round, is absent, so that its options have no effect.
 _Off = tuple[Mapping[str, tuple[object, ...]], ...]
 _NO_ROUNDS: _Off = (
     {"pdaln_rounds": (0,)},
@@ -45,7 +45,7 @@ class PdalnOptions:
     """Weights, sizes and switches of progressive domain adaptation. Source: Zhang et al. 2021 (PDALN).
 
     The paper sums a sentence's CRF loss and leaves α, α′, β and γ to a search on dev; here losses are means over
-    tokens, so that weights are smaller.
+    tokens, so weights are smaller.
     """
 
     pdaln_use_augmentation: bool = option(

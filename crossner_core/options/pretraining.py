@@ -1,4 +1,4 @@
-"""What both ways of pre-training an encoder can be told: its steps, rates and machine."""
+"""Options shared by both ways of pre-training an encoder: steps, rates and machine."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crossner_core.options.scale import ScaleOptions
 
 @dataclass(frozen=True, kw_only=True)
 class PretrainOptions(ScaleOptions, Checked):
-    """How an encoder is pre-trained, whatever it is asked for."""
+    """How an encoder is pre-trained, whatever the objective."""
 
     encoder: str = option(
         "minilm",

@@ -1,4 +1,4 @@
-"""What self-training can be told."""
+"""Options of self-training."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ONLY = {"setting": ("self_training", "transfer_self_training")}
 
 @dataclass(frozen=True)
 class SelfTrainingOptions:
-    """How a student learns from its teacher's soft targets on bare target sentences."""
+    """How a student learns from its teacher's soft targets on unlabelled target sentences."""
 
     self_training_rounds: int = option(
         1, "Students one after the other, each the next one's teacher.", min=1, max=20, only=_ONLY

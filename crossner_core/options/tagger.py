@@ -11,7 +11,7 @@ TITLE = "BERT tagger"
 
 @dataclass(frozen=True)
 class TaggerOptions:
-    """Dropout before the head, smoothing of gold tags, and whether decoding is held to what IOB2 allows."""
+    """Dropout before the head, label smoothing, and whether decoding is constrained to valid IOB2."""
 
     label_smoothing: float = option(
         0.0,

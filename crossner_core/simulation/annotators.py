@@ -15,9 +15,9 @@ from crossner_core.schema import LabelledSentence, Span
 
 @dataclass(frozen=True)
 class AnnotatorOptions(Checked):
-    """Error rates in [0, 1] and seconds of active time; what was published is 7 s an entity from scratch.
+    """Error rates in [0, 1] and seconds of active time; published: 7 s per entity from scratch.
 
-    Suggestions saved 20 to 35 % of the time there, which the costs of keeping, changing and deleting stand for.
+    Suggestions saved 20 to 35 % of the time there, which the costs of keeping, changing and deleting reflect.
     """
 
     missed: float = option(0.0, "Share of entities that nobody suggests and the annotator misses.", min=0.0, max=1.0)
@@ -31,12 +31,12 @@ class AnnotatorOptions(Checked):
     seconds_deleted: float = option(2.0, "Seconds for a suggestion that is deleted.", min=0.0, max=600.0)
 
     def seconds(self, *, tokens: int, kept: int = 0, changed: int = 0, added: int = 0, deleted: int = 0) -> float:
-        """Return the seconds of so many steps in sentences of so many tokens in all."""
+        """Return the seconds for these numbers of steps, in sentences of `tokens` tokens in total."""
         entities = self.seconds_kept * kept + self.seconds_changed * changed + self.seconds_added * added
         return self.seconds_token * tokens + entities + self.seconds_deleted * deleted
 
     def differing(self, changes: Mapping[str, Any]) -> AnnotatorOptions:
-        """Return such an annotator but for some options; raise InvalidConfig for one that there is not."""
+        """Return this annotator with some options changed; raise InvalidConfig for an unknown one."""
         known = self.__dataclass_fields__
         if unknown := sorted(set(changes) - set(known)):
             valid = ", ".join(sorted(known))
@@ -45,7 +45,7 @@ class AnnotatorOptions(Checked):
 
     @property
     def words(self) -> str:
-        """Say what such an annotator's steps take, and how it errs."""
+        """The annotator's seconds per step and error rates, in words."""
         shares = (
             (self.missed, "of the entities are missed"),
             (self.wrong_type, "of new ones get a wrong type"),
@@ -62,7 +62,7 @@ class AnnotatorOptions(Checked):
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What an annotator made of a sentence: spans, and how many of them were kept, changed, added; and deleted."""
+    """An annotator's work on a sentence: its spans, and how many were kept, changed, added and deleted."""
 
     spans: tuple[Span, ...]
     kept: int
@@ -79,7 +79,7 @@ def annotate(
     options: AnnotatorOptions,
     rng: np.random.Generator,
 ) -> Work:
-    """Let an annotator work on a sentence whose gold is known, with suggestions that do not overlap."""
+    """Let an annotator work on a sentence with known gold and suggestions that do not overlap."""
     spans: list[Span] = []
     kept = changed = added = deleted = 0
     left = list(suggestions)
@@ -111,7 +111,7 @@ def annotate(
 
 
 def _new(gold: Span, tokens: int, types: Sequence[str], options: AnnotatorOptions, rng: np.random.Generator) -> Span:
-    """Return a gold span as this annotator writes it down."""
+    """Return a gold span as this annotator enters it."""
     start, end, type = gold.start, gold.end, gold.type
     others = [name for name in types if name != type]
     if others and rng.random() < options.wrong_type:
@@ -125,7 +125,7 @@ def _new(gold: Span, tokens: int, types: Sequence[str], options: AnnotatorOption
 
 
 def _apart(spans: Sequence[Span]) -> tuple[Span, ...]:
-    """Return the spans in order; of two that overlap by an error, the first stays."""
+    """Return the spans in order; of two that overlap because of an error, the first is kept."""
     apart: list[Span] = []
     for span in sorted(spans):
         if not apart or apart[-1].end <= span.start:

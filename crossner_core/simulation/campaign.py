@@ -1,4 +1,4 @@
-"""A campaign played through: select, suggest, annotate, retrain, measure; the live campaign's own functions do it."""
+"""A simulated campaign: select, suggest, annotate, retrain, measure, with the live campaign's own functions."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from crossner_core.training.predictor import Predictor, load_tagger
 from crossner_core.training.settings.registry import needs_unlabelled
 
 STATE, ASKED = "state.json", "asked.json"
-# What the seed is joined with to draw dev sentences, to choose, to annotate, and whose a sentence is.
+# Combined with the seed: random streams for dev sentences, choosing, annotating, and assigning annotators.
 _DEV, _CHOOSE, _ANNOTATE, _WHOSE = 1, 2, 3, 4
 
 Suggested = Callable[[Sequence[Sentence]], Sequence[Sequence[Suggestion] | None]]
-"""What gazetteer and links suggest in each of some sentences; None where nobody has asked them."""
+"""The suggestions of gazetteer and links for each sentence; None if they were not requested."""
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A round that is through: the newest point and a message; the last one has `done`."""
+    """A finished round: the newest point and a message; `done` on the last one."""
 
     point: RoundPoint | None
     message: str
@@ -47,7 +47,7 @@ class Round:
 
 @dataclass
 class _Labelled:
-    """What has been annotated so far: pool indices in order, what was suggested there, the spans, what it took."""
+    """The annotations so far: pool indices in order, their suggestions, spans, and cost."""
 
     chosen: list[int]
     suggested: list[tuple[Suggestion, ...]]
@@ -70,7 +70,7 @@ class _Labelled:
 def split_pool(
     train_and_dev: Sequence[LabelledSentence], dev_sentences: int, seed: int
 ) -> tuple[tuple[LabelledSentence, ...], tuple[LabelledSentence, ...]]:
-    """Return the pool and the dev sentences drawn with a seed; a sentence that occurs twice is in the pool once."""
+    """Return the pool and the dev sentences drawn with a seed; duplicates are removed."""
     first: dict[str, LabelledSentence] = {}
     for item in train_and_dev:
         if item.sentence.tokens:
@@ -95,12 +95,12 @@ def play(
     source_cache: Path | None = None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> Iterator[Round]:
-    """Play a campaign through and yield each round; the corpus's gold answers for the annotators.
+    """Play a campaign and yield each round; the corpus's gold is the annotators' oracle.
 
-    `data` brings train, dev and test, and the source where the recipe reads one. `suggested` asks a gazetteer;
-    `source_cache` keeps source checkpoints for other campaigns. What was suggested, annotated and measured is kept in
-    `folder`, from which the campaign resumes; the folder can go when it is done. Raises BadInput where the pool is
-    smaller than the largest number in `at`.
+    `data` has train, dev and test, and the source if the recipe reads one. `suggested` queries a gazetteer;
+    `source_cache` keeps source checkpoints for other campaigns. Suggestions, annotations and points are stored in
+    `folder`, from which the campaign resumes; it can be deleted at the end. Raises BadInput if the pool is smaller than
+    the largest number in `at`.
     """
     yield from _Campaign(simulation, data, encoder, Path(folder), suggested, source_cache).play(should_stop)
 
@@ -122,8 +122,8 @@ class _Campaign:
         self.pool, self.dev = split_pool(both, self.options.dev_sentences, self.options.seed)
         if self.options.at[-1] > len(self.pool):
             raise BadInput(
-                f"The pool has {len(self.pool)} sentences, fewer than the {self.options.at[-1]} that were asked for; "
-                "take a smaller number in at."
+                f"The pool has {len(self.pool)} sentences, fewer than the {self.options.at[-1]} requested; use a "
+                "smaller number in at."
             )
         whose = np.random.default_rng([self.options.seed, _WHOSE])
         self.whose = whose.integers(len(simulation.annotators), size=len(self.pool)).tolist()
@@ -135,7 +135,7 @@ class _Campaign:
         self.keys: list[str] = []
 
     def _ask(self, suggested: Suggested | None) -> list[tuple[Suggestion, ...] | None] | None:
-        """Return what is suggested in the pool; it is asked once, so that a resumed campaign has the same."""
+        """Return the pool's suggestions; they are computed once, so that a resumed campaign has the same."""
         path = self.folder / ASKED
         if path.exists():
             kept = read_json(path)["asked"]
@@ -214,7 +214,7 @@ class _Campaign:
         return [place.index for place in places[:wanted]], ordered.notes
 
     def _suggestions(self, chosen: Sequence[int]) -> list[tuple[Suggestion, ...]]:
-        """Return the suggestions of gazetteer and newest model; nothing where annotators begin from scratch."""
+        """Return the suggestions of gazetteer and newest model; none if annotators work from scratch."""
         if not self.options.suggestions:
             return [()] * len(chosen)
         known = [(self.asked[index] or ()) if self.asked is not None else () for index in chosen]
@@ -224,12 +224,12 @@ class _Campaign:
         return [(*names, *model) for names, model in zip(known, predicted, strict=True)]
 
     def _shown(self, suggestions: Sequence[Suggestion], weights: SourceWeights) -> tuple[Span, ...]:
-        """Return the proposals that an annotator is shown; what is less sure is a hint, which costs nothing."""
+        """Return the proposals shown to an annotator; less confident ones are hints, which cost nothing."""
         proposals = best_of(propose(suggestions, weights))
         return tuple(proposal.span for proposal in proposals if proposal.score >= self.options.suggestions_from)
 
     def _weights(self) -> SourceWeights:
-        """Return the weights of the sources by the gold so far, as in a live campaign."""
+        """Return the weights of the prediction sources from the gold so far, as in a live campaign."""
         if not any(self.labelled.suggested):
             return SourceWeights()
         return learn(zip(self.labelled.suggested, map(frozenset, self.labelled.spans), strict=True))
@@ -244,7 +244,7 @@ class _Campaign:
         return [LabelledSentence(self.pool[index].sentence, spans) for index, spans in pairs]
 
     def _train(self, number: int, should_stop: Callable[[], bool]) -> Iterator[tuple[RunResult | None, str]]:
-        """Train a model on what is labelled; yield messages, its result last."""
+        """Train a model on the labelled sentences; yield messages, then the result."""
         bare: tuple[Sentence, ...] = ()
         if needs_unlabelled(self.recipe.setting):
             bare = tuple(self.pool[index].sentence for index in self._rest())
@@ -269,7 +269,7 @@ class _Campaign:
         yield result, ""
 
     def _names(self) -> dict[str, tuple[Span, ...]]:
-        """Return what gazetteer and links propose where they were asked; nothing if teachers do not use it."""
+        """Return what gazetteer and links propose for the queried sentences; empty if teachers do not use it."""
         if not self.options.gazetteer_teaches or self.asked is None:
             return {}
         pairs = zip(self.pool, self.asked, strict=True)
@@ -298,7 +298,7 @@ class _Campaign:
         return self.folder / f"model-{number}"
 
     def _load(self, number: int) -> None:
-        """Take up the model of the round before, where the campaign is resumed from a saved state."""
+        """Load the model of the previous round if the campaign is resumed from a saved state."""
         if number and self.predictor is None and (self._folder(number - 1) / TAGGER).is_dir():
             self.predictor = load_tagger(self._folder(number - 1), device=self.recipe.device)
 
@@ -313,7 +313,7 @@ class _Campaign:
             return
         values = read_json(self.folder / STATE)
         labelled = dict(values["labelled"])
-        if "heard" not in labelled:  # an earlier version's, which did not keep what annotators were shown
+        if "heard" not in labelled:  # from an earlier version, which did not store what annotators were shown
             return
         labelled["suggested"] = [
             tuple(Suggestion(**values) for values in suggestions) for suggestions in labelled.pop("heard")

@@ -19,10 +19,10 @@ from crossner_core.training.settings.self_training.plan import with_students
 
 @dataclass(frozen=True)
 class SimulationOptions(Checked):
-    """One strategy played through on one corpus with one seed.
+    """One strategy played on one corpus with one seed.
 
-    The pool is the corpus's train and dev sentences but `dev_sentences` of them, which serve for early stopping and
-    are the same for all strategies of a seed; test is only measured on.
+    The pool is the corpus's train and dev sentences, except `dev_sentences` of them for early stopping, which are the
+    same for all strategies of a seed; test is only measured on.
     """
 
     strategy: str = option("random", "Which sentences come next: functions of acquisition, joined by +.")
@@ -52,7 +52,7 @@ class SimulationOptions(Checked):
 
     @property
     def label(self) -> str:
-        """What curves and tables call it."""
+        """Its name in curves and tables."""
         extras = f", {100 * self.random_share:g}% by chance" if self.random_share else ""
         extras += ", self-training" if self.self_training else ""
         extras += " and gazetteer" if self.gazetteer_teaches else ""
@@ -64,7 +64,7 @@ class SimulationOptions(Checked):
         if strategy(self.strategy).self_training:
             raise InvalidConfig(f"strategy is {self.strategy!r}; give the functions alone, and set self_training.")
         if self.gazetteer_teaches and not self.self_training:
-            raise InvalidConfig("gazetteer_teaches goes with self_training; set both, or neither.")
+            raise InvalidConfig("gazetteer_teaches needs self_training; set both, or neither.")
         if not self.at or list(self.at) != sorted(set(self.at)):
             raise InvalidConfig(f"at is {list(self.at)}; give at least one number, each larger than the one before.")
 
@@ -73,7 +73,7 @@ class SimulationOptions(Checked):
 class Simulation:
     """A simulated campaign: corpus, options, annotator, and the recipe of its models.
 
-    Where there are `others`, each sentence is the first annotator's or one of theirs; the seed says whose.
+    With `others`, the seed assigns each sentence to the first annotator or one of them.
     """
 
     corpus: str
@@ -95,18 +95,18 @@ class Simulation:
 
     @property
     def annotators(self) -> tuple[AnnotatorOptions, ...]:
-        """All who take its sentences in turn."""
+        """All annotators who share its sentences."""
         return (self.annotator, *self.others)
 
     @property
     def asks_gazetteer(self) -> bool:
-        """Whether a given gazetteer is asked: for suggestions or teachers, by a strategy, or before any model."""
+        """Whether a given gazetteer is queried: for suggestions or teachers, by a strategy, or before any model."""
         chosen = strategy(self.options.strategy)
         uses_gazetteer = self.options.suggestions or self.options.gazetteer_teaches
         return uses_gazetteer or chosen.model or PROPOSED in chosen.needs
 
     def key(self, data_hash: str, encoder_hash: str, gazetteer_hash: str = "") -> str:
-        """Return a hash of everything that decides the numbers."""
+        """Return a hash of everything that affects the results."""
         recipe = {name: value for name, value in effective(self.models_recipe.to_dict()).items() if name != "encoder"}
         known = {spec.name: spec for spec in fields(SimulationOptions)}
         options = {name: value for name, value in asdict(self.options).items() if not is_as_before(known[name], value)}
@@ -129,7 +129,7 @@ class Simulation:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Simulation:
-        """Build a simulation from what `to_dict` gave."""
+        """Build a simulation from what `to_dict` returned."""
         options = {
             name: tuple(value) if isinstance(value, list) else value for name, value in values["options"].items()
         }

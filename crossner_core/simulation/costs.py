@@ -1,4 +1,4 @@
-"""What an annotator's steps cost, fitted to the seconds that real sentences took."""
+"""The cost of an annotator's steps, fitted to the time spent on real sentences."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from crossner_core.errors import BadInput
 from crossner_core.simulation.annotators import AnnotatorOptions
 
-# With fewer sentences than this a fit says nothing.
+# With fewer sentences a fit is meaningless.
 LEAST = 20
-# Sentences that took longer than so many times the median were left lying.
+# Sentences that took longer than this multiple of the median were left open.
 LEFT_LYING = 10.0
 _STEPS = ("seconds_token", "seconds_kept", "seconds_changed", "seconds_added", "seconds_deleted")
 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """One submitted sentence: its tokens, its entities by what was done to them, and its active seconds."""
+    """One submitted sentence: its tokens, its entities by action, and its active seconds."""
 
     tokens: int
     kept: int
@@ -44,9 +44,9 @@ class Fitted:
 
 
 def fit_costs(observed: Sequence[Observed]) -> Fitted:
-    """Fit prices of at least zero by least squares; raise BadInput where there are too few sentences.
+    """Fit prices of at least zero by least squares; raise BadInput if there are too few sentences.
 
-    Sentences without active time, and those that were left lying, do not count. Source: Lawson and Hanson 1974 (NNLS).
+    Sentences without active time, and those that were left open, do not count. Source: Lawson and Hanson 1974 (NNLS).
     """
     from sklearn.linear_model import LinearRegression
 
@@ -55,7 +55,7 @@ def fit_costs(observed: Sequence[Observed]) -> Fitted:
     used = [work for work in timed if work.seconds <= LEFT_LYING * median]
     if len(used) < LEAST:
         raise BadInput(
-            f"{len(used)} sentences have active time; {LEAST} are needed to tell what a step costs. Annotate more."
+            f"{len(used)} sentences have active time; {LEAST} are needed to estimate the cost of a step. Annotate more."
         )
     rows = np.array([[work.tokens, work.kept, work.changed, work.added, work.deleted] for work in used], dtype=float)
     seconds = np.array([work.seconds for work in used])

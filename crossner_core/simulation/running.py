@@ -1,4 +1,4 @@
-"""Simulated campaigns side by side: here, in processes or on Ray; each result is kept once under its key."""
+"""Run simulated campaigns in parallel: here, in processes or on Ray; each result is stored once under its key."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """A campaign that was played through, or why it was not."""
+    """A campaign's points, or the error that prevented them."""
 
     simulation: Simulation
     points: tuple[RoundPoint, ...] = ()
@@ -33,7 +33,7 @@ class Played:
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A campaign with the hashes that name it; `threads` 0 leaves their number as it is."""
+    """A campaign with the hashes that identify it; `threads` 0 leaves the thread count unchanged."""
 
     simulation: Simulation
     key: str
@@ -54,10 +54,10 @@ def run_all(
     ray: str = "",
     should_stop: ShouldStop = never,
 ) -> Iterator[Played]:
-    """Yield the campaigns that have a result, and play the others; `workers` at a time, or on a Ray cluster.
+    """Yield the campaigns with a stored result, and play the others; `workers` at a time, or on a Ray cluster.
 
-    `gazetteer` is the folder of a built one, asked where a campaign has a use for it. A campaign that was interrupted
-    resumes with the round it was in. Once `should_stop` returns True, those at work are stopped and no other begins.
+    `gazetteer` is the folder of a built one, queried if a campaign uses it. An interrupted campaign resumes in its
+    current round. Once `should_stop` returns True, running ones stop and no others begin.
     """
     tasks = _tasks(simulations, Path(data), Path(out), gazetteer)
     records, threads, waiting = _records(Path(out)), threads_for(workers), list[_Task]()
@@ -77,7 +77,7 @@ def run_all(
 
 
 def kept(simulations: Iterable[Simulation], data: Path, out: Path, gazetteer: Path | None = None) -> dict[str, Played]:
-    """Return those of the campaigns that have been played, by key."""
+    """Return the campaigns that have been played, by key."""
     records, tasks = _records(Path(out)), _tasks(simulations, Path(data), Path(out), gazetteer)
     return {task.key: played for task in tasks if (played := records.get(task.key)) is not None}
 
@@ -100,14 +100,14 @@ def _tasks(simulations: Iterable[Simulation], data: Path, out: Path, gazetteer: 
 
 
 def simulation_data(simulation: Simulation, root: Path) -> TrainingData:
-    """Read a campaign's corpus, and its source where its models read one."""
+    """Read a campaign's corpus, and its source if its models read one."""
     source = read_corpus(simulation.recipe.source, root) if reads_source(simulation) else None
     data = read_corpus(simulation.corpus, root).data(size=None, seed=0, order="file", source=source)
     return replace(data, unlabelled=())
 
 
 def reads_source(simulation: Simulation) -> bool:
-    """Say whether a campaign's models read a source corpus."""
+    """Return whether a campaign's models read a source corpus."""
     return needs_source(simulation.models_recipe.setting)
 
 
@@ -118,7 +118,7 @@ def _failed(task: _Task, error: Exception) -> Played:
 
 
 def _play(task: _Task, should_stop: ShouldStop) -> Iterator[Played]:
-    """Play one campaign, or read it where it has been played meanwhile; its errors do not stop the others."""
+    """Play one campaign, or read it if it has been played meanwhile; its errors do not stop the others."""
     try:
         yield _records(task.out).get(task.key) or _played(task, should_stop)
     except WorkbenchError as error:
@@ -132,7 +132,7 @@ def _played(task: _Task, should_stop: ShouldStop) -> Played:
     prepare(task.threads)
     simulation, folder = task.simulation, task.out / SIMULATIONS / task.key
     if simulation.options.gazetteer_teaches and task.gazetteer is None:
-        raise BadInput("Models are to be told what a gazetteer proposes, and none is named; name one (--gazetteer).")
+        raise BadInput("Models are to use a gazetteer's proposals, but none is named; name one (--gazetteer).")
     rounds = list(
         play(
             simulation,
@@ -161,7 +161,7 @@ def _gazetteer_hash(folder: Path | None) -> str:
 
 
 def asking(folder: Path, corpus: str) -> Callable[[Sequence[Sentence]], Sequence[Sequence[Suggestion]]]:
-    """Return what asks a built gazetteer for the types of a corpus's domain."""
+    """Return a function that queries a built gazetteer for the types of a corpus's domain."""
     from crossner_core.domains import load_domain
     from crossner_core.gazetteer.compiled import CompiledGazetteer
     from crossner_core.gazetteer.preannotate import Preannotator

@@ -1,1 +1,1 @@
-"""Sources of suggestions, one a file; `base` holds the protocol and the registry."""
+"""Sources of suggestions, one per file; `base` holds the protocol and the registry."""

@@ -1,7 +1,7 @@
-"""What a source of suggestions is, and the registry of sources; listing them loads nothing heavy.
+"""The interface of a source of suggestions, and the registry; listing sources loads nothing heavy.
 
 A new source is a file of this package that registers a `SuggestionSource` under the file's name. Pre-annotation then
-asks it, the store keeps its suggestions apart from those of the others, and calibration learns what they are worth.
+queries it, the store keeps its suggestions separate, and calibration learns their weight.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from crossner_core.schema import Sentence, Suggestion
 
 
 class Suggester(Protocol):
-    """Suggests entities; `Preannotator.suggest` and `Predictor.predict` fit."""
+    """Suggests entities, for example `Preannotator.suggest` and `Predictor.predict`."""
 
     def __call__(self, sentences: Sequence[Sentence], /) -> Sequence[tuple[Suggestion, ...]]:
         """Return the suggestions of each sentence, in order."""
@@ -26,14 +26,14 @@ class Suggester(Protocol):
 
 
 class AnswerCache(Protocol):
-    """Keeps complete answers of an endpoint; values are JSON objects."""
+    """Caches complete answers of an endpoint; values are JSON objects."""
 
     def get_many(self, endpoint: str, keys: Sequence[str], /) -> dict[str, dict[str, Any]]:
-        """Return the values of the keys that are kept."""
+        """Return the values of the cached keys."""
         ...
 
     def put_many(self, endpoint: str, values: Mapping[str, dict[str, Any]], /) -> None:
-        """Keep the values, in place of older ones."""
+        """Store the values, replacing older ones."""
         ...
 
 
@@ -41,8 +41,8 @@ class AnswerCache(Protocol):
 class Resources:
     """What a source may use: the campaign's domain and seed, named folders, a cache.
 
-    `folder_of` takes a kind (`gazetteer`, `corpus`) and a name, and raises NotFound. `on_problem` reports what was out
-    of reach: sentences read meanwhile are pre-annotated again.
+    `folder_of` takes a kind (`gazetteer`, `corpus`) and a name, and raises NotFound. `on_problem` reports what was
+    unreachable: sentences processed meanwhile are pre-annotated again.
     """
 
     domain: Domain
@@ -61,11 +61,11 @@ class NoSettings:
 class SuggestionSource:
     """A source of suggestions.
 
-    `kinds` maps what stands before the colon in `Suggestion.source` to words for people: the store replaces the
-    suggestions of these kinds together, and no kind has two sources. `cost` says in words what a sentence costs.
-    `settings` is a frozen dataclass whose fields are campaign settings, each with a default and a `doc`. `open` makes
-    the suggester, None where a job of its own writes the suggestions. `is_trained` tells that gold made it: its
-    suggestions must not teach a model, and its silence on a sentence that it read counts against what others suggest.
+    `kinds` maps the part before the colon of `Suggestion.source` to a display name: the store replaces the suggestions
+    of these kinds together, and no kind has two sources. `cost` describes the cost per sentence. `settings` is a frozen
+    dataclass whose fields are campaign settings, each with a default and a `doc`. `open` makes the suggester, None if a
+    separate job writes the suggestions. `is_trained` marks a source trained on gold: its suggestions must not teach a
+    model, and its silence on a sentence that it read counts against what others suggest.
     """
 
     id: str
@@ -77,11 +77,11 @@ class SuggestionSource:
     is_trained: bool = False
 
     def doc(self, setting: str) -> str:
-        """Return what a form says about a setting."""
+        """Return a setting's help text for forms."""
         return next(str(field.metadata["doc"]) for field in fields(self.settings) if field.name == setting)
 
     def settings_from(self, owner: object) -> Any:
-        """Build the settings from the attributes of a campaign; those that it lacks keep their defaults."""
+        """Build the settings from a campaign's attributes; missing ones keep their defaults."""
         names = [field.name for field in fields(self.settings) if hasattr(owner, field.name)]
         return self.settings(**{name: getattr(owner, name) for name in names})
 
@@ -90,10 +90,10 @@ SOURCES: Registry[SuggestionSource] = Registry("crossner_core.suggest", "source 
 
 
 def register(source: SuggestionSource) -> SuggestionSource:
-    """Add a source to the registry; raise InvalidConfig where one of its kinds belongs to another."""
+    """Add a source to the registry; raise InvalidConfig if one of its kinds belongs to another."""
     for other in SOURCES.values():
         if other.id != source.id and (shared := sorted(set(other.kinds) & set(source.kinds))):
-            raise InvalidConfig(f"Suggestions of the kind {shared[0]!r} belong to the source {other.id!r} already.")
+            raise InvalidConfig(f"Suggestions of the kind {shared[0]!r} already belong to the source {other.id!r}.")
     return SOURCES.add(source.id, source)
 
 
@@ -103,7 +103,7 @@ def sources() -> tuple[SuggestionSource, ...]:
 
 
 def source(id: str) -> SuggestionSource:
-    """Return a source by its id; raise InvalidConfig naming those there are."""
+    """Return a source by its id; raise InvalidConfig naming the known ones."""
     return SOURCES.one(id)
 
 
@@ -113,18 +113,18 @@ def kind_of(stored: str) -> str:
 
 
 def source_of(stored: str) -> SuggestionSource | None:
-    """Return the source of a suggestion by its `source`; None for a kind that none of them has."""
+    """Return the source of a suggestion by its `source`; None for an unknown kind."""
     kind = kind_of(stored)
     return next((source for source in sources() if kind in source.kinds), None)
 
 
 def is_trained(stored: str) -> bool:
-    """Tell whether a suggestion's `source` names a model that gold has trained."""
+    """Return whether a suggestion's `source` names a model trained on gold."""
     source = source_of(stored)
     return source is not None and source.is_trained
 
 
 def words_of(stored: str) -> str:
-    """Say in words where a suggestion comes from; a `source` of no known kind is returned as it is."""
+    """Return the display name of a suggestion's `source`; one of an unknown kind is returned unchanged."""
     source = source_of(stored)
     return stored if source is None else source.kinds[kind_of(stored)]

@@ -1,6 +1,7 @@
 """Suggestions from links, a page's repeated names and names in the text, looked up in gazetteers and at an endpoint.
 
-They are one source: a name is taken from the first gazetteer that knows it, and links decide what is left to scan.
+They are one source: a name is taken from the first gazetteer that contains it, and links determine what remains to be
+scanned.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GazetteerSettings:
-    """What is asked before the bundled sample."""
+    """What is queried before the bundled sample."""
 
     gazetteer: str | None = field(
         default=None,
@@ -34,7 +35,7 @@ class GazetteerSettings:
 
 
 def open_gazetteers(settings: GazetteerSettings, resources: Resources) -> Suggester:
-    """Ask the gazetteer, then the endpoint, then the sample; a gazetteer that cannot be opened is reported."""
+    """Query the gazetteer, then the endpoint, then the sample; a gazetteer that cannot be opened is reported."""
     from crossner_core.gazetteer.compiled import CompiledGazetteer
     from crossner_core.gazetteer.lookup import EmbeddedSource, SparqlSource
     from crossner_core.gazetteer.preannotate import Preannotator

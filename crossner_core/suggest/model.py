@@ -1,4 +1,4 @@
-"""Suggestions of a run of the campaign; the job that scores the pool predicts and writes them."""
+"""Suggestions of one of the campaign's runs; the job that scores the pool predicts and writes them."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ app = new_app()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; return 0, 1 where no tagger came out, 2 for what the user can mend, 130 when interrupted."""
+    """Run the command; return 0, 1 if no tagger was made, 2 for a user error, 130 when interrupted."""
     return run_app(app, arguments, prog="python -m crossner_core.training", outcomes=_OUTCOMES)
 
 
@@ -60,7 +60,7 @@ def train_recipe(
     from crossner_core.training.loop import train
     from crossner_core.training.machine import prepare
 
-    device = prepare(threads)  # first: a number of threads that cannot be is refused before anything is read
+    device = prepare(threads)  # first: an invalid number of threads is rejected before anything is read
     chosen = Recipe.from_dict(read_values(recipe))
     read, carved = read_data(data, source, domain=domain, size=size, order=order)
     read, bare = _with_bare_text(read, chosen, unlabelled or ())
@@ -93,9 +93,9 @@ def read_data(
     size: int | None = None,
     order: str = "random",
 ) -> tuple[TrainingData, tuple[str, ...]]:
-    """Read the corpora; return them with notes of what was carved, mapped or passed over in them."""
+    """Read the corpora; return them with notes on what was carved, mapped or skipped."""
     if source_folder and source_folder.expanduser().resolve() == folder.expanduser().resolve():
-        raise InvalidConfig(f"--source is {source_folder}, which is what --data names; give another corpus's folder.")
+        raise InvalidConfig(f"--source is {source_folder}, the same folder as --data; choose another corpus's folder.")
     source = _corpus(source_folder) if source_folder else None
     target = _corpus(folder)
     data = target.data(size=size, order=order, source=source)
@@ -107,9 +107,10 @@ def read_data(
 
 
 def _with_bare_text(data: TrainingData, recipe: Recipe, files: Sequence[Path]) -> tuple[TrainingData, tuple[str, ...]]:
-    """Return the data with the sentences of files as bare text, each once, and notes on them.
+    """Return the data with the sentences of files as unlabelled text, without duplicates, and notes on them.
 
-    Those with the words of a training, dev or test sentence stay out. A setting that reads no bare text gets none.
+    Those with the words of a training, dev or test sentence are excluded. A setting that uses no unlabelled text gets
+    none.
     """
     if not files:
         return data, ()
@@ -130,13 +131,13 @@ def _with_bare_text(data: TrainingData, recipe: Recipe, files: Sequence[Path]) -
 def _with_proposals(
     data: TrainingData, recipe: Recipe, folder: Path | None, domain: str | None
 ) -> tuple[TrainingData, tuple[str, ...]]:
-    """Return the data with what a gazetteer proposes in training and bare sentences, and notes on it."""
+    """Return the data with a gazetteer's proposals for training and unlabelled sentences, and notes on them."""
     if folder is None:
         return data, ()
     if not recipe.uses_gazetteer:
-        return data, ("No student is told what a gazetteer proposes (self_training_gazetteer): it has no effect.",)
+        return data, ("No student uses a gazetteer's proposals (self_training_gazetteer): --gazetteer has no effect.",)
     if domain is None:
-        raise InvalidConfig("A gazetteer needs the domain whose entity types it is asked for; name one with --domain.")
+        raise InvalidConfig("A gazetteer needs a domain for its entity types; name one with --domain.")
     from crossner_core.training.settings.self_training.proposals import proposed_spans
 
     try:

@@ -9,9 +9,9 @@ import numpy as np
 from crossner_core.schema import LabelledSentence
 from crossner_core.tags import tags_from_spans
 
-# Batches are cut from chunks of this many batches, sorted by length: little padding, much chance.
+# Batches are cut from length-sorted chunks of this many batches: little padding, much randomness.
 CHUNK = 16
-# Lengths are blurred by this factor before sorting, so that small sets do not meet in the same batches each time.
+# Lengths are blurred by this factor before sorting, so that small sets do not form the same batches each time.
 BLUR = 0.3
 
 
@@ -22,7 +22,7 @@ def tag_indices(items: Sequence[LabelledSentence], tags: Sequence[str]) -> list[
 
 
 def shuffled_batches(lengths: Sequence[int], batch_size: int, rng: np.random.Generator) -> list[list[int]]:
-    """Return indices in batches of similar length, in random order; sizes differ by one at most within a chunk."""
+    """Return indices in batches of similar length, in random order; sizes differ by at most one within a chunk."""
     order = rng.permutation(len(lengths))
     blurred = np.asarray(lengths) * (1.0 + BLUR * rng.random(len(lengths)))
     batches: list[list[int]] = []

@@ -1,4 +1,4 @@
-"""Saving and reading: safetensors and JSON, never pickle; written beside, then renamed.
+"""Saving and reading checkpoints: safetensors and JSON, never pickle; written to a temporary folder, then renamed.
 
 A run's folder holds `state/` until it ends (weights, best weights, optimizer moments, random state) and `tagger/`
 plus `result.json` when it is done.
@@ -27,7 +27,7 @@ TENSORS = "tensors.safetensors"
 def write_folder(
     folder: Path, meta: Mapping[str, Any], tensors: Mapping[str, Tensor], extra: Callable[[Path], None] | None = None
 ) -> None:
-    """Write a folder as a whole or not at all; `extra(path)` may add files to it before it is put in place."""
+    """Write a folder atomically; `extra(path)` may add files to it before it is moved into place."""
 
     def fill(beside: Path) -> None:
         if extra is not None:
@@ -43,7 +43,7 @@ def write_folder(
 
 
 def _add_files(extra: Callable[[Path], None], folder: Path) -> None:
-    """Let others write their files; tokenizers says by a bare Exception that it could not."""
+    """Write additional files; tokenizers raises a bare Exception if it fails."""
     try:
         extra(folder)
     except Exception as error:
@@ -58,7 +58,7 @@ def read_folder(folder: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     meta = read_json(folder / META)
     if meta.get("format") != FORMAT_VERSION:
         raise CheckpointError(
-            f"Checkpoint {folder} has format {meta.get('format')!r}; known is {FORMAT_VERSION}. Train it again."
+            f"Checkpoint {folder} has format {meta.get('format')!r}; supported is {FORMAT_VERSION}. Train it again."
         )
     try:
         return meta, load_file(folder / TENSORS)
@@ -93,12 +93,12 @@ def optimizer_tensors(optimizer: torch.optim.Optimizer, names: Mapping[Tensor, s
 def restore_optimizer(
     optimizer: torch.optim.Optimizer, names: Mapping[Tensor, str], tensors: Mapping[str, Tensor]
 ) -> None:
-    """Put back what `optimizer_tensors` gave."""
+    """Restore what `optimizer_tensors` returned."""
     parameters = {name: parameter for parameter, name in names.items()}
     for key, value in tensors.items():
         name, _, kind = key.rpartition("|")
         if name not in parameters:
-            raise CheckpointError(f"The saved optimizer knows a weight {name!r} that this model lacks; start afresh.")
+            raise CheckpointError(f"The saved optimizer has a weight {name!r} that this model lacks; start afresh.")
         optimizer.state[parameters[name]][kind] = value.to(parameters[name].device) if kind != "step" else value.clone()
 
 

@@ -1,4 +1,4 @@
-"""What a run learns from and is measured on."""
+"""The data that a run is trained and measured on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crossner_core.schema import LabelledSentence, Sentence, Span, check_spans
 
 @dataclass(frozen=True, slots=True)
 class SourceCorpus:
-    """A corpus of another domain that a run learns from, with types of its own."""
+    """A training corpus of another domain, with its own types."""
 
     train: tuple[LabelledSentence, ...]
     dev: tuple[LabelledSentence, ...] = ()
@@ -22,10 +22,10 @@ class SourceCorpus:
 class TrainingData:
     """The sentences of a run; `types` in the domain's order; `snapshot` names the frozen gold, if there is one.
 
-    `sources` are the source corpora, in the recipe's order; settings learn from them as if they were one. `parents`
-    maps types to their parent types, which a source corpus may know better; `unlabelled` are sentences of the target
-    domain, for the settings that learn from bare text. `proposed` are spans that gazetteer and links propose in
-    sentences of `train` and `unlabelled`, by content hash, as evidence beside the soft targets of self-training.
+    `sources` are the source corpora, in the recipe's order; settings treat them as one. `parents` maps types to their
+    parent types, which a source corpus is more likely to have; `unlabelled` are sentences of the target domain, for
+    settings that use unlabelled text. `proposed` are spans that gazetteer and links propose in sentences of `train` and
+    `unlabelled`, by content hash, as additional evidence for the soft targets of self-training.
     """
 
     train: tuple[LabelledSentence, ...]
@@ -40,9 +40,9 @@ class TrainingData:
 
     def __post_init__(self) -> None:
         if not any(item.sentence.tokens for item in self.train):
-            raise BadInput("There are no training sentences; make gold or import some first.")
+            raise BadInput("There are no training sentences; create or import gold first.")
         if not self.types or len(set(self.types)) != len(self.types):
-            raise BadInput(f"Entity types are {list(self.types)}; there must be at least one, each once.")
+            raise BadInput(f"Entity types are {list(self.types)}; there must be at least one, without duplicates.")
         for part in (self.train, self.dev, self.test):
             _check(part, self.types)
         for part in (self.source_train, self.source_dev):
@@ -96,5 +96,5 @@ def _check(items: tuple[LabelledSentence, ...], types: tuple[str, ...] | None) -
         if types is not None and unknown:
             raise UnknownType(
                 f"Sentence {item.sentence.id} has entity type {', '.join(sorted(unknown))}; "
-                f"the domain knows {', '.join(types)}."
+                f"the domain defines {', '.join(types)}."
             )

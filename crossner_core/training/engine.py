@@ -1,4 +1,4 @@
-"""One optimisation over any task: steps, parts of a batch, processes, rates, what is kept, what a resume needs."""
+"""One optimisation of any task: steps, batch parts, processes, learning rates, best weights, and state to resume."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ OUTCOMES = ("done", "early_stop", "not_finite")
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Steps and rates of a run; of its steps, `head_steps` come first, in which the head alone learns.
+    """Steps and rates of a run; `head_steps` come first, in which only the head is trained.
 
-    `steps` are those of the whole model; warm-up and fall of the rate are over these alone.
+    `steps` are those of the whole model; warm-up and decay of the rate cover only these.
     """
 
     steps: int
@@ -49,7 +49,7 @@ class Plan:
 class Work:
     """One step's batch in parts, computed one after the other or by several processes.
 
-    `tokens` are those of the batch that count for speed; 0 where the step itself does not.
+    `tokens` are those that count for speed; 0 if the step does not count.
     """
 
     parts: Sequence[Any]
@@ -58,7 +58,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What a model came to on held-out data: the measure it is chosen by, and the scores behind it where there are."""
+    """A model's result on held-out data: the measure it is selected by, and the scores behind it, if any."""
 
     value: float
     scores: Scores | None = None
@@ -66,10 +66,10 @@ class Evaluation:
 
 @dataclass
 class Progress:
-    """How far a run has come; `step` counts the head's own steps too, and names the next batch.
+    """The progress of a run; `step` includes head-only steps and identifies the next batch.
 
-    `first` was measured before the whole model learnt; `best_step` is the step after which `best` was measured.
-    Times are in seconds of computing, `learning_seconds` those of the steps whose `tokens` count.
+    `first` was measured before the whole model was trained; `best_step` is the step after which `best` was measured.
+    Times are in seconds of computing; `learning_seconds` covers the steps whose `tokens` count.
     """
 
     step: int = 0
@@ -86,15 +86,14 @@ class Progress:
 
     @property
     def tokens_per_second(self) -> float:
-        """Speed of learning; time for measures is left out."""
+        """Training speed, excluding time for measuring."""
         return self.tokens / self.learning_seconds if self.learning_seconds else 0.0
 
 
 class Task(Protocol):
-    """What a run optimises; whoever subclasses this has the defaults of what most tasks do not need.
+    """What a run optimises; subclasses inherit defaults for what most tasks do not need.
 
-    All that a task draws must follow from its own seeds and the number of the step, so that a resumed run draws the
-    same.
+    All random draws of a task must depend only on its seeds and the step number, so that a resumed run repeats them.
     """
 
     model: Any
@@ -104,9 +103,9 @@ class Task(Protocol):
     in_parts: bool = True
     """Whether a batch may be cut into parts, for memory or for other processes."""
     measure_first: bool = False
-    """Whether the model is measured before it learns as a whole."""
+    """Whether the model is measured before it is trained as a whole."""
     first_counts: bool = False
-    """Whether what is measured first can be the best."""
+    """Whether the first measure can be the best."""
 
     @property
     def plan(self) -> Plan:
@@ -114,7 +113,7 @@ class Task(Protocol):
         ...
 
     def work(self, step: int, parts: int) -> Work:
-        """Return the batch of a step, from 0, in at most so many parts."""
+        """Return the batch of a step, from 0, in at most `parts` parts."""
         ...
 
     def loss(self, part: Any) -> Tensor:
@@ -122,23 +121,23 @@ class Task(Protocol):
         ...
 
     def after_step(self) -> None:
-        """Do what follows each step of the optimizer."""
+        """Run after each step of the optimizer."""
         return None
 
     def closes(self, step: int) -> bool:
-        """Return whether a record of the losses is made after so many steps."""
+        """Return whether a loss record is made after this many steps."""
         ...
 
     def measures(self, step: int) -> bool:
-        """Return whether such a record has a measure, too."""
+        """Return whether that record includes a measure."""
         return True
 
     def answers(self, rank: int, size: int) -> Any:
-        """Return what a rank of so many contributes to a measure of the model as it is; called in evaluation."""
+        """Return a rank's contribution to measuring the current model; called in evaluation mode."""
         ...
 
     def evaluate(self, answers: Sequence[Any]) -> Evaluation:
-        """Make one measure of what the processes contributed, in the order of their ranks."""
+        """Combine the processes' contributions, in rank order, into one measure."""
         ...
 
     def record(self, step: int, loss: float, value: float | None) -> Any:
@@ -150,25 +149,25 @@ class Task(Protocol):
         return False
 
     def state(self) -> dict[str, Tensor]:
-        """Return what changes from step to step apart from the model."""
+        """Return the state that changes from step to step, apart from the model's."""
         return {}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Put back what `state` gave."""
+        """Restore what `state` returned."""
         return None
 
     def stored(self, progress: Progress) -> dict[str, Any]:
-        """Return the progress as plain values, as states on disk have it."""
+        """Return the progress as plain values, for storage."""
         ...
 
     def restored(self, values: Mapping[str, Any]) -> Progress:
-        """Build the progress from what `stored` gave."""
+        """Build the progress from what `stored` returned."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What happened in a step; `loss` is a mean over a record's steps where `closes`, else the step's own."""
+    """The result of a step; `loss` is the mean over the record's steps if `closes`, else the step's own."""
 
     loss: float
     value: float | None = None
@@ -180,7 +179,7 @@ T = TypeVar("T", bound=Task)
 
 
 class TaskRun(Generic[T]):
-    """The state of one optimisation; `run()` yields after each step, and between two yields all of it can be saved."""
+    """The state of one optimisation; `run()` yields after each step, when the whole state can be saved."""
 
     def __init__(self, task: T, random: RunRandom) -> None:
         self.task, self.plan, self.random = task, task.plan, random
@@ -199,7 +198,7 @@ class TaskRun(Generic[T]):
         self.best_scores: Scores | None = None
 
     def run(self) -> Iterator[Report]:
-        """Go from `progress` to the end; `progress.outcome` is one of OUTCOMES then."""
+        """Run from `progress` to the end; `progress.outcome` is then one of OUTCOMES."""
         try:
             yield from self._steps()
         finally:
@@ -223,7 +222,7 @@ class TaskRun(Generic[T]):
             yield self._close() if self.task.closes(progress.step) else Report(loss)
 
     def _measure_first(self) -> Iterator[Report]:
-        """Measure the model as it comes; losses of the head alone are in no record."""
+        """Measure the initial model; losses of the head alone are not recorded."""
         evaluation = self.evaluate()
         self.progress.first = evaluation.value
         self.progress.loss_sum, self.progress.loss_count = 0.0, 0
@@ -249,13 +248,13 @@ class TaskRun(Generic[T]):
         return Report(loss, value, is_best, closes=True)
 
     def _is_better(self, value: float) -> bool:
-        """Compare with the best so far; a measure that is no number is never better than anything."""
+        """Compare with the best so far; a measure that is not finite is never better."""
         best = self.progress.best
         better = best is None or (value > best if self.task.higher_is_better else value < best)
         return better and math.isfinite(value)
 
     def _keep(self, evaluation: Evaluation) -> None:
-        """Keep the weights as they are as the best so far."""
+        """Keep the current weights as the best so far."""
         self.progress.best, self.progress.best_step, self.best_scores = (
             evaluation.value,
             self.progress.step,
@@ -265,9 +264,9 @@ class TaskRun(Generic[T]):
             self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
 
     def step(self) -> float:
-        """Learn from the next batch, with the other processes where there are some; return its loss.
+        """Train on the next batch, with the other processes if there are any; return its loss.
 
-        Where that is not finite, the random state is that before the step, as the weights are.
+        If that is not finite, the random state is reset to that before the step, like the weights.
         """
         began, state, before = time.perf_counter(), self.random.state, self.progress.tokens
         seed = self.random.draw_seed() if self.parts > 1 else 0
@@ -284,7 +283,7 @@ class TaskRun(Generic[T]):
         return loss
 
     def learn(self, step: int, seed: int) -> float:
-        """Make one step of the optimizer, unless loss or gradient is not finite; return the loss of the whole batch."""
+        """Do one optimizer step, unless loss or gradient is not finite; return the loss of the whole batch."""
         self._set_rate(step)
         self.model.train()
         work = self.task.work(step, self.parts)
@@ -302,13 +301,13 @@ class TaskRun(Generic[T]):
 
     @property
     def parts(self) -> int:
-        """Into how many parts a batch is cut: those of one process times the processes."""
+        """The number of parts a batch is cut into: those of one process times the processes."""
         return self.plan.accumulate * self.processes.size if self.task.in_parts else 1
 
     def _gradients(self, work: Work, seed: int) -> float:
         """Sum the gradients of this process's parts; return their sum of the loss.
 
-        Each part draws dropout from a seed of its own: the same whichever process computes it.
+        Each part draws dropout from its own seed: the same whichever process computes it.
         """
         total, accumulate = 0.0, self.plan.accumulate if self.task.in_parts else 1
         first = self.processes.rank * accumulate
@@ -322,7 +321,7 @@ class TaskRun(Generic[T]):
         return total
 
     def _set_rate(self, step: int) -> None:
-        """Set the rates of a step; while the head alone learns, the encoder gets no gradient at all."""
+        """Set the rates of a step; while only the head is trained, the encoder gets no gradients."""
         plan = self.plan
         self.model.encoder.requires_grad_(step >= plan.head_steps)
         if step < plan.head_steps:
@@ -331,7 +330,7 @@ class TaskRun(Generic[T]):
             set_rate(self.optimizer, step - plan.head_steps, plan.steps, plan.warmup_share, plan.schedule)
 
     def evaluate(self) -> Evaluation:
-        """Measure the model as it is, with the other processes where there are some."""
+        """Measure the current model, with the other processes if there are any."""
         began, training = time.perf_counter(), self.model.training
         self.processes.broadcast(SCORE)
         self.model.eval()
@@ -349,11 +348,11 @@ class TaskRun(Generic[T]):
 
     @property
     def is_usable(self) -> bool:
-        """Whether there are weights to keep if it ends now: the best ones, or finite ones that learned."""
+        """Whether there are weights to keep if it ends now: the best ones, or finite trained ones."""
         return self.best is not None or (self.progress.step > 0 and self.is_sound())
 
     def restore_best(self) -> None:
-        """Put the best weights into the model, if some were kept."""
+        """Load the best weights into the model, if any were kept."""
         if self.best is not None:
             self.model.load_state_dict(self.best)
 
@@ -370,7 +369,7 @@ class TaskRun(Generic[T]):
         return {"progress": self.task.stored(self.progress), "best_scores": scores}
 
     def restore(self, meta: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> None:
-        """Put back what `meta` and `tensors` gave; raise CheckpointError where it does not fit."""
+        """Restore what `meta` and `tensors` returned; raise CheckpointError if it does not fit."""
         self.progress = self.task.restored(meta["progress"])
         self.best_scores = Scores.from_dict(meta["best_scores"]) if meta.get("best_scores") else None
         self.model.load_state_dict(within("model", tensors))
@@ -382,7 +381,7 @@ class TaskRun(Generic[T]):
 
 @dataclass(frozen=True)
 class SharedRun:
-    """All that another process needs to compute as the first one does; tensors are on the CPU."""
+    """All that another process needs to join a run; tensors are on the CPU."""
 
     begin: Callable[[], TaskRun[Any]]
     weights: Mapping[str, Tensor]
@@ -403,9 +402,9 @@ class SharedRun:
 
 
 def share(run: TaskRun[Any], begin: Callable[[], TaskRun[Any]]) -> None:
-    """Send a run as it stands, begun or resumed, to the processes that will compute with it.
+    """Send a run, new or resumed, to the processes that will compute with it.
 
-    `begin` makes the run at its beginning; it is sent with all it holds, which must be on the CPU.
+    `begin` makes the initial run; it is sent with everything it holds, which must be on the CPU.
     """
     if run.processes.size > 1:
         moments = optimizer_tensors(run.optimizer, run.names)

@@ -1,4 +1,4 @@
-"""What a run reports while it trains, and what it ends with."""
+"""Events and result of a training run."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class EpochRecord:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What a run ended with; `test` and `confusion` are of the best epoch; seconds are of computing, resumes added up.
+    """The result of a run; `test` and `confusion` are of the best epoch, `seconds` is computing time over all resumes.
 
     `predictions` are the test sentences' spans in order (the dev sentences' if there is no test); `confusion` is
-    computed on the same ones. `dev_predictions` are those of dev where there is test too; older results lack them.
-    `outcome` is one of OUTCOMES; a stopped run can be resumed. `peak_memory_mb` (2**20 bytes) is the GPU's where it
-    was computed there, else the main process's; 0 in results of older versions.
+    computed on the same ones. `dev_predictions` are those of dev if there is also a test set; older results lack them.
+    `outcome` is one of OUTCOMES; a stopped run can be resumed. `peak_memory_mb` (2**20 bytes) is the GPU's if computed
+    there, else the main process's; 0 in results of older versions.
     """
 
     outcome: str
@@ -57,7 +57,7 @@ class RunResult:
     calibration: CalibrationReport | None = None
     """How span scores were calibrated on dev; None without dev."""
     encoder_hash: str = ""
-    """Fingerprint of the encoder that the run began from; empty in results of older versions."""
+    """Fingerprint of the encoder that the run started from; empty in results of older versions."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values that `from_dict` reads back."""
@@ -72,7 +72,7 @@ class RunResult:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> RunResult:
-        """Build a result from what `to_dict` gave."""
+        """Build a result from what `to_dict` returned."""
         made = dict(values)
         for name, kind in _PARTS:
             made[name] = kind.from_dict(made[name]) if made.get(name) is not None else None
@@ -93,9 +93,9 @@ _PARTS: tuple[tuple[str, Any], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class TrainEvent:
-    """One report of a run; `step` counts over all phases, `epoch` from 1 within its phase.
+    """One event of a run; `step` counts over all phases, `epoch` from 1 within its phase.
 
-    `dev_f1` is set where an epoch was measured; `result` on the last event only.
+    `dev_f1` is set if an epoch was measured; `result` on the last event only.
     """
 
     step: int

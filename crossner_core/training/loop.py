@@ -1,4 +1,4 @@
-"""Train a recipe on data: one generator of events that only yields; the caller saves, draws and cancels."""
+"""Train a recipe on data: one generator of events, which the caller displays and may stop."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from crossner_core.training.stage import Stage
 from crossner_core.training.tagging import TaggerTask, begin_stage
 
 STATE, TAGGER, RESULT = "state", "tagger", "result.json"
-# A tagger of that stage's types: what a stage before the last had come to when its loss was no number.
+# A tagger of a stage before the last, with that stage's types, kept when its loss was not finite.
 STAGE_TAGGER = "stage-tagger"
 # A killed run loses at most about this much work.
 SECONDS_BETWEEN_SAVES = 30.0
@@ -41,7 +41,7 @@ STOPPED = "Stopped on request; the state is saved."
 
 @dataclass(frozen=True)
 class WarmStart:
-    """An earlier tagger, in its folder, from whose weights a run starts, for so many epochs."""
+    """The folder of an earlier tagger whose weights a run starts from, and the number of epochs."""
 
     tagger: Path
     epochs: int
@@ -61,25 +61,25 @@ def train(
 ) -> Iterator[TrainEvent]:
     """Yield events until the run ends; the last one carries the `result`.
 
-    `checkpoint_dir` gets the resumable state, then the tagger and `result.json`. With `resume`, a run is resumed from
-    there, and a finished one yields its result at once; without, it starts afresh. `should_stop` is called after each
-    step: on True the state is saved and the result's outcome is "stopped". `source_cache` keeps source checkpoints
-    for other runs. `encoder` spares loading it again and is not changed; `name` signs the tagger's suggestions. With
-    `warm_start` the target stage alone is trained, from that tagger's encoder and the rows of its types.
-    Raises EncoderUnavailable, CheckpointError, StorageError, InvalidConfig.
+    `checkpoint_dir` receives the resumable state, then the tagger and `result.json`. With `resume`, a run continues
+    from there, and a finished one yields its result at once; without, it starts afresh. `should_stop` is called after
+    each step: on True the state is saved and the result's outcome is "stopped". `source_cache` keeps source checkpoints
+    for other runs. Passing `encoder` avoids loading it; it is not modified. `name` labels the tagger's suggestions.
+    With `warm_start` only the target stage is trained, from that tagger's encoder and the rows of its types. Raises
+    EncoderUnavailable, CheckpointError, StorageError, InvalidConfig.
     """
     run = _Run(recipe, data, Path(checkpoint_dir), source_cache, name, warm_start)
     try:
         begun = encoder or load_encoder(recipe.encoder)
         run.encoder_hash = begun.fingerprint
     except EncoderUnavailable:
-        if not resume or run.finished() is None:  # a result needs it no more
+        if not resume or run.finished() is None:  # a finished result does not need it
             raise
     if not resume:
         run.forget()
     done = run.finished()
     if done is not None:
-        yield TrainEvent(done.steps, done.epochs, "target", 0.0, message="This run was finished before.", result=done)
+        yield TrainEvent(done.steps, done.epochs, "target", 0.0, message="This run has already finished.", result=done)
         return
     check_writable(run.folder)
     yield from run.go(begun, should_stop)
@@ -90,8 +90,8 @@ def drive(
 ) -> Iterator[tuple[Report, bool]]:
     """Run a task; yield each report, and whether it is the last because of a stop.
 
-    It is saved then, and whenever more than `pause()` seconds have gone by since the last time. A run that has come to
-    its end, whatever the end, is neither stopped nor saved.
+    It is saved then, and whenever more than `pause()` seconds have passed since the last save. A run that has ended,
+    whatever its outcome, is neither stopped nor saved.
     """
     saved_at = time.monotonic()
     for report in run.run():
@@ -107,7 +107,7 @@ def drive(
 
 @dataclass
 class _Before:
-    """What the stages before the present one add up to."""
+    """Totals of the stages before the current one."""
 
     steps: int = 0
     seconds: float = 0.0
@@ -143,19 +143,19 @@ class _Run:
         self._check_parts()
 
     def _check_parts(self) -> None:
-        """See that stages with a loss of their own, which may compare all of a batch, are not to be cut into parts."""
+        """Reject `accumulate` for stages with their own loss, which may need a whole batch."""
         whole = [stage.phase for stage in self.stages if stage.objective is not None]
         if whole and self.recipe.accumulate > 1:
             raise InvalidConfig(
                 f"accumulate is {self.recipe.accumulate}, but setting {self.recipe.setting!r} needs a batch as a whole "
-                f"({', '.join(whole)} stage); set accumulate to 1 and take a smaller batch_size, or turn on recompute."
+                f"({', '.join(whole)} stage); set accumulate to 1 and use a smaller batch_size, or turn on recompute."
             )
         if (size := present().size) > 1:
             alone = f", the {', '.join(whole)} stage by one of them" if whole else ""
             self.before.notes.append(f"Computed by {size} processes together{alone}.")
 
     def finished(self) -> RunResult | None:
-        """Return the result of a run that ended here before; raise CheckpointError if it was another run."""
+        """Return the result of a run that already finished here; raise CheckpointError if it was another run."""
         if not (self.folder / RESULT).exists():
             return None
         values = read_json(self.folder / RESULT)
@@ -169,7 +169,7 @@ class _Run:
             shutil.rmtree(self.folder / name, ignore_errors=True)
 
     def go(self, pretrained: Encoder, should_stop: Callable[[], bool]) -> Iterator[TrainEvent]:
-        """Run the stages from the saved state on; end with the event that carries the result."""
+        """Run the stages from the saved state; the last event carries the result."""
         first = self._saved_stage()
         encoder = self._copied(pretrained)
         former: TokenTagger | None = None
@@ -206,18 +206,18 @@ class _Run:
             self._carry(run)
 
     def _earlier(self, warm: WarmStart, encoder: Encoder) -> TokenTagger:
-        """Load the tagger to start from; raise CheckpointMismatch where its encoder is of another kind."""
+        """Load the tagger to start from; raise CheckpointMismatch if it was trained from another encoder."""
         tagger = load_tagger(warm.tagger, device=self.recipe.device, precision=self.recipe.precision)
         then, now = tagger.meta["encoder_hash"], encoder.fingerprint
         if then != now:
             raise CheckpointMismatch(
-                f"The tagger in {warm.tagger} began from another encoder ({then[:12]}, not {now[:12]}); "
+                f"The tagger in {warm.tagger} started from another encoder ({then[:12]}, not {now[:12]}); "
                 "train it with this recipe's encoder, or start without it."
             )
         return tagger.model
 
     def _copied(self, encoder: Encoder) -> Encoder:
-        """Return the encoder with a body of its own on the run's device."""
+        """Return the encoder with its own copy of the body on the run's device."""
         return replace(encoder, model=copy.deepcopy(encoder.model).to(self.device))
 
     def _saved_stage(self) -> int:
@@ -230,7 +230,7 @@ class _Run:
         return int(meta["stage"])
 
     def _reuse(self, cache: Path) -> tuple[TokenTagger | None, str]:
-        """Load a cached source checkpoint; where it is damaged, the message says so and it is trained again."""
+        """Load a cached source checkpoint; if it is damaged, return None with a message, and it is trained again."""
         try:
             tagger = load_tagger(cache, device=self.recipe.device, precision=self.recipe.precision)
         except CheckpointError as error:
@@ -244,7 +244,7 @@ class _Run:
         return begin_stage(self.recipe, stage, encoder, former, parents=parents, meta=meta)
 
     def _drive(self, run: TaskRun[TaggerTask], number: int, should_stop: Callable[[], bool]) -> Iterator[TrainEvent]:
-        """Turn a stage's reports into events; save now and then, and on a stop."""
+        """Turn a stage's reports into events; save periodically, and on a stop."""
         last = number + 1 == len(self.stages)
         for report, stopped in drive(run, should_stop, partial(self._save, run, number), lambda: SECONDS_BETWEEN_SAVES):
             if run.progress.outcome == "not_finite":
@@ -256,7 +256,7 @@ class _Run:
                 yield event
 
     def _event(self, run: TaskRun[TaggerTask], report: Report, message: str = "") -> TrainEvent:
-        """Return a report as an event; its epoch is the one that it closes, else the one under way."""
+        """Return a report as an event; its epoch is the one that it closes, else the current one."""
         step = run.progress.step
         epoch = step // run.task.epoch_steps + (0 if report.closes else 1)
         step, speed = self.before.steps + step, run.progress.tokens_per_second
@@ -326,7 +326,7 @@ class _Run:
         }
 
     def _check_same(self, saved: Mapping[str, Any]) -> None:
-        """Raise CheckpointMismatch where a state or a result is another run's; older ones do not name their encoder."""
+        """Raise CheckpointMismatch if a state or result is another run's; older ones do not name their encoder."""
         for what in ("recipe", "data", "encoder"):
             then, now = str(saved.get(f"{what}_hash") or ""), str(getattr(self, f"{what}_hash"))
             if then != now and (what != "encoder" or (then and now)):
@@ -342,12 +342,10 @@ def _short(fingerprint: str) -> str:
 
 
 def _warm_stage(recipe: Recipe, stage: Stage, warm: WarmStart) -> Stage:
-    """Return the target stage as it starts from an earlier tagger: shorter, and the head need not learn alone."""
+    """Return the target stage for starting from an earlier tagger: shorter, and without head-only epochs."""
     if stage.objective is not None:
-        raise InvalidConfig(
-            f"Setting {recipe.setting!r} has a teacher of its own and cannot go on from another tagger."
-        )
-    note = f"Went on from an earlier tagger for {warm.epochs} epochs."
+        raise InvalidConfig(f"Setting {recipe.setting!r} has its own teacher and cannot continue from another tagger.")
+    note = f"Continued from an earlier tagger for {warm.epochs} epochs."
     return replace(
         stage, epochs=warm.epochs, head_first_epochs=0, measure_first=True, fresh=False, notes=(*stage.notes, note)
     )

@@ -1,4 +1,4 @@
-"""The machine a process computes on: device, number format, random state, threads, memory."""
+"""The machine a process computes on: device, precision, random state, threads, memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PROC = Path("/proc/self")
 def prepare(threads: int = 0) -> str:
     """Set the number of CPU threads (0 lets PyTorch choose) and name the device that runs use by default.
 
-    The process keeps what it frees from now on (`crossner_core.memory`). Raises InvalidConfig for no such number.
+    The process keeps freed memory from now on (`crossner_core.memory`). Raises InvalidConfig for an invalid number.
     """
     if not 0 <= threads <= MOST_THREADS:
         raise InvalidConfig(f"threads is {threads}; give 1 to {MOST_THREADS}, or 0 to let PyTorch choose.")
@@ -34,9 +34,9 @@ def prepare(threads: int = 0) -> str:
 
 
 class PeakMemory:
-    """The most memory in use from now on: the GPU's where a run computes there, else the whole process's.
+    """The peak memory from now on: the GPU's if a run computes there, else the whole process's.
 
-    Where the system cannot count anew, it is the most since the process began.
+    If the system cannot reset the peak, it counts from the process's start.
     """
 
     def __init__(self, device: torch.device) -> None:
@@ -63,14 +63,14 @@ class PeakMemory:
 
 
 def pick_device(wanted: str) -> torch.device:
-    """Return the device for auto, cpu or cuda; raise InvalidConfig for a GPU that is not there."""
+    """Return the device for auto, cpu or cuda; raise InvalidConfig if the GPU is missing."""
     if wanted == "cuda" and not torch.cuda.is_available():
         raise InvalidConfig("device is 'cuda', but PyTorch sees no GPU here; choose 'auto' or 'cpu'.")
     return torch.device("cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu")
 
 
 def use_bf16(wanted: str, device: torch.device) -> bool:
-    """Return whether the encoder runs in bf16: when wanted, or on auto where the hardware multiplies it natively."""
+    """Return whether the encoder runs in bf16: if requested, or on auto if the hardware supports it natively."""
     if wanted != "auto":
         return wanted == "bf16"
     if device.type == "cuda":
@@ -85,7 +85,7 @@ def has_native_bf16() -> bool:
 
 
 class RunRandom:
-    """A run's own state of PyTorch's generators, which dropout cannot be handed: swapped in for each step."""
+    """A run's own random state: dropout only uses PyTorch's global generators, so it is swapped in for each step."""
 
     def __init__(self, seed: int, device: torch.device) -> None:
         self.device = device
@@ -95,7 +95,7 @@ class RunRandom:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Draw from this state inside the block; the caller's own is back afterwards."""
+        """Draw from this state inside the block; the caller's state is restored afterwards."""
         with torch.random.fork_rng(devices=self._gpus(), device_type="cuda"):
             torch.set_rng_state(self.state["cpu"])
             if "cuda" in self.state:
@@ -110,7 +110,7 @@ class RunRandom:
 
     @contextmanager
     def seeded(self, seed: int) -> Iterator[None]:
-        """Draw as this seed has it inside the block; neither the run's state nor the caller's moves on."""
+        """Draw from this seed inside the block; neither the run's state nor the caller's advances."""
         with torch.random.fork_rng(devices=self._gpus(), device_type="cuda"):
             torch.manual_seed(seed)
             yield

@@ -16,7 +16,7 @@ def make_optimizer(
 ) -> torch.optim.AdamW:
     """Return AdamW whose groups differ in peak rate (`peak`) and in weight decay (none on biases and norms).
 
-    What the model calls `encoder` has the first rate, everything else the head's, scaled by the model's `rate_scales`.
+    Parameters under `encoder` have the first rate, all others the head's, scaled by the model's `rate_scales`.
     """
     depth = 1 + max((_layer(name) for name, _ in model.named_parameters()), default=0)
     scales: Mapping[str, float] = getattr(model, "rate_scales", {})
@@ -40,14 +40,14 @@ def make_optimizer(
 def set_rate(
     optimizer: torch.optim.AdamW, step: int, total: int, warmup_share: float, schedule: str = "linear"
 ) -> None:
-    """Set each group's rate for `step` (0-based) of `total`: linear climb, then linear fall to zero, or constant."""
+    """Set each group's rate for `step` (0-based) of `total`: linear warm-up, then linear decay to zero, or constant."""
     factor = rate_factor(step, total, warmup_share, schedule)
     for group in optimizer.param_groups:
         group["lr"] = group["peak"] * factor
 
 
 def hold_rate(optimizer: torch.optim.AdamW, rate: float) -> None:
-    """Set the same constant rate for all groups, whatever the model's `rate_scales` say: the head learns alone."""
+    """Set the same constant rate for all groups, ignoring the model's `rate_scales`: only the head is trained."""
     for group in optimizer.param_groups:
         group["lr"] = rate
 
@@ -63,6 +63,6 @@ def rate_factor(step: int, total: int, warmup_share: float, schedule: str = "lin
 
 
 def _layer(name: str) -> int:
-    """Return 1-based encoder layer of a parameter; 0 for the embeddings and whatever has none."""
+    """Return the 1-based encoder layer of a parameter; 0 for embeddings and parameters outside layers."""
     match = _LAYER.match(name)
     return int(match.group(1)) + 1 if match else 0

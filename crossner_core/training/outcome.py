@@ -1,4 +1,4 @@
-"""What a run's last stage amounts to: scores on dev and test, confusion, predictions, and words for them."""
+"""The outcome of a run's last stage: scores on dev and test, confusion, predictions, and notes."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from crossner_core.training.events import RunResult
 from crossner_core.training.predictor import Predictor
 from crossner_core.training.tagging import TaggerTask
 
-# Sentences of a bad batch that are named.
+# Maximum number of sentences named for a bad batch.
 NAMED = 16
 _WORDS = {
     "early_stop": "Stopped early: dev F1 did not rise for {patience} epochs; epoch {best} is kept.",
     "all_epochs": "All {epochs} epochs done.",
-    "stopped": "Stopped on request after {epochs} whole epochs; resume to go on.",
+    "stopped": "Stopped on request after {epochs} whole epochs; resume to continue.",
     "not_finite": "{trouble}",
 }
 
@@ -30,7 +30,7 @@ def measure_run(
 ) -> RunResult:
     """Return the result of a stage with its best weights in place; no scores unless it is usable.
 
-    A usable tagger is left with its scores calibrated on dev.
+    A usable tagger's scores are calibrated on dev in place.
     """
     progress, predictor = run.progress, run.task.predictor
     best, epochs = run.task.best_epoch(progress), progress.step // run.task.epoch_steps
@@ -70,7 +70,7 @@ def measure_run(
 
 
 def read(predictor: Predictor, items: Sequence[LabelledSentence]) -> list[TagScores]:
-    """Return a predictor's tags and scores of each sentence."""
+    """Return a predictor's tags and scores for each sentence."""
     return predictor.tag_scores([item.sentence for item in items]) if items else []
 
 
@@ -82,7 +82,7 @@ def spans_of(predictor: Predictor, scores: Sequence[TagScores]) -> tuple[tuple[S
 def measure(
     predictor: Predictor, items: tuple[LabelledSentence, ...], scored: Sequence[TagScores] = ()
 ) -> tuple[Scores, Confusion, tuple[tuple[Span, ...], ...]]:
-    """Score a predictor on labelled sentences, or what it gave for them before; return scores, confusion and spans."""
+    """Score a predictor, or its earlier `scored` output, on labelled sentences; return scores, confusion and spans."""
     scored = scored or read(predictor, items)
     gold = [tags_from_spans(item.spans, len(item.sentence.tokens)) for item in items]
     spans = spans_of(predictor, scored)
@@ -91,7 +91,7 @@ def measure(
 
 
 def why_not_finite(run: TaskRun[TaggerTask], loss: float, first_step: int, *, last: bool) -> str:
-    """Return where a loss was not finite, on which sentences, and what is kept; the stage began at `first_step`."""
+    """Return where a loss was not finite, on which sentences, and what is kept; the stage started at `first_step`."""
     task, step = run.task, run.progress.step
     best = task.best_epoch(run.progress)
     epoch, batch = divmod(step, task.epoch_steps)

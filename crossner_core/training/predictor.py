@@ -1,4 +1,4 @@
-"""A trained tagger, ready to pre-annotate; saved with what its encoder is made from, so it needs no hub."""
+"""A trained tagger for pre-annotation; saved with its encoder's settings, so that it needs no hub."""
 
 from __future__ import annotations
 
@@ -38,33 +38,33 @@ class Predictor:
         self.model, self.encoder, self.types = model, replace(encoder, max_length=max_length), tuple(types)
         self.meta = meta
         self.calibration = Calibration()
-        if meta.get("calibration"):  # taggers of older versions, and those without dev, have none
+        if meta.get("calibration"):  # absent in taggers of older versions, or without dev
             self.calibrate(Calibration.from_dict(meta["calibration"]))
 
     def calibrate(self, calibration: Calibration) -> None:
-        """Make the scores of suggestions probabilities from now on; the tags stay the same."""
+        """Calibrate the scores of suggestions from now on; the tags stay the same."""
         self.calibration, self.model.temperature = calibration, calibration.temperature
         self.meta = {**self.meta, "calibration": calibration.to_dict()}
 
     @property
     def tags(self) -> tuple[str, ...]:
-        """The tags that the indices of `tag_scores` mean."""
+        """The tags that indices in `tag_scores` refer to."""
         return self.model.tags
 
     @property
     def recipe(self) -> Recipe:
-        """The recipe this tagger was trained by."""
+        """The recipe this tagger was trained with."""
         return Recipe.from_dict(self.meta["recipe"])
 
     @property
     def snapshot(self) -> str:
-        """The hash of the snapshot this tagger was trained on; empty if it was none."""
+        """The hash of the snapshot this tagger was trained on; empty if there was none."""
         return str(self.meta["snapshot"])
 
     def predict(self, sentences: Sequence[Sentence], batch_size: int = 32) -> list[tuple[Suggestion, ...]]:
-        """Return suggestions for each sentence, with scores calibrated on dev where the tagger had one.
+        """Return suggestions for each sentence, with scores calibrated on dev if available.
 
-        A span's score comes from the least probability among its tokens' tags.
+        A span's score is based on the lowest tag probability among its tokens.
         """
         source = f"model:{str(self.meta.get('name') or self.meta['recipe_hash'])[:12]}"
         answers = []
@@ -86,14 +86,14 @@ class Predictor:
     def predict_tags(
         self, sentences: Sequence[Sentence], batch_size: int = 32
     ) -> list[tuple[tuple[str, ...], tuple[float, ...]]]:
-        """Return each sentence's tags, one a token, and their probabilities, in the order of the sentences."""
+        """Return each sentence's tags, one per token, with their probabilities, in sentence order."""
         windows = self.encoder.windows(sentences)
         return self.predict_windows(windows, len(sentences), batch_size)
 
     def predict_windows(
         self, windows: Sequence[Window], count: int, batch_size: int = 32
     ) -> list[tuple[tuple[str, ...], tuple[float, ...]]]:
-        """Tag windows made before, joined to `count` sentences."""
+        """Tag given windows, joined to `count` sentences."""
         allowed = len(head_tags(self.types))
         answers = self._in_order(
             windows, batch_size, lambda batch: self.model.decode(batch, allowed), lambda decoded: decoded.tags[-1]
@@ -104,7 +104,7 @@ class Predictor:
         return [self._join(part) for part in parts]
 
     def tag_scores(self, sentences: Sequence[Sentence], batch_size: int = 32) -> list[TagScores]:
-        """Return each sentence's chosen tags and the scores they were chosen by, before any temperature."""
+        """Return each sentence's chosen tags and the scores behind them, before any temperature."""
         windows = self.encoder.windows(sentences)
         allowed = len(head_tags(self.types))
 
@@ -129,10 +129,10 @@ class Predictor:
         answer: Callable[[Batch], list[T]],
         last_tag: Callable[[T], int],
     ) -> list[T]:
-        """Return a model's answer to each window, where a sentence's later windows start from the tag before them.
+        """Return a model's answer to each window; a sentence's later windows start from the preceding tag.
 
-        The later ones are computed twice: with all others, whose batches and so whose last digits stay what they
-        would be without, and once more when the tag before them is chosen.
+        Later windows are computed twice: with all others, so that batches and thus the others' last digits stay the
+        same, and again once the preceding tag is known.
         """
         runs = _runs(windows)
         later, continued = {index for run in runs for index in run[1:]}, {index for run in runs for index in run[:-1]}
@@ -157,7 +157,7 @@ class Predictor:
 
     @contextmanager
     def evaluating(self) -> Iterator[None]:
-        """Put the model into evaluation and record nothing; put it back at the end, whatever happens."""
+        """Put the model into evaluation mode without gradients; restore its mode at the end."""
         training = self.model.training
         self.model.eval()
         try:
@@ -167,7 +167,7 @@ class Predictor:
             self.model.train(training)
 
     def batches(self, windows: Sequence[Window], batch_size: int) -> Iterator[tuple[list[int], Batch]]:
-        """Yield batches of windows of like length, with the windows' indices."""
+        """Yield batches of windows of similar length, with the windows' indices."""
         device = next(self.model.parameters()).device
         for indices in ordered_batches([len(window.input_ids) for window in windows], batch_size):
             yield indices, self.encoder.collate([windows[index] for index in indices]).to(device)
@@ -179,7 +179,7 @@ class Predictor:
 
 
 def _runs(windows: Sequence[Window]) -> list[list[int]]:
-    """Return the indices of the windows of each sentence that has several, from its first to its last."""
+    """Return the window indices of each sentence with several windows, in order."""
     runs: dict[int, list[int]] = {}
     for index in sorted(range(len(windows)), key=lambda index: windows[index].start):
         runs.setdefault(windows[index].sentence, []).append(index)
@@ -198,7 +198,7 @@ def build_model(recipe: Recipe, encoder: Encoder, types: Sequence[str]) -> Token
 
 
 def save_tagger(folder: Path, predictor: Predictor, head_types: Sequence[str]) -> None:
-    """Write weights, encoder config, tokenizer and what they were trained on; all of it or nothing."""
+    """Write weights, encoder config, tokenizer and training metadata atomically."""
 
     def add_files(beside: Path) -> None:
         predictor.encoder.save(beside / "encoder", weights=False)
@@ -226,7 +226,7 @@ def load_tagger(path: str | Path, *, device: str = "auto", precision: str = "aut
         raise CheckpointError(f"Checkpoint {folder} is damaged: {error}. Delete it and train again.") from error
     except InvalidConfig as error:
         raise CheckpointError(
-            f"Checkpoint {folder} was made by another version of the workbench, whose recipes are others ({error}) "
+            f"Checkpoint {folder} was made by another version of the workbench, whose recipes differ ({error}) "
             "Delete it and train again."
         ) from error
     where = pick_device(device)

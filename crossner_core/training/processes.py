@@ -1,7 +1,7 @@
-"""Many processes for one run: rank 0 decides, writes and prints, the others compute their parts of each step.
+"""Several processes for one run: rank 0 controls, writes and prints; the others compute their parts of each step.
 
 Started by `torchrun --nproc-per-node 2 -m …` or `accelerate launch --multi_gpu --num_processes 2 -m …` (with or without
-GPUs); both name a process to itself by RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR.
+GPUs); both set RANK, WORLD_SIZE, LOCAL_RANK and MASTER_ADDR for each process.
 """
 
 from __future__ import annotations
@@ -22,39 +22,39 @@ if TYPE_CHECKING:
 _VARIABLES = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK")
 # The other ranks wait this long for rank 0, which may score or write in the meantime.
 PATIENCE = timedelta(days=1)
-NUMBERS = 3  # in an order to the other ranks
-LEAVE, STEP, SCORE = 0, 1, 2  # what its first number can be; a step has its number and a seed
+NUMBERS = 3  # per order to the other ranks
+LEAVE, STEP, SCORE = 0, 1, 2  # values of the first number; STEP is followed by step number and seed
 
 
 @dataclass
 class Processes:
-    """This process's rank among those that work on one run; rank 0 decides."""
+    """This process's rank among those of one run; rank 0 controls."""
 
     rank: int = 0
     size: int = 1
     broken: bool = False
-    """Set where a step broke off in the middle, so that the other ranks wait for numbers that will not come."""
+    """Set while a step is unfinished: if it fails, the other ranks wait for numbers that never arrive."""
 
     def broadcast(self, *numbers: int) -> None:
-        """Send the other ranks an order of a few whole numbers."""
+        """Broadcast an order of a few integers to the other ranks."""
         if self.size > 1 and not self.broken:
             self._broadcast([*numbers, *[0] * (NUMBERS - len(numbers))])
 
     def receive(self) -> list[int]:
-        """Wait for the next order of numbers from rank 0."""
+        """Wait for the next order of integers from rank 0."""
         return self._broadcast([0] * NUMBERS)
 
     def broadcast_object(self, order: Any) -> None:
-        """Send the other ranks an order that holds more than numbers."""
+        """Broadcast an object to the other ranks."""
         if self.size > 1 and not self.broken:
             self._broadcast_objects([order])
 
     def receive_object(self) -> Any:
-        """Wait for such an order from rank 0."""
+        """Wait for the next object from rank 0."""
         return self._broadcast_objects([None])[0]
 
     def gather(self, own: Any) -> list[Any]:
-        """Return what every rank brought, by rank, on rank 0; on the others an empty list."""
+        """Return the values of all ranks, in rank order, on rank 0; an empty list on the others."""
         if self.size == 1:
             return [own]
         from torch import distributed
@@ -64,7 +64,7 @@ class Processes:
         return everything
 
     def all_reduce(self, parameters: Iterable[torch.nn.Parameter], loss: float) -> float:
-        """Put the sum over all ranks in place of each gradient, and return that of the loss."""
+        """Replace each gradient by its sum over all ranks, and return the summed loss."""
         if self.size == 1:
             return loss
         import torch
@@ -103,24 +103,24 @@ _present = ALONE
 
 
 def present() -> Processes:
-    """Return the processes that work together now; raise InvalidConfig if some were started and each works alone."""
+    """Return the group of processes; raise InvalidConfig if several were launched but not joined."""
     if _present.size == 1 and int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise InvalidConfig(
             f"This is process {os.environ.get('RANK', '?')} of {os.environ['WORLD_SIZE']}, and each would do the whole "
-            "run; start the program's work by crossner_core.training.processes.run_together."
+            "run; run the program through crossner_core.training.processes.run_together."
         )
     return _present
 
 
 def run_together(command: Callable[[], int]) -> int:
-    """Run a command on rank 0 while the others compute with it what it trains; return its exit code.
+    """Run a command on rank 0 while the other ranks join its training; return its exit code.
 
-    Without a launcher this is the command alone. With one, each process ends here, rank 0 with the command's code.
+    Without a launcher this just runs the command. With one, each process exits here, rank 0 with the command's code.
     """
     if "RANK" not in os.environ and {"MASTER_ADDR", "ACCELERATE_USE_CPU"} <= set(os.environ):
         print(
-            "accelerate launch --cpu starts one process however many are asked for; leave out --cpu and say "
-            "--multi_gpu, which starts them without a GPU too.",
+            "accelerate launch --cpu starts a single process however many are requested; leave out --cpu and use "
+            "--multi_gpu, which also works without a GPU.",
             file=sys.stderr,
         )
         return 2
@@ -129,7 +129,7 @@ def run_together(command: Callable[[], int]) -> int:
     here = _join()
     try:
         if here.rank > 0:
-            # The launcher signals all of them to stop. Rank 0 saves and then ends the others.
+            # The launcher signals all processes. Rank 0 saves and then ends the others.
             for stop in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(stop, signal.SIG_IGN)
             while (order := here.receive_object()) is not None:
@@ -147,7 +147,7 @@ def run_together(command: Callable[[], int]) -> int:
 
 
 def _end(code: int) -> NoReturn:
-    """End this process at once, with everything written: taking a group down may abort in its C++ threads."""
+    """Flush output and exit at once: destroying the process group may abort in its C++ threads."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
@@ -164,7 +164,7 @@ def _join() -> Processes:
         backend = "cpu:gloo,cuda:nccl"
     distributed.init_process_group(backend, timeout=PATIENCE)
     _present = Processes(distributed.get_rank(), distributed.get_world_size())
-    # What this process starts itself (workers of a grid) is not part of the group.
+    # Child processes (workers of a grid) are not part of the group.
     for name in _VARIABLES:
         os.environ.pop(name, None)
     return _present

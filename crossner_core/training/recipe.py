@@ -1,4 +1,4 @@
-"""What to train: the recipe, the one source of forms and flags, and the key of the source checkpoint it shares."""
+"""What to train: the recipe, from which forms and flags are generated, and the key of its source checkpoint."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _JOINT = {"setting": ("joint",)}
 _SOURCE_STAGE = {"setting": ("pretrain_finetune", "transfer_self_training", "joint")}
 # Joint training has one stage, at the source's rates.
 _NO_TARGET_STAGE = (_JOINT,)
-# What only the target stage reads, or only where it is computed.
+# Fields that only the target stage reads, or that only affect where it is computed.
 _TARGET = (
     "encoder",
     "setting",
@@ -44,16 +44,16 @@ _TARGET = (
     "upsample",
     "seed",
 )
-# The target stage's alone: what stands against the gap between gold history and a model's own, which few sentences make
-# wide, and how tags are decoded, which no loss sees.
+# Only for the target stage: options against the gap between gold history and a model's own, which is wide with few
+# sentences, and decoding, which does not affect the loss.
 _OF_TARGET = ("label_history", "label_own_share", "label_noise", "label_embedding_dropout", "constrained")
-# What begins so is of students, who come after the target stage.
+# Prefix of options for students, which follow the target stage.
 _STUDENT = "self_training_"
 
 
 @dataclass(frozen=True)
 class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, ScaleOptions, Checked):
-    """Everything that decides the numbers of a run, apart from the sentences themselves."""
+    """Everything that affects a run's results, apart from the sentences themselves."""
 
     encoder: str = option(
         "minilm", "Encoder: minilm (bundled), one pre-trained here, a folder, or a hub name.", group="model"
@@ -195,7 +195,7 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
 
     @property
     def uses_gazetteer(self) -> bool:
-        """Whether a run reads what gazetteer and links propose."""
+        """Whether a run uses proposals of gazetteer and links."""
         return bool(effective(self.to_dict()).get("self_training_gazetteer"))
 
     def to_dict(self) -> dict[str, Any]:
@@ -213,15 +213,15 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
 
 
 def source_names(source: str) -> tuple[str, ...]:
-    """Return the corpora that a recipe's `source` names: one, or several with commas between them."""
+    """Return the corpora named in a recipe's `source`, separated by commas."""
     return tuple(name.strip() for name in source.split(","))
 
 
 def effective(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields that decide a run's numbers: those of other architectures and settings are left out.
+    """Return the fields that affect a run's results: those of other architectures and settings are left out.
 
-    So are options that came later, at their defaults. Missing fields (of a
-    recipe kept by an older version) count with their defaults; unknown ones are kept.
+    So are options added later, at their defaults. Missing fields (of a recipe stored by an older version) count with
+    their defaults; unknown ones are kept.
     """
     known = {spec.name: spec for spec in fields(Recipe)}
     whole = {name: spec.default for name, spec in known.items()} | dict(values)
@@ -241,13 +241,13 @@ def source_key(recipe: Recipe, data: TrainingData, fingerprint: str) -> str:
 
 
 def source_options(recipe: Recipe) -> dict[str, Any]:
-    """Return a recipe's options for the source stage: two that agree in them have one checkpoint."""
+    """Return a recipe's options for the source stage: recipes that agree in them share a checkpoint."""
     values = effective(source_recipe(recipe).to_dict())
     return {name: value for name, value in values.items() if name not in _TARGET and not name.startswith(_STUDENT)}
 
 
 def source_recipe(recipe: Recipe) -> Recipe:
-    """Return the recipe by which a source stage's model is made: what is the target stage's alone is at its default."""
+    """Return the recipe of a source stage's model: target-only options have their defaults."""
     defaults: dict[str, Any] = {spec.name: spec.default for spec in fields(Recipe) if spec.name in _OF_TARGET}
     return replace(recipe, **defaults)
 

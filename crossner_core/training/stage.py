@@ -1,4 +1,4 @@
-"""A stage of a run as it is planned, and what it may minimise in place of its model's own loss; needs no torch."""
+"""A planned stage of a run, and the objective it may minimise instead of its model's own loss; needs no torch."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 class Objective(Protocol):
-    """One stage's loss with whatever it needs beside the model: several batches, a teacher, terms that pull together.
+    """One stage's loss with what it needs besides the model: several batches, a teacher, additional terms.
 
-    `parts` holds what it learns itself (may be empty): trained with the model, at the head's rate, not kept with the
-    tagger. All it draws must follow from the stage's seed and `step`, so that a resumed run draws the same.
+    `parts` holds its own parameters (may be empty): trained with the model, at the head's rate, not saved with the
+    tagger. Random draws must depend only on the stage's seed and `step`, so that a resumed run repeats them.
     """
 
     parts: nn.Module
@@ -30,29 +30,29 @@ class Objective(Protocol):
         ...
 
     def after_step(self, model: TokenTagger) -> None:
-        """Do what follows each step of the optimizer."""
+        """Run after each step of the optimizer."""
         ...
 
     def state(self) -> dict[str, Tensor]:
-        """Return what changes from step to step apart from `parts`, such as a moving average."""
+        """Return the state that changes from step to step besides `parts`, such as a moving average."""
         ...
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Put back what `state` gave."""
+        """Restore what `state` returned."""
         ...
 
 
 MakeObjective = Callable[["TokenTagger", "Encoder", "TokenTagger | None"], Objective]
-"""From the stage's model (on its device), its encoder, and the model of the stage before: None for the first stage, and
-where a saved state will be put back into the objective."""
+"""From the stage's model (on its device), its encoder, and the previous stage's model: None for the first stage, or if
+a saved state will be loaded into the objective."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
     """One optimisation from start to finish; `types` are the head's, of which the first `scored` are decoded.
 
-    Of its `epochs`, the `head_first_epochs` come before the schedule: the encoder stays as it is, the head has a
-    constant rate of its own.
+    Of its `epochs`, the `head_first_epochs` come before the schedule: the encoder is frozen, the head has its own
+    constant rate.
     """
 
     phase: str
@@ -71,16 +71,16 @@ class Stage:
     head_first_epochs: int = 0
     head_first_learning_rate: float = 0.0
     objective: MakeObjective | None = None
-    """What the stage minimises in place of the model's own loss; it is made once the model is there."""
+    """What the stage minimises instead of the model's own loss; created once the model exists."""
     measure_first: bool = False
-    """The model as it comes into the stage counts too: it is kept if no epoch is better on dev."""
+    """The stage's initial model counts too: it is kept if no epoch is better on dev."""
     fresh: bool = False
-    """Its body starts from the pre-trained encoder again, not from that of the stage before."""
+    """Its body starts from the pre-trained encoder, not from the previous stage's."""
     dev_every: int = 1
-    """How many epochs there are from one dev score to the next, counted back from the last."""
+    """Epochs between dev scores, counted back from the last."""
     notes: tuple[str, ...] = ()
     """How the stage was planned, for the run's notes."""
 
     def scores_dev(self, epoch: int) -> bool:
-        """Return whether dev is scored after so many epochs: not while the head learns alone, always after the last."""
+        """Return whether dev is scored after this epoch: not during head-only epochs, always after the last."""
         return epoch > self.head_first_epochs and (self.epochs - epoch) % self.dev_every == 0

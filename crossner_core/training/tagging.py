@@ -48,7 +48,7 @@ class TaggerTask(Task):
                 self.objective = stage.objective(self.model, predictor.encoder, former)
             self.model.objective_parts = self.objective.parts.to(self.device)
         self.measure_first = self.first_counts = stage.measure_first and bool(stage.dev)
-        # A loss of its own may compare all of a batch's sentences: such a stage is never cut into parts.
+        # An objective may compare all of a batch's sentences: its batches are never cut into parts.
         self.in_parts = self.objective is None
         self.windows = predictor.encoder.windows([item.sentence for item in stage.train])
         self.lengths = [len(window.input_ids) for window in self.windows]
@@ -76,7 +76,7 @@ class TaggerTask(Task):
         )
 
     def epoch_batches(self, epoch: int) -> list[list[int]]:
-        """Return an epoch's batches: from seed and epoch alone; a small set is passed over more than once."""
+        """Return an epoch's batches, determined by seed and epoch; a small set is repeated."""
         if self._batches is None or self._batches[0] != epoch:
             rng = np.random.default_rng([self.stage.seed, epoch])
             batches: list[list[int]] = []
@@ -91,7 +91,7 @@ class TaggerTask(Task):
         return self.epoch_batches(epoch)[batch]
 
     def work(self, step: int, parts: int) -> Work:
-        """Return a step's batch; each part has long windows and short ones, and counts by its tokens."""
+        """Return a step's batch; each part has long and short windows and is weighted by its tokens."""
         indices = self.indices(step)
         tokens = self._tokens(indices)
         cut = (indices[number::parts] for number in range(min(parts, len(indices))))
@@ -115,7 +115,7 @@ class TaggerTask(Task):
         return bool(self.stage.dev) and self.stage.scores_dev(step // self.epoch_steps)
 
     def answers(self, rank: int, size: int) -> Answers:
-        """Tag this process's part of the dev sentences; the others are left empty."""
+        """Tag this process's part of the dev sentences; the others stay empty."""
         own = [window for window in self.dev_windows if window.sentence % size == rank]
         return self.predictor.predict_windows(own, len(self.dev_gold))
 
@@ -128,12 +128,12 @@ class TaggerTask(Task):
         return EpochRecord(self.stage.phase, step // self.epoch_steps, loss, value)
 
     def is_stale(self, progress: Progress) -> bool:
-        """Return whether too many epochs have passed since the best one, those of the head alone left out."""
+        """Return whether too many epochs have passed since the best one, excluding head-only epochs."""
         best = max(self.best_epoch(progress) or 0, self.stage.head_first_epochs)
         return progress.step // self.epoch_steps - best >= self.stage.patience
 
     def best_epoch(self, progress: Progress) -> int | None:
-        """Return the best epoch, from 1, 0 for the model as it came; None where none was measured."""
+        """Return the best epoch, from 1, or 0 for the initial model; None if none was measured."""
         return None if progress.best is None else progress.best_step // self.epoch_steps
 
     def state(self) -> dict[str, Tensor]:
@@ -187,9 +187,9 @@ def begin_stage(
     parents: Mapping[str, str] | None = None,
     meta: Mapping[str, Any] | None = None,
 ) -> TaskRun[TaggerTask]:
-    """Make a stage's run at its beginning: the body as it is, a new head with the rows of types that `former` knows.
+    """Create a stage's run: the given body, and a new head with the rows of types shared with `former`.
 
-    `parents` say from which type's rows one that is new begins; `meta` goes into the tagger.
+    `parents` maps a new type to the type whose rows it starts from; `meta` goes into the tagger.
     """
     random = RunRandom(stage.seed, pick_device(recipe.device))
     with random.active():

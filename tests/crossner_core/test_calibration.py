@@ -84,7 +84,7 @@ def test_choose_leaves_scores_that_nothing_can_be_learnt_of(count: int, wrong: i
 
 
 def test_span_map_of_another_version_is_refused() -> None:
-    with pytest.raises(CheckpointError, match="by 'spline'; known is identity, platt"):
+    with pytest.raises(CheckpointError, match="by 'spline'; supported are identity, platt"):
         SpanMap.from_dict({"method": "spline", "numbers": []})
 
 

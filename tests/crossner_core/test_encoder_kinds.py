@@ -154,7 +154,7 @@ def test_its_folder_is_an_encoder_by_path_and_by_name_in_a_library(tmp_path: Pat
 
 
 def test_what_needs_subwords_says_so(tmp_path: Path) -> None:
-    with pytest.raises(EncoderUnavailable, match="reads no subwords, which PDALN needs"):
+    with pytest.raises(EncoderUnavailable, match="has no subwords, which PDALN needs"):
         list(train(recipe_of(setting="pdaln"), tiny_data(source=True), checkpoint_dir=tmp_path / "pdaln"))
     options = DaptOptions(encoder="hashed")
     text = PretrainText(lambda: iter([["Ines toured ."]]))

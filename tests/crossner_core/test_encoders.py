@@ -98,20 +98,20 @@ def test_encoder_whose_parts_do_not_belong_together_is_refused(tmp_path: Path) -
 
     bare = tmp_path / "bare"  # what saving the body alone leaves
     tiny_encoder().model.save_pretrained(bare)
-    refused(bare, "its tokenizer knows no words")
+    refused(bare, "its tokenizer has no words")
     renamed = save_encoder(tmp_path / "renamed")
     weights = load_file(renamed / "model.safetensors")
     save_file(
         {f"net.{name}": tensor for name, tensor in weights.items()}, renamed / "model.safetensors", {"format": "pt"}
     )
-    refused(renamed, r"Its weights lack embeddings\..* more: they are another model's")
+    refused(renamed, r"Its weights lack embeddings\..* more: they belong to another model")
     config = json.loads((renamed / "config.json").read_text())
     for name, changes, match in (
         ("deeper", {"num_hidden_layers": config["num_hidden_layers"] + 1}, r"Its weights lack encoder\.layer\."),
         (
             "wider",
             {"intermediate_size": 2 * config["intermediate_size"]},
-            "have another shape than its config.json says",
+            "differ in shape from its config.json",
         ),
     ):
         (save_encoder(tmp_path / name) / "config.json").write_text(json.dumps({**config, **changes}))
@@ -120,7 +120,7 @@ def test_encoder_whose_parts_do_not_belong_together_is_refused(tmp_path: Path) -
     encoder = tiny_encoder()
     encoder.model.resize_token_embeddings(8)
     encoder.save(few)
-    refused(few, "the weights have embeddings for 8; they do not belong together")
+    refused(few, "the weights have embeddings for 8; they do not match")
 
 
 def test_encoder_without_embeddings_of_subwords_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,7 +90,7 @@ def test_queue_screen_lists_turns(monkeypatch: pytest.MonkeyPatch, store: Store,
     test = _open(monkeypatch, store, "expert", campaign_id, "Turns")
     row = test.dataframe[0].value.iloc[0]
     assert (row["State"], row["Ordered"], row["Started"]) == ("done", 12, "by a person")
-    assert "Left out for want of what they read" in _said(test)
+    assert "Left out because their signals are missing" in _said(test)
 
 
 @pytest.mark.parametrize("view", ["Next", "Turns", "Rules", "Saved"])

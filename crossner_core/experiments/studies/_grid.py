@@ -1,4 +1,4 @@
-"""A grid: rows of recipes by corpora by seeds. What most studies are: they define their rows alone."""
+"""A grid: recipes (rows) × corpora × seeds. Most studies are grids and only define their rows."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ IN_BRACKETS = "in square brackets the published figure, of another encoder"
 
 @dataclass(frozen=True)
 class Row:
-    """One row: what it changes in the recipe; `against` names the rows it is compared with.
+    """One row: its changes to the recipe; `against` names the rows it is compared with.
 
-    `published` gives F1 by corpus, `published_gains` the difference to the first of `against` where a paper prints
-    that alone. A row of a curve has its `line` and its place `x` on it.
+    `published` gives F1 by corpus, `published_gains` the difference to the first of `against` if a paper prints only
+    that. A row of a curve has its `line` and its position `x` on it.
     """
 
     label: str
@@ -40,12 +40,12 @@ class Row:
 
 
 def each_encoder(config: StudyConfig) -> list[tuple[str, str]]:
-    """Return labels and names of the encoders; where none are given, the recipe's own without label."""
+    """Return labels and names of the encoders; by default the recipe's own, without a label."""
     return list(config.labelled_encoders.items()) or [("", "")]
 
 
 def joined(*words: str) -> str:
-    """Return a row's label from the words that are not empty."""
+    """Return a row's label: the non-empty words, joined."""
     return ", ".join(word for word in words if word)
 
 
@@ -66,7 +66,7 @@ def grid_cells(rows: MakeRows) -> Callable[[StudyConfig], list[Cell]]:
 
 
 def grid_labels(rows: MakeRows) -> Callable[[StudyConfig], list[str]]:
-    """Return a study's `labels`: what its rows are called, each once."""
+    """Return a study's `labels`: those of its rows, without duplicates."""
 
     def labels(config: StudyConfig) -> list[str]:
         return list(dict.fromkeys(row.label for row in rows(config)))
@@ -110,24 +110,23 @@ def grid_study(
     axis: str = "",
     notes: Callable[[Any], Sequence[str]] = lambda _: (),
 ) -> Study:
-    """Register a study that is a grid, as `grid_cells` and `grid_tables` say."""
+    """Register a study that is a grid; see `grid_cells` and `grid_tables`."""
     build = grid_tables(rows, title=title, axis=axis, notes=notes)
     cells, labels = grid_cells(rows), grid_labels(rows)
     return register(Study(id, title, question, reference, config, corpora, cells, build, labels=labels))
 
 
 def check_labels(config: StudyConfig, labels: Sequence[str]) -> None:
-    """Raise InvalidConfig where the config changes a row that is none of `labels`."""
+    """Raise InvalidConfig if the config changes a row that is not in `labels`."""
     if unknown := sorted(set(config.rows) - set(labels)):
         known = "; ".join(dict.fromkeys(labels))
         raise InvalidConfig(f"rows names {', '.join(unknown)}, but the rows are: {known}.")
 
 
 def overridden(config: StudyConfig, rows: Sequence[Row]) -> tuple[str, ...]:
-    """Say of each recipe field that was asked for which rows have a value of their own instead.
+    """Return a remark for each requested recipe field that some rows override with their own value.
 
-    Raises InvalidConfig for a field that no row would take as it was asked for. Rows in which it has no effect do not
-    count.
+    Raises InvalidConfig for a field that every row overrides. Rows in which it has no effect do not count.
     """
     specs, remarks = {spec.name: spec for spec in fields(Recipe)}, list[str]()
     changed = [(row.label, own_changes(row)) for row in rows]
@@ -140,7 +139,7 @@ def overridden(config: StudyConfig, rows: Sequence[Row]) -> tuple[str, ...]:
                 f"recipe sets {name}, but each row of this study in which it matters has its own; leave it out, or "
                 "change single rows by rows."
             )
-        if own and name != "encoder":  # those are listed anyway
+        if own and name != "encoder":  # encoders are listed anyway
             remarks.append(f"{name} is not as asked for, but the study's own, in: {'; '.join(dict.fromkeys(own))}.")
     return tuple(remarks)
 
@@ -171,7 +170,7 @@ def scores_of(
     rows: Sequence[Row],
     f1: Callable[[CellResult], float | None] = lambda result: result.f1,
 ) -> Scores:
-    """Return F1 in percent by row, corpus and seed; what has none is absent."""
+    """Return F1 in percent by row, corpus and seed; missing results are absent."""
     scores: dict[str, dict[str, dict[int, float]]] = {
         row.label: {corpus: {} for corpus in config.corpora} for row in rows
     }
@@ -183,7 +182,7 @@ def scores_of(
 
 
 def refused(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> tuple[str, ...]:
-    """Say in which rows dev kept what the last stage began with: what that stage does is not in their figures."""
+    """Return a remark on rows whose last stage never improved on dev, so that its effect is not in their figures."""
     refusals: dict[str, list[bool]] = {}
     for seed, corpus, row in _places(config, rows):
         result = inputs.results.get(cell_of(config, row, corpus, seed))
@@ -195,7 +194,7 @@ def refused(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> tuple[s
 
 
 def too_large(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> tuple[str, ...]:
-    """Say of each corpus which rows ask for more sentences than it has: they are of all that it has."""
+    """Return a remark for each corpus on rows that request more sentences than it has: they use all it has."""
     smaller: dict[str, tuple[int, list[str]]] = {}
     for seed, corpus, row in _places(config, [row for row in rows if row.size is not None]):
         count = _sentences(config, inputs, row, corpus, seed)
@@ -208,12 +207,12 @@ def too_large(config: StudyConfig, inputs: Inputs, rows: Sequence[Row]) -> tuple
 
 
 def _is_too_large(config: StudyConfig, inputs: Inputs, row: Row) -> bool:
-    """Say whether a corpus has fewer sentences than the row asks for: at its place on a curve there is nothing."""
+    """Return whether a corpus has fewer sentences than the row requests: the row is then no point of a curve."""
     return bool(too_large(config, inputs, [row]))
 
 
 def _sentences(config: StudyConfig, inputs: Inputs, row: Row, corpus: str, seed: int) -> int | None:
-    """Return how many labelled target sentences a row's cell learned from; None before it was trained."""
+    """Return the number of labelled target sentences a row's cell was trained on; None before training."""
     result = inputs.results.get(cell_of(config, row, corpus, seed))
     return result.train_sentences if result is not None else None
 
@@ -225,7 +224,7 @@ def average(by_corpus: Mapping[str, Mapping[int, float]]) -> dict[int, float]:
 
 
 def f1_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Scores, *, on: str = TEST) -> Table:
-    """Return F1 by row and corpus, mean and deviation over the seeds, published figures beside them."""
+    """Return F1 by row and corpus, mean and deviation over the seeds, next to published figures."""
     lines: list[tuple[Value, ...]] = []
     for row in rows:
         values = scores[row.label]
@@ -239,7 +238,7 @@ def f1_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Score
 
 
 def gain_table(title: str, config: StudyConfig, rows: Sequence[Row], scores: Scores, *, of: str = "test") -> Table:
-    """Return the differences of each row to those it is compared with, seed by seed."""
+    """Return the differences between each row and those it is compared with, seed by seed."""
     by_label, lines = {row.label: row for row in rows}, list[tuple[Value, ...]]()
     for row in rows:
         for other in (by_label[name] for name in row.against if name in by_label):

@@ -1,4 +1,4 @@
-"""PDALN's augmentation ratio: so many source sentences for each labelled target sentence."""
+"""PDALN's augmentation ratio: the number of source sentences per labelled target sentence."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _LABEL = re.compile(r"(?:(?P<masking>[a-z]+(?:-[a-z]+)?)-)?(?P<percent>\d+(?:\.\
 class CorpusSizeConfig(DaptConfig):
     """Encoders by the share of text they saw, in percent: 0=minilm span-1=… span-25=… span-100=….
 
-    With `dapt_corpus` or `dapt_text` those of the paper's curve are pre-trained.
+    With `dapt_corpus` or `dapt_text` the encoders of the paper's curve are pre-trained.
     """
 
     bare: ClassVar[str] = "0"
@@ -64,7 +64,7 @@ def _checked_rows(config: CorpusSizeConfig) -> list[Row]:
     if not config.labelled_encoders:
         raise InvalidConfig(
             "encoders is empty; give one for each share of the text in percent, as in 0=minilm span-25=FOLDER "
-            "span-100=FOLDER (FOLDER may hold {corpus}), or say by dapt_corpus or dapt_text what to pre-train them on."
+            "span-100=FOLDER (FOLDER may hold {corpus}), or set dapt_corpus or dapt_text to pre-train them."
         )
     return rows(config)
 

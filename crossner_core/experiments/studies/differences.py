@@ -1,4 +1,4 @@
-"""The papers' differences in one table: each claim of the kind "this is so much better than that", with our encoder."""
+"""The papers' differences in one table: each claim of the form "A is better than B by x", with our encoder."""
 
 from __future__ import annotations
 
@@ -17,15 +17,16 @@ from crossner_core.options.base import option
 from crossner_core.training.recipe import Recipe
 
 TITLE = "The papers' differences"
-# Chosen on dev (music, ai, politics): after the source stage, fewer and larger steps do better than the default's.
+# Chosen on dev (music, ai, politics): after the source stage, fewer and larger steps are better than the default.
 _TUNED = {"setting": "pretrain_finetune", "batch_size": 16, "max_epochs": 20}
-# As many passes over the target as _TUNED has, whose first ones are the head's alone; the default's batches do better.
+# As many passes over the target as _TUNED, including its passes of the head alone; the default batch size is better.
 _DIRECT = {"setting": "direct", "max_epochs": 28}
-# The papers' models take each token's likeliest tag; ours the likeliest sequence that IOB2 allows.
+# The papers' models take each token's likeliest tag; ours the likeliest valid IOB2 sequence.
 _FREE = {"constrained": False}
 _FREE_TUNED = {**_TUNED, **_FREE}
-# CrossNER's released loop: one constant rate for all parts, no decay, dev scored after each pass, eight passes without
-# a better score end it. The rate is the usual recipe's; on dev the release's 5e-5 is as good (`recipes`, released).
+# CrossNER's released loop: one constant rate for all parts, no decay, dev scored after each pass, stopping after eight
+# passes without a better score. The rate is the usual recipe's; on dev the release's 5e-5 is as good (`recipes`,
+# released).
 _RELEASED: dict[str, Any] = {
     "learning_rate": 2e-4,
     "head_learning_rate": 2e-4,
@@ -47,12 +48,12 @@ _AS_RELEASED = (
     f"alone, dev scored after each pass until {_RELEASED['patience']} bring no better score, each token's likeliest "
     f"tag. The rate is the usual recipe's {_RELEASED['learning_rate']:g}, in the source stage the release's 5e-05."
 )
-# Of what keeps a model from trusting the labels before a token too much, this was the best on music's dev.
+# Of the ways to keep a model from relying too much on preceding labels, this was the best on music's dev.
 _LANER: dict[str, Any] = {**_TUNED, "architecture": "label_aware", "label_embedding_dropout": 0.3}
 _CRF = {**_TUNED, "architecture": "crf"}
 _NO_CONTEXT = {**_LANER, **_FREE, "label_context": False}
 _NO_BACKGROUND = {**_LANER, **_FREE, "label_background": False}
-# Chosen on dev, too (music, ai, politics): LANER's attentions with their scores scaled, which the paper's are not.
+# Chosen on dev, too (music, ai, politics): LANER with scaled attention scores, unlike the paper.
 _SCALED = {**_LANER, "label_background_scaled": True, "label_context_scaled": True}
 _SCALED_NO_CONTEXT = {**_NO_CONTEXT, "label_background_scaled": True}
 _SCALED_NO_BACKGROUND = {**_NO_BACKGROUND, "label_context_scaled": True}
@@ -62,7 +63,7 @@ _BARE = {"architecture": "crf", "setting": "pdaln_unsupervised"}
 
 @dataclass(frozen=True)
 class Claim:
-    """One difference in F1, `published` or ours alone; `encoder` is the label of the better side's, "" the recipe's."""
+    """One difference in F1, `published` or only ours; `encoder` is the better side's label, "" the recipe's."""
 
     id: str
     label: str
@@ -72,7 +73,7 @@ class Claim:
     reference: str
     encoder: str = ""
     scarce: bool = False
-    """On the corpora of PDALN's set-up, with its number of target sentences and its seeds."""
+    """Whether it uses the corpora of PDALN's set-up, with its number of target sentences and its seeds."""
 
 
 _FREELY = "neither held to IOB2"
@@ -124,7 +125,7 @@ CLAIMS = (
 
 @dataclass(frozen=True)
 class DifferencesConfig(StudyConfig):
-    """Corpora are CrossNER's; PDALN has its own, its own seeds and its own number of target sentences."""
+    """Corpora are CrossNER's; PDALN has its own corpora, seeds and number of target sentences."""
 
     claims: tuple[str, ...] = option((), f"Claims to try: {', '.join(claim.id for claim in CLAIMS)}. None means all.")
     scarce_corpora: tuple[str, ...] = option(("wikigold",), "Corpora of the claims about PDALN.")
@@ -137,7 +138,7 @@ class DifferencesConfig(StudyConfig):
         super().__post_init__()
         known = [claim.id for claim in CLAIMS]
         if unknown := sorted(set(self.claims) - set(known)):
-            raise InvalidConfig(f"Unknown claim {', '.join(unknown)}; choose of {', '.join(known)}.")
+            raise InvalidConfig(f"Unknown claim {', '.join(unknown)}; choose from {', '.join(known)}.")
         if unknown := sorted(set(self.labelled_encoders) - {claim.encoder for claim in CLAIMS if claim.encoder}):
             known = sorted({claim.encoder for claim in CLAIMS if claim.encoder})
             raise InvalidConfig(
@@ -151,13 +152,13 @@ class DifferencesConfig(StudyConfig):
 
 
 def claims(config: DifferencesConfig) -> list[Claim]:
-    """Return the claims to try: those about another encoder only where one of that label is given."""
+    """Return the claims to try: those about another encoder only if one with that label is given."""
     asked = [claim for claim in CLAIMS if not config.claims or claim.id in config.claims]
     return [claim for claim in asked if not claim.encoder or claim.encoder in config.labelled_encoders]
 
 
 def sides(config: DifferencesConfig, claim: Claim) -> tuple[Row, Row]:
-    """Return the side claimed to be better, which goes by the claim's label, and the other one."""
+    """Return the side claimed to be better, which carries the claim's label, and the other one."""
     encoder = config.labelled_encoders.get(claim.encoder, "")
     size, order = (config.target_sentences, "random") if claim.scarce else (None, "file")
     return Row(claim.label, claim.changes, encoder, size, order), Row("", claim.other, "", size, order)
@@ -201,13 +202,13 @@ def build(config: DifferencesConfig, inputs: Inputs) -> Made:
 
 
 def _overridden(config: DifferencesConfig) -> tuple[str, ...]:
-    """Say which claims have values of their own, on either side, for what the recipe sets."""
+    """Return remarks on claims that override what the recipe sets, on either side."""
     rows = [replace(side, label=claim.label) for claim in claims(config) for side in sides(config, claim)]
     return overridden(config, rows)
 
 
 def _chosen(usual: Recipe) -> str:
-    """Say how the recipes differ from the usual one, in words."""
+    """Describe how the recipes differ from the usual one."""
     return (
         f"after a source stage {usual.head_first_epochs} passes of the head alone, then {_TUNED['max_epochs']} in "
         f"batches of {_TUNED['batch_size']}; direct {_DIRECT['max_epochs']} in batches of {usual.batch_size}; LANER "
@@ -234,7 +235,7 @@ def _line(config: DifferencesConfig, claim: Claim, inputs: Inputs) -> tuple[Valu
 
 
 def _published(config: DifferencesConfig, claim: Claim) -> float | None:
-    """Return the published difference; none of PDALN on other corpora or with other numbers of sentences than its."""
+    """Return the published difference; None for PDALN on other corpora or with another number of sentences."""
     fits = config.scarce_corpora == ("wikigold",) and config.target_sentences == PDALN_SENTENCES
     return claim.published if fits or not claim.scarce else None
 

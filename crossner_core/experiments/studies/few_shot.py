@@ -13,7 +13,7 @@ from crossner_core.options.base import option
 
 @dataclass(frozen=True)
 class FewShotConfig(StudyConfig):
-    """Sizes, and which methods are drawn."""
+    """Sizes and methods."""
 
     sizes: tuple[int, ...] = option(PAPER_SIZES, "Labelled target sentences.", min=1, max=10**7)
     settings: tuple[str, ...] = option(("direct", "pretrain_finetune", "joint"), "Transfer settings.")

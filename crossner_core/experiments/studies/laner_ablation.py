@@ -1,6 +1,6 @@
-"""LANER's ablation: its parts left out in turn, then the CRF and the plain tagger.
+"""LANER's ablation: its parts removed in turn, then the CRF and the plain tagger.
 
-The paper leaves out background and context; learnt embeddings and the BiLSTM are our rows.
+The paper removes background and context; the rows on learnt embeddings and the BiLSTM are ours.
 """
 
 from __future__ import annotations

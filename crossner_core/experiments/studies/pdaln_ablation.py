@@ -1,4 +1,4 @@
-"""PDALN's ablation: every term left out in turn, other students, and the plain CRF with and without target labels."""
+"""PDALN's ablation: every term removed in turn, other students, and the plain CRF with and without target labels."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TERMS = {
     "distillation": "pdaln_use_distillation",
     "augmentation": "pdaln_use_augmentation",
 }
-# What is left of the settings is a CRF on the sentences that PDALN's base stage sees.
+# Without all terms a CRF on the sentences of PDALN's base stage remains.
 NO_TERMS = {**dict.fromkeys(_TERMS.values(), False), "pdaln_rounds": 0}
 
 
@@ -43,12 +43,12 @@ def rows(config: PdalnConfig) -> list[Row]:
 
 
 def as_in_the_paper(config: PdalnConfig) -> bool:
-    """Say whether there are as many labelled target sentences as in the paper, whose figures can stand beside ours."""
+    """Return whether the number of labelled target sentences is the paper's, so that its figures are comparable."""
     return config.target_sentences == PDALN_SENTENCES
 
 
 def _rows_of(config: PdalnConfig, encoder_label: str, encoder: str) -> list[Row]:
-    """Return the baselines, PDALN, its variants, the pair without target labels, and what all labels would give."""
+    """Return the baselines, PDALN, its variants, the pair without target labels, and the CRF with all labels."""
     comparable = as_in_the_paper(config)
 
     def row(

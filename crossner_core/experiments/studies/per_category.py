@@ -1,4 +1,4 @@
-"""F1 by entity type: which types gain by a source domain, by a label-aware model or by adaptation."""
+"""F1 by entity type: which types gain from a source domain, a label-aware model or adaptation."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ UNITS = (
     "those of the test set. All entities: counted together; mean of the types: of those that occur."
 )
 
-# Source: Liu et al. 2021 (CrossNER), table 4, with DAPT, by the types of PUBLISHED_TYPES.
-# LANER's figure 2 is printed as a picture only.
+# Source: Liu et al. 2021 (CrossNER), table 4, with DAPT, by the types of PUBLISHED_TYPES. LANER's figure 2 has no
+# printed numbers.
 _MUSIC = tuple(dict.fromkeys(row.type for row in PUBLISHED_TYPES))
 _WITH_DAPT = {
     "direct": (78.89, 42.63, 83.03, 65.93, 85.70, 83.86, 77.17, 69.43, 10.09, 19.20),
@@ -40,7 +40,7 @@ _PDALN = {
 }
 
 Runs = Mapping[str, Sequence[Mapping[str, Score]]]
-"""For each way of training the scores by entity type of its runs, one a seed."""
+"""For each way of training, its runs' scores by entity type, one run per seed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class TypeRow:
 
 
 def type_rows(runs: Runs, published: Mapping[str, Mapping[str, float]] | None = None) -> list[TypeRow]:
-    """Return a row a type, in the order of the runs, then the rows MICRO and MACRO.
+    """Return one row per type, in the order of the runs, then the rows MICRO and MACRO.
 
     A type that neither occurs nor is predicted has no F1 in that run. `published` gives F1 by way and type.
     """
@@ -91,7 +91,7 @@ def precision_recall_table(title: str, rows: Sequence[TypeRow]) -> Table:
 
 
 def published_types(system: str, setting: str, corpus: str) -> dict[str, float]:
-    """Return a system's published F1 by entity type of a corpus; empty where none is published."""
+    """Return a system's published F1 by entity type of a corpus; empty if none is published."""
     if system == "BERT-base":
         return {row.type: row.f1 for row in PUBLISHED_TYPES if (row.setting, row.domain) == (setting, corpus)}
     if system == "BERT-base + DAPT (span, integrated)" and corpus == "music":
@@ -147,7 +147,7 @@ def rows(config: PerCategoryConfig) -> list[Row]:
 
 
 def build(config: PerCategoryConfig, inputs: Inputs) -> Made:
-    """Make two tables a corpus, F1 first, and the bars of all corpora."""
+    """Make two tables per corpus, F1 first, and the bars of all corpora."""
     first, second, by_corpus = list[Table](), list[Table](), dict[str, list[TypeRow]]()
     for corpus in config.corpora:
         runs = _runs(config, inputs, corpus)
@@ -161,7 +161,7 @@ def build(config: PerCategoryConfig, inputs: Inputs) -> Made:
 
 
 def _runs(config: PerCategoryConfig, inputs: Inputs, corpus: str) -> dict[str, list[Mapping[str, Score]]]:
-    """Return the scores by type of each row's runs on a corpus, those there are."""
+    """Return the scores by type of each row's available runs on a corpus."""
     runs = {}
     for row in rows(config):
         own = {label: changes for label, changes in config.rows.items() if label == row.label}
@@ -175,7 +175,7 @@ def _only(row: Row, config: StudyConfig) -> list[Row]:
 
 
 def _published(row: Row, corpus: str, config: PerCategoryConfig) -> dict[str, float]:
-    """Return what the papers print: CrossNER of a tagger on all sentences, PDALN of a CRF on 100."""
+    """Return published F1: CrossNER's for a tagger on all sentences, PDALN's for a CRF on 100."""
     if row.changes["setting"] == "pdaln":
         fits = row.changes["architecture"] == "crf" and config.size == PDALN_SENTENCES
         return published_types("PDALN", "pdaln", corpus) if fits else {}
@@ -185,7 +185,7 @@ def _published(row: Row, corpus: str, config: PerCategoryConfig) -> dict[str, fl
 
 
 def _lying(by_corpus: Mapping[str, Sequence[TypeRow]]) -> Table:
-    """Return the figure's table: a row a way of training, a column an entity type."""
+    """Return the figure's table: one row per way of training, one column per entity type."""
     types = [(corpus, row) for corpus, lines in by_corpus.items() for row in lines if row.type != MACRO]
     columns = tuple(f"{corpus}: {row.type}" if len(by_corpus) > 1 else row.type for corpus, row in types)
     ways = list(types[0][1].f1)

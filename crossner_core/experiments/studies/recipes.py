@@ -1,4 +1,4 @@
-"""Which recipe to take: candidates that differ in some fields, chosen on dev; test is read for the choice alone."""
+"""Which recipe to use: candidates that differ in some fields, chosen on dev; test is measured only for the choice."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ AS_IT_IS = "as it is"
 
 @dataclass(frozen=True)
 class RecipesConfig(StudyConfig):
-    """The candidates, each what it changes in the recipe."""
+    """The candidates, each as its changes to the recipe."""
 
     candidates: tuple[str, ...] = option(
         ("learning_rate=1e-4", "label_smoothing=0.1", "schedule=constant"),
@@ -55,7 +55,7 @@ class RecipesConfig(StudyConfig):
 
 
 def changes_of(candidate: str) -> dict[str, Any]:
-    """Return the recipe fields that a candidate changes; raise InvalidConfig for what does not read FIELD=VALUE."""
+    """Return the recipe fields that a candidate changes; raise InvalidConfig if it is not FIELD=VALUE."""
     changes: dict[str, Any] = {}
     for part in candidate.split():
         name, equals, text = part.partition("=")
@@ -76,7 +76,7 @@ def changes_of(candidate: str) -> dict[str, Any]:
 
 
 def groups(config: RecipesConfig) -> list[tuple[str, list[Row]]]:
-    """Return for each encoder its label, and as rows the recipe as it is and each candidate against that."""
+    """Return for each encoder its label and its rows: the unchanged recipe, and each candidate against it."""
     return [(label, _group(config, label, encoder)) for label, encoder in each_encoder(config)]
 
 
@@ -95,7 +95,7 @@ def rows(config: RecipesConfig) -> list[Row]:
 
 
 def build(config: RecipesConfig, inputs: Inputs) -> Made:
-    """Return F1 on dev and the differences, then on test what was best on dev, beside the recipe as it is."""
+    """Return F1 on dev and the differences, then F1 on test of the best on dev, next to the unchanged recipe."""
     made = rows(config)
     on_dev, on_test = scores_of(config, inputs, made, _dev), scores_of(config, inputs, made)
     tables = [f1_table(TITLE, config, made, on_dev, on="dev")]
@@ -118,7 +118,7 @@ def _dev(result: CellResult) -> float | None:
 
 
 def _best(config: RecipesConfig, group: Sequence[Row], scores: Scores) -> Row | None:
-    """Return the row of the highest mean over corpora and seeds, the first of equals; None where one is missing."""
+    """Return the row of the highest mean over corpora and seeds, the first of equals; None if any is missing."""
     means = [list(average(scores[row.label]).values()) for row in group]
     if any(len(values) < len(config.seeds) for values in means):
         return None

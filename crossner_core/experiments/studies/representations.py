@@ -1,8 +1,8 @@
-"""Entity representations: do an encoder's vectors of entities lie by type before any training? Nothing is trained.
+"""Entity representations: do an encoder's entity vectors cluster by type before any training? Nothing is trained.
 
 Source: Liu et al. 2021 (NER-BERT), figure 3: vectors of the first token of each gold entity of a test set, by t-SNE.
-UMAP is not in the paper, and neither are the figures beside the picture: they are computed in the whole space, where
-nothing has been pulled apart yet.
+UMAP is not in the paper, nor are the numbers next to the picture: they are computed in the original space, before any
+projection.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 TITLE = "Entity representations"
 NEIGHBOURS = 5
 LEAST = 3 * (NEIGHBOURS + 1)
-# With more types than colours the same ones come again with another symbol.
+# With more types than colours, colours repeat with another symbol.
 _SYMBOLS = ("circle", "cross", "diamond", "x", "square", "star")
 
 
@@ -45,10 +45,10 @@ class EntityVectors:
 
 @dataclass(frozen=True, slots=True)
 class Separation:
-    """How well types are apart: silhouette in [−1, 1], and shares in [0, 1] of entities.
+    """How well types separate: silhouette in [−1, 1], and shares of entities in [0, 1].
 
-    `accuracy`: those to which most of their 5 nearest neighbours give the right type, the entity itself left out;
-    `chance`: those of the commonest type, which is what always guessing it would reach.
+    `accuracy`: those whose 5 nearest neighbours (without the entity itself) vote for the correct type; `chance`: those
+    of the commonest type, the accuracy of always guessing it.
     """
 
     silhouette: float
@@ -60,7 +60,7 @@ class Separation:
 
 @dataclass(frozen=True)
 class Picture:
-    """One encoder's entities of one corpus: places (N, 2), and the figures of the whole space."""
+    """One encoder's entities of one corpus: positions (N, 2), and measures in the original space."""
 
     corpus: str
     encoder: str
@@ -72,7 +72,7 @@ class Picture:
 def pick_entities(
     items: Sequence[LabelledSentence], most: int, rng: np.random.Generator
 ) -> list[tuple[LabelledSentence, int]]:
-    """Return entities as (sentence, place in its spans), all or so many by chance, in the order of the text."""
+    """Return entities as (sentence, index in its spans), all or a random sample of `most`, in text order."""
     every = [(item, index) for item in items for index in range(len(item.spans))]
     if len(every) <= most:
         return every
@@ -112,7 +112,7 @@ def entity_vectors(
 
 
 def separation(entities: EntityVectors) -> Separation:
-    """Measure in the whole space, by Euclidean distance; raise BadInput for too few entities or a single type."""
+    """Measure in the original space, by Euclidean distance; raise BadInput for too few entities or a single type."""
     from sklearn.metrics import silhouette_score
     from sklearn.neighbors import NearestNeighbors
 
@@ -120,7 +120,7 @@ def separation(entities: EntityVectors) -> Separation:
     if len(types) < LEAST or len(counts) < 2:
         raise BadInput(f"{len(types)} entities of {len(counts)} types: it takes {LEAST} of two types or more.")
     near = NearestNeighbors(n_neighbors=NEIGHBOURS).fit(entities.vectors).kneighbors(return_distance=False)  # (N, 5)
-    # Of types with as many neighbours the one with the nearest wins: `most_common` keeps the order of first sight.
+    # Ties go to the type of the nearest neighbour: `most_common` keeps insertion order.
     guesses = [Counter(types[index] for index in row).most_common(1)[0][0] for row in near.tolist()]
     right = Counter(gold for gold, guess in zip(types, guesses, strict=True) if gold == guess)
     return Separation(
@@ -133,7 +133,7 @@ def separation(entities: EntityVectors) -> Separation:
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """How a picture is made: `method` is tsne, with its perplexity, or umap, with its number of neighbours."""
+    """How to project: `method` is tsne, with its perplexity, or umap, with its number of neighbours."""
 
     method: str = "tsne"
     perplexity: float = 30.0
@@ -141,19 +141,19 @@ class Projection:
 
     @property
     def described(self) -> str:
-        """Method and settings in words; raises InvalidConfig where UMAP is wanted and not installed."""
+        """Method and settings in words; raises InvalidConfig if UMAP is requested but not installed."""
         if self.method == "tsne":
             return f"t-SNE of scikit-learn {version('scikit-learn')}: perplexity {self.perplexity:g}, start by PCA"
         try:
             return f"UMAP of umap-learn {version('umap-learn')}: {self.neighbours} neighbours"
         except PackageNotFoundError as error:
             raise InvalidConfig(
-                "UMAP is not installed: pip install -r requirements-umap.txt, or take the method tsne."
+                "UMAP is not installed: pip install -r requirements-umap.txt, or use the method tsne."
             ) from error
 
 
 def places(vectors: np.ndarray, seed: int, projection: Projection = Projection()) -> np.ndarray:
-    """Return places (N, 2) in the plane; perplexity and neighbours are no more than N vectors allow."""
+    """Return positions (N, 2) in the plane; perplexity and neighbours are capped to what N vectors allow."""
     count = len(vectors)
     if projection.method == "tsne":
         from sklearn.manifold import TSNE
@@ -168,7 +168,7 @@ def places(vectors: np.ndarray, seed: int, projection: Projection = Projection()
 
 
 def separation_table(title: str, pictures: Iterable[Picture]) -> Table:
-    """Return a row a corpus and encoder."""
+    """Return one row per corpus and encoder."""
     rows = tuple(
         (
             picture.corpus,
@@ -191,7 +191,7 @@ def separation_table(title: str, pictures: Iterable[Picture]) -> Table:
 
 
 def per_type_table(title: str, pictures: Sequence[Picture]) -> Table:
-    """Return the 5-NN accuracy of each type of one corpus, an encoder a column."""
+    """Return the 5-NN accuracy of each type of one corpus, one column per encoder."""
     counts = Counter(pictures[0].entities.types)
     rows: list[tuple[Value, ...]] = [
         (name, *(100 * picture.separation.per_type[name] for picture in pictures), count)
@@ -204,9 +204,9 @@ def per_type_table(title: str, pictures: Sequence[Picture]) -> Table:
 def pictures_figure(
     title: str, pictures: Sequence[Picture], columns: int, colours: Mapping[str, int] | None = None
 ) -> dict[str, Any]:
-    """Draw each picture in a plot of its own, `columns` side by side; a type has one colour and symbol in all.
+    """Draw each picture in its own plot, `columns` side by side; a type keeps its colour and symbol in all.
 
-    `colours` are indices into MARKS by type, as domains have them; types without take the others in turn.
+    `colours` are indices into MARKS by type, as in domains; types without one use the remaining colours in turn.
     """
     types = list(dict.fromkeys(name for picture in pictures for name in sorted(set(picture.entities.types))))
     lines = -(-len(pictures) // columns)
@@ -230,7 +230,7 @@ def pictures_figure(
 
 
 def _looks(types: Sequence[str], colours: Mapping[str, int]) -> dict[str, dict[str, str]]:
-    """Return colour and symbol by type; where a colour comes again, it has another symbol."""
+    """Return colour and symbol by type; a repeated colour gets another symbol."""
     free = [index for index in range(len(MARKS)) if index not in colours.values()] or list(range(len(MARKS)))
     unknown = [name for name in types if name not in colours]
     indices = {name: free[index % len(free)] for index, name in enumerate(unknown)} | dict(colours)
@@ -268,7 +268,7 @@ def _caption(picture: Picture, suffix: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class RepresentationsConfig(StudyConfig):
-    """How many entities are drawn, and how; the first of the seeds chooses them and starts the picture."""
+    """How many entities are sampled and how they are projected; the first seed is used for both."""
 
     most: int = option(1000, "Most entities of a corpus; of more so many are taken by chance.", min=20, max=20_000)
     method: str = option("tsne", "What draws the picture; umap is an extra package.", choices=("tsne", "umap"))
@@ -280,19 +280,19 @@ class RepresentationsConfig(StudyConfig):
         self.refuse("rows", why="nothing is trained, so there are no rows of recipes")
         if unused := sorted(set(self.recipe) - {"encoder", "device"}):
             raise InvalidConfig(
-                f"recipe sets {', '.join(unused)}, but nothing is trained: of a recipe, encoder and device count here. "
-                "Leave it out."
+                f"recipe sets {', '.join(unused)}, but nothing is trained: of a recipe, only encoder and device have "
+                "an effect here. Leave it out."
             )
 
     @property
     def projection(self) -> Projection:
-        """How the pictures are made."""
+        """The projection of the pictures."""
         return Projection(self.method, self.perplexity, self.neighbours)
 
 
 def build(config: RepresentationsConfig, inputs: Inputs) -> Made:
-    """Make the table of separations, one by type for each corpus, and the pictures: a row a corpus."""
-    # Late, so that studies can be listed without torch.
+    """Make the table of separations, one by type for each corpus, and the pictures, one row per corpus."""
+    # Imported late, so that studies can be listed without torch.
     from crossner_core.encoders.loading import load_encoder
 
     named = config.labelled_encoders or {config.recipe_of().encoder: config.recipe_of().encoder}
@@ -313,7 +313,7 @@ def build(config: RepresentationsConfig, inputs: Inputs) -> Made:
 
 
 def _colours(corpora: Sequence[str]) -> dict[str, int]:
-    """Return the colours that types have in annotation, where corpora are domains of the workbench."""
+    """Return the colours of types in annotation, if corpora are domains of the workbench."""
     domains = (load_domain(name) for name in corpora if name in builtin_domains())
     return {entity_type.name: entity_type.color for domain in domains for entity_type in domain.types}
 

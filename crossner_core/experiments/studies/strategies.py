@@ -1,4 +1,4 @@
-"""Which strategy of choosing sentences buys the most F1: campaigns played through with gold as oracle."""
+"""Which strategy of choosing sentences gains the most F1: campaigns simulated with gold as oracle."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _WARM = re.compile(r" with warm start of (\d+) epochs?$")
 
 @dataclass(frozen=True)
 class StrategiesConfig(StudyConfig):
-    """Strategies beside random sentences, and what their annotators are like."""
+    """Strategies to compare with random sentences, and their annotators."""
 
     seeds: tuple[int, ...] = option((555, 666, 777, 888, 999), "Seeds; each strategy is played once for each.")
     strategies: tuple[str, ...] = option(
@@ -79,7 +79,7 @@ class StrategiesConfig(StudyConfig):
         return Path(self.gazetteer) if self.gazetteer else None
 
     def annotators(self) -> dict[str, AnnotatorOptions]:
-        """Return those who take sentences in turn, by name; one alone has none. Raises InvalidConfig for no numbers."""
+        """Return the annotators by name; a single one is "". Raises InvalidConfig for non-numbers."""
         several = any(isinstance(options, Mapping) for options in self.annotator.values())
         by_name = self.annotator if several else {"": self.annotator}
         for options in by_name.values():
@@ -102,7 +102,7 @@ class StrategiesConfig(StudyConfig):
             )
         if self.rows:
             raise InvalidConfig(
-                f"rows names {', '.join(self.rows)}, but all strategies learn by one recipe, as random sentences do. "
+                f"rows names {', '.join(self.rows)}, but all strategies share one recipe, as random sentences do. "
                 "Change its fields by recipe, and start the study once for each recipe."
             )
         if self.corpora:
@@ -188,7 +188,7 @@ def build(config: StrategiesConfig, inputs: Inputs) -> Made:
 
 
 def _people(config: StrategiesConfig) -> str:
-    """Say what the annotators that were asked for are like."""
+    """Describe the configured annotators."""
     annotators = config.annotators()
     if len(annotators) == 1:
         return f"Annotators: {next(iter(annotators.values())).words}"
@@ -197,7 +197,7 @@ def _people(config: StrategiesConfig) -> str:
 
 
 def _known(gazetteer: Path, corpus: str, root: Path) -> str:
-    """Describe how much of a corpus's gold the gazetteer proposes, on which strategies that use it depend."""
+    """Describe how much of a corpus's gold the gazetteer proposes, which strategies that use it depend on."""
     read, ask = read_corpus(corpus, root), asking(gazetteer, corpus)
     pool, test = (
         coverage(((item.sentence, item.spans) for item in part), ask([item.sentence for item in part])).overall
@@ -227,7 +227,7 @@ def strategies_table(by_corpus: Mapping[str, Runs], goals: Sequence[int] = (100,
 
 
 def strategies_figure(by_corpus: Mapping[str, Runs]) -> dict[str, Any]:
-    """Return the curves of all strategies: a column a corpus, and a row an axis on which all points have a place."""
+    """Return the curves of all strategies: one column per corpus, one row per axis on which all points have a value."""
     axes = axes_of(point for runs in by_corpus.values() for points in runs.values() for point in points) or AXES[:1]
     names = list(dict.fromkeys(name for runs in by_corpus.values() for name in runs))
     rows = {
@@ -246,11 +246,11 @@ def _line(points: Sequence[RoundPoint], axis: str) -> list[tuple[float, Measured
 
 
 def _areas(runs: Runs) -> dict[str, tuple[Measured, str]]:
-    """Return the area under the curve of each strategy that has one, and the range over which it is taken."""
+    """Return the area under each strategy's curve, if it has one, and the range it covers."""
     long = {name: points for name, points in runs.items() if _has_lines(points)}
     try:
         low, high = common_range(point for points in long.values() for point in points)
-    except BadInput:  # no harm: without a common range there is nothing to compare
+    except BadInput:  # without a common range nothing can be compared
         return {}
     made = {}
     for name, points in long.items():
@@ -261,7 +261,7 @@ def _areas(runs: Runs) -> dict[str, tuple[Measured, str]]:
 
 
 def _has_lines(points: Iterable[RoundPoint]) -> bool:
-    """Say whether each seed was measured more than once."""
+    """Return whether each seed was measured more than once."""
     rounds = Counter(point.seed for point in points)
     return bool(rounds) and min(rounds.values()) > 1
 
@@ -274,7 +274,7 @@ def _by_size(points: Iterable[RoundPoint]) -> dict[int, Measured]:
 
 
 def _spent(points: Sequence[RoundPoint], goal: int, axis: str) -> Value:
-    """Return what so many random sentences took in the mean."""
+    """Return the mean cost of `goal` random sentences."""
     spent = [float(getattr(point, axis)) for point in points if point.sentences == goal]
     return round(mean(spent)) if spent else None
 

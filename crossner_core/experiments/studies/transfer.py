@@ -12,7 +12,7 @@ from crossner_core.experiments.studies._grid import Row, each_encoder, grid_stud
 
 @dataclass(frozen=True)
 class TransferConfig(DaptConfig):
-    """With `dapt_corpus` the whole of the paper's table: the encoder as it comes, and seven ways to pre-train it."""
+    """With `dapt_corpus` the paper's whole table: the original encoder, and seven ways to pre-train it."""
 
     usual_ways: ClassVar[tuple[str, ...]] = (
         "token-domain",

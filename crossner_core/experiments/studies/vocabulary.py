@@ -22,8 +22,8 @@ TITLE = "Vocabulary overlap of the corpora"
 def corpora_overlap(corpora: Iterable[Corpus], *, top: int = TOP, splits: Sequence[str] = SPLITS) -> Overlap:
     """Compare the `top` most frequent words of each corpus's splits; stop words, case and numbers don't count.
 
-    Source: Liu et al. 2021 (CrossNER), figure 1. Departs from it where a corpus has fewer words: then as many of the
-    other's are compared. Raises InvalidConfig where spaCy, whose stop words are used, is not installed.
+    Source: Liu et al. 2021 (CrossNER), figure 1. Departs from it if a corpus has fewer words: then equally many of the
+    other's are compared. Raises InvalidConfig if spaCy, whose stop words are used, is not installed.
     """
     if importlib.util.find_spec("spacy") is None:
         raise InvalidConfig("The overlap of vocabularies needs spaCy's list of stop words: pip install spacy.")
@@ -41,7 +41,7 @@ def overlap_table(title: str, shared: Overlap, *, note: str = "") -> Table:
 def overlap_figure(title: str, shared: Overlap) -> dict[str, Any]:
     """Draw the heat map in plotly's JSON."""
     names = list(shared.names)
-    # Every corpus shares all with itself; the colours are for the rest.
+    # The diagonal is always 100; the colour scale covers the rest.
     most = max(share for index, row in enumerate(shared.matrix) for other, share in enumerate(row) if index != other)
     heat = {
         "type": "heatmap",
@@ -65,7 +65,7 @@ def overlap_figure(title: str, shared: Overlap) -> dict[str, Any]:
 
 
 def corpora_table(title: str, corpora: Iterable[Corpus]) -> Table:
-    """Return what each corpus holds: sentences and entities by split, types, and how dense entities are in test."""
+    """Return the size of each corpus: sentences and entities by split, types, and entity density in test."""
     columns = ("corpus", *(f"{split}: {what}" for split in SPLITS for what in ("sentences", "entities")))
     rows = []
     for corpus in corpora:

@@ -1,1 +1,1 @@
-"""The checks: a file each, whose name is its id."""
+"""The checks: one file each, named after the check's id."""

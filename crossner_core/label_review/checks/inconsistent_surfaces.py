@@ -1,4 +1,4 @@
-"""The same words as one type here and as another there."""
+"""The same words labelled as different types."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from crossner_core.schema import Span
     "The same words have another type elsewhere in the gold, at least as often as this one.",
 )
 def find(gold: Gold, options: LabelReviewOptions, desk: Desk) -> list[Finding]:
-    """Doubt each entity whose words have another type at least as often; the score is that type's share, shrunk.
+    """Doubt each entity whose words have another type at least as often; the score is that type's smoothed share.
 
-    Shrunk by one imagined entity, so that five against one is more doubtful than one against one.
+    Smoothed by one pseudo-count, so that five against one is more doubtful than one against one.
     """
     surfaces = Surfaces(gold.items)
     findings = []

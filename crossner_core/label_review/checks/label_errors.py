@@ -1,4 +1,4 @@
-"""Likely label errors: what models that did not learn from a sentence find hardest to believe of its gold."""
+"""Likely label errors: gold that models not trained on the sentence find least likely."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from crossner_core.schema import LabelledSentence, Span
 def find(gold: Gold, options: LabelReviewOptions, desk: Desk) -> list[Finding] | None:
     """Rank every entity, and every place where models see one that gold lacks; return the most doubtful share.
 
-    Raises BadInput where there are fewer sentences than folds, or not one entity.
+    Raises BadInput if there are fewer sentences than folds.
     """
     items = [item for item in gold.items if item.sentence.tokens]
     numbers = [index for index, item in enumerate(gold.items) if item.sentence.tokens]
@@ -41,7 +41,7 @@ def find(gold: Gold, options: LabelReviewOptions, desk: Desk) -> list[Finding] |
             TagProbabilities(probabilities[place.item], gold.types),
             numbers[place.item],
         )
-        # Two doubts may widen to one place; the stronger came first.
+        # Two doubts may widen to the same place; the stronger one came first.
         findings.setdefault((finding.item, finding.start, finding.end), finding)
     return ranked(findings.values())
 
@@ -83,7 +83,7 @@ def _widened(start: int, end: int, spans: Sequence[Span]) -> tuple[int, int]:
 def _other_type(
     labelled: tuple[Span, ...], given: Span | None, tag_probabilities: TagProbabilities
 ) -> tuple[Span, ...]:
-    """Return what is there with the doubted entity as its most likely other type; as it is with one type alone."""
+    """Return the spans with the doubted entity as its most likely other type; unchanged if there is only one type."""
     if given is None or len(tag_probabilities.types) < 2:
         return labelled
     probabilities = tag_probabilities.type_probabilities(given.start, given.end)
@@ -104,7 +104,7 @@ def _kind(labelled: tuple[Span, ...], proposed: tuple[Span, ...]) -> str:
 
 
 def _why(item: LabelledSentence, place: Place, tag_probabilities: TagProbabilities) -> str:
-    """Say what speaks most against the gold, in one line with shares in percent."""
+    """Return the strongest evidence against the gold, in one line with percentages."""
     span = place.given
     if span is None:
         assert place.proposed is not None

@@ -1,4 +1,4 @@
-"""Sentences that nearly say the same: labelled otherwise, or on both sides of a split."""
+"""Near-duplicate sentences: labelled differently, or in different splits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from crossner_core.near_duplicates import alike_pairs
 from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import LabelledSentence, Span
 
-# A conflict is worth more of the expert's time than a mere repetition across splits.
+# A conflict is worth more of the expert's time than a repetition across splits.
 _LEAK = 0.5
 
 
@@ -20,9 +20,9 @@ _LEAK = 0.5
     "A sentence that nearly says the same is labelled otherwise, or lies in another split.",
 )
 def find(gold: Gold, options: LabelReviewOptions, desk: Desk) -> list[Finding]:
-    """Doubt both sides of each conflict between near-duplicates, and name those that agree across splits.
+    """Doubt both sides of each conflict between near-duplicates, and report those that agree across splits.
 
-    The score is the sentences' likeness, halved where they agree. Only words that both have are compared.
+    The score is the sentences' similarity, halved if they agree. Only words that both have are compared.
     """
     findings = []
     for first, other, alike in alike_pairs([item.sentence for item in gold.items], options.alike):
@@ -35,7 +35,7 @@ def find(gold: Gold, options: LabelReviewOptions, desk: Desk) -> list[Finding]:
 
 
 def _conflicts(gold: Gold, first: int, other: int, alike: float) -> Iterator[Finding]:
-    """Yield the places of `one` that `other` has otherwise."""
+    """Yield the places of `first` that `other` labels differently."""
     mine, theirs = gold.items[first], gold.items[other]
     for start, end, labelled, proposed in differences(mine, theirs):
         where = f"a sentence of {gold.splits[other]} that says {'the same' if alike == 1 else 'nearly the same'}"
@@ -46,7 +46,7 @@ def _conflicts(gold: Gold, first: int, other: int, alike: float) -> Iterator[Fin
 def differences(
     mine: LabelledSentence, theirs: LabelledSentence
 ) -> Iterator[tuple[int, int, tuple[Span, ...], tuple[Span, ...]]]:
-    """Yield the places `[start, end)` of my words that they label otherwise: my spans there, and theirs moved here."""
+    """Yield places `[start, end)` of my words that they label differently: my spans there, and theirs mapped here."""
     places = _same_words(mine, theirs)
     moved = {back for span in theirs.spans if (back := _moved(span, places)) is not None}
     seen = set(places.values())
@@ -66,14 +66,14 @@ def _leak(gold: Gold, first: int, other: int, alike: float) -> Iterator[Finding]
 
 
 def _same_words(mine: LabelledSentence, theirs: LabelledSentence) -> dict[int, int]:
-    """Return their token → my token, for the words that both have in order, whatever the case."""
+    """Return their token → my token, for the words that both have in order, ignoring case."""
     left, right = ([word.lower() for word in item.sentence.words] for item in (theirs, mine))
     blocks = SequenceMatcher(None, left, right, autojunk=False).get_matching_blocks()
     return {block.a + offset: block.b + offset for block in blocks for offset in range(block.size)}
 
 
 def _moved(span: Span, places: dict[int, int]) -> Span | None:
-    """Return their span over my tokens; None where I lack a word of it, or have others between."""
+    """Return their span over my tokens; None if I lack one of its words, or have others in between."""
     tokens = [places.get(token) for token in range(span.start, span.end)]
     first = tokens[0]
     if first is None or tokens != list(range(first, first + len(tokens))):
@@ -82,7 +82,7 @@ def _moved(span: Span, places: dict[int, int]) -> Span | None:
 
 
 def _clusters(differing: Iterable[Span], all_spans: Iterable[Span]) -> Iterator[tuple[int, int]]:
-    """Yield the places of differing spans, each widened to whole spans; places that touch are one."""
+    """Yield the places of differing spans, each widened to whole spans; overlapping places are merged."""
     reach: list[tuple[int, int]] = []
     for span in sorted(differing):
         start, end = span.start, span.end

@@ -1,4 +1,4 @@
-"""Words that are an entity elsewhere, and nothing here."""
+"""Words that are an entity elsewhere, but not here."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from crossner_core.schema import Span
     "Words that are an entity elsewhere in the gold stand here without one.",
 )
 def find(gold: Gold, options: LabelReviewOptions, desk: Desk) -> list[Finding]:
-    """Doubt each unlabelled place of a labelled surface; the score is the share of its places that are labelled.
+    """Doubt each unlabelled occurrence of a labelled surface; the score is the labelled share.
 
-    The share is shrunk by one imagined unlabelled place. Words are compared as written, case included.
+    The share is smoothed by one unlabelled pseudo-occurrence. Words are compared as written, case included.
     """
     surfaces = Surfaces(gold.items)
     places = [

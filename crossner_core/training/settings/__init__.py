@@ -1,1 +1,1 @@
-"""Transfer settings: a file or package each, which plans the stages of a run from its recipe and data."""
+"""Transfer settings: one file or package each, which plans the stages of a run from its recipe and data."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def joint(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan one stage on the source and the target's sentences `upsample` times, at the source's rate.
 
-    Types that only the source has get tags of their own, after the target's; they are never decoded.
+    Source-only types get their own tags, after the target's; they are never decoded.
     """
     extra = tuple(name for name in data.source_types if name not in data.types)
     stage = Stage(

@@ -1,4 +1,4 @@
-"""The transfer settings: one file or package each in this folder, found by listing; imported without torch."""
+"""The transfer settings: one file or package each in this folder, discovered automatically; imported without torch."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Planner = TypeVar("Planner", bound=Callable[..., tuple[Stage, ...]])
 class Setting:
     """A transfer setting by its id; its title is a short name, a colon, and what it does.
 
-    `unlabelled`: it learns from bare target sentences too; `source`: it reads a source corpus. `order` is its place
+    `unlabelled`: it also uses unlabelled target sentences; `source`: it reads a source corpus. `order` is its position
     among all settings, in forms and messages.
     """
 
@@ -29,9 +29,9 @@ class Setting:
     source: bool = True
 
     def plan(self, recipe: Any, data: Any) -> tuple[Stage, ...]:
-        """Plan the stages of a run from its Recipe and TrainingData, which are not imported here: a recipe knows ids.
+        """Plan the stages of a run from its Recipe and TrainingData (not imported here, as recipes import the ids).
 
-        Raises InvalidConfig where there are no source sentences and the setting needs some.
+        Raises InvalidConfig if the setting needs source sentences and there are none.
         """
         if self.source and not data.source_train:
             raise InvalidConfig(
@@ -51,7 +51,7 @@ def register_setting(
 ) -> Callable[[Planner], Planner]:
     """Register a function that plans the stages of a run from (recipe, data); see Setting.
 
-    It stands in a file of this folder, or in the `plan.py` of a package there, which imports it, without torch.
+    It is in a file of this folder, or in the `plan.py` of a package there that imports it, without torch.
     """
 
     def keep(plan: Planner) -> Planner:
@@ -77,5 +77,5 @@ def needs_source(id: str) -> bool:
 
 
 def needs_unlabelled(id: str) -> bool:
-    """Return whether a setting learns from target sentences without labels too."""
+    """Return whether a setting also uses unlabelled target sentences."""
     return setting(id).unlabelled

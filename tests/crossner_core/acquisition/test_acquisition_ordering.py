@@ -48,7 +48,7 @@ def said(folder: Path, key: int, sentences: list[Sentence]) -> list[np.ndarray]:
 def test_first_model_has_nothing_to_compare_with_and_the_notes_say_so(tmp_path: Path) -> None:
     found, notes = history(tmp_path, 12, newest=1)
     assert found == [0.0] * 12
-    assert notes == ["No earlier model has read these sentences: fluctuation goes by entropy alone."]
+    assert notes == ["No earlier model has read these sentences: fluctuation uses entropy alone."]
 
 
 def test_sentences_that_are_new_leave_the_others_their_history(tmp_path: Path) -> None:
@@ -56,7 +56,7 @@ def test_sentences_that_are_new_leave_the_others_their_history(tmp_path: Path) -
     before, notes = history(tmp_path, 12, newest=2, earlier=(1,))
     assert not notes and max(before) > 0
     found, notes = history(tmp_path, 13, newest=3, earlier=(1, 2))
-    assert notes == ["No earlier model has read 1 of 13 sentences: fluctuation takes them for unchanged."]
+    assert notes == ["No earlier model has read 1 of 13 sentences: fluctuation treats them as unchanged."]
     one, two, three = (said(tmp_path, key, pool(12)) for key in (1, 2, 3))
     expected = [(np.mean(a != b) + np.mean(b != c)) / 2 for a, b, c in zip(one, two, three, strict=True)]
     assert max(expected) > 0 and found == pytest.approx([*expected, 0.0])

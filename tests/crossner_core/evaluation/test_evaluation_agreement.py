@@ -77,7 +77,7 @@ def test_agreement_of_nothing_is_words() -> None:
 def test_agreement_without_entities_is_words() -> None:
     found = agreement([Layers(5, (), ())] * 4)
     assert found.entity_f1.value is None and "Neither layer marks" in found.entity_f1.undefined
-    assert found.kappa.value is None and "one and the same category" in found.kappa.undefined
+    assert found.kappa.value is None and "have the same category" in found.kappa.undefined
     assert found.kappa_without_o.value is None and "no token" in found.kappa_without_o.undefined
 
 

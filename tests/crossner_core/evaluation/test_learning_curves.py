@@ -62,11 +62,11 @@ def test_axes_are_those_that_every_round_has() -> None:
     points = line("random", 1, [0.1, 0.2], tokens=50)
     assert axes_of(points) == ("sentences", "tokens")
     assert axes_of(points + line("random", 2, [0.1])) == ("sentences",) and axes_of([]) == ()
-    with pytest.raises(BadInput, match="seconds nobody counted"):
+    with pytest.raises(BadInput, match="seconds were not recorded"):
         mean_curve(points, "seconds")
     with pytest.raises(BadInput, match="'words'; choose one of sentences"):
         mean_curve(points, "words")
-    with pytest.raises(BadInput, match="shrink"):
+    with pytest.raises(BadInput, match="decrease"):
         mean_curve([*points[:1], RoundPoint("random", 1, 3, 5, 0.5)])
 
 

@@ -221,7 +221,7 @@ def test_representations_say_what_umap_needs(monkeypatch: pytest.MonkeyPatch) ->
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(representations, "version", missing)
-    with pytest.raises(InvalidConfig, match=r"requirements-umap\.txt, or take the method tsne"):
+    with pytest.raises(InvalidConfig, match=r"requirements-umap\.txt, or use the method tsne"):
         _ = representations.Projection("umap").described
 
 

@@ -105,7 +105,7 @@ def test_corpora_ids_are_the_known_and_those_that_are_there(tmp_path: Path) -> N
         ({"other_txt": "x"}, r"it has other.txt"),
         ({"train_txt": "x", "train_tsv": "x"}, "train.tsv, train.txt: more than one file for train"),
         ({"train_txt": "Mara left.\nShe did."}, "sentence bad-train-1 has no annotation"),
-        ({"train_txt": rows(*(f"{word}/O" for word in "abcdefghijklmnop"))}, "holds no entity at all"),
+        ({"train_txt": rows(*(f"{word}/O" for word in "abcdefghijklmnop"))}, "has no entities"),
         ({"train_txt": rows(*made(2))}, "There are no (dev|test) sentences: 2 training sentences are too few"),
     ],
 )

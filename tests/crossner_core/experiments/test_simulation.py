@@ -193,11 +193,11 @@ def test_campaign_with_warm_start_goes_on_from_the_round_before(tmp_path: Path) 
     assert chosen.key("d", "e") != simulation(at=(4, 8)).key("d", "e")
     seen = rounds(tmp_path, chosen)
     result = read_json(tmp_path / "model-1" / "result.json")
-    assert "Went on from an earlier tagger for 1 epochs." in result["notes"] and result["epochs"] == 1
+    assert "Continued from an earlier tagger for 1 epochs." in result["notes"] and result["epochs"] == 1
     cold = [one.point for one in rounds(tmp_path / "cold", simulation(at=(4, 8))) if one.point is not None]
     warm = [one.point for one in seen if one.point is not None]
     assert warm[0].f1 == cold[0].f1 and warm[1].sentences == cold[1].sentences
-    with pytest.raises(InvalidConfig, match="teacher of its own"):
+    with pytest.raises(InvalidConfig, match="its own teacher"):
         rounds(tmp_path / "st", simulation(warm_epochs=1, self_training=True, at=(4, 8)))
 
 
@@ -521,7 +521,7 @@ def test_strategies_are_played_on_the_one_encoder_that_is_named_and_by_one_recip
     }  # fmt: skip
     with pytest.raises(InvalidConfig, match="compared on one encoder"):
         chosen.config(corpora=("own",), encoders=("one=a", "two=b"))
-    with pytest.raises(InvalidConfig, match="rows names longest, but all strategies learn by one recipe"):
+    with pytest.raises(InvalidConfig, match="rows names longest, but all strategies share one recipe"):
         chosen.config(corpora=("own",), rows={"longest": {"max_epochs": 1}})
     other = save_encoder(tmp_path / "other")
     words = [*words_for(tmp_path), "--strategies", "longest", "--seeds", "1", "--encoders", f"named={other}"]

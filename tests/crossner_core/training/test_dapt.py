@@ -522,7 +522,7 @@ def test_command_pre_trains_on_a_corpus_and_on_files(tmp_path: Path, capsys: pyt
     packed = tmp_path / "text.txt.gz"
     packed.write_bytes(b"")
     assert main(["dapt", "--text", str(packed), "--out", str(tmp_path / "c"), *common]) == 1
-    assert "is packed; unpack it" in capsys.readouterr().err
+    assert "is compressed; decompress it" in capsys.readouterr().err
     text.write_text("no end")
     assert main(["dapt", "--text", str(text), "--out", str(tmp_path / "c"), *common]) == 1
     assert "middle of a line" in capsys.readouterr().err

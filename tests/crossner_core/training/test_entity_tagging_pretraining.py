@@ -170,7 +170,7 @@ def test_entity_tagging_splits_ninety_to_ten_without_sharing_sentences(tmp_path:
 def test_entity_tagging_refuses_bad_questions(tmp_path: Path) -> None:
     with pytest.raises(UnknownType, match="band, location"):
         run_all(tmp_path, options(), types=("person",))
-    with pytest.raises(BadInput, match="each once"):
+    with pytest.raises(BadInput, match="without duplicates"):
         run_all(tmp_path, options(), types=("person", "person"))
     with pytest.raises(BadInput, match="no labelled sentence"):
         run_all(tmp_path, options(), sentences=lambda: iter(()))

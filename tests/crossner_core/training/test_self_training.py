@@ -133,7 +133,7 @@ def test_names_are_not_heard_where_no_gold_says_how_far_to_believe_them(tmp_path
     labelled = {item.sentence.content_hash for item in told().train}
     unasked = replace(told(), proposed={name: said for name, said in told().proposed.items() if name not in labelled})
     found = result(tmp_path / "a", unasked, self_training_gazetteer=True)
-    assert any("gazetteer and links are not heard" in note for note in found.notes)
+    assert any("gazetteer and links are not used" in note for note in found.notes)
     assert [r.loss for r in found.history] == [r.loss for r in result(tmp_path / "b", data()).history]
 
 

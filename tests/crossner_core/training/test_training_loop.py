@@ -419,5 +419,5 @@ def test_training_goes_on_from_an_earlier_tagger(tmp_path: Path, setting: str) -
     with pytest.raises(CheckpointMismatch, match=r"with another recipe .* from another tagger, 1 epochs"):
         run_all(tiny_recipe(setting=setting, max_epochs=6), data, tmp_path / "first", warm_start=warm)
     other = tiny_encoder(seed=4)
-    with pytest.raises(CheckpointError, match="began from another encoder"):
+    with pytest.raises(CheckpointError, match="started from another encoder"):
         run_all(tiny_recipe(), data, tmp_path / "other", warm_start=warm, encoder=other)

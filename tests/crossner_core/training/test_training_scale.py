@@ -240,7 +240,7 @@ def test_scale_command_trains_and_gives_its_result_again(tmp_path: Path, capsys:
     recipe.write_text("".join(f"{k} = {json.dumps(v)}\n" for k, v in json.loads(words[-1]).items()), encoding="utf-8")
     assert main(words) == 0
     assert main([*words[:-1], str(recipe)]) == 0
-    assert "finished before" in capsys.readouterr().out
+    assert "already finished" in capsys.readouterr().out
     assert load_tagger(tmp_path / "out").types == ("band", "location", "person")
 
 
@@ -307,7 +307,7 @@ def test_scale_command_says_what_was_carved_out_of_train(tmp_path: Path) -> None
 def test_scale_command_refuses_the_target_as_its_own_source(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = command(tmp_path, "out", setting="joint")
     assert main([*words, "--source", str(tmp_path / "news" / ".." / "songs")]) == 2
-    assert "which is what --data names; give another corpus's folder" in capsys.readouterr().err
+    assert "the same folder as --data; choose another corpus's folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -317,7 +317,7 @@ def test_scale_command_refuses_the_target_as_its_own_source(tmp_path: Path, caps
         (["--recipe", "{"], "is not JSON"),
         (["--order", "sideways"], "'--order'.*'random', 'file'"),
         (["--recipe", "nowhere.toml"], r"nowhere\.toml cannot be read"),
-        (["--domain", "ai"], "has entity type band; the domain knows"),
+        (["--domain", "ai"], "has entity type band; the domain defines"),
         (["--domain", "nothing"], "No built-in domain 'nothing'"),
         (["--data", "/nowhere/songs"], "songs"),
         (["--data", "/nowhere/songs", "--threads", "-1"], r"threads is -1; give 1 to 1024, or 0 to let PyTorch choose"),

@@ -204,7 +204,7 @@ def test_runs_whose_teachers_hear_a_gazetteer_are_told_what_was_suggested_in_the
     assert newest(store, admin, campaign_id).strategy == text
     found = adaptation.get_run(store, admin, adaptation.list_runs(store, admin, campaign_id)[0].id)
     assert found.run.recipe["self_training_gazetteer"] is True
-    assert any("are not heard, as there is no gold sentence in which they were asked" in one for one in found.reasons)
+    assert any("are not used, as no gold sentence has their proposals" in one for one in found.reasons)
     with store.write() as session:
         gold = [row.id for row in layer_rows.sentences(session, campaign_id, preannotated=False)]
         suggestion_rows.mark_preannotated(session, [id for id in gold if id not in {row.id for row in rows}])

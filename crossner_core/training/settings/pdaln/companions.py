@@ -1,4 +1,4 @@
-"""What a step takes along beside its batch: target sentences, and distorted copies."""
+"""Additional batches of a step: target sentences, and distorted copies."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ from crossner_core.training.settings.pdaln.synonyms import (
     pick_wordnet,
 )
 
-# So many times the sentences that are wanted are drawn and sorted by length, to take a stretch: padding costs most.
+# This many times the sentences needed are drawn and sorted by length, to take a contiguous part with little padding.
 _POOLS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """Labelled sentences that were drawn, and their batch; a row a sentence."""
+    """Drawn labelled sentences and their batch, one row per sentence."""
 
     items: tuple[LabelledSentence, ...]
     batch: Batch
 
 
 class Companions:
-    """Draws from a stage's material; of a sentence longer than the encoder takes, each window is drawn by itself."""
+    """Draws from a stage's material; the windows of an overlong sentence are drawn separately."""
 
     def __init__(self, recipe: Recipe, material: Material, model: TokenTagger, encoder: Encoder) -> None:
         self.recipe, self.material, self.encoder, self.tags = recipe, material, encoder, model.tags
@@ -54,7 +54,7 @@ class Companions:
 
     @property
     def neighbours(self) -> Tensor:
-        """The vocabulary ids (words, n) of the words' neighbours, none where WordNet gives the synonyms."""
+        """The vocabulary ids (words, n) of the words' neighbours, empty if WordNet provides the synonyms."""
         return self._neighbours
 
     @neighbours.setter
@@ -65,9 +65,9 @@ class Companions:
         )
 
     def draw(self, rng: np.random.Generator, rows: int) -> tuple[Drawn | None, Batch | None]:
-        """Return labelled target sentences and bare ones for a batch of so many rows, None where there are none.
+        """Return labelled and unlabelled target sentences for a batch of `rows` rows, None if there are none.
 
-        Without target labels, the bare ones take the labelled ones' share as well.
+        Without target labels, the unlabelled ones take the labelled ones' share as well.
         """
         count = max(1, round(rows * self.recipe.pdaln_target_share))
         chosen = _some(self.target, count, rng)
@@ -80,11 +80,11 @@ class Companions:
         return drawn, self.encoder.collate(bare) if bare else None
 
     def items(self, sentences: Sequence[int]) -> tuple[LabelledSentence, ...]:
-        """Return the stage's own sentences of these indices."""
+        """Return the stage's own sentences at these indices."""
         return tuple(self.material.train[index] for index in sentences)
 
     def distort(self, items: Sequence[LabelledSentence], rng: np.random.Generator) -> Batch:
-        """Return a batch of a distorted copy of each sentence; of a long one, its first window."""
+        """Return a batch with a distorted copy of each sentence (only its first window)."""
         copies = [distorted(item, self.synonyms, rng) for item in items]
         windows = self.encoder.windows([copy.sentence for copy in copies])
         first: dict[int, Window] = {}
@@ -94,7 +94,7 @@ class Companions:
 
 
 def _some(windows: Sequence[Window], count: int, rng: np.random.Generator) -> list[Window]:
-    """Draw so many of similar length without repetition, or all there are; each is as likely as any other."""
+    """Draw `count` windows of similar length without replacement, or all; each is equally likely."""
     pools = min(_POOLS, len(windows) // count)
     drawn = rng.choice(len(windows), max(pools, 1) * min(count, len(windows)), replace=False).tolist()
     drawn.sort(key=lambda index: len(windows[index].input_ids))

@@ -1,4 +1,4 @@
-"""What PDALN learns from: source sentences drawn, entities exchanged between domains, distorted copies; no torch."""
+"""PDALN's data: sampled source sentences, entities exchanged between domains, distorted copies; no torch."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ Surface = tuple[str, ...]
 Surfaces = Mapping[str, tuple[Surface, ...]]
 Synonyms = Mapping[str, Sequence[str]]
 
-# A copy that came out before is drawn again so often, then given up.
+# Retries for a copy that duplicates an earlier one.
 _TRIES = 10
-# Fraction of a sentence's words that distortion replaces, or leaves out.
+# Fraction of a sentence's words that distortion replaces or removes.
 FRACTION = 0.2
-# What the seed is joined with to draw source sentences, and to exchange entities.
+# Combined with the seed: random streams for drawing source sentences and exchanging entities.
 _DRAW, _EXCHANGE = 1, 2
 
 
 @dataclass(frozen=True, slots=True)
 class Material:
-    """What a stage's objective draws from beside the stage's own batches; `round` is 0 in the base stage."""
+    """What a stage's objective draws from besides the stage's own batches; `round` is 0 in the base stage."""
 
     train: tuple[LabelledSentence, ...]
     target: tuple[LabelledSentence, ...]
@@ -42,7 +42,7 @@ class Material:
 
 
 def source_sample(recipe: Recipe, data: TrainingData) -> tuple[LabelledSentence, ...]:
-    """Return the source sentences of a run, drawn with its seed, in the corpus's order."""
+    """Return the source sentences of a run, sampled with its seed, in corpus order."""
     filled = [item for item in data.source_train if item.sentence.tokens]
     count = recipe.pdaln_source_sentences
     if not count or count >= len(filled):
@@ -72,14 +72,14 @@ def adaptive_data(
 
 @dataclass(frozen=True, slots=True)
 class Augmented:
-    """Augmented sentences, and of how many sentences none could be made."""
+    """Augmented sentences, and the number of sentences that gave none."""
 
     items: tuple[LabelledSentence, ...]
     skipped: int
 
 
 def surfaces(items: Sequence[LabelledSentence]) -> dict[str, tuple[Surface, ...]]:
-    """Return the words of the entities of each type, each once, sorted."""
+    """Return the distinct surfaces of each type's entities, sorted."""
     surfaces: dict[str, set[Surface]] = {}
     for item in items:
         words = item.sentence.words
@@ -91,11 +91,11 @@ def surfaces(items: Sequence[LabelledSentence]) -> dict[str, tuple[Surface, ...]
 def exchange(
     items: Sequence[LabelledSentence], others: Surfaces, copies: int, rng: np.random.Generator, *, replace: str = "one"
 ) -> Augmented:
-    """Return up to `copies` new sentences of each, with entities of the other domain in the place of its own.
+    """Return up to `copies` new sentences for each, with entities replaced by ones of the other domain.
 
-    `replace` is one (a single entity a copy, drawn anew for each) or all. An entity is replaced as a whole by another
-    surface of its type, drawn evenly from the distinct ones. Sentences without entities, and those whose types the
-    other domain lacks, give none; where there are fewer ways than copies, no copy is made twice.
+    `replace` is one (a single entity per copy, drawn for each) or all. An entity is replaced as a whole by another
+    surface of its type, drawn uniformly from the distinct ones. Sentences without entities, or whose types the other
+    domain lacks, give none; copies are never duplicated, even if that leaves fewer.
     Source: PDALN section 4.1.1.
     """
     made: list[LabelledSentence] = []
@@ -108,7 +108,7 @@ def exchange(
 
 
 def replaced(item: LabelledSentence, by: Mapping[int, Surface], *, id: str) -> LabelledSentence:
-    """Return the sentence with other words in its spans of these indices, and spans to fit."""
+    """Return the sentence with other words in the spans at these indices, and adjusted spans."""
     words: list[str] = []
     spans: list[Span] = []
     at = 0
@@ -143,9 +143,9 @@ def _copies(
 
 
 def distorted(item: LabelledSentence, synonyms: Synonyms, rng: np.random.Generator) -> LabelledSentence:
-    """Return a copy with synonyms or with a stretch left out, by even chance; where one cannot be, the other is.
+    """Return a copy with synonyms or with a stretch removed, with equal probability; if one is impossible, the other.
 
-    A sentence that neither can change comes back as it is. Source: PDALN section 4.2.1; fractions are not given there.
+    A sentence that neither can change is returned as it is. Source: PDALN section 4.2.1, which gives no fractions.
     """
     ways = [lambda: with_synonyms(item, synonyms, rng), lambda: without_stretch(item, rng)]
     if rng.random() < 0.5:
@@ -154,7 +154,7 @@ def distorted(item: LabelledSentence, synonyms: Synonyms, rng: np.random.Generat
 
 
 def with_synonyms(item: LabelledSentence, synonyms: Synonyms, rng: np.random.Generator) -> LabelledSentence | None:
-    """Replace a share of the words by synonyms, at least one; spans stay. None where no word has a synonym."""
+    """Replace a share of the words by synonyms, at least one; spans stay. None if no word has a synonym."""
     words = list(item.sentence.words)
     open_to = [index for index, word in enumerate(words) if synonyms.get(word)]
     if not open_to:
@@ -167,9 +167,9 @@ def with_synonyms(item: LabelledSentence, synonyms: Synonyms, rng: np.random.Gen
 
 
 def without_stretch(item: LabelledSentence, rng: np.random.Generator) -> LabelledSentence | None:
-    """Leave out a stretch of a share of the words, with the whole of each entity it touches.
+    """Remove a stretch of words, with the whole of each entity it touches.
 
-    None where nothing would be left.
+    Returns None if no words would remain.
     """
     words = item.sentence.words
     size = max(1, round(FRACTION * len(words)))

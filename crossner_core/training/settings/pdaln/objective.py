@@ -1,4 +1,4 @@
-"""What a stage of PDALN minimises: tags, MMD at two levels, contrast and, in rounds, a teacher's soft targets."""
+"""The loss of a PDALN stage: tags, MMD at two levels, contrast and, in rounds, a teacher's soft targets."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from crossner_core.training.settings.pdaln.companions import Companions
 from crossner_core.training.settings.pdaln.material import Material
 from crossner_core.training.settings.pdaln.terms import Projection, adversarial_loss, contrastive_loss, squared_mmd
 
-# Token vectors a tag and domain of which the word MMD is taken: O has hundreds a batch, and cost grows by the square.
+# Maximum token vectors per tag and domain in the word MMD: O has hundreds per batch, and cost is quadratic.
 MOST_TOKENS = 128
-# What the seed is joined with to draw a step's companions and distortions.
+# Combined with the seed: random stream for a step's companions and distortions.
 _STEP = 3
 
 
 class PdalnObjective:
-    """The loss of one stage; each batch of the stage brings target sentences and distorted copies with it.
+    """The loss of one stage; each batch is accompanied by target sentences and distorted copies.
 
-    Source: PDALN eq. 8 (no target labels), 9 (base stage), 10 and 11 (rounds). The teacher of a round is the model as
-    it came into the round (progressive) or the student's moving average (mean_teacher); vat has none. It teaches by
-    the cross-entropy of its tag probabilities on each token, a CRF by its marginals (eq. 11 says "outputs").
-    Contrast is between the step's labelled sentences, as D in eq. 7 is; bare ones come in by the sentence MMD alone.
+    Source: PDALN eq. 8 (no target labels), 9 (base stage), 10 and 11 (rounds). The teacher of a round is the model at
+    the start of the round (progressive) or the student's moving average (mean_teacher); vat has none. Its tag
+    probabilities on each token (a CRF's marginals; "outputs" in eq. 11) are the targets of a cross-entropy. Contrast is
+    between the step's labelled sentences, like D in eq. 7; unlabelled ones only enter the sentence MMD.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class PdalnObjective:
         return (1 - gamma) * adaptation + gamma * self._distilled(model, distilled, rng)
 
     def after_step(self, model: TokenTagger) -> None:
-        """Move the mean teacher a little towards the student."""
+        """Update the mean teacher's moving average."""
         if self.teacher is None or self.recipe.pdaln_student != "mean_teacher":
             return
         student = dict(model.named_parameters())
@@ -75,24 +75,24 @@ class PdalnObjective:
                 value.lerp_(student[name], 1 - self.recipe.pdaln_mean_decay)
 
     def state(self) -> dict[str, Tensor]:
-        """Return the teacher and the synonyms: they come from weights that are gone when a run is resumed."""
+        """Return the teacher and the synonyms: they depend on weights that a resumed run no longer has."""
         saved = {"neighbours": self.companions.neighbours}
         return saved | (prefixed("teacher", self.teacher.state_dict()) if self.teacher is not None else {})
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Put back what `state` gave."""
+        """Restore what `state` returned."""
         self.companions.neighbours = state["neighbours"]
         if self.teacher is not None:
             self.teacher.load_state_dict(within("teacher", dict(state)))
 
     def encoded(self, model: TokenTagger, batch: Batch) -> Batch:
-        """Return the batch with its vectors, on the model's device: all losses are over one pass of the encoder."""
+        """Return the batch with its vectors, on the model's device: all losses share one encoder pass."""
         moved = batch.to(next(model.parameters()).device)
         moved.hidden = model.hidden(moved)
         return moved
 
     def _adaptation(self, model: TokenTagger, labelled: Sequence[Batch], bare: Batch | None) -> Tensor:
-        """Return tag loss, sentence MMD and word MMD of a batch, labelled target sentences and bare ones."""
+        """Return the tag loss, sentence MMD and word MMD over a batch and labelled and unlabelled target sentences."""
         recipe = self.recipe
         loss = _mean_loss(model, labelled)
         kernel = {"estimator": recipe.pdaln_estimator, "bandwidths": recipe.pdaln_bandwidths}
@@ -107,7 +107,7 @@ class PdalnObjective:
         return loss
 
     def _distorted(self, model: TokenTagger, labelled: Sequence[Batch], copies: Sequence[Batch]) -> Tensor:
-        """Return the contrastive loss of the sentences and their copies, and the copies' tag loss if wanted."""
+        """Return the contrastive loss of the sentences and their copies, plus the copies' tag loss if enabled."""
         loss = torch.zeros((), device=copies[0].mask.device)
         if self.recipe.pdaln_use_contrastive:
             first, second = (self.parts(torch.cat(list(map(sentence_vectors, part)))) for part in (labelled, copies))
@@ -152,19 +152,19 @@ def word_mmd(
 
 
 def _mean_loss(model: TokenTagger, batches: Sequence[Batch]) -> Tensor:
-    """Return the mean of the model's own loss over the tokens with a known tag of all batches."""
+    """Return the model's own loss, averaged over the known-tag tokens of all batches."""
     counts = [int((batch.tags != IGNORED).sum()) for batch in batches]
     losses = [model.loss(batch) * count for batch, count in zip(batches, counts, strict=True)]
     return torch.stack(losses).sum() / max(sum(counts), 1)
 
 
 def _bare(batch: Batch) -> Batch:
-    """Return the batch without the vectors that another model gave it."""
+    """Return the batch without vectors cached by another model."""
     return Batch(batch.input_ids, batch.attention_mask, batch.positions, batch.mask, batch.tags)
 
 
 def _take_over(model: TokenTagger, parts: nn.Module, former: TokenTagger) -> None:
-    """Begin where the stage before ended: all of its weights, the head's and the projection's too."""
+    """Start from the previous stage: all of its weights, including the head's and the projection's."""
     head = {name: value for name, value in former.state_dict().items() if not name.startswith("objective_parts.")}
     model.load_state_dict(head)
     if isinstance(former.objective_parts, Projection):

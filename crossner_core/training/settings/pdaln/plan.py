@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from crossner_core.training.data import TrainingData
     from crossner_core.training.recipe import Recipe
 
-# Rounds have seeds so far apart, so that each draws its own order and dropout.
+# Distance between the seeds of rounds, so that each has its own order and dropout.
 _SEEDS_APART = 100_003
 
 
@@ -27,9 +27,9 @@ _SEEDS_APART = 100_003
 def pdaln(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan the base stage on source and labelled target (eq. 9), then rounds on adaptive data (eq. 10 and 11).
 
-    Departures: each step learns from labelled target sentences besides the source's or the augmented ones (eq. 10
-    encodes them for the word MMD in any case). Without adaptive data (the ablation, or no shared entity types) the
-    rounds go over the source sentences again. Types that only the source has get tags that are never decoded.
+    Departures: each step uses labelled target sentences besides source or augmented ones (eq. 10 encodes them for the
+    word MMD in any case). Without adaptive data (the ablation, or no shared entity types) the rounds reuse the source
+    sentences. Source-only types get tags that are never decoded.
     """
     source = source_sample(recipe, data)
     target = tuple(item for item in data.train if item.sentence.tokens)
@@ -47,10 +47,10 @@ def pdaln(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     "pdaln_unsupervised", "PDALN without target labels: adapt with bare target text", order=4, unlabelled=True
 )
 def pdaln_unsupervised(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
-    """Plan the base stage on source and bare target sentences (eq. 8); target labels choose the epoch on dev alone.
+    """Plan the base stage on source and unlabelled target sentences (eq. 8); only dev uses target labels.
 
-    The training sentences count as bare text. The paper has no rounds here; with `pdaln_distil_on` set to
-    augmented+unlabelled there are, on source sentences, with soft targets for the bare target sentences too.
+    The training sentences count as unlabelled text. The paper has no rounds here; `pdaln_distil_on`
+    augmented+unlabelled adds them, on source sentences, with soft targets for the unlabelled target sentences too.
     """
     source = source_sample(recipe, data)
     bare = tuple(item.sentence for item in data.train) + data.unlabelled
@@ -85,7 +85,7 @@ def _stages(
 
 
 def _has_rounds(recipe: Recipe) -> bool:
-    """Return whether a teacher has something to label: augmented sentences need target labels."""
+    """Return whether there are sentences for a teacher to label: augmented ones need target labels."""
     return recipe.setting == "pdaln" or recipe.pdaln_distil_on != "augmented"
 
 

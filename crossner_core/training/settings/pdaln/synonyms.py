@@ -1,4 +1,4 @@
-"""Where synonyms come from: WordNet where it is installed, else neighbours among the encoder's own embeddings."""
+"""Sources of synonyms: WordNet if installed, else neighbours among the encoder's embeddings."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from torch.nn import functional
 
 from crossner_core.errors import InvalidConfig
 
-# Synonyms a word, at most.
+# Maximum number of synonyms per word.
 MOST = 5
 _CHUNK = 512
 
 
 def wordnet() -> Any | None:
-    """Return NLTK's WordNet corpus, None where NLTK or its data is not installed."""
+    """Return NLTK's WordNet corpus, None if NLTK or its data is not installed."""
     try:
         corpus = importlib.import_module("nltk.corpus").wordnet
         corpus.ensure_loaded()
@@ -28,7 +28,7 @@ def wordnet() -> Any | None:
 
 
 def pick_wordnet(wanted: str) -> Any | None:
-    """Return WordNet for auto or wordnet, None for the encoder; raise InvalidConfig where it must be and is not."""
+    """Return WordNet for auto or wordnet, None for the encoder; raise InvalidConfig if required but missing."""
     lexicon = wordnet() if wanted != "encoder" else None
     if wanted == "wordnet" and lexicon is None:
         raise InvalidConfig(
@@ -39,7 +39,7 @@ def pick_wordnet(wanted: str) -> Any | None:
 
 
 def candidates(words: Iterable[str]) -> list[str]:
-    """Return the words that may be replaced, each once, sorted: letters only, four at least or in capitals."""
+    """Return the distinct replaceable words, sorted: letters only, with at least four or a capital."""
     return sorted({word for word in words if word.isalpha() and (len(word) > 3 or word[0].isupper())})
 
 
@@ -55,9 +55,9 @@ def from_wordnet(words: Sequence[str], corpus: Any) -> dict[str, tuple[str, ...]
 
 
 def neighbours(words: Sequence[str], tokenizer: Any, embeddings: Tensor) -> Tensor:
-    """Return the subword ids (words, MOST) of each word's nearest whole words by cosine; −1 where it has none.
+    """Return the subword ids (words, MOST) of each word's nearest whole words by cosine; −1 for none.
 
-    Only words that are one subword have any. Where the vocabulary tells case apart, a neighbour has the word's case.
+    Only single-subword words have any. If the vocabulary is cased, a neighbour has the word's case.
     """
     ids, texts = whole_words(tokenizer)
     row_of = {text: row for row, text in enumerate(texts)}
@@ -79,7 +79,7 @@ def neighbours(words: Sequence[str], tokenizer: Any, embeddings: Tensor) -> Tens
 
 
 def from_neighbours(words: Sequence[str], found: Tensor, tokenizer: Any) -> dict[str, tuple[str, ...]]:
-    """Return the words' synonyms in their own case, from what `neighbours` gave."""
+    """Return the words' synonyms in their own case, from the result of `neighbours`."""
     made: dict[str, tuple[str, ...]] = {}
     for word, row in zip(words, found.tolist(), strict=True):
         texts = [_text(tokenizer, id) for id in row if id >= 0]
@@ -89,7 +89,7 @@ def from_neighbours(words: Sequence[str], found: Tensor, tokenizer: Any) -> dict
 
 
 def whole_words(tokenizer: Any) -> tuple[Tensor, list[str]]:
-    """Return the ids (V,) and texts of the vocabulary's whole words of letters, two at least."""
+    """Return the ids (V,) and texts of the vocabulary's whole words of at least two letters."""
     texts = {id: _text(tokenizer, id) for id in sorted(tokenizer.get_vocab().values())}
     texts = {id: text for id, text in texts.items() if len(text) > 1 and text.isalpha()}
     if not texts:
@@ -100,14 +100,14 @@ def whole_words(tokenizer: Any) -> tuple[Tensor, list[str]]:
 
 
 def in_case_of(word: str, other: str) -> str:
-    """Return `other` in the case of `word`: capitals, a capital first, or as it is."""
+    """Return `other` in the case of `word`: all capitals, capitalised, or unchanged."""
     if word.isupper() and len(word) > 1:
         return other.upper()
     return other[:1].upper() + other[1:] if word[0].isupper() else other
 
 
 def _plain(words: Sequence[str], tokenizer: Any) -> list[str]:
-    """Return each word as the vocabulary spells it, empty where it is more than one subword."""
+    """Return each word as the vocabulary spells it, empty if it is more than one subword."""
     if not words:
         return []
     encoded = tokenizer([[word] for word in words], is_split_into_words=True, add_special_tokens=False)["input_ids"]

@@ -18,16 +18,16 @@ from crossner_core.models.base import TokenTagger
 FIXED = (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1e-1, 1.0, 5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 100.0, 1e3, 1e4, 1e5, 1e6)
 # Widths of exp(−d² / w) as multiples of the median squared distance.
 MEDIANS = (0.25, 0.5, 1.0, 2.0, 4.0)
-# Noise of the one power iteration, as a fraction of the embeddings' length.
+# Noise of the single power iteration, as a fraction of the embeddings' length.
 _PROBE = 0.1
 
 
 def contrastive_loss(first: Tensor, second: Tensor, temperature: float) -> Tensor:
-    """Return the mean over sentences of the loss of finding one's copy; 0 without any.
+    """Return the mean loss of identifying each sentence's copy; 0 without sentences.
 
     `first` (N, Z) are the sentences' vectors, `second` (N, Z) their distorted copies'. Departures from eq. 7: its
-    numerator exp(z · z̄)/τ is read as exp(z · z̄ / τ), as its denominator is; z are normalised (cosine), since at
-    τ = 0.05 the exponent of a product of free length has no bound.
+    numerator exp(z · z̄)/τ is read as exp(z · z̄ / τ), like its denominator; z are normalised (cosine), since at τ =
+    0.05 the exponent is unbounded otherwise.
     """
     if not len(first):
         return first.new_zeros(())
@@ -52,18 +52,18 @@ class Projection(nn.Module):
 
 
 def squared_mmd(first: Tensor, second: Tensor, *, estimator: str = "biased", bandwidths: str = "fixed") -> Tensor:
-    """Return the squared MMD of two sets of vectors (N, H) and (M, H), a scalar; 0 for sets too small to tell.
+    """Return the squared MMD of two sets of vectors (N, H) and (M, H), a scalar; 0 for sets that are too small.
 
     The kernel is the mean over the bandwidths (La-DTL sums them: its weights are ours over 19), in single precision.
-    Biased needs one vector in each set and never falls below 0; unbiased leaves out the pairs of a vector with
-    itself, needs two, and may fall below 0. With `median`, no gradient flows through the widths.
+    Biased needs one vector in each set and never falls below 0; unbiased excludes pairs of a vector with itself, needs
+    two, and may fall below 0. With `median`, no gradient flows through the widths.
     Source: PDALN eq. 4 (biased); Gretton et al. 2012, eq. 3 (unbiased).
     """
     n, m = len(first), len(second)
     if min(n, m) < (2 if estimator == "unbiased" else 1):
         return first.new_zeros((), dtype=torch.float32)
     together = torch.cat([first, second]).float()  # (N + M, H)
-    # Differences rather than products: a vector's distance to its like is exactly 0, with a gradient of 0.
+    # Differences rather than products: the distance between equal vectors is exactly 0, with a gradient of 0.
     distances = torch.cdist(together, together, compute_mode="donot_use_mm_for_euclid_dist").square()
     kernel = _kernel(distances, _widths(distances, bandwidths))  # (N + M, N + M)
     across = kernel[:n, n:].mean()
@@ -96,8 +96,8 @@ def _mean_of_others(kernel: Tensor) -> Tensor:
 def adversarial_loss(model: TokenTagger, batches: Sequence[Batch], size: float, rng: np.random.Generator) -> Tensor:
     """Return the mean over tokens of KL(tags without noise ‖ tags with it), a scalar.
 
-    Noise of `size` × the mean length of a token's embedding falls on a sentence's embeddings as a whole. Dropout is
-    off, or its own noise would be found; the passes are in single precision. Source: Miyato et al. 2017, "Adversarial
+    Noise of `size` × the mean length of a token's embedding is added to a sentence's embeddings as a whole. Dropout is
+    off, as its noise would interfere; the passes are in single precision. Source: Miyato et al. 2017, "Adversarial
     Training Methods for Semi-Supervised Text Classification", eq. 7 to 9, with KL summed over a sentence's tokens.
     """
     training, low = model.training, model.use_bf16
@@ -135,14 +135,14 @@ def kl_divergence(clean: Tensor, moved: Tensor, mask: Tensor) -> Tensor:
 
 
 def unit_noise(noise: Tensor, batch: Batch) -> Tensor:
-    """Return the noise without padding, each sentence's of length 1."""
+    """Return the noise with padding zeroed and each sentence's scaled to length 1."""
     noise = noise * batch.attention_mask.unsqueeze(-1)
     return noise / noise.flatten(1).norm(dim=1).clamp(min=1e-12)[:, None, None]
 
 
 @contextmanager
 def embedding_noise(model: TokenTagger, noise: Tensor) -> Iterator[None]:
-    """Add noise (B, L, H) to what the encoder looks up for its subwords."""
+    """Add noise (B, L, H) to the encoder's subword embeddings."""
 
     def add(_: Any, __: Any, found: Tensor) -> Tensor:
         return found + noise

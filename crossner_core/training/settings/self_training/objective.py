@@ -1,4 +1,4 @@
-"""What a student minimises: the labels' loss, and cross-entropy to a teacher's soft targets on bare sentences."""
+"""A student's loss: that of the labels, and cross-entropy to a teacher's soft targets on unlabelled sentences."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.self_training.proposals import ProposalModel
 
 _STEP = 7
-# So many times the sentences wanted are drawn and sorted by length, to take a stretch: padding costs most.
+# This many times the windows needed are drawn and sorted by length, to take a contiguous part with little padding.
 _POOLS = 4
 _BATCH = 64
 
 
 class SelfTrainingObjective:
-    """Loss of the labels + weight × cross-entropy to the teacher's tag probabilities on bare tokens.
+    """Loss of the labels + weight × cross-entropy to the teacher's tag probabilities on unlabelled tokens.
 
-    The teacher's soft targets `targets` (T, K), T the tokens of all windows, are computed once, before the student
-    begins, without dropout; they are kept with a run's state, as the teacher is gone when a run is resumed.
+    The teacher's soft targets `targets` (T, K), with T tokens in all windows, are computed once before the student
+    starts, without dropout; they are saved with a run's state, as a resumed run no longer has the teacher.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class SelfTrainingObjective:
                 self._weigh(proposals, bare)
 
     def loss(self, model: TokenTagger, batch: Batch, sentences: Sequence[int], step: int) -> Tensor:
-        """Return the loss of a batch of labelled sentences and of bare ones drawn by seed and step, a scalar."""
+        """Return the loss of a batch of labelled sentences and of unlabelled ones drawn by seed and step, a scalar."""
         if not self.has_targets:
             raise CheckpointError("The teacher's soft targets are not in the run's state; start the run afresh.")
         labelled, weight = model.loss(batch), self.recipe.self_training_weight
@@ -69,14 +69,14 @@ class SelfTrainingObjective:
         return labelled + weight * (losses * sure).sum() / drawn.mask.sum().clamp(min=1)
 
     def after_step(self, model: TokenTagger) -> None:
-        """Do nothing: the teacher stays as it was."""
+        """Do nothing: the teacher does not change."""
 
     def state(self) -> dict[str, Tensor]:
         """Return the soft targets."""
         return {"targets": self.targets}
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
-        """Put back what `state` gave."""
+        """Restore what `state` returned."""
         self.targets, self.has_targets = state["targets"], True
 
     @torch.no_grad()
@@ -102,7 +102,7 @@ class SelfTrainingObjective:
                 self.targets[part] = (joint / joint.sum(-1, keepdim=True).clamp(min=1e-12)).to(torch.float16)
 
     def _draw(self, rng: np.random.Generator) -> list[int]:
-        """Draw windows of similar length, each as likely as any other."""
+        """Draw windows of similar length; each is equally likely."""
         count = min(self.recipe.self_training_batch, len(self.windows))
         pools = max(1, min(_POOLS, len(self.windows) // count))
         drawn = rng.choice(len(self.windows), pools * count, replace=False).tolist()

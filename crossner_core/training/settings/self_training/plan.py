@@ -18,18 +18,18 @@ if TYPE_CHECKING:
     from crossner_core.training.data import TrainingData
     from crossner_core.training.recipe import Recipe
 
-# The settings that train a teacher, and what adds students to it.
+# Settings that train a teacher, and their variants with students.
 _ADDS = {"direct": "self_training", "pretrain_finetune": "transfer_self_training"}
-# Students have seeds so far apart, so that each draws its own order and dropout.
+# Distance between the seeds of students, so that each has its own order and dropout.
 _SEEDS_APART = 100_019
-# What the seed is joined with to draw bare sentences.
+# Combined with the seed: random stream for drawing unlabelled sentences.
 _DRAW = 5
 
 
 def with_students(recipe: Recipe, *, gazetteer: bool = False) -> Recipe:
-    """Return the recipe with students after its teacher; raise InvalidConfig for a setting that has none with them.
+    """Return the recipe with students after its teacher; raise InvalidConfig for a setting without such a variant.
 
-    With `gazetteer` their soft targets are weighed against what gazetteer and links propose, too.
+    With `gazetteer` their soft targets are also weighted by the proposals of gazetteer and links.
     """
     changed = replace(recipe, self_training_gazetteer=recipe.self_training_gazetteer or gazetteer)
     if recipe.setting in _ADDS.values():
@@ -50,7 +50,7 @@ def with_students(recipe: Recipe, *, gazetteer: bool = False) -> Recipe:
     source=False,
 )
 def self_training(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
-    """Plan a teacher on the target, then students on the target and on the teacher's soft targets for bare sentences.
+    """Plan a teacher on the target, then students that also use its soft targets on unlabelled sentences.
 
     Source: Xie et al. 2020 (noisy student; dropout is the noise), with soft tags on every token.
     """
@@ -69,7 +69,7 @@ def transfer_self_training(recipe: Recipe, data: TrainingData) -> tuple[Stage, .
 
 
 def _with_students(stages: tuple[Stage, ...], recipe: Recipe, data: TrainingData, *, fresh: bool) -> tuple[Stage, ...]:
-    """Add the students; without bare sentences the teacher is all there is, and the notes say so."""
+    """Add the students; without unlabelled sentences there is only the teacher, with a note."""
     teacher = stages[-1]
     if not data.unlabelled:
         note = "There are no bare target sentences: no student is trained."
@@ -87,7 +87,7 @@ def _with_students(stages: tuple[Stage, ...], recipe: Recipe, data: TrainingData
 
 
 def _drawn(recipe: Recipe, data: TrainingData) -> tuple[Sentence, ...]:
-    """Return the bare sentences of a run, drawn with its seed where there are more than wanted."""
+    """Return the unlabelled sentences of a run, sampled with its seed if there are more than needed."""
     import numpy as np
 
     filled = [sentence for sentence in data.unlabelled if sentence.tokens]
@@ -98,11 +98,11 @@ def _drawn(recipe: Recipe, data: TrainingData) -> tuple[Sentence, ...]:
 
 
 def _proposals(recipe: Recipe, data: TrainingData, bare: tuple[Sentence, ...]) -> str:
-    """Return a note on how much of what gazetteer and links propose is used."""
+    """Return a note on how many proposals of gazetteer and links are used."""
     if not recipe.self_training_gazetteer:
         return ""
     if not any(item.sentence.content_hash in data.proposed for item in data.train if item.sentence.tokens):
-        return "; gazetteer and links are not heard, as there is no gold sentence in which they were asked"
+        return "; gazetteer and links are not used, as no gold sentence has their proposals"
     known = [spans for sentence in bare if (spans := data.proposed.get(sentence.content_hash)) is not None]
     where = "which" if len(known) == len(bare) else f"{len(known)} of which"
     return f", in {where} gazetteer and links propose {sum(map(len, known))} spans"
@@ -123,7 +123,7 @@ def _student(teacher: Stage, recipe: Recipe, number: int, objective: MakeObjecti
 
 
 def _objective(recipe: Recipe, data: TrainingData, bare: tuple[Sentence, ...], *, first: bool) -> MakeObjective:
-    """Return what makes a student's loss; proposals are used for the first one: later teachers learnt from them."""
+    """Return a student's objective factory; only the first uses proposals, as later teachers learnt from them."""
 
     def make(model: TokenTagger, encoder: Encoder, former: TokenTagger | None) -> Objective:
         from crossner_core.training.settings.self_training.objective import SelfTrainingObjective

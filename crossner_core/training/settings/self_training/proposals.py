@@ -1,4 +1,4 @@
-"""What gazetteer and links propose, as evidence beside a teacher's soft targets; how good it is, is fitted on gold."""
+"""Proposals of gazetteer and links as evidence for a teacher's soft targets, with reliability fitted on gold."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ OUTSIDE = "O"
 Proposed = Mapping[str, Sequence[Span]]
 """Spans that gazetteer and links propose in a sentence, by its content hash; none may overlap."""
 
-# So many tokens of each type count as if they had been proposed as often as those of all types together, and so many of
-# all types as if each of three things (its tag, another one, nothing) had happened as often as the others. Outside, one
-# token in so many counts as wrongly proposed.
+# Pseudo-counts: PRIOR_OF_TYPE tokens of each type are distributed like those of all types together, and PRIOR tokens of
+# all types evenly over three outcomes (its tag, another one, nothing). Outside entities, one token in PRIOR_OUTSIDE
+# counts as wrongly proposed.
 PRIOR_OF_TYPE = 20.0
 PRIOR = 3.0
 PRIOR_OUTSIDE = 20.0
@@ -36,9 +36,9 @@ class _Counts(NamedTuple):
 class ProposalModel:
     """Likelihood of a proposed tag under each true tag, (K, K): row = proposed, column = true; each column adds to 1.
 
-    A token's proposal is taken to depend on its own true tag alone: Dawid and Skene 1979, with the model's posterior as
-    the prior. Of a true tag three probabilities are fitted: proposed as it is, as another tag, not at all. Which other
-    tag does not depend on the true one.
+    A token's proposal is assumed to depend only on its true tag: Dawid and Skene 1979, with the model's posterior as
+    the prior. For each true tag three probabilities are fitted: proposed correctly, as another tag, not at all. Which
+    other tag does not depend on the true one.
     """
 
     tags: tuple[str, ...]
@@ -47,9 +47,9 @@ class ProposalModel:
 
     @classmethod
     def fit(cls, gold: Iterable[LabelledSentence], proposed: Proposed, tags: Sequence[str]) -> ProposalModel:
-        """Fit to the gold sentences of which it is known what was proposed in them, if only nothing.
+        """Fit to the gold sentences with known (possibly empty) proposals.
 
-        Without any, nothing is known of how good the proposals are, and none is used.
+        Without any, reliability is unknown, and no proposals are used.
         """
         index = {tag: number for number, tag in enumerate(tags)}
         counts = _count(gold, proposed, index)
@@ -76,7 +76,7 @@ class ProposalModel:
         return cls(tuple(tags), likelihood, proposed)
 
     def likelihoods(self, sentence: Sentence) -> NDArray[np.float64] | None:
-        """Return the likelihood of what is proposed in a sentence, (tokens, K); None where that is not known."""
+        """Return the likelihood of a sentence's proposals, (tokens, K); None if they are unknown."""
         if (spans := self.proposed.get(sentence.content_hash)) is None:
             return None
         index = {tag: number for number, tag in enumerate(self.tags)}
@@ -86,7 +86,7 @@ class ProposalModel:
 def proposed_spans(
     suggest: Callable[[Sequence[Sentence]], Sequence[Sequence[Suggestion]]], sentences: Sequence[Sentence]
 ) -> dict[str, tuple[Span, ...]]:
-    """Return what a gazetteer proposes in some sentences, by content hash."""
+    """Return a gazetteer's proposals for sentences, by content hash."""
     pairs = zip(sentences, suggest(sentences), strict=True)
     return {sentence.content_hash: best_spans(suggestions) for sentence, suggestions in pairs}
 
@@ -106,7 +106,7 @@ def _count(gold: Iterable[LabelledSentence], proposed: Proposed, index: Mapping[
 
 
 def _tags(spans: Sequence[Span], sentence: Sentence, index: Mapping[str, int]) -> list[str]:
-    """Return the tags of the spans whose types the model knows."""
+    """Return the tags of the spans whose types the model has."""
     return tags_from_spans([span for span in spans if f"B-{span.type}" in index], len(sentence.tokens))
 
 
