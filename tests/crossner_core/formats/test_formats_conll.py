@@ -120,7 +120,7 @@ def test_conll_unlabelled_file_gets_a_tag_column_once_annotated() -> None:
     parsed = read("Mira NN\nsang VB\n")
     annotated = [Record(record.sentence, (Span(0, 1, "x"),)) for record in parsed.sentences]
     assert write(annotated, "conll", parsed.layout) == "Mira NN B-x\nsang VB O\n"
-    with pytest.raises(BadInput, match=r"f-1 has no annotation while others have"):
+    with pytest.raises(BadInput, match=r"f-1 has no annotation but others do"):
         write([*annotated, *parsed.sentences], "conll", parsed.layout)
 
 
