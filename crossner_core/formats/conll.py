@@ -150,7 +150,7 @@ def _report_tags(source: Source, block: Block, options: ConllOptions, layout: Co
     for position, reason in tag_problems(block.tags, layout.scheme):
         if not options.lenient:
             block.problem(source, position, reason)
-            if "does not go on" in reason:
+            if "cannot follow" in reason:
                 source.hint = f"Tags were read as {layout.scheme}; with --lenient a stray I- begins an entity."
         elif not is_tag(block.tags[position]):
             block.problem(source, position, reason)
