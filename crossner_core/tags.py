@@ -147,7 +147,7 @@ def _bad_step(previous: tuple[str, str], current: tuple[str, str], scheme: str) 
     before, now = _TO_BIOES.get(before, before), _TO_BIOES.get(now, now)
     is_open = before in "BI"
     if now in "IE" and not (is_open and before_type == now_type):
-        return f"does not go on from {_name(previous)}"
+        return f"cannot follow {_name(previous)}"
     if scheme in {"BIOES", "BILOU"} and is_open and now not in "IE":
         return f"leaves {_name(previous)} unfinished"
     return ""

@@ -1,4 +1,4 @@
-"""Corpus formats: a file a format, with its reader and writer."""
+"""Corpus formats: one module per format, with its reader and writer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from crossner_core.schema import LabelledSentence, Sentence
 
 
 def open_file(path: str | Path, format: str | None = None, *, name: str | None = None, **options: Any) -> base.Parsed:
-    """Read a file; its format is guessed by suffix and content where it is not given.
+    """Read a file; its format is guessed from suffix and content if not given.
 
     Raises BadInput listing file, line and reason if anything is wrong, unless `skip_bad=True`.
     """
@@ -24,7 +24,7 @@ def open_file(path: str | Path, format: str | None = None, *, name: str | None =
 
 
 def file_bytes(path: Path) -> bytes:
-    """Read a file as it is; raise BadInput where it cannot be read."""
+    """Read a file's bytes; raise BadInput if it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
@@ -32,7 +32,7 @@ def file_bytes(path: Path) -> bytes:
 
 
 def read_bytes(data: bytes, *, name: str, format: str | None = None, **options: Any) -> base.Parsed:
-    """Read the bytes of a file called `name` (an upload) that is one document; else as `open_file`."""
+    """Read the bytes of a file called `name` (an upload) that holds one document; otherwise like `open_file`."""
     parsed = read_files([(name, data)], format, **options)
     if len(parsed) > 1:
         raise BadInput(f"{name} holds {len(parsed)} documents where one is expected.")
@@ -40,9 +40,9 @@ def read_bytes(data: bytes, *, name: str, format: str | None = None, **options: 
 
 
 def read_files(files: Sequence[base.NamedFile], format: str | None = None, **options: Any) -> list[base.Parsed]:
-    """Read files, each by itself or together with those that belong to it (`group_files`); else as `open_file`.
+    """Read files, each alone or together with those that belong to it (`group_files`); otherwise like `open_file`.
 
-    All are read before anything is refused, so that one error lists the problems of all.
+    All are read before any is refused, so that one error lists the problems of all.
     """
     parsed: list[base.Parsed] = []
     errors: list[BadInput] = []
@@ -57,9 +57,9 @@ def read_files(files: Sequence[base.NamedFile], format: str | None = None, **opt
 
 
 def group_files(names: Sequence[str], format: str | None = None) -> list[tuple[str | None, list[int]]]:
-    """Put together which of some files are read at once: (format, their indices), None where the content will tell.
+    """Group files that are read together: (format, their indices); the format is None where the content decides.
 
-    All files of a format of several files are one group, every other file is one by itself.
+    All files of a multi-file format form one group; every other file is a group of its own.
     """
     several = [id for id in ([format] if format else base.format_ids()) if base.get_format(id).by_document]
     groups: list[tuple[str | None, list[int]]] = []
@@ -79,9 +79,9 @@ def group_files(names: Sequence[str], format: str | None = None) -> list[tuple[s
 def write(
     records: Iterable[base.Record | LabelledSentence | Sentence], format: str, layout: base.Layout | None = None
 ) -> str:
-    """Write records as text; with the layout they came in, unchanged ones come out as they came.
+    """Write records as text; given the layout they were read with, unchanged ones are reproduced exactly.
 
-    Encoding is the caller's (UTF-8, newlines as they are). Raises BadInput if a record cannot be held by that format.
+    The caller encodes it (UTF-8, newlines unchanged). Raises BadInput if the format cannot hold a record.
     """
     if base.get_format(format).by_document:
         raise InvalidConfig(f"Format {format} writes several files; one text was asked for.")
@@ -95,7 +95,7 @@ def make_document(
     format: str,
     layout: base.Layout | None = None,
 ) -> base.Parsed:
-    """Make a document to be written in a format, in the layout it came in or else in that format's plain one."""
+    """Make a document to write in a format, in the layout it was read with or that format's default."""
     chosen = base.get_format(format)
     if layout is not None and type(layout) is not chosen.layout_type:
         raise InvalidConfig(f"A layout of format {layout.format} does not fit format {chosen.id}.")
@@ -104,7 +104,7 @@ def make_document(
 
 
 def write_files(documents: Sequence[base.Parsed], format: str) -> base.Written:
-    """Write documents, which `make_document` made, as files of a format; a format of one text gives a file for each."""
+    """Write documents made by `make_document` as files of a format; a single-text format gives one file each."""
     losses: Counter[str] = Counter()
     files = tuple(base.get_format(format).writer(documents, losses))
     return base.Written(files, losses)
@@ -121,7 +121,7 @@ def _read_group(files: Sequence[base.NamedFile], format: str | None, options: di
 
 
 def _refusal(parsed: base.Parsed, skip_bad: bool) -> BadInput | None:
-    """Say why a document cannot be used; None where it can."""
+    """Return why a document cannot be used; None if it can."""
     problems = tuple(map(str, parsed.problems))
     if problems and not skip_bad:
         return BadInput(describe(problems) + (f"\n{parsed.hint}" if parsed.hint else ""), problems)

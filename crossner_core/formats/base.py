@@ -13,12 +13,12 @@ from crossner_core.formats.source import clip
 from crossner_core.registry import Registry
 from crossner_core.schema import LabelledSentence, Sentence, Span
 
-NamedFile = tuple[str, bytes]  # its name, or its path from the folder of the documents, with "/"
+NamedFile = tuple[str, bytes]  # name, or path relative to the documents' folder, with "/"
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """A sentence of a file; `spans` is None where the file has no annotation, () where it says there is no entity."""
+    """A sentence of a file; `spans` is None where the file has no annotation, () where it states there is none."""
 
     sentence: Sentence
     spans: tuple[Span, ...] | None = None
@@ -45,22 +45,22 @@ class ReadOptions:
     )
     types: tuple[str, ...] | None = field(default=None, metadata={"doc": "Entity types allowed; all if not given."})
     type_map: Mapping[str, str] = field(
-        default_factory=dict, metadata={"doc": "The file's type name → ours; to an empty name: not an entity here."}
+        default_factory=dict, metadata={"doc": "The file's type name → ours; an empty name leaves the type out."}
     )
     strict_map: str = field(
         default="", metadata={"doc": "Name of a type map that must name every type; if empty, others stay as they are."}
     )
-    lenient: bool = field(default=False, metadata={"doc": "A stray I- begins an entity, as conlleval has it."})
-    id_prefix: str | None = field(default=None, metadata={"doc": "Begins the ids of sentences that have none."})
-    max_tokens: int = field(default=2_000, metadata={"doc": "Most tokens in a sentence."})
-    max_line: int = field(default=100_000, metadata={"doc": "Most characters in a line."})
+    lenient: bool = field(default=False, metadata={"doc": "A stray I- begins an entity, as in conlleval."})
+    id_prefix: str | None = field(default=None, metadata={"doc": "Prefix of the ids given to sentences without one."})
+    max_tokens: int = field(default=2_000, metadata={"doc": "Maximum number of tokens in a sentence."})
+    max_line: int = field(default=100_000, metadata={"doc": "Maximum number of characters in a line."})
 
     def __post_init__(self) -> None:
         if self.max_tokens < 1 or self.max_line < 1:
             raise InvalidConfig(f"max_tokens ({self.max_tokens}) and max_line ({self.max_line}) must be at least 1.")
 
     def our_type(self, theirs: str) -> str:
-        """Rename a type of the file, empty where it is left out; raise BadInput at one that may not be there."""
+        """Return our name of a type of the file, empty if it is left out; raise BadInput if it is not allowed."""
         if self.strict_map and theirs not in self.type_map:
             raise BadInput(
                 f"entity type {clip(theirs)} is not in the type map {self.strict_map}, which has "
@@ -69,15 +69,15 @@ class ReadOptions:
         ours = self.type_map.get(theirs, theirs)
         if ours and self.types is not None and ours not in self.types:
             named = clip(theirs) if ours == theirs else f"{clip(theirs)}, here {clip(ours)},"
-            raise BadInput(f"entity type {named} is not one of {', '.join(self.types)}; rename it by a type map.")
+            raise BadInput(f"entity type {named} is not one of {', '.join(self.types)}; rename it with a type map.")
         return ours
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How a file, or the files of a document, were laid out, so that they can be written as they came.
+    """How a file, or the files of a document, were laid out, so that they can be written back unchanged.
 
-    All values fit JSON. They are kept with each sentence: what is long belongs into the sentences' notes.
+    All values are JSON-serializable. They are stored with each sentence: long values belong in the sentences' notes.
     """
 
     newline: str = "\n"
@@ -91,7 +91,7 @@ class Layout:
         return next(id for id, known in FORMATS.items() if known.layout_type is type(self))
 
     def to_dict(self) -> dict[str, Any]:
-        """Give a JSON-able form, which `layout_from_dict` reads."""
+        """Return a JSON-serializable form, which `layout_from_dict` reads."""
         return {"format": self.format, **asdict(self)}
 
     def our_spans(self, spans: Iterable[Span]) -> tuple[Span, ...]:
@@ -100,7 +100,7 @@ class Layout:
         return tuple(span for span in renamed if span.type)
 
     def outer_type(self, type_name: str) -> str:
-        """Give the file's name for one of our types."""
+        """Return the file's name for one of our types."""
         return next((theirs for theirs, ours in self.type_map.items() if ours == type_name), type_name)
 
 
@@ -108,8 +108,8 @@ class Layout:
 class Parsed:
     """What a file, or the files of one document, hold: its sentences in order and its layout.
 
-    `problems` are of sentences that were left out, `hint` says what may be done about them; `losses` counts by kind
-    what the file has and a record cannot carry (`{"relations": 3}`).
+    `problems` concern sentences that were left out, `hint` is what to do about them; `losses` counts by kind what the
+    file holds but a record cannot (`{"relations": 3}`).
     """
 
     name: str
@@ -133,31 +133,31 @@ class Parsed:
 
 @dataclass(frozen=True)
 class Written:
-    """Files to write, and by kind how many things of the sentences they do not hold."""
+    """Files to write, and counts by kind of what the sentences have but the files do not hold."""
 
     files: tuple[NamedFile, ...]
     losses: Mapping[str, int]
 
 
 class Reader(Protocol):
-    """Read files into what each document (each file, where a format has one) holds, problems included."""
+    """Read files into documents (one per file unless the format is `by_document`), problems included."""
 
     def __call__(self, files: Sequence[NamedFile], options: Any) -> Iterable[Parsed]: ...
 
 
 class Writer(Protocol):
-    """Write documents as files; count in `losses` what these cannot hold, by kind."""
+    """Write documents as files; count by kind in `losses` what these cannot hold."""
 
     def __call__(self, documents: Sequence[Parsed], losses: Counter[str]) -> Iterable[NamedFile]: ...
 
 
 @dataclass(frozen=True)
 class Format:
-    """A file format: stable id, title, suffixes it goes by, and its reader and writer.
+    """A file format: stable id, title, file suffixes, reader and writer.
 
-    A format `by_document` reads all its files at once and writes each document as files of its own; `beside` are
-    suffixes of files that belong to one of the same stem, or whole names of files that belong to all
-    (`(".txt", "annotation.conf")`). Formats of one text are made by `text.text_format`.
+    A format `by_document` reads all its files at once and writes each document as files of its own; `beside` lists
+    suffixes of companion files with the same stem, or full names of files shared by all
+    (`(".txt", "annotation.conf")`). Single-text formats are made by `text.text_format`.
     """
 
     id: str
@@ -172,14 +172,14 @@ class Format:
     example: str = ""
 
     def options(self, **values: Any) -> ReadOptions:
-        """Make this format's options; raise InvalidConfig at a name it does not know."""
+        """Make this format's options; raise InvalidConfig for an unknown name."""
         valid = [option.name for option in fields(self.options_type)]
         if unknown := sorted(set(values) - set(valid)):
             raise InvalidConfig(f"Format {self.id} has no option {', '.join(unknown)}; it has {', '.join(valid)}.")
         return self.options_type(**values)
 
     def owns(self, name: str, names: Collection[str]) -> bool:
-        """Tell by its name whether a file among others is of this format, or belongs to one that is."""
+        """Tell by name whether a file among others is of this format, or a companion of one that is."""
         path = PurePosixPath(name)
         if path.suffix.lower() in self.suffixes or path.name in self.beside:
             return True
@@ -200,18 +200,18 @@ def format_ids() -> tuple[str, ...]:
 
 
 def known_suffixes() -> tuple[str, ...]:
-    """The suffixes of all files that some format reads, sorted."""
+    """The suffixes of all files that any format reads, sorted."""
     names = {name for known in map(get_format, format_ids()) for name in (*known.suffixes, *known.beside)}
     return tuple(sorted({PurePosixPath(f"x{name}").suffix for name in names}))
 
 
 def get_format(id: str) -> Format:
-    """Find a format; raise InvalidConfig naming those there are."""
+    """Return a format; raise InvalidConfig listing the known ones."""
     return FORMATS.one(id)
 
 
 def layout_from_dict(values: Mapping[str, Any]) -> Layout:
-    """Make a layout from what `Layout.to_dict` gave."""
+    """Make a layout from what `Layout.to_dict` returned."""
     own = {key: value for key, value in values.items() if key != "format"}
     layout_type = get_format(values["format"]).layout_type
     valid = [part.name for part in fields(layout_type)]
@@ -221,12 +221,12 @@ def layout_from_dict(values: Mapping[str, Any]) -> Layout:
 
 
 def notes_of(sentence: Sentence, format: str) -> Mapping[str, Any]:
-    """Give what `format` needs to write the sentence as it came; empty if it came from elsewhere."""
+    """Return what `format` needs to write the sentence back unchanged; empty if it was read from another format."""
     return sentence.layout.notes if sentence.layout is not None and sentence.layout.format == format else {}
 
 
 def join_pieces(pieces: Iterable[str], records: Sequence[Record], format: str, gap: str, layout: Layout) -> str:
-    """Join sentences with what stood between them; `gap` where a sentence does not say."""
+    """Join sentences with the text that stood between them; `gap` where a sentence has none noted."""
     parts: list[str] = []
     for piece, record in zip(pieces, records, strict=True):
         parts += [notes_of(record.sentence, format).get("before", gap if parts else ""), piece]

@@ -19,7 +19,7 @@ _SEPARATORS = {"\t": "a tab", " ": "a space"}
 
 @dataclass(frozen=True)
 class Shape:
-    """Which column is what, from 0; `tag` and `index` are None where there is none."""
+    """The role of each column, from 0; `tag` and `index` are None where there is none."""
 
     separator: str
     width: int
@@ -31,7 +31,7 @@ class Shape:
 
 @dataclass
 class Block:
-    """One sentence of a file: its rows, where it stands and what stood before it."""
+    """One sentence of a file: its rows, its position and the text before it."""
 
     first: int  # index of its first line
     rows: list[list[str]]
@@ -48,7 +48,7 @@ class Block:
 
 
 def split_columns(line: str, separator: str) -> list[str]:
-    """Split a line into columns; with spaces a run of white space is one separator, at its end nothing."""
+    """Split a line into columns; with spaces, a run of white space is one separator, and none at the end."""
     if separator == "\t":
         *others, last = line.split("\t")
         return [*others, last.strip() or last]
@@ -58,7 +58,7 @@ def split_columns(line: str, separator: str) -> list[str]:
 
 
 def find_shape(source: Source, token: int | None, tag: int | None) -> Shape:
-    """Look at the first lines for separator, width and the meaning of each column."""
+    """Infer separator, width and the role of each column from the first lines."""
     sample = [
         line
         for index, line in enumerate(source.lines[:_SAMPLE])
@@ -116,13 +116,13 @@ def _find_index(
         if expected is None:
             begins[value] += 1
         expected = value + 1
-    if seen == 0 or right < 0.9 * seen:  # not all: a broken row must not turn the count into the tokens
+    if seen == 0 or right < 0.9 * seen:  # not all: a broken row must not make the index the token column
         return None, 1
     return 0, begins.most_common(1)[0][0]
 
 
 def find_blocks(source: Source, shape: Shape, max_tokens: int) -> tuple[list[Block], str]:
-    """Cut the file into sentences, and give what follows the last; bad rows mark their block."""
+    """Split the file into sentences, and return what follows the last; bad rows mark their block."""
     blocks: list[Block] = []
     written = 0  # offset in the text up to which everything belongs to a block or stood before one
     first: int | None = None

@@ -1,4 +1,4 @@
-"""CoNLL columns: a token a line, a blank line after a sentence, with or without tags."""
+"""CoNLL columns: one token per line, a blank line after each sentence, with or without tags."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _FILLER = "_"
 
 @dataclass(frozen=True)
 class ConllOptions(ReadOptions):
-    """How to read columns; what is not given is found by looking."""
+    """How to read columns; what is not given is inferred."""
 
-    scheme: str | None = field(default=None, metadata={"doc": f"Tag scheme: {', '.join(SCHEMES)}; found if not given."})
+    scheme: str | None = field(default=None, metadata={"doc": f"Tag scheme: {', '.join(SCHEMES)}; else inferred."})
     token_column: int | None = field(default=None, metadata={"doc": "Column of the token, from 0."})
     tag_column: int | None = field(default=None, metadata={"doc": "Column of the tag, from 0."})
 
@@ -85,12 +85,12 @@ def read(source: Source, options: ConllOptions) -> tuple[list[Record], ConllLayo
 
 
 def write(records: Sequence[Record], layout: ConllLayout) -> str:
-    """Write columns; raise BadInput at a sentence that has no annotation among those that have."""
+    """Write columns; raise BadInput if only some sentences are annotated."""
     if any(record.spans is not None for record in records):
         if bare := next((record for record in records if record.spans is None), None):
             raise BadInput(
-                f"Sentence {bare.sentence.id} has no annotation while others have: export those with and those without "
-                "in two files."
+                f"Sentence {bare.sentence.id} has no annotation but others do: export annotated and unannotated "
+                "sentences to separate files."
             )
         if layout.tag_column is None:
             layout = ConllLayout(**{**vars(layout), "width": layout.width + 1, "tag_column": layout.width})
@@ -99,7 +99,7 @@ def write(records: Sequence[Record], layout: ConllLayout) -> str:
 
 
 def _report_cut_tag(source: Source, blocks: Sequence[Block]) -> None:
-    """Note a last tag without newline whose type is nowhere else and begins another's name: the file broke off."""
+    """Report a last tag without newline whose type is seen nowhere else and is a prefix of another: a cut-off file."""
     if not blocks or source.text.endswith(("\n", "\r")):
         return
     last = blocks[-1]
@@ -107,13 +107,13 @@ def _report_cut_tag(source: Source, blocks: Sequence[Block]) -> None:
         return
     *others, cut = [tag[2:] for block in blocks for tag in block.tags]
     if cut and cut not in others and (whole := next((other for other in others if other.startswith(cut)), None)):
-        reason = f"type {cut!r} is nowhere else in the file and may be the beginning of {whole!r}"
-        reason += "; if the file is whole, end it with a newline"
+        reason = f"type {cut!r} is nowhere else in the file and may be a cut-off {whole!r}"
+        reason += "; if the file is complete, end it with a newline"
         last.problem(source, len(last.tags) - 1, reason)
 
 
 def _find_scheme(blocks: Iterable[Block], shape: Shape) -> str:
-    """Name the scheme of the sentences whose tags are tags."""
+    """Detect the scheme from the sentences whose tags are well formed."""
     if shape.tag is None:
         return "IOB2"
     good = [block.tags for block in blocks if not block.bad and all(map(is_tag, set(block.tags)))]
@@ -121,7 +121,7 @@ def _find_scheme(blocks: Iterable[Block], shape: Shape) -> str:
 
 
 def _seen_first(type_map: Mapping[str, str], blocks: Iterable[Block]) -> dict[str, str]:
-    """Put the names that the file uses first: where several stand for one of our types, they are the ones to write."""
+    """Put the names that the file uses first: where several map to one of our types, those are written."""
     seen = {tag[2:] for block in blocks for tag in set(block.tags)} if type_map else set()
     return dict(sorted(type_map.items(), key=lambda item: item[0] not in seen))
 
@@ -146,18 +146,18 @@ def _read_spans(source: Source, block: Block, options: ConllOptions, layout: Con
 
 
 def _report_tags(source: Source, block: Block, options: ConllOptions, layout: ConllLayout) -> None:
-    """Note every bad tag of a block; leniently only those that are no tags at all."""
+    """Report every bad tag of a block; with `lenient` only those that are not tags at all."""
     for position, reason in tag_problems(block.tags, layout.scheme):
         if not options.lenient:
             block.problem(source, position, reason)
-            if "does not go on" in reason:
-                source.hint = f"Tags were read as {layout.scheme}; read leniently (--lenient), a stray I- begins one."
+            if "cannot follow" in reason:
+                source.hint = f"Tags were read as {layout.scheme}; with --lenient a stray I- begins an entity."
         elif not is_tag(block.tags[position]):
             block.problem(source, position, reason)
 
 
 def _notes(record: Record, block: Block, layout: ConllLayout, *, is_first: bool) -> dict[str, Any]:
-    """Give whatever the layout alone would not give back of a record."""
+    """Return what the layout alone cannot reproduce of a record."""
     notes: dict[str, Any] = {}
     if block.before != ("" if is_first else layout.newline * 2):
         notes["before"] = block.before
@@ -169,7 +169,7 @@ def _notes(record: Record, block: Block, layout: ConllLayout, *, is_first: bool)
 
 
 def _extra_columns(block: Block, layout: ConllLayout) -> dict[str, list[str]]:
-    """Give the columns that are neither token, tag nor index, by their number (a string, as JSON wants it)."""
+    """Return the columns that are neither token, tag nor index, by number (a string, as JSON requires)."""
     ours = {layout.token_column, layout.tag_column, layout.index_column}
     return {str(column): [row[column] for row in block.rows] for column in range(layout.width) if column not in ours}
 
@@ -183,7 +183,7 @@ def _piece(record: Record, layout: ConllLayout) -> str:
 
 
 def _still_holds(raw: str, record: Record, layout: ConllLayout) -> bool:
-    """Tell whether the text a sentence came in still is what the record is."""
+    """Tell whether the text a sentence was read from still matches the record."""
     rows = [split_columns(line.rstrip("\r"), layout.separator) for line in raw.split(layout.newline[-1])]
     if any(len(row) != layout.width for row in rows):
         return False

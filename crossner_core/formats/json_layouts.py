@@ -1,14 +1,15 @@
-"""Other tools' objects of JSON lines, said in our keys: words with tags, words with ranges, text with character spans.
+"""Other tools' JSON lines, converted to our keys: words with tags, words with ranges, text with character spans.
 
 | keys | of |
 |---|---|
 | `tokens`, `words` or `sentence` (strings) with `ner_tags`, `tags`, `ner` or `labels` (`B-song`) | Hugging Face |
-| `tokenized_text` (strings) with `ner` (`[first, last, type]`, the last word included) | GLiNER |
+| `tokenized_text` (strings) with `ner` (`[first, last, type]`, last word inclusive) | GLiNER |
 | `text` with `entities`, `spans`, `ents`, `label` or `labels` (`[start, end, type]`, objects) | doccano, spaCy, … |
 
-What is read so is no metadata. Text with spans but no tokens is cut at the spans' ends beside our own rules, so that
-each span is whole tokens. Gold is what somebody stands for: a task of Prodigy's that was rejected or ignored has none,
-nor has an empty `label` or an empty list beside `relations`, as doccano writes for sentences that nobody has opened.
+Keys that are read are not kept as metadata. Text with spans but no tokens is tokenized by our rules and also split at
+span boundaries, so that each span covers whole tokens. Only confirmed annotation becomes gold: a Prodigy task that was
+rejected or ignored has none, nor has an empty `label` or an empty list beside `relations`, which doccano writes for
+unopened sentences.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from crossner_core.tokenize import tokenize
 _WORDS = ("tokens", "words", "sentence")
 _TAGS = ("ner_tags", "tags", "ner", "labels")
 _SPANS = ("entities", "spans", "ents", "label", "labels")
-# What doccano calls them; its export has them for unopened sentences, too, and does not say which those are.
+# doccano's keys; its export has them for unopened sentences too, and does not mark those.
 _OF_UNOPENED = ("label", "labels")
 _RANGED = "tokenized_text"
 _START, _END = ("start", "start_offset"), ("end", "end_offset")
@@ -34,7 +35,7 @@ _TYPE = ("type", "label", "entity_type", "tag")
 
 
 def tags_of(values: Mapping[str, Any]) -> list[str] | None:
-    """Return the tags of an object of words, none where it has none; None of any other object."""
+    """Return the tags of an object with words, [] if it has none; None for any other object."""
     if _is_ours(values) or not _key(values, (_RANGED, *_WORDS), _are_words):
         return None
     tags = _key(values, _TAGS, _are_tags)
@@ -42,11 +43,11 @@ def tags_of(values: Mapping[str, Any]) -> list[str] | None:
 
 
 def in_our_keys(values: Mapping[str, Any], scheme: str, *, lenient: bool = False) -> Mapping[str, Any]:
-    """Say an object in our keys; ours come back as they are. `scheme` is the tags' of the whole file.
+    """Convert an object to our keys; ours are returned as they are. `scheme` is the tag scheme of the whole file.
 
-    A `lenient` reading lets a stray I- begin an entity.
+    With `lenient` a stray I- begins an entity.
 
-    Raises BadInput for words without a tag each, tags that are numbers, and spans that are half said.
+    Raises BadInput unless there is one tag per word, for tags that are numbers, and for incomplete spans.
     """
     if _is_ours(values):
         return values
@@ -56,7 +57,7 @@ def in_our_keys(values: Mapping[str, Any], scheme: str, *, lenient: bool = False
     if words and (tags := _key(values, _TAGS, lambda value: isinstance(value, list))):
         return _with_words(values, words, tags, lambda value, count: _tagged(value, count, tags, scheme, lenient))
     if words and not isinstance(values.get("text"), str):
-        _refuse_unread(values, f"beside {words}: write ner_tags, one a word, or add the text they are cut from")
+        _refuse_unread(values, f"beside {words}: write ner_tags, one per word, or add the text they come from")
     if words:
         values = _with_words(values, words, "", _ranges)
     return _with_spans(values) if isinstance(values.get("text"), str) else values
@@ -85,13 +86,13 @@ def _are_tags(value: Any) -> bool:
 def _with_words(
     values: Mapping[str, Any], words: str, annotated: str, read: Callable[[list[Any], int], list[tuple[int, int, str]]]
 ) -> dict[str, Any]:
-    """Find the words in the text, or join them by spaces into one; spans are read in words."""
+    """Find the words in the text, or join them with spaces; annotation is read in word positions."""
     text = values.get("text")
     text = text if isinstance(text, str) else " ".join(values[words])
     offsets, end = list[list[int]](), 0
     for word in values[words]:
         if (start := text.find(word, end)) < 0 or not word:
-            raise BadInput(f"{words} holds {clip(word)}, which is not in the text after its character {end}.")
+            raise BadInput(f"{words} holds {clip(word)}, which is not in the text after character {end}.")
         end = start + len(word)
         offsets.append([start, end])
     made = {name: value for name, value in values.items() if name not in {words, annotated, "text"}}
@@ -107,8 +108,8 @@ def _with_words(
 def _tagged(tags: list[Any], count: int, name: str, scheme: str, lenient: bool) -> list[tuple[int, int, str]]:
     if any(type(tag) is int for tag in tags):
         raise BadInput(
-            f"{name} are numbers, and which types they stand for is not in the file: write the tags' names, such as "
-            "B-song, in their place."
+            f"{name} are numbers, and the file does not name the types they stand for: write tags such as B-song "
+            "instead."
         )
     if not _are_tags(tags) or len(tags) != count:
         raise BadInput(f"{len(tags)} {name} for {count} words; each word has one, a string such as B-song or O.")
@@ -127,13 +128,13 @@ def _ranges(items: list[Any], count: int) -> list[tuple[int, int, str]]:
 
 
 def _with_spans(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Read spans by character; with none of the known keys the object stays as it is, but for tokens as objects."""
+    """Read character spans; without any known key the object stays as it is, except for tokens given as objects."""
     tokens = values.get("tokens")
     if isinstance(tokens, list) and tokens and all(isinstance(token, dict) for token in tokens):
         values = {**values, "tokens": [_offsets(token) for token in tokens if not _is_blank(token, values["text"])]}
     name = _key(values, _SPANS, lambda value: isinstance(value, list) and any(map(_is_span, value)))
     if not name:
-        _refuse_unread(values, "without whole numbers for its ends: write [start, end, type], or an object with these")
+        _refuse_unread(values, "without integer offsets: write [start, end, type], or an object with these")
     if not _is_accepted(values):
         return values
     name = name or _key(values, _SPANS, lambda value: value == [])
@@ -148,17 +149,17 @@ def _with_spans(values: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _is_accepted(values: Mapping[str, Any]) -> bool:
-    """Say whether somebody stands for the spans; Prodigy's `answer` may be that they are wrong, or none at all."""
+    """Tell whether the spans were accepted; Prodigy's `answer` may be that they are wrong, or none at all."""
     return values.get("answer") not in ("reject", "ignore")
 
 
 def _means_none(values: Mapping[str, Any], name: str) -> bool:
-    """Say whether an empty list means that there is no entity, rather than that nobody has looked."""
+    """Tell whether an empty list means that there is no entity, rather than not annotated yet."""
     return values.get("answer") == "accept" or (name not in _OF_UNOPENED and "relations" not in values)
 
 
 def _refuse_unread(values: Mapping[str, Any], fault: str) -> None:
-    """Raise BadInput where spans stand under one of the known keys in a way that is not read."""
+    """Raise BadInput for spans under a known key in an unsupported form."""
     for name in _SPANS:
         items = values.get(name)
         if isinstance(items, list) and (half := next((item for item in items if _is_like_a_span(item)), None)):
@@ -172,7 +173,7 @@ def _is_like_a_span(item: Any) -> bool:
 
 
 def _is_blank(token: Mapping[str, Any], text: str) -> bool:
-    """Say whether a token is white space, as spaCy makes one of a second blank; a sentence's tokens here are words."""
+    """Tell whether a token is white space, which spaCy makes of a second space; our tokens are words."""
     start, end = _offsets(token)
     return _is_offset(start) and _is_offset(end) and 0 <= start < end and text[start:end].isspace()
 
@@ -205,7 +206,7 @@ def _span(item: Any, name: str) -> tuple[int, int, str]:
 
 
 def _cut(text: str, edges: set[int]) -> list[list[int]]:
-    """Cut our tokens where a span begins or ends inside one."""
+    """Split our tokens where a span begins or ends inside one."""
     cuts = []
     for token in tokenize(text):
         inner = sorted(edge for edge in edges if token.start < edge < token.end)

@@ -1,7 +1,7 @@
-"""JSON lines: an object a line with text, tokens, links, gold, and anything else kept as metadata.
+"""JSON lines: one object per line with text, tokens, links, gold; anything else is kept as metadata.
 
-Other tools' objects are read, too (`json_layouts`). They come out as they came while nothing changes; a sentence whose
-spans have changed is written in our keys.
+Other tools' objects are read, too (`json_layouts`). They are written back unchanged unless their spans have changed;
+then they are written in our keys.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STYLES = tuple((ascii, item, key) for ascii in (False, True) for item in (", ",
 
 @dataclass(frozen=True)
 class JsonlLayout(Layout):
-    """How the objects were written; `surface`: each span carries the text it covers; `scheme` of tags, if there are."""
+    """How the objects were written; `surface`: each span carries its text; `scheme`: that of the tags, if any."""
 
     ensure_ascii: bool = False
     item_separator: str = ", "
@@ -39,7 +39,7 @@ class JsonlLayout(Layout):
 
 
 def read(source: Source, options: ReadOptions) -> tuple[list[Record], JsonlLayout]:
-    """Read an object a line; a sentence is annotated where it has `gold`, an empty list included."""
+    """Read one object per line; a sentence is annotated where it has `gold`, an empty list included."""
     prefix = options.id_prefix or PurePath(source.name).stem
     scheme = _find_scheme(source)
     layout: JsonlLayout | None = None
@@ -74,7 +74,7 @@ def read(source: Source, options: ReadOptions) -> tuple[list[Record], JsonlLayou
 
 
 def write(records: Sequence[Record], layout: JsonlLayout) -> str:
-    """Write an object a line; unchanged ones as they came, others in their order of keys."""
+    """Write one object per line; unchanged ones as they were read, others in their key order."""
     return join_pieces((_piece(record, layout) for record in records), records, "jsonl", layout.newline, layout)
 
 
@@ -82,21 +82,21 @@ def _load(line: str) -> dict[str, Any]:
     try:
         values = json.loads(line, parse_constant=_no_constant, parse_float=_finite)
     except RecursionError as error:
-        raise BadInput("the JSON is nested too deep.") from error
+        raise BadInput("the JSON is nested too deeply.") from error
     except ValueError as error:
-        whole = " The file is one JSON list; write its objects a line each." if line.strip() == "[" else ""
+        whole = " The file is one JSON list; write one object per line." if line.strip() == "[" else ""
         raise BadInput(f"not JSON: {error}.{whole}") from error
     if not isinstance(values, dict):
-        raise BadInput(f"a JSON {type(values).__name__} where an object with text is expected; one object a line.")
+        raise BadInput(f"a JSON {type(values).__name__} where an object with text is expected; one object per line.")
     return values
 
 
 def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def _finite(digits: str) -> float:
-    """Read a number; one beyond the range of floats would come out as Infinity, which no reader takes back."""
+    """Read a number; refuse one beyond the float range, which would be written as Infinity and is not JSON."""
     value = float(digits)
     if math.isinf(value):
         raise ValueError(f"the number {clip(digits)} is too large")
@@ -104,7 +104,7 @@ def _finite(digits: str) -> float:
 
 
 def _find_scheme(source: Source) -> str:
-    """Name the scheme of the tags of all objects; only files that begin with words are looked through for it."""
+    """Detect the tag scheme of all objects; only files whose first object has words are searched."""
     sequences = list[list[str]]()
     bad = 0
     for line in source.lines:
@@ -127,9 +127,9 @@ def _record(values: Mapping[str, Any], default_id: str, options: ReadOptions, sc
     values = in_our_keys(values, scheme, lenient=options.lenient)
     text, id = values.get("text"), values.get("id", default_id)
     if not isinstance(text, str) or not text.strip():
-        raise BadInput(f"text must be a string with something in it, not {clip(json.dumps(text))}.")
+        raise BadInput(f"text must be a non-empty string, not {clip(json.dumps(text))}.")
     if "\0" in text:
-        raise BadInput(f"a NUL character at {text.index(chr(0)) + 1} of the text; databases refuse it.")
+        raise BadInput(f"a NUL character at position {text.index(chr(0)) + 1} of the text; databases reject it.")
     if not isinstance(id, str | int) or isinstance(id, bool) or id == "":
         raise BadInput(f"id must be a string or a whole number, not {clip(json.dumps(id))}.")
     given = values.get("tokens")
@@ -207,7 +207,7 @@ def _token_range(
 def _find_layout(
     line: str, values: Mapping[str, Any], source: Source, options: ReadOptions, scheme: str
 ) -> JsonlLayout:
-    """Find the spacing and escaping that give this line back."""
+    """Find the spacing and escaping that reproduce this line."""
     style = next((s for s in _STYLES if _dumps(values, *s) == line), _STYLES[0])
     surface = any("surface" in item for item in [*(values.get("gold") or ()), *(values.get("links") or ())])
     return JsonlLayout(
@@ -223,7 +223,7 @@ def _find_layout(
 
 
 def _notes(record: Record, values: Mapping[str, Any], line: str, layout: JsonlLayout) -> dict[str, Any]:
-    """Give what the layout alone would not give back of a record: order of keys, or the whole line."""
+    """Return what the layout alone cannot reproduce of a record: key order, or the whole line."""
     if LAYOUT_KEY not in values and _render(record, layout, {}) == line:
         return {}
     notes: dict[str, Any] = {"keys": [key for key in values if key != LAYOUT_KEY]}
@@ -241,12 +241,12 @@ def _piece(record: Record, layout: JsonlLayout) -> str:
 
 
 def _still_holds(raw: str, record: Record, layout: JsonlLayout) -> bool:
-    """Tell whether the line a sentence came in still is what the record is."""
+    """Tell whether the line a sentence was read from still matches the record."""
     sentence = record.sentence
     options = ReadOptions(type_map=layout.type_map, max_tokens=10**9, lenient=layout.lenient)
     try:
         kept = _record(_load(raw), sentence.id, options, layout.scheme)
-    except WorkbenchError:  # no harm: an earlier version read the line otherwise, so it is not the same
+    except WorkbenchError:  # an earlier version read the line differently, so it does not match
         return False
     same = kept.sentence.bare() == sentence.bare()
     return same and dict(kept.sentence.meta) == dict(sentence.meta) and kept.spans == record.spans
@@ -287,7 +287,7 @@ def _dumps(values: Mapping[str, Any], ensure_ascii: bool, item_separator: str, k
     try:
         line.encode("utf-8")
     except UnicodeEncodeError as error:
-        raise BadInput(f"{clip(ascii(line[error.start]))} is half of a character pair and no text.") from error
+        raise BadInput(f"{clip(ascii(line[error.start]))} is half of a surrogate pair and not text.") from error
     return line
 
 

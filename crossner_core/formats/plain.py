@@ -1,4 +1,4 @@
-"""Plain text: one sentence a line, or paragraphs to be split into sentences."""
+"""Plain text: one sentence per line, or paragraphs to be split into sentences."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _check_split(split: str) -> None:
 class PlainOptions(ReadOptions):
     """How to read plain text."""
 
-    split: str = field(default="lines", metadata={"doc": "lines: a sentence a line; paragraphs: split into sentences."})
+    split: str = field(default="lines", metadata={"doc": "lines: one sentence each; paragraphs: split into sentences."})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -48,7 +48,7 @@ def read(source: Source, options: PlainOptions) -> tuple[list[Record], PlainLayo
     gap = _gap(options.split, source.newline)
     prefix = options.id_prefix or PurePath(source.name).stem
     records: list[Record] = []
-    written = 0  # the offset up to which everything belongs to a sentence or stood before one
+    written = 0  # offset up to which everything belongs to a sentence or precedes one
     for number, (start, end, first, last) in enumerate(ranges, 1):
         before, written = source.text[written:start], end
         if any(index in source.bad_lines for index in range(first, last + 1)):
@@ -68,7 +68,7 @@ def read(source: Source, options: PlainOptions) -> tuple[list[Record], PlainLayo
 
 
 def write(records: Sequence[Record], layout: PlainLayout) -> str:
-    """Write the texts; a sentence a line unless they were split from paragraphs. Annotation is left out."""
+    """Write the texts, one sentence per line unless they were split from paragraphs. Annotation is left out."""
     by_line = layout.split == "lines"
     pieces = (" ".join(r.sentence.text.split("\n")) if by_line else r.sentence.text for r in records)
     return join_pieces(pieces, records, "plain", _gap(layout.split, layout.newline), layout)
@@ -79,7 +79,7 @@ def _gap(split: str, newline: str) -> str:
 
 
 def _line_ranges(source: Source) -> list[tuple[int, int, int, int]]:
-    """Give (start, end, first line, last line) of each line that is not blank."""
+    """Return (start, end, first line, last line) of each line that is not blank."""
     return [
         (source.starts[index], source.end(index), index, index)
         for index, line in enumerate(source.lines)
@@ -88,7 +88,7 @@ def _line_ranges(source: Source) -> list[tuple[int, int, int, int]]:
 
 
 def _sentence_ranges(source: Source) -> list[tuple[int, int, int, int]]:
-    """Give (start, end, first line, last line) of each sentence of the paragraphs."""
+    """Return (start, end, first line, last line) of each sentence of the paragraphs."""
     text = source.text if source.newline != "\r" else source.text.replace("\r", "\n")
     text = _without_bad_lines(text, source)
     ranges = []
@@ -104,7 +104,7 @@ def _sentence_ranges(source: Source) -> list[tuple[int, int, int, int]]:
 
 
 def _without_bad_lines(text: str, source: Source) -> str:
-    """Make each bad line one long word: nothing to chew on, and every offset stays."""
+    """Replace each bad line by one long word: nothing is split there, and all offsets stay valid."""
     parts, done = [], 0
     for index in sorted(source.bad_lines):
         start, end = source.starts[index], source.end(index)

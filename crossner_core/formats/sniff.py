@@ -1,4 +1,4 @@
-"""Guess a file's format by its suffix and its first lines."""
+"""Guess a file's format from its suffix and its first lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _HEAD = 1_000_000
 
 
 def guess_format(name: str, data: bytes) -> Format:
-    """Take the format whose suffix the file has; of `.txt` and unknown suffixes the content decides.
+    """Return the format of the file's suffix; for `.txt` and unknown suffixes the content decides.
 
     Raises BadInput for an empty file and one that is not UTF-8 text at all.
     """
@@ -43,7 +43,7 @@ def _looks_like_columns(lines: list[str], source: Source) -> bool:
     rows = [line.split("\t") if "\t" in line else line.split() for line in lines]
     tabbed = sum("\t" in line for line in lines)
     tagged = sum(len(row) > 1 and is_tag(row[-1].strip()) for row in rows)
-    if rows and max(tabbed, tagged) >= 0.5 * len(rows):  # half: a file with broken rows is still one of columns
+    if rows and max(tabbed, tagged) >= 0.5 * len(rows):  # half: a file with broken rows is still a column file
         return True
     has_blank = any(not line.strip() for line in source.lines[: 4 * _SAMPLE])
     return has_blank and all(len(row) == 1 for row in rows)

@@ -49,19 +49,19 @@ class Source:
             raise BadInput(f"{describe(problems)}\n{seen}" + (f"\n{self.hint}" if self.hint else ""), problems)
 
     def check_lines(self, max_line: int) -> None:
-        """Note lines that are too long; they are emptied, so that nothing downstream has to chew on them."""
+        """Note lines that are too long; they are cut, so that nothing downstream has to process them."""
         for index, line in enumerate(self.lines):
             if len(line) > max_line:
                 self.problem(index, f"{len(line):,} characters in one line; at most {max_line:,} are read.")
                 self.lines[index] = line[:_HEAD]
 
     def advice(self) -> str:
-        """Say what may be done about the problems, if there is something to say."""
+        """Return what may be done about the problems, if anything."""
         if not self.problems or max(self.problems)[0] != len(self.lines) or self.text.endswith(("\n", "\r")):
             return self.hint
         return (
-            f"{self.name} has no line end after line {len(self.lines):,}: if it ends in the middle of that, as a copy "
-            "that broke off does, get the file again."
+            f"{self.name} has no newline after line {len(self.lines):,}: if that line is cut off, as in an incomplete "
+            "copy, get the file again."
         )
 
     def end(self, index: int) -> int:

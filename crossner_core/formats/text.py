@@ -1,4 +1,4 @@
-"""Formats of one text: a file is read as text by itself, and records are written as one text."""
+"""Single-text formats: each file is read as text by itself, and records are written as one text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from crossner_core.formats.source import Source, decode
 
 
 class TextReader(Protocol):
-    """Read decoded text; gather problems in `source`, each under its line."""
+    """Read decoded text; collect problems in `source`, each with its line."""
 
     def __call__(self, source: Source, options: Any) -> tuple[list[Record], Layout]: ...
 
@@ -25,7 +25,7 @@ class TextWriter(Protocol):
 def text_format(
     id: str, *, reader: TextReader, writer: TextWriter, leaves_out: Sequence[str] = (), **values: Any
 ) -> Format:
-    """Make a format of a reader and a writer of text; `values` are further fields of `Format`.
+    """Make a format from a text reader and a text writer; `values` are further fields of `Format`.
 
     `leaves_out` names what the text cannot hold of a sentence: entities, links.
     """

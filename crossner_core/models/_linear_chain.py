@@ -11,7 +11,8 @@ from torch import Tensor
 class Chain(NamedTuple):
     """Scores of a path besides its tokens': of its first tag, its transitions, and its last tag."""
 
-    start: Tensor  # (K,); in decoding also (B, K) transitions: Tensor  # (K, K) [from, to]
+    start: Tensor  # (K,); in decoding also (B, K)
+    transitions: Tensor  # (K, K) [from, to]
     end: Tensor  # (K,); in decoding (B, K), too
 
     def first(self, count: int | None) -> Chain:

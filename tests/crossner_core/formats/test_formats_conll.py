@@ -120,13 +120,13 @@ def test_conll_unlabelled_file_gets_a_tag_column_once_annotated() -> None:
     parsed = read("Mira NN\nsang VB\n")
     annotated = [Record(record.sentence, (Span(0, 1, "x"),)) for record in parsed.sentences]
     assert write(annotated, "conll", parsed.layout) == "Mira NN B-x\nsang VB O\n"
-    with pytest.raises(BadInput, match=r"f-1 has no annotation while others have"):
+    with pytest.raises(BadInput, match=r"f-1 has no annotation but others do"):
         write([*annotated, *parsed.sentences], "conll", parsed.layout)
 
 
 def test_conll_lenient_reading_gives_back_the_stray_tags() -> None:
     text = "A\tB-x\nB\tO\nC\tI-x\n"
-    with pytest.raises(BadInput, match=r"f.conll:3: tag 'I-x' does not go on from 'O' .IOB2."):
+    with pytest.raises(BadInput, match=r"f.conll:3: tag 'I-x' cannot follow 'O' .IOB2."):
         read(text)
     parsed = read(text, lenient=True)
     assert parsed.sentences[0].spans == (Span(0, 1, "x"), Span(2, 3, "x"))
@@ -153,9 +153,9 @@ def test_conll_maps_types_there_and_back() -> None:
         ("A\tO\n\tO\n", "f.conll:2: column 1, the token, is empty"),
         ("A\tO\nB\tperson\n", "f.conll:2: 'person' is not a tag: O, or B-, I-, E-, S-, L- or U- and an entity type"),
         ("A\tO\nB\t\n", "f.conll:2: '' is not a tag"),
-        ("A\tB-x\nB\tI-y\n", "f.conll:2: tag 'I-y' does not go on from 'B-x' .IOB2."),
+        ("A\tB-x\nB\tI-y\n", "f.conll:2: tag 'I-y' cannot follow 'B-x' .IOB2."),
         ("A\tB-x\nB\tE-x\nC\tB-x\n", "f.conll:3: tag 'B-x' ends the sentence inside an entity .BIOES."),
-        ("A\tB-x\nB\tE-x\n\nC\tI-x\n", "f.conll:4: tag 'I-x' does not go on from 'O' .BIOES."),
+        ("A\tB-x\nB\tE-x\n\nC\tI-x\n", "f.conll:4: tag 'I-x' cannot follow 'O' .BIOES."),
     ],
 )
 def test_conll_bad_lines_are_named_and_may_be_skipped(text: str, message: str) -> None:

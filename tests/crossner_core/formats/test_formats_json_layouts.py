@@ -155,19 +155,19 @@ def test_json_layouts_types_are_mapped_and_checked() -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"tokens": ["a", "b"], "ner_tags": [0, 3]}, "ner_tags are numbers, .* write the tags' names"),
+        ({"tokens": ["a", "b"], "ner_tags": [0, 3]}, "ner_tags are numbers, .* write tags such as"),
         ({"tokens": ["a", "b"], "ner_tags": ["O"]}, "1 ner_tags for 2 words"),
         ({"tokens": ["a", "b"], "ner_tags": ["O", "song"]}, "'song' is not a tag"),
         ({"tokens": ["a", "b"], "tags": ["O", "I-song"]}, "I-song"),
-        ({"text": "a b", "tokens": ["a", "c"]}, "tokens holds 'c', which is not in the text after its character 1"),
+        ({"text": "a b", "tokens": ["a", "c"]}, "tokens holds 'c', which is not in the text after character 1"),
         ({"tokens": ["a", ""], "ner_tags": ["O", "O"]}, "tokens holds ''"),
         ({"tokenized_text": ["a"], "ner": [[0, 1, "x"]]}, "lies outside the 1 words"),
         ({"tokenized_text": ["a"], "ner": [["0", 1, "x"]]}, "write .first word, last word, type."),
         ({"text": "a b", "entities": [[0, 1, "x"], [2, "x"]]}, "entities holds .* write .start, end, type."),
         ({"text": "a b", "spans": [{"start": 0, "end": 1}]}, "which has no type"),
-        ({"text": "a b", "entities": [[0, 1]]}, "entities holds .* without whole numbers for its ends"),
-        ({"text": "a b", "entities": [["0", "1", "x"]]}, "entities holds .* without whole numbers for its ends"),
-        ({"tokens": ["a", "b"], "entities": [{"type": "x", "start": 0, "end": 1}]}, "write ner_tags, one a word"),
+        ({"text": "a b", "entities": [[0, 1]]}, "entities holds .* without integer offsets"),
+        ({"text": "a b", "entities": [["0", "1", "x"]]}, "entities holds .* without integer offsets"),
+        ({"tokens": ["a", "b"], "entities": [{"type": "x", "start": 0, "end": 1}]}, "write ner_tags, one per word"),
         ({"tokens": ["a", "b"], "spans": [[0, 1, "x"]]}, "spans holds .* beside tokens"),
         ({"text": "a b", "label": [[0, 9, "x"]]}, "lies outside the text's 3 characters"),
         ({"text": "a b", "label": [[0, 3, "x"], [2, 3, "y"]]}, "overlaps"),
@@ -183,5 +183,5 @@ def test_json_layouts_what_is_half_said_is_refused(values: dict[str, Any], messa
 
 
 def test_json_layouts_a_list_of_objects_says_what_to_do() -> None:
-    with pytest.raises(BadInput, match="The file is one JSON list; write its objects a line each"):
+    with pytest.raises(BadInput, match="The file is one JSON list; write one object per line"):
         read_bytes(b'[\n{"text": "a"}\n]\n', name="f.json")

@@ -191,7 +191,7 @@ def test_cli_imports_the_files_of_a_data_set_whatever_a_release_calls_them(run: 
     silver = folder / "testb.txt"
     silver.write_text(silver.read_text().replace("B-", "I-", 1))
     code, _, err = run("import", str(folder), "--dataset", "silver")
-    assert code == 2 and "read leniently (--lenient), a stray I- begins one" in err
+    assert code == 2 and "with --lenient a stray I- begins an entity" in err
     ok(run("import", str(folder), "--dataset", "silver", "--lenient"))
     (folder / "all.conllu").rename(folder / "rest.conllu")
     code, _, err = run("import", str(folder), "--dataset", "other")
