@@ -146,9 +146,9 @@ def _damage(*passed_on: type[Exception]) -> Iterator[None]:
     """Raise ValueError for whatever the library raises of a damaged file: each of its versions has other errors."""
     try:
         yield
-    except (OSError, ValueError, ImportError, *passed_on):
-        raise
     except Exception as error:
+        if isinstance(error, (OSError, ValueError, ImportError, *passed_on)):
+            raise
         raise ValueError(f"{type(error).__name__}: {error}") from error
 
 
