@@ -338,7 +338,7 @@ def test_study_commands_list_run_and_show(
         assert code == 2 and empty[2:7] in err and "''" in err
     code, out, err = run("study", "run", "transfer", *quick, "--wait")
     assert code == 0, err
-    assert "runs already" in out and "done: All 3 cells" in out and "| direct" in out
+    assert "running already" in out and "done: All 3 cells" in out and "| direct" in out
     assert "3 of 3" in run("study", "list")[1]
     code, _, err = run("study", "cancel", "transfer")
     assert code == 2 and "'transfer' is neither queued nor running; those that are: none." in err
