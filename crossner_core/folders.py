@@ -114,10 +114,15 @@ def write_json(path: Path, values: Mapping[str, Any]) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a text file atomically; raise StorageError if that fails."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file atomically; raise StorageError if that fails."""
     beside = path.with_name(f".{path.name}.{uuid.uuid4().hex}.new")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside.write_text(text, encoding="utf-8")
+        beside.write_bytes(data)
         sync(beside)
         beside.replace(path)
     except OSError as error:

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from crossner_core.errors import BadInput, StorageError
-from crossner_core.folders import replace_folder, sync
+from crossner_core.folders import replace_folder, sync, what_helps
 from crossner_core.gazetteer.compiled import BITS, CLASSES, ENTITIES, FILES, SURFACES
 from crossner_core.gazetteer.facts import Collector, Count, Fact, Label, Names, Redirect, Tables
 from crossner_core.gazetteer.lookup import check_language
@@ -69,8 +69,9 @@ def write_tables(
 
     try:
         replace_folder(out, fill)
-    except OSError as error:
-        raise StorageError(f"{out}: the gazetteer cannot be written ({error.strerror or error}).") from error
+    except (OSError, RuntimeError) as error:  # the tries' library raises the second
+        reason = getattr(error, "strerror", None) or error
+        raise StorageError(f"{out}: the gazetteer cannot be written ({reason}). {what_helps(error)}") from error
     return read_manifest(out)
 
 

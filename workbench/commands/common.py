@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from crossner_core.folders import write_bytes
+
 if TYPE_CHECKING:
     from crossner_core.domains import Domain
     from crossner_core.wikipedia.corpus import Corpus
@@ -225,10 +227,10 @@ def write_out(data: bytes, output: Path | None) -> None:
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
         return
-    try:
+    if output.exists() and not output.is_file():  # a pipe or a device
         output.write_bytes(data)
-    except OSError as error:
-        refuse(f"{output} cannot be written: {error.strerror or error}.")
+    else:
+        write_bytes(output.resolve(), data)
     typer.echo(f"{output}: {len(data):,} bytes", err=True)
 
 

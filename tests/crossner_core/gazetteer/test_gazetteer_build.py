@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crossner_core.errors import BadInput, WorkbenchError
+from crossner_core.errors import BadInput, StorageError, WorkbenchError
 from crossner_core.gazetteer.building import build_from_dumps
 from crossner_core.gazetteer.classes import COMMON, PLACE
 from crossner_core.gazetteer.compiled import CompiledGazetteer, Flag
@@ -17,6 +17,7 @@ from crossner_core.gazetteer.facts import Count, Fact, Label, Redirect, Typed, a
 from crossner_core.gazetteer.manifest import GazetteerManifest
 from crossner_core.gazetteer.ontology import ClassTree
 from tests.support.gazetteer_builders import as_line, build, label, redirect, typed, write
+from tests.support.training_builders import small_files
 from workbench.cli import main
 
 FACTS: list[Fact] = [
@@ -219,6 +220,14 @@ def test_a_dump_that_is_cut_off_leaves_nothing_behind(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="cut off"):
         build_from_dumps([path], tmp_path / "out", name="tiny")
     assert sorted(one.name for one in tmp_path.iterdir()) == ["types.ttl.bz2"]
+
+
+@pytest.mark.parametrize("most", [10, 200, 1_000, 20_000, 100_000])
+def test_a_full_disk_is_refused_in_words_and_leaves_nothing_behind(tmp_path: Path, most: int) -> None:
+    path = write(tmp_path / "types.nt", *(typed(f"Page_{n}_{n * 7919 % 1009}") for n in range(3_000)))
+    with small_files(most), pytest.raises(StorageError, match=r"gazetteer cannot be written \(.*\)\. Free some disk"):
+        build_from_dumps([path], tmp_path / "out", name="tiny")
+    assert [left.name for left in tmp_path.iterdir()] == ["types.nt"]
 
 
 def test_an_existing_gazetteer_is_kept_unless_replaced(tmp_path: Path) -> None:

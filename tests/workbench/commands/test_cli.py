@@ -14,7 +14,7 @@ import pytest
 from crossner_core.formats import write
 from crossner_core.training.recipe import Recipe
 from tests.support.paths import ROOT
-from tests.support.training_builders import own_sentences, save_encoder
+from tests.support.training_builders import own_sentences, save_encoder, small_files
 from workbench import cli
 from workbench.jobs import lease
 from workbench.settings import open_store
@@ -154,6 +154,9 @@ def test_cli_campaign_in_and_out(run: Run, tmp_path: Path) -> None:
     first = ok(run("snapshot", "-c", "Small"))
     assert "pool 2" in first and "already existed" in ok(run("snapshot", "-c", "Small"))
     ok(run("export", "-c", "Small", "--layer", "all", "-o", str(tmp_path / "all.zip")))
+    with small_files(1_000):  # a disk that fills leaves the file of before
+        code, _, err = run("export", "-c", "Small", "--layer", "all", "-o", str(tmp_path / "all.zip"))
+    assert code == 2 and "all.zip cannot be written" in err and "Free some disk" in err
     ok(run("campaign", "import", str(tmp_path / "all.zip"), "--name", "Twin"))
     assert ok(run("export", "-c", "Twin", "--format", "conll")) == text
     assert "already existed" in ok(run("snapshot", "-c", "Twin"))
