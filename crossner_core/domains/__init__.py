@@ -1,4 +1,4 @@
-"""Domains: a TOML file each with its entity types, and the loader."""
+"""Domains: one TOML file each with its entity types, and the loader."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from crossner_core.colours import MARKS
 from crossner_core.errors import BadInput, InvalidDomain, NotFound, UnknownType
 from crossner_core.records import parse
 
-KEYS = string.ascii_lowercase + "123456789"  # every other key is a command of the span editor
+KEYS = string.ascii_lowercase + "123456789"  # all other keys are commands of the span editor
 COLORS = len(MARKS)
 _NAME = re.compile(r"[a-z0-9]+")
 _ONTOLOGY = re.compile(r"(?:https?://dbpedia\.org/ontology/|dbo:)")
@@ -41,11 +41,11 @@ class EntityType:
             raise InvalidDomain(f"Type name {self.name!r}: only small letters a-z and digits are allowed.")
         if len(self.key) != 1 or self.key not in KEYS:
             raise InvalidDomain(
-                f"Type {self.name}: key {self.key!r} is taken by a command or is no single key; "
+                f"Type {self.name}: key {self.key!r} is taken by a command or is not a single key; "
                 "allowed are a-z and 1-9."
             )
         if type(self.color) is not int or not 0 <= self.color < COLORS:
-            raise InvalidDomain(f"Type {self.name}: color {self.color!r} is no whole number from 0 to {COLORS - 1}.")
+            raise InvalidDomain(f"Type {self.name}: color {self.color!r} is not a whole number from 0 to {COLORS - 1}.")
 
 
 @dataclass(frozen=True)
@@ -81,14 +81,14 @@ class Domain:
         return hashlib.sha256(domain_to_toml(self).encode()).hexdigest()
 
     def type(self, name: str) -> EntityType:
-        """Find a type; raise UnknownType naming those there are."""
+        """Return a type; raise UnknownType listing the known ones."""
         for entity_type in self.types:
             if entity_type.name == name:
                 return entity_type
         raise UnknownType(f"Domain {self.name} has no entity type {name!r}; it has {', '.join(self.type_names)}.")
 
     def ancestors(self, name: str) -> tuple[str, ...]:
-        """Name the types above one, nearest first; raise UnknownType if there is no such type."""
+        """Return the types above one, nearest first; raise UnknownType if there is no such type."""
         above: list[str] = []
         parent = self.type(name).parent
         while parent is not None:
@@ -97,7 +97,7 @@ class Domain:
         return tuple(above)
 
     def type_for_class(self, dbpedia_class: str) -> str | None:
-        """Name the type a DBpedia class stands for: `Band`, `dbo:Band` or its full address; None if there is none."""
+        """Return the type mapped to a DBpedia class (`Band`, `dbo:Band` or its full URI), None if there is none."""
         return self._by_class.get(_ONTOLOGY.sub("", dbpedia_class, count=1))
 
     @cached_property
@@ -112,7 +112,7 @@ def builtin_domains() -> tuple[str, ...]:
 
 @lru_cache(maxsize=32)
 def load_domain(name: str) -> Domain:
-    """Load a built-in domain; raise NotFound naming those there are."""
+    """Load a built-in domain; raise NotFound listing the known ones."""
     if name not in builtin_domains():
         raise NotFound(f"No built-in domain {name!r}; there are {', '.join(builtin_domains())}.")
     path = _HERE / f"{name}.toml"
@@ -120,7 +120,7 @@ def load_domain(name: str) -> Domain:
 
 
 def parse_domain(toml_text: str, *, origin: str) -> Domain:
-    """Read a definition; raise InvalidDomain beginning with `origin`. A key or colour left out is chosen."""
+    """Read a definition; raise InvalidDomain beginning with `origin`. A missing key or colour is chosen."""
     try:
         return _domain(parse(toml_text, "TOML"))
     except (BadInput, InvalidDomain) as error:
@@ -128,7 +128,7 @@ def parse_domain(toml_text: str, *, origin: str) -> Domain:
 
 
 def domain_to_toml(domain: Domain) -> str:
-    """Write a definition that `parse_domain` reads back as it was."""
+    """Write a definition that `parse_domain` reads back unchanged."""
     lines = [f"{key} = {_toml(getattr(domain, key))}" for key in ("name", "title", "description")]
     for entity_type in domain.types:
         lines += ["", "[[types]]"]
@@ -215,7 +215,7 @@ def _check_parents(domain: Domain) -> None:
         chain = [name]
         while (parent := parents[chain[-1]]) is not None:
             if parent in chain:
-                raise InvalidDomain(f"Parents go round in a circle: {' → '.join([*chain, parent])}.")
+                raise InvalidDomain(f"Parents form a cycle: {' → '.join([*chain, parent])}.")
             chain.append(parent)
 
 

@@ -40,7 +40,7 @@ def write_tables(
     skipped: Mapping[str, int],
     replace: bool,
 ) -> GazetteerManifest:
-    """Write the files into a new folder and its manifest last; StorageError if the disk refuses."""
+    """Write the files into a new folder, the manifest last; StorageError if they cannot be written."""
     sizes = np.diff(tables.arrays["entry_starts"])
     every = {
         **counts,
@@ -65,7 +65,7 @@ def write_tables(
         )
         for written in folder.iterdir():
             sync(written)
-        check_free(out, replace)  # once more: it took a while
+        check_free(out, replace)  # again: writing took a while
 
     try:
         replace_folder(out, fill)
@@ -76,13 +76,13 @@ def write_tables(
 
 
 def check_free(out: Path, replace: bool) -> None:
-    """Refuse to write over a folder, and over anything that is no gazetteer even if it is to be replaced."""
+    """Refuse to overwrite a folder unless `replace`, and anything that is not a gazetteer in any case."""
     if not out.exists():
         return
     if not replace:
-        raise BadInput(f"{out}: is there already; give another name, or --replace to build it anew.")
+        raise BadInput(f"{out}: already exists; give another name, or --replace to rebuild it.")
     if not (out / FILE).is_file() and any(out.iterdir() if out.is_dir() else (out,)):
-        raise BadInput(f"{out}: holds something else than a gazetteer ({FILE} is missing) and is not replaced.")
+        raise BadInput(f"{out}: holds something other than a gazetteer ({FILE} is missing) and is not replaced.")
 
 
 COUNTS = "counts"
@@ -174,7 +174,7 @@ class _Dumps:
         self.collector = Collector(tree, count=self.problems.count)
 
     def read(self, heads: Mapping[Path, frozenset[str]]) -> None:
-        """Read files by the kinds of triples that each begins with, none being known of an empty one."""
+        """Read files in an order by the kinds of triples each begins with (none for an empty file)."""
         first = [path for path, kinds in heads.items() if TYPES in kinds or not kinds]
         mixed = [path for path in first if self._read(path, (TYPES,), self.problems) - {TYPES}]
         self.collector.end_types()
@@ -185,7 +185,7 @@ class _Dumps:
                 raise _LateTypes(path)
 
     def _read(self, path: Path, wanted: Sequence[str], problems: Problems) -> set[str]:
-        """Take the wanted kinds out of a file; return all that it holds. A second reading reports to nobody."""
+        """Collect the wanted kinds from a file; return all kinds it holds. A second reading reports nothing."""
         dump = TripleFile(path, language=self._language, problems=problems)
         again, reported, seen = problems is not self.problems, 0, set[str]()
         take = {
@@ -221,9 +221,9 @@ def build_from_facts(
     skipped: Callable[[], Mapping[str, int]] = dict,
     progress: Report = _silent,
 ) -> GazetteerManifest:
-    """Build a gazetteer from facts in any order, the same as from dumps that say the same.
+    """Build a gazetteer from facts in any order, with the same result as from dumps that state them.
 
-    `skipped` gives the counts of what whoever made the facts left out; it is asked when they have come to an end.
+    `skipped` returns counts of what was left out where the facts were made; it is called after the last fact.
     """
     check_free(out, replace)
     problems = Problems()
@@ -237,7 +237,7 @@ def build_from_facts(
 
 
 class _Spool:
-    """Gives facts to a collector in the order it needs: classes as they come, the rest when they are over."""
+    """Passes facts to a collector in the order it needs: classes as they come, the rest afterwards."""
 
     def __init__(self, collector: Collector, counts: dict[str, int], progress: Report) -> None:
         self._collector, self._counts, self._progress = collector, counts, progress
@@ -297,8 +297,8 @@ class _Spool:
 def _tables(collector: Collector, counts: dict[str, int], origin: str) -> Tables:
     if not counts[TYPES]:
         raise BadInput(
-            f"{origin}: not one page has a class of the DBpedia ontology. A gazetteer needs the instance types "
-            "(from dumps: instance-types_en.ttl.bz2) beside labels and redirects."
+            f"{origin}: no page has a class of the DBpedia ontology. A gazetteer needs the instance types "
+            "(from dumps: instance-types_en.ttl.bz2) in addition to labels and redirects."
         )
     return collector.tables()
 
@@ -306,7 +306,7 @@ def _tables(collector: Collector, counts: dict[str, int], origin: str) -> Tables
 def _origin(files: Sequence[Path], language: str, tree: ClassTree) -> Origin:
     """Describe dumps; their date is the newest file's."""
     if not files:
-        raise BadInput("No dump is named; a gazetteer needs at least the instance types.")
+        raise BadInput("No dump is given; a gazetteer needs at least the instance types.")
     return Origin("dump", source_files(files), "", newest_date(files), language, tree.source)
 
 
@@ -316,6 +316,6 @@ def source_files(files: Iterable[Path]) -> tuple[SourceFile, ...]:
 
 
 def newest_date(files: Iterable[Path]) -> str:
-    """Return the day on which the newest of the files was changed last, in UTC."""
+    """Return the UTC date on which the newest of the files was last modified."""
     newest = max(path.stat().st_mtime for path in files)
     return datetime.datetime.fromtimestamp(newest, datetime.UTC).date().isoformat()

@@ -37,7 +37,7 @@ class PageContext:
 
 @dataclass(frozen=True, slots=True)
 class Signals:
-    """What speaks for one resource of several: pages linked nearby (titles) and the word stems of categories."""
+    """Evidence for one resource among several: pages linked nearby (titles) and the word stems of categories."""
 
     linked: frozenset[str] = frozenset()
     stems: frozenset[str] = frozenset()
@@ -48,7 +48,7 @@ NO_SIGNALS = Signals()
 
 @lru_cache(maxsize=1 << 16)
 def stems(text: str) -> frozenset[str]:
-    """Return the stems of the words that say something: `MusicalArtist`, `music artists` → `music`, `artist`."""
+    """Return the stems of the informative words: `MusicalArtist`, `music artists` → `music`, `artist`."""
     stems = (_stem(word.casefold()) for word in _WORD.findall(text))
     return frozenset(stem for stem in stems if len(stem) >= _SHORTEST and stem not in _EMPTY and stem.isalpha())
 
@@ -74,7 +74,7 @@ def _stem(word: str) -> str:
 # Ways from a name to a resource: those of a source that looks names up, then those of a compiled gazetteer alone.
 WAY_WEIGHT: Mapping[str, float] = {
     "title": 0.9,
-    "lowercased": 0.9,  # the first letter of a title is always a capital: the case rules weigh small letters
+    "lowercased": 0.9,  # the first letter of a title is always a capital: the case rules weigh lower case
     "redirect": 0.8,
     "label": 0.8,
     "name": 0.65,
@@ -83,8 +83,8 @@ WAY_WEIGHT: Mapping[str, float] = {
     "possessive": 0.6,
     "plural": 0.55,
 }
-STATED = frozenset({"title", "redirect", "label", "name"})  # by the source; the others are made from these
-DIRECT = frozenset({"title", "redirect", "lowercased"})  # the source says that the plain name means this resource
+STATED = frozenset({"title", "redirect", "label", "name"})  # by the source; the others are derived from these
+DIRECT = frozenset({"title", "redirect", "lowercased"})  # the source states that the plain name means this resource
 DIRECT_ODDS = 8.0  # for a direct way against another one, where no links were counted
 LINK_SCORE, PAGE_SCORE = 0.95, 0.92
 BY_REDIRECT = 0.99  # times a link's score
@@ -96,12 +96,12 @@ LINKED_SHARE = 0.9
 
 
 def scan_score(way: str, case: float, share: float, resource_share: float, words: int) -> float:
-    """Weigh a name found in plain text; `share` is how likely its type is the right one among its rivals' types."""
+    """Score a name found in plain text; `share` is how likely its type is the right one among its rivals' types."""
     return WAY_WEIGHT[way] * case * share * float(resource_share**0.25) * (SINGLE if words == 1 else 1.0)
 
 
 def link_score(surface: str, target: str, way: str, types: int) -> float:
-    """Weigh a link by how its page was found, how many types that has, and whether its text names the page."""
+    """Score a link by how its page was found, how many types that has, and whether its text names the page."""
     score = LINK_SCORE / max(types, 1)
     if way != "title":
         score *= BY_REDIRECT
@@ -109,7 +109,7 @@ def link_score(surface: str, target: str, way: str, types: int) -> float:
 
 
 def is_described(surface: str, target: str) -> bool:
-    """Tell whether link text speaks of a page without naming it: `the country` for United States."""
+    """Tell whether link text describes a page without naming it: `the country` for United States."""
     title = title_of(target)
     return surface.islower() and title[1:] != title[1:].lower() and surface != title
 
@@ -127,7 +127,7 @@ class EntryFlag(Protocol):
 
 
 class PageEntry(Protocol):
-    """What a scanning source knows of a page; `crossner_core.gazetteer.compiled.Entry` fits."""
+    """What a scanning source holds on a page; `crossner_core.gazetteer.compiled.Entry` fits."""
 
     @property
     def entity(self) -> str:
@@ -146,7 +146,7 @@ class PageEntry(Protocol):
 
     @property
     def prior(self) -> int:
-        """How often it is linked, 0 if nobody counted."""
+        """How often it is linked, 0 if not counted."""
         ...
 
 
@@ -177,7 +177,7 @@ class Candidate:
     """A resource that a name may stand for.
 
     `entity` is its page title and `address` its URI, `classes` are names without their address, most specific first,
-    `way` says how the name led to it, `types` are its entity types in the domain. `source` names who knows it.
+    `way` is how the name led to it, `types` are its entity types in the domain, `source` is where it was found.
     """
 
     entity: str
@@ -203,9 +203,9 @@ Candidates = tuple[Candidate, ...]
 
 
 class Knowledge:
-    """Asks sources in their order; a name belongs to the first of them that knows a class of it.
+    """Queries sources in order; a name belongs to the first one that has a class for it.
 
-    A source that is unavailable is reported, added to `down` and passed over. What scanning sources say is remembered.
+    An unavailable source is reported, added to `down` and skipped. Answers of scanning sources are cached.
     """
 
     def __init__(self, sources: Sequence[Source], domain: TypeMap | None, report: Callable[[str], None]) -> None:
@@ -218,7 +218,7 @@ class Knowledge:
         self._page = lru_cache(maxsize=_REMEMBERED)(self._page_of)
 
     def pages(self, titles: Iterable[str], down: set[str]) -> dict[str, Candidates]:
-        """Return what pages the titles lead to, directly or by a redirect; those nobody knows are left out."""
+        """Return the pages that titles lead to, directly or by a redirect; unknown titles are left out."""
         gathered: dict[str, Candidates] = {}
         for number, source in enumerate(self.sources):
             missing = [title for title in dict.fromkeys(titles) if title not in gathered]
@@ -232,7 +232,7 @@ class Knowledge:
         return gathered
 
     def names(self, names: Iterable[str], down: set[str]) -> dict[str, tuple[int, Candidates]]:
-        """Return what names stand for in the sources that must be asked, with the place of the first that knows."""
+        """Return the candidates of names in the sources to query, with the index of the first source that has any."""
         gathered: dict[str, tuple[int, Candidates]] = {}
         for number, source in self.asking:
             missing = sorted({name for name in names if name not in gathered})
@@ -295,7 +295,7 @@ class Knowledge:
 
 
 def way_of(ways: Sequence[str]) -> str:
-    """Name the way that says most: the best of those the source states, or the weakest step of what was made of it."""
+    """Return the most telling way: the best of those the source states, or the weakest of the derived ones."""
     known = sorted((way for way in ways if way in WAY_WEIGHT), key=lambda way: (-WAY_WEIGHT[way], way))
     stated = [way for way in known if way in STATED]
     return (stated or known[::-1] or ["name"])[0]
@@ -352,9 +352,9 @@ class Choice:
 def choose(candidates: Sequence[Candidate], signals: Signals = NO_SIGNALS, *, typed: bool = True) -> Choice:
     """Choose among one name's candidates; `typed` tells whether there is a domain whose types count.
 
-    First what the page links to; then what the plain name means by its title or redirect; then what shares most words
-    with the page's categories; then what has a type, by prior, by the way that led to it, and by its title. A plain
-    name's own page without a type gives way to one that the categories speak for.
+    In order of: being linked by the page; being what the plain name means by title or redirect; words shared with the
+    page's categories; having a type, prior and way; title. The plain name's own page without a type gives way to one
+    that the categories support.
     """
     if len(candidates) == 1:
         return _chosen(candidates, candidates[0], signals, "the only page of this name")
@@ -391,12 +391,12 @@ def _reason(best: tuple[object, ...], second: tuple[object, ...], candidate: Can
     if best[1] != second[1]:
         return "the plain name is its title" if candidate.way == "title" else "the plain name leads to it"
     if best[2] != second[2] and overlap:
-        return "the page's categories speak of such a thing"
-    return "the likeliest by links, type and way"
+        return "the page's categories point to it"
+    return "the most likely by links, type and way"
 
 
 def why_lost(candidate: Candidate, winner: Choice) -> str:
-    """Say in words why a candidate was not chosen."""
+    """Return in words why a candidate was not chosen."""
     if candidate.entity == winner.candidate.entity:
         return "the same page by another way"
     return f"{winner.candidate.entity} won: {winner.reason}"

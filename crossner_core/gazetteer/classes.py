@@ -12,8 +12,8 @@ from crossner_core.errors import BadInput
 from crossner_core.gazetteer.ontology import BUILTIN, THING, ClassTree
 from crossner_core.gazetteer.titles import local_name
 
-# What has a proper name: never written with a small first letter, and never in the plural.
-# In the real ontology people stand below Animal and buildings below nothing, so they are named here too.
+# Classes whose pages have proper names: never lower-cased, never in the plural.
+# In the real ontology Person is below Animal and ArchitecturalStructure at the top, so they are listed here too.
 _PROPER_CLASSES = """
 Agent Person Place Location ArchitecturalStructure Work Event Name Language EthnicGroup Holiday MeanOfTransportation
 """
@@ -30,7 +30,7 @@ class ClassSets:
     tree: ClassTree
 
     def traits(self) -> list[int]:
-        """Return for each set whether its pages are places (PLACE) and whether their names may be small (COMMON)."""
+        """Return for each set whether its pages are places (PLACE) and their names may be lower-case (COMMON)."""
         found = []
         for names in self.sets:
             above = {step for name in names for step in (name, *self.tree.ancestors(name))}
@@ -54,7 +54,7 @@ class ClassSets:
 
 
 class ChildType(Protocol):
-    """What of an entity type is needed here."""
+    """The part of an entity type that is needed here."""
 
     @property
     def parent(self) -> str | None:
@@ -63,7 +63,7 @@ class ChildType(Protocol):
 
 
 class TypeMap(Protocol):
-    """What of a domain is needed here; `crossner_core.domains.Domain` fits."""
+    """The part of a domain that is needed here; `crossner_core.domains.Domain` fits."""
 
     @property
     def type_names(self) -> tuple[str, ...]:
@@ -75,13 +75,13 @@ class TypeMap(Protocol):
         ...
 
     def type_for_class(self, dbpedia_class: str, /) -> str | None:
-        """Name the type that one DBpedia class stands for by itself, None if there is none."""
+        """Return the type that exactly this DBpedia class is mapped to, None if there is none."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ClassRow:
-    """What a domain makes of one class of a gazetteer.
+    """How a domain maps one class of a gazetteer.
 
     `via` is the nearest class that the domain maps, itself or one above it, and `type` what it is mapped to; both are
     None for a class that falls through. `known` tells whether the class is in the ontology.
@@ -96,7 +96,7 @@ class ClassRow:
 
 
 def type_of_class(dbpedia_class: str, domain: TypeMap, tree: ClassTree = BUILTIN) -> str | None:
-    """Name the type of a class, or of the nearest class above it that the domain maps; None if it falls through."""
+    """Return the type of a class, or of the nearest mapped class above it; None if it falls through."""
     via = _nearest(local_name(dbpedia_class), domain, tree)
     return None if via is None else domain.type_for_class(via)
 
@@ -109,7 +109,7 @@ def _nearest(name: str, domain: TypeMap, tree: ClassTree) -> str | None:
 
 
 def class_rows(counts: Mapping[str, int], domain: TypeMap, tree: ClassTree = BUILTIN) -> tuple[ClassRow, ...]:
-    """Say for every class (name → entities that carry it) what the domain makes of it, most entities first."""
+    """Return how the domain maps every class (name → number of its entities), most entities first."""
     via = {name: _nearest(name, domain, tree) for name in counts}
     below: dict[str, list[str]] = {}
     fallen: dict[str, int] = {}
@@ -138,31 +138,31 @@ def fall_through(counts: Mapping[str, int], domain: TypeMap, tree: ClassTree = B
 def _suggestion(
     name: str, via: str | None, below: Mapping[str, Sequence[str]], fallen: Mapping[str, int], tree: ClassTree
 ) -> str:
-    """Say what the domain could do about a class; "" where it is mapped.
+    """Return what the domain could do about a class; "" where it is mapped.
 
     `below` holds the mapped classes below a class, `fallen` how many classes of the gazetteer below it fall through.
     """
     if via is not None:
         return ""
     if name == THING:
-        return "stands above everything and says nothing"
+        return "is above every class, too general to map"
     if not tree.known(name):
         return f"is not in the ontology ({tree.source}): map it by its name, or use an ontology that has it"
     if mapped := below.get(name):
         more = f" and {len(mapped) - 3} more" if len(mapped) > 3 else ""
         return f"too general by itself: the domain maps {', '.join(mapped[:3])}{more} below it"
-    # nothing may be mapped below it, or those types would be called in question
+    # nothing below it may be mapped, or mapping it would affect those types
     wider = [step for step in tree.ancestors(name) if not below.get(step) and fallen.get(step, 0) > 1]
     if wider:
-        return f"map it, or {wider[-1]}, which stands above {fallen[wider[-1]]} of the classes without a type"
-    return "map it if the domain wants it"
+        return f"map it, or {wider[-1]}, which is above {fallen[wider[-1]]} of the classes without a type"
+    return "map it if the domain needs it"
 
 
 def specific_types(classes: Iterable[str], domain: TypeMap, tree: ClassTree = BUILTIN) -> tuple[str, ...]:
-    """Return the entity types of the classes or of the nearest mapped classes above them, most spoken for first.
+    """Return the entity types of the classes or of the nearest mapped classes above them, most votes first.
 
-    Left out is a type that stands above another of them, in the class tree or in the domain. A class that is not in
-    the tree counts only if the domain maps it by name.
+    A type above another of them, in the class tree or in the domain, is left out. A class that is not in the tree
+    counts only if the domain maps it by name.
     """
     votes: dict[str, int] = {}
     mapped: dict[str, set[str]] = {}

@@ -1,4 +1,4 @@
-"""A compiled gazetteer: memory-mapped files that know millions of names, open at once and cost little memory.
+"""A compiled gazetteer: memory-mapped files with millions of names, which open at once and use little memory.
 
 `surfaces.marisa` numbers the names, `entities.marisa` the pages. The arrays go from a name's number to its entries
 (`entry_starts` → `entry_entities`, `entry_flags`) and from a page's to its prior and its set of classes.
@@ -30,7 +30,7 @@ _FACTOR = np.uint64(0xD6E8FEB86659FD93)  # odd, with its bits well spread
 
 
 class NameBits:
-    """A filter for names by their words: what it turns away is none, what it lets through is still to be looked up.
+    """A Bloom filter of names by their words: what it rejects is not a name, what it passes must still be looked up.
 
     `names` holds the hashes of whole names, `beginnings` those of the words that a longer name begins with.
     """
@@ -60,8 +60,8 @@ class NameBits:
     def candidates(self, rows: Sequence[Sequence[str]]) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray]:
         """Return all words of the rows, and which runs of them may be names: (starts, ends, row), longest first.
 
-        No word holds a space. Starts and ends count the words of all rows together; no run goes beyond its row. They
-        are ordered by start.
+        No word holds a space. Starts and ends count the words of all rows together; no run crosses rows. They are
+        ordered by start.
         """
         words = list(chain.from_iterable(rows))
         sizes = np.fromiter(map(len, rows), np.int64, len(rows))
@@ -115,13 +115,13 @@ _ONE, _THREE, _SEVEN, _ALL = np.uint8(1), np.uint64(3), np.uint64(7), np.uint64(
 
 
 LONGEST = 320  # characters of a key; longer names are not kept (a title has 255 bytes at most)
-_TOGETHER = 256  # sentences; enough for the arrays to pay, and little memory
+_TOGETHER = 256  # sentences; enough for arrays to pay off, with little memory
 
 Match = tuple[int, int, int]
 
 
 class Scanner:
-    """Finds the keys of a trie among tokens, after a filter that turns most places away for many sentences at once."""
+    """Finds the keys of a trie among tokens, after a filter that rejects most places of many sentences at once."""
 
     def __init__(self, trie: Any, bits: NameBits) -> None:
         self._trie, self._bits = trie, bits
@@ -166,8 +166,8 @@ def _is_plain(text: str, words: Sequence[str]) -> bool:
 def _spelt(word: str) -> str:
     """Return a token as keys spell it.
 
-    One with a space inside can be part of no name, nor one with a NUL, where the trie would stop reading. No key holds
-    a control character, so either becomes one.
+    A token with a space can be part of no name, nor one with a NUL, where the trie would stop reading. Either becomes a
+    control character, which no key holds.
     """
     return word.replace("’", "'").replace(" ", "\1").replace("\0", "\1")
 
@@ -199,7 +199,7 @@ class Flag(IntFlag):
 class Entry(NamedTuple):
     """A page that a surface may stand for: its title, and its classes as the source states them.
 
-    `flags` says how the surface leads there, `prior` how often the page is linked: 0 where the source counts no links.
+    `flags` is how the surface leads there, `prior` how often the page is linked: 0 where the source counts no links.
     """
 
     entity: str
@@ -222,7 +222,7 @@ class CompiledGazetteer:
         if missing:
             raise BadInput(f"{folder}: {', '.join(missing)} is not in its manifest. {how_to_build(folder)}")
         try:
-            self._classes_read = (folder / CLASSES).read_bytes()  # parsed later, when the folder may be another's
+            self._classes_read = (folder / CLASSES).read_bytes()  # parsed later, when the folder may have been replaced
             self._surfaces = marisa_trie.Trie().mmap(str(folder / SURFACES))
             self._entities = marisa_trie.Trie().mmap(str(folder / ENTITIES))
             names, beginnings, self._starts, self._of, self._flags, self._sets, self._priors = (
@@ -254,7 +254,7 @@ class CompiledGazetteer:
             if SourceFile.of(self.folder / source_file.name) != source_file
         ]
         if wrong:
-            raise BadInput(f"{self.folder}: {', '.join(wrong)} is not what was written. {how_to_build(self.folder)}")
+            raise BadInput(f"{self.folder}: {', '.join(wrong)} does not match its hash. {how_to_build(self.folder)}")
 
     @cached_property
     def _classes(self) -> ClassSets:
@@ -326,7 +326,7 @@ class CompiledGazetteer:
     def matches(self, rows: Sequence[Sequence[str]]) -> list[list[Match]]:
         """Return for each sentence every known surface as (start, end, number), by start, longest first.
 
-        `rows` are the texts of `tokenize`d tokens; number is what `entries_of` takes. Many at once are quickest.
+        `rows` are the texts of `tokenize`d tokens; number is what `entries_of` takes. Large batches are fastest.
         """
         return self._scanner.matches(rows)
 

@@ -20,9 +20,9 @@ from crossner_core.errors import InvalidConfig
 
 AGENT = "crossner-workbench/0.1 (SPARQLWrapper)"
 LARGEST_ANSWER = 32 * 2**20  # bytes
-LONGEST_WAIT = 86_400.0  # seconds that an endpoint can ask to be left alone
+LONGEST_WAIT = 86_400.0  # seconds; the longest Retry-After that is honoured
 RETRIED = frozenset({408, 429, 502, 503, 504})
-TOO_MUCH = frozenset({413, 414, 500})  # a Virtuoso says 500 to a query it estimates to be too costly
+TOO_MUCH = frozenset({413, 414, 500})  # Virtuoso returns 500 for a query it estimates to be too costly
 
 
 class Transient(Exception):
@@ -38,11 +38,11 @@ class TimedOut(Transient):
 
 
 class Incomplete(Exception):
-    """The answer was cut short or is no answer: a smaller batch may get through."""
+    """The answer was cut short or is not valid: a smaller batch may succeed."""
 
 
 class Refused(Exception):
-    """The endpoint will not answer this query, however often it is asked."""
+    """The endpoint will not answer this query, however often it is sent."""
 
 
 def check_endpoint(url: str) -> str:
@@ -63,9 +63,9 @@ def check_endpoint(url: str) -> str:
 
 
 class _Watch:
-    """Shuts the connection down when the time is over, whatever it is doing.
+    """Shuts the connection down when the time is up, whatever it is doing.
 
-    A socket's own time-out starts anew with each byte, so a dripping server could hold a query for ever.
+    A socket's own timeout restarts with each byte, so a slowly dripping server could hold a query forever.
     """
 
     def __init__(self, seconds: float) -> None:
@@ -109,7 +109,7 @@ def _shut(sock: socket.socket) -> None:
 
 
 def _opener(watch: _Watch) -> urllib.request.OpenerDirector:
-    """Build an opener that speaks http and https only, follows no redirect, and connects under the watch."""
+    """Build an opener that accepts http and https only, follows no redirect, and connects under the watch."""
 
     def connection(kind: type[http.client.HTTPConnection]) -> Callable[..., http.client.HTTPConnection]:
         def make(host: str, **kwargs: Any) -> http.client.HTTPConnection:
@@ -216,10 +216,10 @@ def _complete_rows(headers: http.client.HTTPMessage, body: bytes, max_rows: int)
         rows = read_rows(json.loads(body))
     except (ValueError, RecursionError) as error:  # includes JSON and UTF-8 errors, and brackets without end
         kind = headers.get_content_type()
-        raise Incomplete(f"the answer is no SPARQL JSON but {len(body)} bytes of {kind}") from error
+        raise Incomplete(f"the answer is not SPARQL JSON but {len(body)} bytes of {kind}") from error
     limit = headers.get("X-SPARQL-MaxRows", "").strip()
     if len(rows) >= min(max_rows, (int(limit) if limit.isdecimal() and len(limit) < 10 else 0) or max_rows):
-        raise Incomplete(f"the answer stops at {len(rows)} rows, the most this endpoint gives")
+        raise Incomplete(f"the answer stops at {len(rows)} rows, the most this endpoint returns")
     return rows
 
 
@@ -248,7 +248,7 @@ class CircuitBreaker:
         self._lock = threading.Lock()
 
     def refusal(self) -> str | None:
-        """Return why the endpoint may not be asked now, None if it may; the one that may is the trial."""
+        """Return why the endpoint may not be queried now, None if it may; that one query is the trial."""
         with self._lock:
             wait = self._open_until - self._clock()
             if self._failures and wait > 0:
@@ -276,7 +276,7 @@ _breakers_lock = threading.Lock()
 
 
 def breaker_for(endpoint: str) -> CircuitBreaker:
-    """Return the process's one breaker of an endpoint, so that every campaign learns from one failure."""
+    """Return the process's one breaker for an endpoint, so that one failure protects every campaign."""
     with _breakers_lock:
         return _breakers.setdefault(endpoint, CircuitBreaker())
 
@@ -284,8 +284,8 @@ def breaker_for(endpoint: str) -> CircuitBreaker:
 class Asker:
     """Sends queries to one endpoint; `timeout` bounds one query, in seconds of wall time.
 
-    A query that failed in passing (429, 503, silence, a dropped connection) is sent up to `retries` times again,
-    after `backoff` seconds and twice as long each time, or after what the endpoint asked for (Retry-After).
+    A query that failed temporarily (429, 503, silence, a dropped connection) is retried up to `retries` times, after
+    `backoff` seconds and twice as long each time, or as long as the endpoint asks (Retry-After).
     """
 
     def __init__(

@@ -77,7 +77,7 @@ class Names:
             self._open = []
 
     def slabs(self) -> Iterator[list[str]]:
-        """Yield the names in order, some at a time."""
+        """Yield the names in order, in batches."""
         self._close()
         for slab in self._slabs:
             yield slab.decode().split("\n")
@@ -98,8 +98,8 @@ class Names:
 class Index:
     """Finds the numbers of a trie's keys by 64-bit hashes, several times faster than the trie, many at a time.
 
-    An unknown name passes for a known one with a chance of keys / 2^64: for all the names of Wikipedia among all its
-    pages together, once in 100,000 builds.
+    An unknown name passes for a known one with probability keys / 2^64: for all names of Wikipedia among all its pages,
+    once in 100,000 builds.
     """
 
     def __init__(self, trie: Any) -> None:
@@ -130,7 +130,7 @@ class Index:
 
 
 class Hashes:
-    """A growing list of 64-bit hashes of names, good within one process."""
+    """A growing list of 64-bit hashes of names, valid within one process."""
 
     def __init__(self) -> None:
         self._values = array("q")
@@ -154,7 +154,7 @@ UNTYPED = "redirects to pages without a class"
 
 
 class Redirects:
-    """Redirects to known pages by the page's number, and those that may lead there by way of others.
+    """Redirects to known pages by the page's number, and those that may lead there via others.
 
     Only redirects whose target is a redirect itself are followed; of the others' sources the hashes are kept.
     """
@@ -178,7 +178,7 @@ class Redirects:
         self._wanted.extend(open_)
 
     def follow(self) -> dict[str, int]:
-        """Resolve what leads to a page by way of other redirects; return how many lead nowhere, by reason."""
+        """Resolve what leads to a page via other redirects; return how many lead nowhere, by reason."""
         chained = self._wanted.among(self._every)
         skipped = {CYCLIC: 0, UNTYPED: int(len(chained) - np.count_nonzero(chained))}
         pairs = zip(self._waiting.drain(), self._targets.drain(), strict=True)
@@ -220,7 +220,7 @@ _MOST_WORDS = 5  # in a title whose last word is put into the plural
 
 
 def aliases(name: str, traits: int) -> list[tuple[str, int]]:
-    """Return other spellings of a name and how they are made, as a Flag's value; `traits` are those of its classes.
+    """Return other spellings of a name and how they are derived, as a Flag's value; `traits` are those of its classes.
 
     `Jazz (genre)` → `Jazz`, and from there `jazz`. Only what may be a common noun gets a plural, or loses the capital
     of a single word; several words lose it where all the others are small (`Hard bop`). A bare `'s` behind a name
@@ -281,7 +281,7 @@ class Tables(NamedTuple):
 class Collector:
     """Takes the facts of one gazetteer: all types, then `end_types`, then the rest in any order, then `tables`.
 
-    Only what concerns pages with a class is kept. `count` is told what is left out, and why.
+    Only what concerns pages with a class is kept. `count` receives what is left out: reason and number.
     """
 
     def __init__(self, tree: ClassTree, *, count: Callable[[str, int], None]) -> None:
@@ -348,7 +348,7 @@ class Collector:
         self._add_up()
         sets, classes = self._sets()
         keys, entities, flags = self._surfaces(sets, classes.traits())
-        # one trie instead of three nested ones: half as large again, and a third faster to scan with
+        # one trie instead of three nested ones: 50% larger, and a third faster to scan with
         surfaces = marisa_trie.Trie(iter(keys), num_tries=1)
         numbers = Index(surfaces).find_all(keys)
         bits = NameBits.empty()
@@ -390,7 +390,7 @@ class Collector:
         title = np.cumsum(np.concatenate(self._fresh), dtype=np.int64) - 1
         pairs = self._rows[title].astype(np.uint64) << np.uint64(32)
         pairs |= np.frombuffer(self._class_ids, np.uint32)
-        pairs.sort()  # three times as quick as `np.unique`
+        pairs.sort()  # three times as fast as `np.unique`
         pairs = pairs[np.append(True, pairs[1:] != pairs[:-1])] if len(pairs) else pairs
         classes = (pairs & np.uint64(0xFFFFFFFF)).astype(np.uint32)
         starts = np.searchsorted(pairs, np.arange(len(self._entities) + 1, dtype=np.uint64) << np.uint64(32))
@@ -402,7 +402,7 @@ class Collector:
         kept = [[names[number] for number in np.frombuffer(row, np.uint32)] for row in numbers]
         depth = self._tree.depth
         ordered = [tuple(sorted(row, key=lambda name: (-depth(name), name))) for row in kept]
-        rank = sorted(range(len(ordered)), key=ordered.__getitem__)  # the order of files must not show
+        rank = sorted(range(len(ordered)), key=ordered.__getitem__)  # the order of files must not matter
         position = np.empty(len(rank), np.uint32)
         position[rank] = np.arange(len(rank), dtype=np.uint32)
         return position[sets], ClassSets(tuple(ordered[number] for number in rank), self._tree)
@@ -419,7 +419,7 @@ class Collector:
                     spelt.append(key)
                     entities.append(entity)
                     flags.append(flag)
-                    # most names have no alias, and a call costs more than to see that
+                    # most names have no alias, and this check is cheaper than a call
                     if trait or name[-1] == ")" or "'" in name or "’" in name or name[1:].islower():
                         for other, made in aliases(name, trait):
                             spelt.append(key_of(other))
@@ -431,7 +431,7 @@ class Collector:
         return keys, entities, flags
 
     def _named_pages(self) -> Iterator[tuple[list[str], np.ndarray, Sequence[int]]]:
-        """Yield names with the pages they are names of and how; every page by its title once."""
+        """Yield names with their pages and flags; every page once by its title."""
         seen = np.zeros(len(self._entities), bool)
         low, numbers = 0, self._rows
         for names in self._titles.slabs():

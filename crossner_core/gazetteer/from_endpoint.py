@@ -24,7 +24,7 @@ from crossner_core.gazetteer.ontology import BUILTIN, ClassTree
 from crossner_core.gazetteer.titles import ONTOLOGY, RESOURCE, collapse
 from crossner_core.gazetteer.triples import titles_of
 
-SMALLEST = 10  # resources a page; an endpoint that cannot give so few cannot be read
+SMALLEST = 10  # resources per page; an endpoint that cannot return this few cannot be read
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,15 @@ class EndpointConfig:
     language: str = "en"
     """The language of the labels."""
     page_size: int = 5000
-    """Resources a query; halved where the endpoint does not manage."""
+    """Resources per query; halved where that is too much for the endpoint."""
     timeout: float = 120.0
     """Seconds for one query."""
     deadline: float | None = None
     """Seconds for everything; None for as long as it takes."""
     retries: int = 5
-    """How often a query that failed in passing is sent again."""
+    """How often a query that failed temporarily is retried."""
     backoff: float = 1.0
-    """Seconds before the first of these; twice as long before each further one."""
+    """Seconds before the first retry; twice as long before each further one."""
     max_rows: int = 10_000
     """Rows at which an answer counts as cut off."""
 
@@ -62,10 +62,10 @@ class EndpointConfig:
 class EndpointFacts:
     """Reads the facts of an endpoint, once.
 
-    Pages go by the last resource seen, since a Virtuoso refuses to sort past row 10,000 for an OFFSET. Resources are
-    compared in their escaped form, since it sorts letters beyond ASCII otherwise than it compares them. Every class is
-    counted before, and what came is compared with that: an endpoint that drops rows without a word is an error, too.
-    What is read is not kept by itself; after an error the reading begins anew.
+    Each page starts after the last resource seen, since Virtuoso refuses to sort past row 10,000 for an OFFSET.
+    Resources are compared in escaped form, since Virtuoso sorts non-ASCII letters differently than it compares them.
+    Every class is counted first and the result checked against that: silently dropped rows are an error, too.
+    Nothing is kept between readings; after an error everything is read again.
     """
 
     def __init__(
@@ -121,11 +121,11 @@ class EndpointFacts:
             )
 
     def _wanted(self) -> list[str]:
-        """Return the classes to ask for, those above first."""
+        """Return the classes to query, superclasses first."""
         unknown = [cls for cls in self._config.classes if not self._tree.known(cls)]
         for cls in unknown:
             self._on_problem(
-                f"Class {cls} is not in the ontology ({self._tree.source}); it is asked for without those below it."
+                f"Class {cls} is not in the ontology ({self._tree.source}); it is queried without subclasses."
             )
         chosen = self._tree.descendants(self._config.classes) if self._config.classes else tuple(self._tree.parents)
         return sorted({*chosen, *unknown}, key=lambda cls: (self._tree.depth(cls), cls))
@@ -154,10 +154,10 @@ class EndpointFacts:
             ("redirects", due[redirect], came[redirect]),
         ):
             if found != expected:
-                raise self._unavailable(cls, f"it counts {expected:,} {what} but gave {found:,}")
+                raise self._unavailable(cls, f"it counts {expected:,} {what} but returned {found:,}")
 
     def _covered(self, cls: str, size: int) -> bool:
-        """Tell whether a class above, read before, has all members of a class."""
+        """Tell whether a superclass, already read, has all members of a class."""
         for above in self._tree.ancestors(cls):
             if self._counts.get(above, 0) >= size:
                 both = f"?s a <{ONTOLOGY}{cls}> . ?s a <{ONTOLOGY}{above}> . {_ONLY_PAGES}"
@@ -172,7 +172,7 @@ class EndpointFacts:
             if not page:
                 return
             if not before.isdisjoint(page):
-                raise self._unavailable(cls, f"it gave {next(iter(page))} twice, so that pages cannot be told apart")
+                raise self._unavailable(cls, f"it returned {next(iter(page))} twice, so pages cannot be told apart")
             yield after, page
             after, before = list(page.values())[-1], frozenset(page)
 
@@ -215,10 +215,10 @@ class EndpointFacts:
         except (Incomplete, Transient, Refused) as error:
             raise self._unavailable(cls, str(error), error) from error
         except (LookupError, ValueError) as error:
-            raise self._unavailable(cls, "it answers a count with something else") from error
+            raise self._unavailable(cls, "its answer to a count is not a number") from error
 
     def _ask(self, query: str, *, can_shrink: bool = False) -> list[dict[str, str]]:
-        """Send a query, once more where its answer was cut short: that too may pass."""
+        """Send a query, once more if its answer was cut short: that may be temporary, too."""
         try:
             return self._asker.rows(query, self._until, can_shrink=can_shrink)
         except Incomplete:
@@ -228,7 +228,7 @@ class EndpointFacts:
         if isinstance(error, Transient):
             self._breaker.failed(why, error.retry_after)
         elif error is None:
-            why += "; its data changed meanwhile, or it drops rows without saying so"
+            why += "; its data changed meanwhile, or it silently drops rows"
         return EndpointUnavailable(
             f"SPARQL endpoint {self.endpoint} could not be read completely at class {cls}: {why}. Nothing was built; "
             "try again later, ask for fewer classes, or build from DBpedia's dumps."
@@ -240,7 +240,7 @@ _ONLY_PAGES = f'FILTER(STRSTARTS(STR(?s), "{RESOURCE}"))'
 
 
 def _helps(error: Exception) -> bool:
-    """Tell whether asking for less may help: not where the endpoint says to wait, or is not there at all."""
+    """Tell whether asking for less may help: not where the endpoint asks to wait or is unreachable."""
     return isinstance(error, Incomplete | TimedOut)
 
 

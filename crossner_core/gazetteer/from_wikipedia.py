@@ -30,8 +30,8 @@ from crossner_core.gazetteer.titles import title_of
 from crossner_core.wikipedia.dump import ARTICLE, TEMPLATE, Page, SiteInfo, open_dump, read_pages
 
 NAMED = 20  # templates a report names
-HELD_TARGETS = 500_000  # link targets counted before their sums are handed on
-LONGEST_HELD = 20_000  # characters of a box kept for a second look
+HELD_TARGETS = 500_000  # link targets counted before their sums are yielded
+LONGEST_HELD = 20_000  # characters of a box kept for the second reading
 
 _LINK = re.compile(r"\[\[\s*(?P<target>[^\[\]{}|<>\n]+)")
 _ARGUMENT = re.compile(r"\|[^|={}]*=")
@@ -58,13 +58,13 @@ class WikipediaReport:
     unknown: Counter[str] = field(default_factory=Counter)
 
     def says(self) -> Iterator[str]:
-        """Yield a line for each thing that somebody should know."""
+        """Yield a line for each problem worth reporting."""
         if self.unknown:
             top = ", ".join(f"{name} ({n:,})" for name, n in self.unknown.most_common(NAMED))
             more = f" and {len(self.unknown) - NAMED:,} more" if len(self.unknown) > NAMED else ""
             yield (
-                f"{sum(self.unknown.values()):,} times a page begins with an infobox template that the mappings do not "
-                f"know: {top}{more}. The mappings may be older than the dump; get newer ones."
+                f"{sum(self.unknown.values()):,} times a page begins with an infobox template that has no "
+                f"mapping: {top}{more}. The mappings may be older than the dump; get newer ones."
             )
         if self.unread:
             yield f"{self.unread:,} infoboxes could not be parsed; their pages have the class that needs no parameter."
@@ -89,8 +89,8 @@ class WikipediaFacts:
     def __iter__(self) -> Iterator[Fact]:
         """Yield the facts: a label, the classes and the redirects of pages, and how often each is linked to.
 
-        Template redirects stand anywhere in a dump, so pages that begin with a template the mappings do not know are
-        laid aside, in a temporary file, and looked at again at the end.
+        Template redirects may be anywhere in a dump, so pages that begin with a template without a mapping are set
+        aside in a temporary file and read again at the end.
         """
         for cls, templates in self._mappings.unknown_classes(self._tree).items():
             self._on_problem(
@@ -159,7 +159,7 @@ class WikipediaFacts:
             yield from self._by_stub(title, weak, mappings)
 
     def _classes(self, boxes: Sequence[Box], mappings: InfoboxMappings) -> list[str]:
-        """Return the classes of the boxes a page begins with, the first first."""
+        """Return the classes of the boxes a page begins with, in order."""
         classes = []
         for box in boxes:
             given: Mapping[str, str] | None = None
@@ -171,7 +171,7 @@ class WikipediaFacts:
         return list(dict.fromkeys(classes))
 
     def _by_stub(self, title: str, weak: Sequence[str], mappings: InfoboxMappings) -> Iterator[Fact]:
-        """A stub notice says less than an infobox, and counts only where there is none."""
+        """Yield the classes of stub notices, which say less than an infobox and count only where there is none."""
         found = (mappings.class_of(template_title(name)) for name in weak)
         if classes := list(dict.fromkeys(cls for cls in found if cls is not None)):
             yield from self._typed(title, classes, "by_stub")
@@ -193,7 +193,7 @@ class _Links:
         self.seen = 0
 
     def is_article(self, title: str) -> bool:
-        """Tell whether a title is one of an article, by its namespace."""
+        """Tell by its namespace whether a title is that of an article."""
         prefix, colon, _ = title.partition(":")
         return bool(title) and not (colon and prefix.strip().casefold() in self._prefixes)
 

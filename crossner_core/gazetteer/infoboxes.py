@@ -1,6 +1,6 @@
 """Infobox templates: DBpedia's mappings from templates to classes, and the templates at the head of a page.
 
-Mappings are read from an export of the mappings wiki (http://mappings.dbpedia.org), one page `Mapping en:Infobox …` a
+Mappings are read from an export of the mappings wiki (http://mappings.dbpedia.org), one page `Mapping en:Infobox …` per
 template.
 """
 
@@ -65,10 +65,10 @@ class Condition:
 
 @dataclass(frozen=True)
 class InfoboxMappings:
-    """Template titles → classes. Titles meet whatever their letter case, since Wikipedia redirects between those.
+    """Template titles → classes. Titles match in any letter case, since Wikipedia redirects between those.
 
     `cases` holds for each mapped template its conditions in order; an unconditional mapping is one `otherwise`.
-    `redirects` leads from template titles to template titles, those of the mappings wiki and those of a dump.
+    `redirects` maps template titles to template titles, those of the mappings wiki and those of a dump.
     """
 
     cases: Mapping[str, tuple[Condition, ...]]
@@ -110,7 +110,7 @@ class InfoboxMappings:
     def class_of(self, template: str, parameters: Mapping[str, str] | None = None) -> str | None:
         """Return the class of a page that uses a template with such parameters (name → plain text).
 
-        None for a template without a mapping, or whose mapping is `owl:Thing` or fits in no case.
+        None for a template without a mapping, or whose mapping is `owl:Thing` or has no matching case.
         """
         if (title := self.mapped(template)) is None:
             return None
@@ -128,7 +128,7 @@ class InfoboxMappings:
         return {cls: tuple(unknown[cls]) for cls in sorted(unknown)}
 
     def with_redirects(self, redirects: Mapping[str, str]) -> InfoboxMappings:
-        """Return the mappings with a dump's template redirects (titles without namespace), which come first."""
+        """Return the mappings with a dump's template redirects (titles without namespace), which take precedence."""
         fresh = {template_title(source): template_title(target) for source, target in redirects.items()}
         return replace(self, redirects={**self.redirects, **fresh})
 
@@ -157,7 +157,7 @@ def read_mappings(path: Path | str) -> InfoboxMappings:
                 problems.append(f"{name}: its page holds no mapping")
     if not cases:
         raise BadInput(
-            f"{path.name}: holds no page `Mapping en:…` with a mapping; it is no export of http://mappings.dbpedia.org."
+            f"{path.name}: has no page `Mapping en:…` with a mapping; it is not an export of http://mappings.dbpedia.org."
         )
     mappings = InfoboxMappings(cases, redirects, path.name)
     lost = [f"{name}: redirects to {redirects[name]}, which has no mapping" for name in _lost(mappings)]
@@ -187,7 +187,7 @@ def _text(element: Element) -> str:
 
 
 def _conditions(text: str, page: str, problems: list[str]) -> Iterator[Condition]:
-    """Yield the cases of a mapping page; what cannot be read is named and left out."""
+    """Yield the cases of a mapping page; what cannot be read is reported and left out."""
     from mwparserfromhell import parse
 
     for template in parse(_without_properties(_COMMENT.sub("", text))).filter_templates(recursive=False):
@@ -202,7 +202,7 @@ def _conditions(text: str, page: str, problems: list[str]) -> Iterator[Condition
 
 
 def _without_properties(text: str) -> str:
-    """Cut the long lists of property mappings off, which say nothing about classes.
+    """Cut off the long lists of property mappings, which say nothing about classes.
 
     They are the last argument of a mapping; the braces that closed it are put back by counting.
     """
@@ -247,7 +247,7 @@ def _class(template: Template, page: str, problems: list[str]) -> str | None:
     return match["name"][:1].upper() + match["name"][1:]
 
 
-LONGEST_BOX = 100_000  # characters; a box is longer only if its braces do not meet
+LONGEST_BOX = 100_000  # characters; a box is longer only if its braces do not match
 
 _BRACES = re.compile(r"\{\{+|\}\}+")
 _HEADING = re.compile(r"^==[^=\n].*?==[ \t]*$", re.MULTILINE)
@@ -290,7 +290,7 @@ def is_disambiguation(title: str, text: str) -> bool:
 
 
 def lead_boxes(text: str) -> Iterator[Box]:
-    """Yield the templates before a page's first heading that stand in no other, stub notices left out.
+    """Yield the top-level templates before a page's first heading, stub notices left out.
 
     The text has no comments.
     """
@@ -324,7 +324,7 @@ def stubs(text: str) -> list[str]:
 
 
 def parameters(wikitext: str) -> dict[str, str] | None:
-    """Return what a template is given, as plain text by name; None if its text is no one template or far too long."""
+    """Return a template's parameters as plain text by name; None if the text is not one template or is far too long."""
     from mwparserfromhell import parse
 
     if len(wikitext) > LONGEST_BOX:

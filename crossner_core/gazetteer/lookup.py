@@ -1,6 +1,6 @@
 """Names looked up in DBpedia by SPARQL: at any endpoint by its URL, or in process from a file.
 
-Both ask the same two queries. Endpoints are asked in batches and cached, and a failed look-up never counts as an
+Both run the same two queries. Endpoints are queried in batches and cached, and a failed look-up never counts as an
 unknown name.
 """
 
@@ -73,7 +73,7 @@ class Source(Protocol):
 
 @runtime_checkable
 class CachingSource(Protocol):
-    """A source that can say what it knows already without asking anybody."""
+    """A source that can return earlier answers without sending a request."""
 
     def cached(self, names: Iterable[str]) -> dict[str, tuple[Resource, ...]]:
         """Return the names known from earlier answers; names never answered are left out."""
@@ -117,7 +117,7 @@ def _values(terms: Iterable[str], names: Sequence[str]) -> tuple[str, dict[str, 
 
 
 def title_query(names: Sequence[str]) -> Query:
-    """Ask for the classes of the pages named so, and of the pages they redirect to."""
+    """Query the classes of the pages with these titles, and of the pages they redirect to."""
     terms, grouped = _values((f"<{resource_uri(name)}>" for name in names), names)
     text = _union(
         f"VALUES ?title {{ {terms} }} ?title a ?class .",
@@ -127,7 +127,7 @@ def title_query(names: Sequence[str]) -> Query:
 
 
 def label_query(names: Sequence[str], language: str = "en") -> Query:
-    """Ask for the classes of resources whose rdfs:label or foaf:name is the name."""
+    """Query the classes of resources whose rdfs:label or foaf:name is the name."""
     terms, grouped = _values((literal(name, check_language(language)) for name in names), names)
     text = _union(
         f"VALUES ?label {{ {terms} }} ?resource <{RDFS_LABEL}> ?label . ?resource a ?class .",
@@ -139,7 +139,7 @@ def label_query(names: Sequence[str], language: str = "en") -> Query:
 def _union(*arms: str) -> str:
     """Write a query of arms, each with its own VALUES list; the variable an arm binds tells which it was.
 
-    No BIND and no OPTIONAL: Virtuoso's compiler loses its way in both beside VALUES and UNION.
+    No BIND and no OPTIONAL: Virtuoso's compiler fails on both next to VALUES and UNION.
     """
     keep = f'FILTER(STRSTARTS(STR(?class), "{ONTOLOGY}"))'
     united = "\n  UNION ".join(f"{{ {arm} {keep} }}" for arm in arms)
@@ -170,7 +170,7 @@ _stores_lock = threading.Lock()
 
 
 class EmbeddedSource:
-    """Answers like an endpoint from a file; loads it at the first look-up, once a process and file state."""
+    """Answers like an endpoint from a file; loads it at the first look-up, once per process and file state."""
 
     def __init__(self, path: Path | str = SAMPLE, *, language: str = "en") -> None:
         self.path = Path(path)
@@ -220,7 +220,7 @@ def _read(path: Path, language: str) -> Store:
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror or error}).") from error
     except (SyntaxError, ValueError) as error:
-        raise BadInput(f"{path}: is no valid {path.suffix[1:]} file: {error}") from error
+        raise BadInput(f"{path}: is not a valid {path.suffix[1:]} file: {error}") from error
     store.extend(list(_aliases(store, language)))
     return store
 
@@ -292,14 +292,14 @@ class SparqlSource:
         return self.endpoint
 
     def cached(self, names: Iterable[str]) -> Answers:
-        """Return the names that the cache knows, found or truly not found; asks nobody."""
+        """Return the names in the cache, found or known to be missing; sends no request."""
         keys = {self._key(name): name for name in names}
         answers: Answers = {}
         for key, value in self._cache.get_many(self.endpoint, list(keys)).items():
             try:
                 answers[keys[key]] = tuple(Resource.from_json(item) for item in value["candidates"])
             except (KeyError, TypeError, ValueError):
-                continue  # written by another version: as good as not kept
+                continue  # written by another version: as if not cached
         return answers
 
     def lookup(self, names: Iterable[str]) -> Answers:
@@ -322,14 +322,14 @@ class SparqlSource:
             if time.monotonic() >= until:
                 raise EndpointUnavailable(
                     f"SPARQL endpoint {self.endpoint} answered {start} of {len(names)} names within "
-                    f"{self._deadline:g} s; those are kept, ask again for the rest."
+                    f"{self._deadline:g} s; those are kept; try again for the rest."
                 )
             batch = names[start : start + self._batch_size]
             try:
                 fetched = self._answer(batch, until)
             except (Transient, Incomplete, Refused) as error:
                 retry_after = getattr(error, "retry_after", None)
-                if not answers or retry_after:  # else it is up, only not quick enough for this deadline
+                if not answers or retry_after:  # else it is up, only too slow for this deadline
                     self._breaker.failed(str(error), retry_after)
                 raise EndpointUnavailable(
                     f"SPARQL endpoint {self.endpoint} gave no complete answer: {error}. "
@@ -354,7 +354,7 @@ class SparqlSource:
         return answers
 
     def _complete(self, names: Sequence[str], build: Callable[[Sequence[str]], Query], until: float) -> Answers:
-        """Ask for a batch; halve it for as long as its answer comes back cut short."""
+        """Query a batch; halve it as long as its answer is cut short."""
         query = build(names)
         try:
             return read_answers(query, self._asker.rows(query.text, until))

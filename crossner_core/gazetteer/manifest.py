@@ -17,7 +17,7 @@ VERSION = 1
 FILE = "manifest.json"
 FORMAT = "crossner-gazetteer"
 
-# What a manifest says beside its fields.
+# Keys of a manifest beside its fields.
 _BESIDE = ("format", "hash")
 
 
@@ -54,7 +54,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class GazetteerManifest:
-    """What a folder with a gazetteer says about itself; `hash` names its content, however it was made."""
+    """What describes a gazetteer folder; `hash` identifies its content, however it was made."""
 
     name: str
     source: Origin
@@ -96,7 +96,7 @@ def read_manifest(folder: Path) -> GazetteerManifest:
     except ValueError as error:
         raise BadInput(f"{path}: is damaged ({error}). {how_to_build(folder)}") from error
     if not isinstance(value, dict) or value.get("format") != FORMAT:
-        raise BadInput(f"{path}: is no gazetteer's manifest. {how_to_build(folder)}")
+        raise BadInput(f"{path}: is not a gazetteer's manifest. {how_to_build(folder)}")
     if value.get("version") != VERSION:
         raise BadInput(
             f"{folder}: was made by another version (format {value.get('version')!r}; this one reads {VERSION}). "
@@ -107,10 +107,10 @@ def read_manifest(folder: Path) -> GazetteerManifest:
     except BadInput as error:
         raise BadInput(f"{path}: is damaged: {error} {how_to_build(folder)}") from error
     if manifest.hash != value.get("hash"):
-        raise BadInput(f"{path}: is damaged: its hash is not that of the files it lists. {how_to_build(folder)}")
+        raise BadInput(f"{path}: is damaged: its hash does not match the files it lists. {how_to_build(folder)}")
     return manifest
 
 
 def how_to_build(folder: Path) -> str:
-    """Say with which command a gazetteer is built anew."""
+    """Return the command that rebuilds a gazetteer."""
     return f"Build it again: workbench gazetteer build --output {folder} --replace --dump FILES…"

@@ -27,7 +27,7 @@ january february march april june july august september october november decembe
 monday tuesday wednesday thursday friday saturday sunday
 """
 STOP_WORDS = frozenset(_STOP_WORDS.split())
-# Words with a capital that stand beside a name and are none of it: `Senator Lee`, `Ohio Governor`.
+# Words with a capital that stand beside a name and are no part of it: `Senator Lee`, `Ohio Governor`.
 _OFFICES = """
 Mr Mrs Ms Miss Dr Sir Lord Lady Dame President Senator Governor Chancellor Minister King Queen Prince Princess General
 Colonel Captain Judge Justice Professor Bishop Pope Secretary Mayor Representative Congressman Congresswoman MP
@@ -49,7 +49,7 @@ class ScanRules:
     single_lower: bool = field(default=False, metadata={"doc": "also match a single lower-case word"})
     common_lower: bool = field(
         default=True,
-        metadata={"doc": "also match a single lower-case word where it names what is written small, such as a genre"},
+        metadata={"doc": "also match a single lower-case word if its class is written in lower case, such as a genre"},
     )
     part_of_longer: bool = field(
         default=False,
@@ -70,7 +70,7 @@ class ScanRules:
 class NGram:
     """A stretch of tokens `[start, end)` of a sentence that may be a name.
 
-    `names` are the spellings to look up, best first. `case` in (0, 1] says how much its letters look like a name.
+    `names` are the spellings to look up, best first. `case` in (0, 1] is how much its letters look like a name.
     """
 
     start: int
@@ -80,13 +80,13 @@ class NGram:
 
 
 CASE_PROPER, CASE_INITIAL, CASE_LOWER = 1.0, 0.6, 0.75
-CASE_COMMON = 0.5  # a single small word; only a name of what is written small (`jazz`) may be one
+CASE_COMMON = 0.5  # a single lower-case word; only a common noun (`jazz`) may be one
 PART_OF_LONGER = 0.5  # times the above
 
-# What the letters of one word say.
+# Letter features of one word.
 _STOP, _UPPER, _SMALL_FIRST, _SMALL, _CAPITAL, _DIGIT_FIRST = 1, 2, 4, 8, 16, 32
 _STARTS, _OPENS, _WORDLIKE, _CLOSES, _ALPHA, _ALPHA_FIRST, _ALPHA_LAST = 64, 128, 256, 512, 1024, 2048, 4096
-# A stop word in capitals (`US`); one that a small name may begin with (`new wave`); an office.
+# A stop word in capitals (`US`); one that a lower-case name may begin with (`new wave`); an office.
 _SHOUTED, _SOFT, _OFFICE = 8192, 16384, 32768
 _MAY_START = _STARTS | _OPENS
 _SOFT_WORDS = frozenset({"new"})
@@ -128,7 +128,7 @@ class Letters:
         self._first = next((index for index, bits in enumerate(self._of) if bits & _STARTS), 0)
 
     def case(self, start: int, end: int) -> float:
-        """Weigh the letters of words `[start, end)` and of their neighbours in (0, 1]; 0 if they can be no name."""
+        """Score the letters of words `[start, end)` and of their neighbours in (0, 1]; 0 if they can be no name."""
         of, size = self._of, end - start
         first, last = of[start], of[end - 1]
         if not first & _MAY_START or (size == 1 and (first & _STOP or not first & _ALPHA)):
@@ -162,7 +162,7 @@ class Letters:
             return 0.0
         if last & _STOP and last & _SMALL:
             return 0.0
-        # A stop word counts as written with a capital only where the sentence did not ask for one.
+        # A stop word counts as written with a capital only where its position does not require one.
         asked = start == self._first or first & _STOP
         if (first & _CAPITAL and not asked) or any(bits & _CAPITAL for bits in of[1:]):
             return CASE_PROPER if self._is_title_like(of, first, last) else 0.0
@@ -216,7 +216,7 @@ LINK, PAGE, DBPEDIA = "link", "page", "dbpedia"
 
 @dataclass(slots=True)
 class Place:
-    """Tokens `[start, end)` and what they may mean; `choice` is None for a link to a page that nobody knows."""
+    """Tokens `[start, end)` and what they may mean; `choice` is None for a link to an unknown page."""
 
     start: int
     end: int
@@ -230,7 +230,7 @@ class Place:
 
 
 class Words:
-    """The words of a sentence, which of them are free of links, and how they meet the tokens of `tokenize`."""
+    """The words of a sentence, which of them are free of links, and how they align with the tokens of `tokenize`."""
 
     __slots__ = ("_ends", "_starts", "letters", "ours", "segments", "sentence", "words")
 
@@ -241,7 +241,7 @@ class Words:
         self.ours: Sequence[str] = words_of(sentence.text)
         self._starts: dict[int, int] | None = None
         self._ends: dict[int, int] = {}
-        # Ours cover every character but white space; with the same words in the same order theirs are the same places.
+        # Ours cover every character but white space, so the same words in the same order are at the same places.
         if len(self.ours) != len(self.words) or tuple(self.ours) != self.words:
             starts = {token.start: index for index, token in enumerate(sentence.tokens)}
             ends = {token.end: index + 1 for index, token in enumerate(sentence.tokens)}

@@ -1,7 +1,7 @@
-"""The DBpedia ontology's class tree: which class stands below which, bundled in part or read from the ontology's file.
+"""The DBpedia ontology's class tree: which class is below which, bundled in part or read from the ontology's file.
 
 Endpoints and dumps differ in whether a resource carries only its most specific class or all above it too; the tree
-makes both read alike. Source: https://dbpedia.org/ontology/ (rdfs:subClassOf).
+makes both equivalent. Source: https://dbpedia.org/ontology/ (rdfs:subClassOf).
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def open_binary(path: Path) -> IO[bytes]:
 
 @contextmanager
 def unreadable(path: Path, what: str) -> Iterator[None]:
-    """Turn what reading a file raises (missing, packed wrongly, cut off, no valid XML or triples) into BadInput."""
+    """Turn what reading a file raises (missing, wrongly compressed, cut off, no valid XML or triples) into BadInput."""
     try:
         yield
     except FileNotFoundError as error:
@@ -49,7 +49,7 @@ def unreadable(path: Path, what: str) -> Iterator[None]:
     except (ParseError, SyntaxError, UnicodeDecodeError) as error:
         raise BadInput(f"{path.name}: cannot be read as {what}: {error}.") from error
     except OSError as error:
-        if error.errno is None:  # how bz2 says that it is no bz2
+        if error.errno is None:  # bz2's error for data that is not bz2
             raise BadInput(f"{path.name}: is cut off or damaged ({error}); get it again.") from error
         raise BadInput(f"{path}: cannot be read ({error.strerror}).") from error
 
@@ -64,9 +64,9 @@ _SUBCLASS = "http://www.w3.org/2000/01/rdf-schema#subClassOf"
 
 @dataclass(frozen=True)
 class ClassTree:
-    """Classes by name (without their address) and the classes right above each; nothing stands above a top class.
+    """Classes by name (without their address) and the classes right above each; a top class has none.
 
-    Build one with `of`, which repairs or cuts what makes no tree and says so in `problems`.
+    Build one with `of`, which repairs or cuts what is no tree and lists it in `problems`.
     """
 
     parents: Mapping[str, tuple[str, ...]]
@@ -76,18 +76,18 @@ class ClassTree:
 
     @classmethod
     def of(cls, parents: Mapping[str, Iterable[str]], *, source: str) -> ClassTree:
-        """Build a tree: parents nobody declares are matched whatever their case or left out, cycles are cut."""
+        """Build a tree: undeclared parents are matched in any letter case or left out, cycles are cut."""
         problems: list[str] = []
         known = _declared(parents, problems)
         _cut_cycles(known, problems)
         return cls({name: tuple(above) for name, above in known.items()}, source, tuple(problems))
 
     def known(self, name: str) -> bool:
-        """Tell whether the tree has the class; `Thing`, which stands above all, is none."""
+        """Tell whether the tree has the class; `Thing`, which is above all, is not one."""
         return name in self.parents
 
     def ancestors(self, name: str) -> tuple[str, ...]:
-        """Return the classes above a class, nearest first; () for a top class and for one it does not have."""
+        """Return the classes above a class, nearest first; () for a top class or an unknown one."""
         if (known := self._above.get(name)) is not None:
             return known
         above: list[str] = []
@@ -96,7 +96,7 @@ class ClassTree:
             level = tuple(dict.fromkeys(parent for item in level for parent in self.parents.get(item, ())))
             level = tuple(item for item in level if item not in above and item != name)
             above += level
-        if name in self.parents:  # what is unknown may be anything, and be asked for without end
+        if name in self.parents:  # unknown names are not cached: there may be any number of them
             self._above[name] = tuple(above)
         return tuple(above)
 
@@ -126,7 +126,7 @@ class ClassTree:
             return cls.of(parents, source=str(value["source"]))
         except (KeyError, TypeError, AttributeError) as error:
             raise BadInput(
-                "The class tree is no object with `source` and `parents`, written by another version or damaged; "
+                "The class tree is not an object with `source` and `parents`; it is damaged or of another version; "
                 "build the gazetteer again."
             ) from error
 
@@ -139,7 +139,7 @@ def _declared(parents: Mapping[str, Iterable[str]], problems: list[str]) -> dict
         for parent in dict.fromkeys(parents[name]):
             right = parent if parent in parents else folded.get(parent.casefold())
             if right is None:
-                problems.append(f"{name}: its parent {parent} is no class of the ontology and is left out")
+                problems.append(f"{name}: its parent {parent} is not a class of the ontology and is left out")
             else:
                 if right != parent:
                     problems.append(f"{name}: its parent {parent} is read as {right}")
@@ -149,7 +149,7 @@ def _declared(parents: Mapping[str, Iterable[str]], problems: list[str]) -> dict
 
 
 def _cut_cycles(parents: dict[str, list[str]], problems: list[str]) -> None:
-    """Take out of the lists each step that leads back to where one came from."""
+    """Remove from the lists each step that closes a cycle."""
     done: set[str] = set()
     for start in parents:
         path = [start]
@@ -159,7 +159,7 @@ def _cut_cycles(parents: dict[str, list[str]], problems: list[str]) -> None:
             if step is None:
                 done.add(path.pop())
             elif step in path:
-                problems.append(f"{name}: its parent {step} stands below it (a cycle); that step is left out")
+                problems.append(f"{name}: its parent {step} is below it (a cycle); that step is left out")
                 parents[name].remove(step)
             else:
                 path.append(step)
@@ -169,7 +169,7 @@ def read_ontology(path: Path | str) -> ClassTree:
     """Read the classes of the DBpedia ontology from RDF/XML, N-Triples or Turtle, plain or .xz, .bz2, .gz.
 
     Equivalent classes and parents outside DBpedia are ignored. BadInput for another format, a damaged file, or one
-    without classes; lesser faults are in the tree's `problems`.
+    without classes; minor faults are in the tree's `problems`.
     """
     path = Path(path)
     kind = next((suffix for suffix in reversed(path.suffixes) if suffix in FORMATS), None)
@@ -183,7 +183,7 @@ def read_ontology(path: Path | str) -> ClassTree:
         for name, above in _from_xml(stream) if kind in FORMATS[:3] else _from_triples(stream, kind):
             parents.setdefault(name, []).extend(above)
     if not parents:
-        raise BadInput(f"{path.name}: holds no class below {ONTOLOGY}; it is no DBpedia ontology.")
+        raise BadInput(f"{path.name}: holds no class below {ONTOLOGY}; it is not a DBpedia ontology.")
     return ClassTree.of(parents, source=path.name)
 
 
@@ -228,7 +228,7 @@ def _from_triples(stream: IO[bytes], kind: str) -> Iterator[tuple[str, list[str]
             yield name, [above] if (above := _name(quad.object.value)) is not None else []
 
 
-# parent: its children; `Thing` names the top classes that nothing stands below, or that are entity types themselves
+# parent: its children; `Thing` lists the top classes that have no children here or are entity types themselves
 _TREE = """
 Thing: Activity Agent Algorithm ArchitecturalStructure Award Biomolecule Browser ChemicalSubstance Cipher Currency
 Thing: Device Disease EthnicGroup Event FileSystem Holiday Language MeanOfTransportation MedicalSpecialty Place Species

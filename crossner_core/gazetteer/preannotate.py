@@ -47,8 +47,8 @@ from crossner_core.schema import Link, Mention, Sentence, Suggestion
 class ExplainedCandidate:
     """A resource that a name might have stood for.
 
-    `way` says how the name led to it (`title`, `redirect`, `suffix`, …), `source` which gazetteer knows it, `reason`
-    why it won or lost.
+    `way` is how the name led to it (`title`, `redirect`, `suffix`, …), `source` the gazetteer that has it, `reason` why
+    it won or lost.
     """
 
     entity: str
@@ -66,8 +66,8 @@ class ExplainedCandidate:
 class Explanation:
     """A place over tokens `[start, end)` that was considered, and what came of it.
 
-    `source` is `link`, `page` or `dbpedia`. `case` says how much its letters look like a name, 0 if not at all.
-    `won` tells whether it is a mention; it is a suggestion too where `type` is not None. `reason` says why.
+    `source` is `link`, `page` or `dbpedia`. `case` is how much its letters look like a name, 0 if not at all.
+    `won` tells whether it is a mention; it is a suggestion too where `type` is not None. `reason` is why.
     """
 
     start: int
@@ -120,17 +120,17 @@ def _candidates(place: Place) -> Iterator[ExplainedCandidate]:
 
 
 def _wins(place: Place) -> str:
-    return "the best at its place" if place.type is not None else "known, but no class of it has a type in the domain"
+    return "the best at its place" if place.type is not None else "known, but its classes have no type in the domain"
 
 
 def _loses(place: Place, sentence: Sentence, won: Sequence[Place], min_score: float) -> str:
     if place.choice is None and place.type is None:
-        return "no source knows a class of the linked page"
+        return "no source has a class for the linked page"
     over = [winner for winner in won if winner.start < place.end and place.start < winner.end]
     if over:
         return f"gives way to {sentence.surface(over[0].start, over[0].end)!r}"
     if place.case == 0.0:
-        return "not written like a name: small letters, a stop word, or a word of a longer name"
+        return "not written like a name: lower case, a stop word, or a word of a longer name"
     return f"scores below {min_score:g}" if place.score < min_score else "gives way to another name"
 
 
@@ -198,7 +198,7 @@ class _Row(NamedTuple):
 
 
 class _Page(NamedTuple):
-    """What one call knows around its sentences: signals, and in page mode the names given so far."""
+    """The context of one call's sentences: signals, and in page mode the names given so far."""
 
     signals: Signals
     names: PageNames | None
@@ -206,11 +206,11 @@ class _Page(NamedTuple):
 
 
 class Preannotator:
-    """Finds names by gazetteer sources; a name is taken from the first source that knows a class of it.
+    """Finds names with gazetteer sources; a name is taken from the first source that has a class for it.
 
-    A source that is unavailable is reported once a call through `on_problem` (by default the log) and passed over,
-    so that one endpoint that is down costs suggestions, never work. Same input and answers, same suggestions.
-    Without a domain mentions carry classes and no type.
+    An unavailable source is reported once per call through `on_problem` (by default the log) and skipped, so that an
+    endpoint that is down costs suggestions, never work. The same input and answers give the same suggestions.
+    Without a domain, mentions have classes but no type.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class Preannotator:
     def suggest(self, sentences: Iterable[Sentence]) -> list[tuple[Suggestion, ...]]:
         """Return the suggestions of each sentence, in order, none overlapping another.
 
-        Every sentence stands for itself; they may come from many pages.
+        Sentences are independent of each other; they may come from many pages.
         """
         return [tuple(_suggestions(row)) for row in self._read(list(sentences), None)]
 
@@ -241,15 +241,15 @@ class Preannotator:
     ) -> list[tuple[Mention, ...]]:
         """Return the known names of each sentence, in order, none overlapping another, with a type or without.
 
-        With `context` the sentences are those of one page in their order: its links and categories then tell what
-        an ambiguous name means, and what it named once is found again. Without, every sentence stands for itself.
+        With `context` the sentences are those of one page in order: its links and categories then tell what an
+        ambiguous name means, and what it named once is found again. Without it, sentences are independent.
         """
         return [tuple(map(_mention, row)) for row in self._read(list(sentences), context)]
 
     def explain(
         self, sentence: Sentence, context: PageContext | None = None, *, before: Sequence[Sentence] = ()
     ) -> list[Explanation]:
-        """Say of every place that was considered what came of it and why, by start, longest first.
+        """Return every place that was considered, what came of it and why, by start, longest first.
 
         `before` are the page's earlier sentences, for what it has named already.
         """
@@ -365,7 +365,7 @@ class Preannotator:
         scans: Sequence[_Found],
         down: set[str],
     ) -> list[_Found]:
-        """Look n-grams up in the sources that cannot scan, but for those that a source before them knows."""
+        """Look n-grams up in the sources that cannot scan, except those that an earlier source knows."""
         knowledge, config = self._knowledge, self._config
         first = knowledge.asking[0][0]
         before = any(number < first for number, _ in knowledge.scanning)
@@ -390,7 +390,7 @@ class Preannotator:
     def _scanned(
         self, words: Words, key: tuple[int, int], found: tuple[float, _Known], signals: Signals
     ) -> Place | None:
-        """Settle what a known name means; None for a small word that names nothing written small."""
+        """Settle what a known name means; None for a lower-case word that is not a common noun."""
         (start, end), (case, known) = key, found
         choice = known.settled(signals, typed=self._typed)
         candidate = choice.candidate
@@ -400,7 +400,7 @@ class Preannotator:
         return Place(start, end, DBPEDIA, score, choice, known.candidates, choice.type, case)
 
     def _may_be_small(self, candidate: Candidate, signals: Signals) -> bool:
-        """Tell whether a single small word may name this: `jazz`; `reel` for Reel (dance) only if the page says so."""
+        """Tell whether a single lower-case word may name this: `jazz`; `reel` for Reel (dance) only with evidence."""
         if self._config.rules.single_lower:
             return True
         if not candidate.is_common:
@@ -410,7 +410,7 @@ class Preannotator:
 
 
 def _repeated(words: Words, names: PageNames, at: int, links: Sequence[Place], places: Sequence[Place]) -> list[Place]:
-    """Add the places that repeat a name of the page, in place of what the scan says there; learn from the links."""
+    """Add the places that repeat a name of the page, replacing what the scan found there; add names of links."""
     sentence = words.sentence
     for link in sorted(links, key=lambda place: place.start):
         if link.choice is not None:

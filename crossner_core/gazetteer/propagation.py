@@ -1,4 +1,4 @@
-"""Later mentions of what a page named before: linked entities, and its own subject from the start."""
+"""Later mentions of entities that a page has named: linked ones, and its own subject from the start."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SURNAME, _NAME = "surname", "name"
 class PageName:
     """A name that a page has given to a resource; valid from token `after` of sentence `sentence` on.
 
-    `rivals` counts the resources that had it before; `clashes` tells that one of them has another type, or none has.
+    `rivals` counts the resources that had it before; `clashes` tells that their types differ or are unknown.
     """
 
     words: tuple[str, ...]
@@ -35,7 +35,7 @@ class PageName:
     clashes: bool = False
 
     def score(self, *, goes_on: bool) -> float:
-        """Weigh a mention by this name; `goes_on` tells that the word after it looks like more of a longer one."""
+        """Score a mention by this name; `goes_on` tells that the next word looks like part of a longer name."""
         score = PAGE_SCORE / max(len(self.candidate.types), 1)
         if goes_on:
             score *= PART_OF_LONGER
@@ -54,14 +54,14 @@ class PageNames:
         self._subject: str | None = None
 
     def add_subject(self, candidate: Candidate) -> None:
-        """Learn the names of what the page itself is about; they hold from the start."""
+        """Add the names of the page's own subject; they are valid from the start."""
         self._subject = candidate.entity
         for words in _titles(candidate):
             self._add(PageName(words, candidate, _type(candidate), _NAME, -1, 0))
         self._add_surname(candidate, -1, 0)
 
     def add_link(self, surface: str, target: str, candidate: Candidate, sentence: int, after: int) -> None:
-        """Learn what a link called its page, the page's title, and a person's surname."""
+        """Add a link's text, its page's title, and a person's surname."""
         words = _split(surface)
         if not is_described(surface, target) and self._may_be_repeated(words, candidate):
             self._add(PageName(words, candidate, _type(candidate), _NAME, sentence, after))
@@ -85,7 +85,7 @@ class PageNames:
                     yield start, end, name
 
     def _may_be_repeated(self, words: tuple[str, ...], candidate: Candidate) -> bool:
-        """Tell whether link text names its page wherever it stands: by capitals, or in small letters by its title."""
+        """Tell whether link text names its page wherever it stands: by capitals, or in lower case by its title."""
         if not words:
             return False
         if words[0][0].isupper() or any(map(str.isupper, words[0])):
@@ -102,10 +102,10 @@ class PageNames:
         old = self._known.get(name.words)
         if old is not None:
             if old.candidate.entity == name.candidate.entity or old.candidate.entity == self._subject:
-                return  # the first mention counts, and the page's own subject keeps its names
+                return  # the first mention wins, and the page's own subject keeps its names
             if old.kind == _NAME and name.kind == _SURNAME:
-                return  # somebody is called by this as a whole
-            if old.kind == name.kind:  # the most recent counts, but only if nothing hangs on which of them is meant
+                return  # it is somebody's whole name
+            if old.kind == name.kind:  # the most recent wins, but only if all have the same type
                 name.rivals = old.rivals + 1
                 name.clashes = old.clashes or name.type is None or old.type != name.type
         self._known[name.words] = name
@@ -142,7 +142,7 @@ def _split(name: str) -> tuple[str, ...]:
 
 
 def _titles(candidate: Candidate) -> tuple[tuple[str, ...], ...]:
-    """Return the title without its suffix, also with a small first letter if it names what is written small."""
+    """Return the title without its suffix, also with a lower-case first letter if it is a common noun."""
     title = strip_suffix(candidate.entity) or candidate.entity
     words = _split(title)
     if candidate.is_common and title[:1].isupper() and title[1:] == title[1:].lower():

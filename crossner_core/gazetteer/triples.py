@@ -1,7 +1,7 @@
-"""DBpedia dumps, read a block of lines at a time: one triple a line, N-Triples or Turtle, packed or plain.
+"""DBpedia dumps, read a block of lines at a time: one triple per line, N-Triples or Turtle, compressed or plain.
 
-A strict pattern takes whole blocks at once. Lines it rejects are looked at one by one, and what still cannot be read
-as one triple is given to a full parser before it counts as bad.
+A strict pattern takes whole blocks at once. Lines it rejects are read one by one, and what still is not one
+triple goes to a full parser before it counts as bad.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def titles_of(raw: Sequence[bytes]) -> list[str]:
 
 
 def _lines(blob: bytes) -> list[str]:
-    """Return the names of a text, one a line; with some exceptions they can be taken as they stand."""
+    """Return the names in a text, one per line; most can be taken as they are."""
     try:
         text = blob.decode()
     except UnicodeDecodeError:
@@ -61,12 +61,12 @@ def clean_name(text: str) -> str:
 
 
 def clean_title(text: str) -> str:
-    """Return a page title with spaces for underscores; "" for what can be none."""
+    """Return a page title with spaces for underscores; "" if it cannot be one."""
     return clean_name(text.replace("_", " "))
 
 
 def _may_have_controls(blob: bytes) -> bool:
-    """Tell whether control characters (line ends aside) may be among UTF-8 text; seldom so where there are none."""
+    """Tell whether control characters (line ends aside) may be among UTF-8 text; few false alarms."""
     return bool(blob.translate(None, _NO_CONTROLS)) or _C1.search(blob) is not None
 
 
@@ -96,7 +96,7 @@ def _class_of(iri: bytes) -> str:
 
 
 def texts_of(raw: Sequence[bytes]) -> list[str]:
-    """Return the texts between quotes with their escapes undone and single spaces; "" for one that is unusable."""
+    """Return the texts between quotes, unescaped and with single spaces; "" for one that is unusable."""
     blob = b"\n".join(raw)
     return [_text(line) for line in raw] if b"\\" in blob else _lines(blob)
 
@@ -201,7 +201,7 @@ class TripleFile:
             yield parsed
         if bad and not self.triples:
             raise BadInput(
-                f"{self.path}: none of its {self.lines:,} lines is a triple. A dump has one triple a line, "
+                f"{self.path}: none of its {self.lines:,} lines is a triple. A dump has one triple per line, "
                 "without prefixes (N-Triples, or DBpedia's Turtle); convert other files to N-Triples."
             )
 
@@ -224,7 +224,7 @@ class TripleFile:
         return self._sort_out(rows), faults
 
     def _sort_out(self, rows: Iterable[tuple[bytes, ...]]) -> list[Batch]:
-        """Group triples of any predicate; count those that say nothing about a page here."""
+        """Group triples of any predicate; count those that state nothing usable about a page."""
         kept: dict[str, tuple[list[bytes], list[bytes]]] = {kind: ([], []) for kind in KINDS}
         for subject, predicate, iri, quoted, text, language in rows:
             kind = _KIND_OF.get(predicate)
@@ -310,7 +310,7 @@ def _full_parse(line: bytes) -> Iterator[tuple[bytes, ...]]:
 
 
 def _pieces(path: Path) -> Iterator[bytes]:
-    """Yield the file's bytes, unpacked by what its first bytes say it is."""
+    """Yield the file's bytes, decompressed according to its first bytes."""
     with path.open("rb") as stream:
         magic = stream.read(3)
         stream.seek(0)
@@ -326,14 +326,14 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 
 def _unpacked(path: Path) -> Iterator[bytes]:
-    """Unpack bz2 of one or more streams in threads of its own, quicker than `bz2` does."""
+    """Decompress bz2 of one or more streams in its own threads, faster than `bz2` does."""
     from indexed_bzip2 import open as open_bz2
 
     with open_bz2(str(path), parallelization=_UNPACKERS) as stream:
         try:
             while piece := stream.read(BLOCK):
                 yield piece
-        except (RuntimeError, ValueError) as error:  # it does not say which of the two
+        except (RuntimeError, ValueError) as error:  # cut off or damaged: the error does not tell
             raise EOFError from error
 
 
@@ -349,7 +349,7 @@ def _blocks(path: Path) -> Iterator[bytes]:
             else:
                 rest += piece
             if len(rest) > _LONGEST_LINE:
-                raise BadInput(f"{path}: a line is longer than {_LONGEST_LINE >> 20} MiB; this is no dump.")
+                raise BadInput(f"{path}: a line is longer than {_LONGEST_LINE >> 20} MiB; this is not a dump.")
     except EOFError as error:
         raise BadInput(f"{path}: is cut off in the middle, or damaged there; fetch it again.") from error
     except (OSError, zlib.error) as error:
@@ -360,7 +360,7 @@ def _blocks(path: Path) -> Iterator[bytes]:
 
 
 def _read_ahead(blocks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the blocks while the next one is being unpacked beside."""
+    """Yield the blocks while the next one is decompressed in the background."""
     with ThreadPoolExecutor(1) as beside:
         coming = beside.submit(next, blocks, b"")
         while block := coming.result():

@@ -1,1 +1,1 @@
-"""Wikipedia: from a dump to sentences with link spans, and the corpora made of them."""
+"""Wikipedia: from a dump to sentences with link spans, and the corpora made from them."""

@@ -1,4 +1,4 @@
-"""Pre-annotation inside a shard: named by paths and plain values, opened once in each process."""
+"""Pre-annotation inside a shard: specified by paths and plain values, opened once per process."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class PageAnnotator(Protocol):
 class AnnotatorSpec:
     """What a worker needs to pre-annotate.
 
-    `gazetteer` is a folder, `hash` tells its content, `domain` is the TOML text of a domain (None: mentions without
-    types), `config` the settings of the pre-annotation as JSON. `opener` is `module:function`, which makes a
-    `PageAnnotator` of such a spec.
+    `gazetteer` is a folder, `hash` identifies its content, `domain` is the TOML text of a domain (None: mentions
+    without types), `config` the settings of the pre-annotation as JSON. `opener` is `module:function`, which makes a
+    `PageAnnotator` from such a spec.
     """
 
     gazetteer: str
@@ -51,7 +51,7 @@ def open_annotator(spec: AnnotatorSpec) -> PageAnnotator:
 
 
 def open_preannotator(spec: AnnotatorSpec) -> PageAnnotator:
-    """Open the gazetteer and make a `Preannotator` of it."""
+    """Open the gazetteer and make a `Preannotator` from it."""
     from crossner_core.domains.loader import parse_domain
     from crossner_core.gazetteer.compiled import CompiledGazetteer
     from crossner_core.gazetteer.preannotate import PreannotationConfig, Preannotator
@@ -62,5 +62,5 @@ def open_preannotator(spec: AnnotatorSpec) -> PageAnnotator:
 
 
 def _fail(problem: str) -> NoReturn:
-    """Stop: a corpus must not silently lack what a source did not tell."""
+    """Stop: a corpus must not silently lack what a source failed to return."""
     raise EndpointUnavailable(problem)

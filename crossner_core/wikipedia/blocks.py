@@ -1,12 +1,12 @@
 """Marked text to paragraphs: sections, lists and lines; the same for both readers.
 
-What is left out, as an annotator would:
+Left out, as an annotator would:
 
 - sections that hold no prose (References, External links, See also, …), with all below them;
 - list items (`*`, `#`, `:`), definition lines and preformatted lines, unless they are full sentences: eight words or
   more, a capital, digit or quote at the start, a full stop, question or exclamation mark at the end, and at least half
   of the words in lower case. Each that is kept is a paragraph;
-- lines of a broken table (`|`, `!`), rules, lines with nothing left of them;
+- lines of a broken table (`|`, `!`), rules, lines of which nothing is left;
 - a paragraph with a formula in its text that cannot be written as text (`formulas`): a hole would make no sense;
 - a paragraph in which markup is still seen (`{{`, `[[`, `{|`, a tag): it was broken in the page.
 """
@@ -58,7 +58,7 @@ _SPACE_AFTER_OPEN = re.compile(r"\x01(\d+)\x03 +")
 
 
 def clean(lines: list[str], targets: list[str]) -> Run:
-    """Make one text of a block's lines; link offsets are relative to it."""
+    """Join a block's lines into one text; link offsets are relative to it."""
     text = " ".join([_unquoted(line) if "''" in line else line for line in lines])
     if NOTHING in text:
         text = text.replace(NOTHING, "")
@@ -89,7 +89,7 @@ def clean(lines: list[str], targets: list[str]) -> Run:
 
 
 def _with_links(text: str, targets: list[str], checked: str) -> Run:
-    """Take the markers out of a text; links that cover nothing are left out."""
+    """Remove the markers from a text; links that cover nothing are left out."""
     parts = _LINK.split(text)
     links: list[CharLink] = []
     length = len(parts[0])
@@ -103,9 +103,9 @@ def _with_links(text: str, targets: list[str], checked: str) -> Run:
 
 
 def _unquoted(line: str) -> str:
-    """Take the quotes of bold and italics out of a line, as the wiki reads them.
+    """Remove the quotes of bold and italics from a line, as MediaWiki does.
 
-    Where bold and italics are both odd in number, one bold is an apostrophe before italics (`''Foo'''s`): it is left.
+    Where bold and italics are both odd in number, one bold is an apostrophe before italics (`''Foo'''s`): it is kept.
     """
     if "'''" not in line:
         return line.replace("''", "")
@@ -149,13 +149,13 @@ _BEFORE_CLOSED = re.compile(r"[\x04\x05][ ,;:\x04\x05]*\)")
 _BETWEEN = re.compile(r"[\x04\x05]([,;:])(?<=[,;:][\x04\x05].)")
 _BEFORE_MARK = re.compile(r"\x05([.,;:!?)\]’”])")
 _RUN = re.compile(r"[\x04\x05][ \x04\x05]+")
-# Most texts have none of these: looking for them is much quicker than the patterns that need them.
+# Most texts have none of these: looking for them is much faster than the patterns that need them.
 _RUNS = ("\x05 ", "\x05\x05", "\x05\x04", "\x04\x04", "\x04\x05", "\x04 ")
 _MARKS_BEHIND = tuple(hole + mark for hole in "\x04\x05" for mark in ",;:")
 
 
 def _closed(text: str) -> str:
-    """Close the holes that dropped things left: `( ; born 1950)` is `(born 1950)`, an empty pair of brackets goes."""
+    """Close the holes that dropped things left: `( ; born 1950)` is `(born 1950)`, empty brackets are removed."""
     text = _merged(text.replace(" \x04", _SPACED).replace("\x04 ", _SPACED))
     if "(" in text:
         text = _OPENED.sub("(\x05", text)
@@ -171,7 +171,7 @@ def _closed(text: str) -> str:
 
 
 def _merged(text: str) -> str:
-    """Make one hole of a run of holes and spaces."""
+    """Merge a run of holes and spaces into one hole."""
     text = text.replace(" \x05", _SPACED)
     if not any(pair in text for pair in _RUNS):
         return text
@@ -207,7 +207,7 @@ _KNOWN = STYLE | BLOCK | HIDDEN | FORMULA | TABLE | {"nowiki", "noinclude", "inc
 
 
 def paragraphs_of(text: str, targets: list[str]) -> tuple[Paragraph, ...]:
-    """Make paragraphs of marked text; `targets` are what its link numbers stand for."""
+    """Make paragraphs from marked text; `targets` are what its link numbers stand for."""
     paragraphs: list[Paragraph] = []
     for section, lines, is_item in _blocks(_untagged(text), targets):
         run = clean(lines, targets)
@@ -224,7 +224,7 @@ def _is_clean(run: Run) -> bool:
 
 
 def _untagged(text: str) -> str:
-    """Settle what crosses lines: comments, link trails, tags."""
+    """Resolve what crosses lines: comments, link trails, tags."""
     if COMMENT in text:
         text = _COMMENT_LINE.sub("", text).replace(COMMENT, "")
     text = _EMPTY_LINK.sub(HOLE, text)
@@ -253,7 +253,7 @@ def _shown_tag(match: re.Match[str]) -> str:
 
 
 def _blocks(text: str, targets: list[str]) -> Iterator[tuple[str, list[str], bool]]:
-    """Give each block's section, its lines, and whether it is a list item."""
+    """Yield each block's section, its lines, and whether it is a list item."""
     section, skipping = "", 0
     lines: list[str] = []
     for line in text.split("\n"):
@@ -283,7 +283,7 @@ def _blocks(text: str, targets: list[str]) -> Iterator[tuple[str, list[str], boo
             if lines:
                 yield section, lines, False
                 lines = []
-            # What has no such mark near its end is no sentence (`;` ends an entity): not worth cleaning.
+            # Without such a mark near its end it is no sentence (`;` ends an entity): not worth cleaning.
             if start in "*#: \t" and shown[:4] != "----" and any(mark in shown[-40:] for mark in ".!?…;"):
                 yield section, [shown.lstrip(_ITEM + HOLE)], True
             continue

@@ -1,4 +1,4 @@
-"""From a dump to a corpus: cut into shard tasks, run side by side, resumed after a stop, with one manifest."""
+"""From a dump to a corpus: split into shard tasks, run in parallel, resumed after a stop, with one manifest."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ _BEGINNINGS = (b"<page>", b"</mediawiki>")
 
 
 class Cutter:
-    """Gives the tasks of a dump in order; `broken_off` says at the end where it broke off, "" for a whole one.
+    """Yields the tasks of a dump in order; afterwards `broken_off` is where it broke off, "" for a complete one.
 
-    A bz2 file of many streams whose pages do not cross them (as Wikipedia's multistream dumps) is cut into ranges
-    that the workers unpack; any other dump is unpacked here and its pages sent to the workers.
+    A bz2 file of many streams whose pages do not cross them (as in Wikipedia's multistream dumps) is split into ranges
+    that the workers decompress; any other dump is decompressed here and its pages sent to the workers.
     """
 
     def __init__(self, path: Path, dump: Dump, settings: ShardSettings, out: Path, *, allow_truncated: bool) -> None:
@@ -95,7 +95,7 @@ class Cutter:
                     number, block, size = number + 1, [], 0
         except TruncatedDump as error:
             self.broken_off = str(error)
-        # the rest of a dump that broke off would be other pages once it is whole, so that it is no shard yet
+        # the rest of a cut-off dump would hold other pages once it is complete, so it is not a shard yet
         if block and (self._allow_truncated or not self.broken_off):
             yield self._block(number, block)
 
@@ -133,7 +133,7 @@ def begins_with_page(file: BinaryIO, at: int) -> bool:
     try:
         head = next(unpacked(file, "", end=at + PIECE), b"")
     except TruncatedDump:
-        return True  # damaged there: the worker that reads it says so
+        return True  # damaged there: the worker that reads it reports it
     return head.lstrip().startswith(_BEGINNINGS)
 
 
@@ -142,7 +142,7 @@ _PLAN = "plan.json"
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """How far a build is: bytes of the dump handed out, shards done (of which taken over from an earlier run)."""
+    """How far a build is: bytes of the dump handed out, shards done, and how many of these an earlier run had made."""
 
     bytes_read: int
     bytes: int
@@ -163,7 +163,7 @@ def build_corpus(
     allow_truncated: bool = False,
     progress: Callable[[Progress], None] = lambda _: None,
 ) -> Manifest:
-    """Build a corpus folder from a dump, or go on with a build that was stopped; the same input gives the same bytes.
+    """Build a corpus folder from a dump, or resume a build that was stopped; the same input gives the same bytes.
 
     A finished corpus of the same dump and settings is left as it is. Raises Conflict where the folder holds another
     one, TruncatedDump for a dump that breaks off unless that is allowed: the finished shards stay for the next run.
@@ -177,7 +177,7 @@ def build_corpus(
         if (finished := _finished(out, source, settings, allow_truncated)) is not None:
             return finished
         if preannotate is not None and ray is None:
-            open_annotator(preannotate)  # what is wrong with it is said here, once
+            open_annotator(preannotate)  # fails here, once, if anything is wrong with it
         _begin(out, dump.name, settings)
         cutter = Cutter(dump, opened, settings, out, allow_truncated=allow_truncated)
         reports = _run(cutter, workers, ray, source, progress)
@@ -222,9 +222,9 @@ def _run(
 
 
 def make_shards(tasks: Iterable[ShardTask], workers: int, ray: str | None) -> Iterator[ShardReport]:
-    """Make shards side by side; what a worker died at is made again, and raises WorkerDied if that does not help.
+    """Make shards in parallel; one whose worker died is made again, and WorkerDied raised if that does not help.
 
-    On Ray the dump (a multistream one), gazetteer and corpus folder must lie under the same paths on all machines.
+    On Ray the dump (a multistream one), gazetteer and corpus folder must be at the same paths on all machines.
     """
     if ray is not None:
         return run_ray(shard_events, Queue(tasks), ray, workers, shared=False, failed=_raise)
@@ -237,7 +237,7 @@ def _raise(task: ShardTask, error: Exception) -> NoReturn:
     if isinstance(error, WorkerDied):
         raise WorkerDied(
             f"A worker process died {TRIES} times while these shards were made: [{task.number}]. If memory is short, "
-            "take fewer workers or a smaller shard size. What is finished stays: the same command goes on from there."
+            "take fewer workers or a smaller shard size. Finished shards are kept: the same command resumes from there."
         ) from error
     raise error
 
@@ -253,24 +253,24 @@ def _finished(out: Path, source: Source, settings: ShardSettings, allow_truncate
         manifest.truncated and not allow_truncated
     ):
         raise Conflict(
-            f"In {out} there is a corpus already, of {manifest.source.file} and made with other settings. Choose "
-            "another name or folder, or delete that folder first."
+            f"{out} already holds a corpus, made from {manifest.source.file} with other settings. Choose another name "
+            "or folder, or delete that folder first."
         )
     return manifest
 
 
 def _begin(out: Path, dump: str, settings: ShardSettings) -> None:
-    """Note what is being built here; raise Conflict where something else is."""
+    """Record what is being built here; raise Conflict if something else is."""
     plan = {"dump": dump, "settings": settings.hash}
     path = out / BUILD / _PLAN
     if path.exists():
         if json.loads(path.read_bytes()) != plan:
             raise Conflict(
-                f"In {out} another build was begun and not finished (other dump or other settings). Finish it with "
-                "those, choose another name or folder, or delete that folder first."
+                f"{out} holds an unfinished build of another dump or with other settings. Finish it with those, choose "
+                "another name or folder, or delete that folder first."
             )
     elif out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise Conflict(f"{out} is there already and is no corpus. Choose another folder.")
+        raise Conflict(f"{out} already exists and is not a corpus. Choose another folder.")
     try:
         CorpusWriter(out)
         path.parent.mkdir(exist_ok=True)
@@ -302,7 +302,7 @@ def _manifest(source: Source, settings: ShardSettings, reports: list[ShardReport
 
 
 def _clear(out: Path, names: set[str]) -> None:
-    """Delete what an earlier, longer or interrupted run left beside the shards."""
+    """Delete files that an earlier, longer or interrupted run left beside the shards."""
     for kind in ("sentences", "pages"):
         for path in (out / kind).iterdir():
             if path.name not in names:

@@ -1,6 +1,6 @@
 """The category graph of a Wikipedia, and the corpus of a domain: the pages in one part of that graph.
 
-Categories may have several parents, and their links form cycles: the "tree" is none.
+Categories may have several parents, and their links form cycles: the "tree" is not a tree.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _CLOSE = 5
 
 
 def category_title(name: str) -> str:
-    """Return a category's title as the graph knows it: no namespace, spaces, first letter capital."""
+    """Return a category's title as it is in the graph: no namespace, spaces, first letter capital."""
     head, colon, rest = name.partition(":")
     return title_of(rest if colon and head.strip().casefold() == "category" else name)
 
@@ -39,7 +39,7 @@ class TreeConfig:
     """Which part of the category tree makes a domain."""
 
     roots: tuple[str, ...]
-    """Categories to begin with, with or without `Category:`."""
+    """Categories to start from, with or without `Category:`."""
     depth: int = 4
     """How many steps below a root a category may lie; 0 takes the roots alone."""
     exclude: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class Reached:
 
 
 class CategoryGraph:
-    """Which categories stand right below each: `children[offsets[i]:offsets[i + 1]]` are those below category i."""
+    """The direct subcategories of each category: `children[offsets[i]:offsets[i + 1]]` are those of category i."""
 
     def __init__(self, titles: Any, offsets: npt.NDArray[np.int64], children: Ids) -> None:
         """Take a marisa Trie of titles, whose key ids are the ids of the categories, and the two arrays."""
@@ -102,7 +102,7 @@ class CategoryGraph:
 
     @classmethod
     def from_pairs(cls, titles: Any, below: Ids, above: Ids) -> Self:
-        """Build the graph from two columns of ids; what is said twice counts once."""
+        """Build the graph from two columns of ids; duplicates count once."""
         pairs = np.unique(above.astype(np.int64) << 32 | below.astype(np.int64))
         offsets = np.zeros(len(titles) + 1, np.int64)
         np.cumsum(np.bincount(pairs >> 32, minlength=len(titles)), out=offsets[1:])
@@ -136,7 +136,7 @@ class CategoryGraph:
         return None if number is None else int(number)
 
     def find(self, name: str) -> int:
-        """Return a category's id, however it is written; raise NotFound naming those with a similar title."""
+        """Return a category's id, however it is written; raise NotFound listing similar titles."""
         title = category_title(name)
         if (number := self.get(title)) is not None:
             return number
@@ -146,7 +146,7 @@ class CategoryGraph:
         raise NotFound(f"There is no category {title!r} among the {len(self):,} known{hint}.")
 
     def reach(self, config: TreeConfig) -> Reached:
-        """Walk down from the roots, breadth first, so that each category has its least depth; circles do no harm."""
+        """Walk down from the roots, breadth first, so that each category has its least depth; cycles do no harm."""
         seen = np.zeros(len(self), bool)
         seen[[self.find(name) for name in config.exclude]] = True
         roots = np.unique(np.array([self.find(name) for name in config.roots], np.int32))
@@ -163,11 +163,11 @@ class CategoryGraph:
         return Reached(self, config, np.concatenate(levels), depths)
 
     def cycles(self, within: Reached | None = None) -> tuple[tuple[str, ...], ...]:
-        """Name the categories that go round in circles, group by group, largest first; a group reaches itself."""
+        """Return the categories that form cycles, group by group, largest first; a group reaches itself."""
         inside = np.ones(len(self), bool) if within is None else within.mask.copy()
         above = np.repeat(np.arange(len(self), dtype=np.int32), np.diff(self.offsets))
         below = self.children
-        while True:  # what nothing leads to, or what leads nowhere, lies on no circle
+        while True:  # what nothing leads to, or what leads nowhere, is on no cycle
             keep = inside[above] & inside[below]
             above, below = above[keep], below[keep]
             left = np.zeros(len(self), bool)
@@ -178,14 +178,14 @@ class CategoryGraph:
         return self._groups(above, below)
 
     def _below(self, ids: Ids) -> Ids:
-        """Return the children of many categories in one go."""
+        """Return the children of many categories at once."""
         starts, ends = self.offsets[ids], self.offsets[ids + 1]
         lengths = ends - starts
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         return self.children[np.repeat(starts, lengths) + within]
 
     def _groups(self, above: Ids, below: Ids) -> tuple[tuple[str, ...], ...]:
-        """Find the strongly connected groups among the few categories that are left (Kosaraju)."""
+        """Find the strongly connected components among the few categories that are left (Kosaraju)."""
         down: dict[int, list[int]] = {}
         up: dict[int, list[int]] = {}
         for parent, child in zip(above.tolist(), below.tolist(), strict=True):
@@ -199,7 +199,7 @@ class CategoryGraph:
         return tuple(sorted(named, key=lambda group: (-len(group), group)))
 
     def _like(self, title: str) -> list[str]:
-        """Name known titles similar to one: among those with its beginning, then among all of a small graph."""
+        """Return known titles similar to one: among those with the same prefix, then among all of a small graph."""
         for length in range(len(title), 1, -1):
             near = list(islice(self._titles.iterkeys(title[:length]), 5000))
             if near and (close := difflib.get_close_matches(title, near, _CLOSE, 0.5)):
@@ -208,7 +208,7 @@ class CategoryGraph:
 
 
 def _walks(starts: Iterable[int], edges: Mapping[int, Sequence[int]]) -> Iterable[list[int]]:
-    """Yield for each start not seen before what it newly reaches, in the order in which walking there was finished."""
+    """Yield for each start not seen before what it newly reaches, in order of finishing."""
     seen: set[int] = set()
     for start in starts:
         if start in seen:
@@ -228,7 +228,7 @@ def _walks(starts: Iterable[int], edges: Mapping[int, Sequence[int]]) -> Iterabl
 
 @dataclass(frozen=True, slots=True)
 class Members:
-    """The pages that stand in some categories, by number or by title, whichever the source knows."""
+    """The pages in some categories, by number or by title, whichever the source has."""
 
     pages: npt.NDArray[np.int64] | None
     titles: frozenset[str] | None
@@ -246,7 +246,7 @@ class CategorySource(Protocol):
 
     @property
     def name(self) -> str:
-        """Say where the categories come from, for the manifest."""
+        """Where the categories come from, for the manifest."""
         ...
 
     @property
@@ -255,7 +255,7 @@ class CategorySource(Protocol):
         ...
 
     def members(self, reached: Reached) -> Members:
-        """Find the pages that stand in the categories reached."""
+        """Find the pages in the categories reached."""
         ...
 
 
@@ -269,16 +269,16 @@ def select(
 ) -> Corpus:
     """Write the pages of the categories within reach as a corpus of their own, shard by shard.
 
-    The category pages within reach come along, so that it can be selected from again. Doing it again gives the same
-    bytes; a corpus that is there already is given back as it is. Raise BadInput if no page stands in the categories,
-    Conflict if another corpus lies in `out`.
+    The category pages within reach are included, so that it can be selected from again. Doing it again gives the same
+    bytes; a corpus that already exists is returned as it is. Raise BadInput if no page is in the categories, Conflict
+    if `out` holds another corpus.
     """
     reached = source.graph.reach(config)
     parent = Parent(corpus.name, corpus.manifest.hash, describe(reached, source))
     if (existing := _there(out)) is not None:
         if existing.manifest.derived_from == parent:
             return existing
-        raise Conflict(f"{out} holds another corpus; name another folder or remove it.")
+        raise Conflict(f"{out} holds another corpus; give another folder or remove it.")
     members = source.members(reached)
     chosen = frozenset(reached.titles)
     pages = [
@@ -286,7 +286,7 @@ def select(
     ]
     if not any(_kept(table).num_rows for table in pages):
         raise BadInput(
-            f"No page of the corpus {corpus.name} stands in the {len(reached.ids):,} categories within {config.depth} "
+            f"No page of the corpus {corpus.name} is in the {len(reached.ids):,} categories within {config.depth} "
             f"steps of {', '.join(config.roots)}: go deeper, take other roots, or take the categories from the dump's "
             "SQL tables."
         )
@@ -306,7 +306,7 @@ def select(
 
 
 def describe(reached: Reached, source: CategorySource) -> dict[str, Any]:
-    """Say how pages were chosen, as plain JSON values."""
+    """Return how pages were chosen, as plain JSON values."""
     circles = reached.graph.cycles(reached)
     return {
         "kind": "categories",
@@ -359,7 +359,7 @@ def _read(corpus: Corpus, kind: str, shard: int) -> pa.Table:
     try:
         return pq.read_table(path, use_threads=False)
     except (OSError, pa.ArrowException) as error:
-        raise BadInput(f"{path} cannot be read: copy the corpus again, or make it anew. ({error})") from error
+        raise BadInput(f"{path} cannot be read: copy the corpus again, or rebuild it. ({error})") from error
 
 
 def _there(folder: Path) -> Corpus | None:

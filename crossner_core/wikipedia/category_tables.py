@@ -1,7 +1,7 @@
 """Where the category tree and the pages in it come from: a corpus's own pages, MediaWiki's SQL tables, or DBpedia.
 
-A corpus's own pages know only categories written in their wikitext; those that templates add stand in the SQL tables
-and in DBpedia's dumps.
+A corpus's own pages have only the categories written in their wikitext; those that templates add are in the SQL
+tables and in DBpedia's dumps.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Value = bytes | None
 
 @contextmanager
 def open_dump(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that is gzipped, bz2-compressed or plain, told by its first bytes; raise NotFound or BadInput."""
+    """Open a file that is gzipped, bz2-compressed or plain, judged by its first bytes; raise NotFound or BadInput."""
     try:
         with path.open("rb") as plain:
             magic = plain.read(3)
@@ -92,7 +92,7 @@ def table_rows(path: Path, table: str, columns: Sequence[str]) -> Iterator[tuple
 
 
 def columns_of(path: Path, table: str) -> tuple[str, ...]:
-    """Name a table's columns in the order of its CREATE TABLE; raise BadInput if it has none."""
+    """Return a table's columns in the order of its CREATE TABLE; raise BadInput if it has none."""
     others: list[str] = []
     for name, found in _declarations(path):
         if name == table:
@@ -102,9 +102,9 @@ def columns_of(path: Path, table: str) -> tuple[str, ...]:
 
 
 def tables_of(path: Path) -> tuple[str, ...]:
-    """Name the tables of a file up to the first that holds rows; raise BadInput if there is none."""
+    """Return the tables of a file up to the first that holds rows; raise BadInput if there is none."""
     if not (names := tuple(name for name, _ in _declarations(path, until_rows=True))):
-        raise BadInput(f"{path} has no CREATE TABLE; it is no SQL dump of MediaWiki's tables.")
+        raise BadInput(f"{path} has no CREATE TABLE; it is not an SQL dump of MediaWiki's tables.")
     return names
 
 
@@ -118,7 +118,7 @@ def _declarations(path: Path, *, until_rows: bool = False) -> Iterator[tuple[str
 
 
 def _created(match: re.Match[bytes], line: bytes, stream: IO[bytes]) -> tuple[str, tuple[str, ...]]:
-    """Read a CREATE TABLE to its closing bracket; give the table's name and columns."""
+    """Read a CREATE TABLE to its closing bracket; return the table's name and columns."""
     body, depth, quote, part, parts = line[match.end() :], 1, b"", b"", list[bytes]()
     while depth and body:
         for piece in re.findall(rb"['`(),]|[^'`(),]+", body):
@@ -180,7 +180,7 @@ def _rows(
             if groups[-1] == b";":
                 return
         rest, following = text[position:].lstrip(), stream.readline()
-        lines += 1  # a row on more lines than these is none: its values are not those of the table
+        lines += 1  # over more lines it is not a row: its values are not those of the table
         if not following or len(rest) > MOST_ROW_BYTES or lines > MOST_ROW_LINES:
             what = f"cannot read the row {rest[:120]!r}" if rest else "the file ends inside a statement"
             raise BadInput(
@@ -250,8 +250,8 @@ class SqlCategories:
     """The tables `page`, `categorylinks` and, in newer dumps, `linktarget`; columns are found by name.
 
     `categorylinks` names a category by its title (`cl_to`) or by a number into `linktarget` (`cl_target_id`); during
-    the change both stand there, and `cl_to` may be empty. It is read twice, so that the links of all articles need
-    not lie in memory.
+    the migration it has both, and `cl_to` may be empty. It is read twice, so that the links of all articles need not
+    be held in memory.
     """
 
     def __init__(self, files: Iterable[Path]) -> None:
@@ -303,7 +303,7 @@ class SqlCategories:
 
     @cached_property
     def _named(self) -> frozenset[str]:
-        """The categories that only `cl_to` names: they have members and no page."""
+        """The categories that only `cl_to` names: they have members but no page."""
         if "cl_to" not in self._columns:
             return frozenset()
         rows = table_rows(self._file("categorylinks"), "categorylinks", ("cl_to",))
@@ -315,7 +315,7 @@ class SqlCategories:
         return {page: self._titles[title] for page, title in self._by_page.items()}
 
     def _links(self) -> Iterator[tuple[int, int]]:
-        """Yield (page, id of the category it stands in); a link whose target is unknown is left out."""
+        """Yield (page, id of its category); a link whose target is unknown is left out."""
         ids = {target: int(self._titles[title]) for target, title in self._by_target.items()}
         by_name: dict[bytes, int] = {}
         has_name, has_target = ("cl_to" in self._columns), ("cl_target_id" in self._columns)
@@ -331,14 +331,14 @@ class SqlCategories:
     def _file(self, table: str) -> Path:
         if (path := self._files.get(table)) is None:
             raise BadInput(
-                f"The table {table} is missing: give {table}.sql.gz of the same dump too; there are "
+                f"The table {table} is missing: give {table}.sql.gz of the same dump too; given are "
                 f"{', '.join(sorted(self._files)) or 'none'}."
             )
         return path
 
 
 class DbpediaCategories:
-    """DBpedia's dumps: the tree from skos:broader, the articles from dcterms:subject; nt or ttl, a triple a line."""
+    """DBpedia's dumps: the tree from skos:broader, the articles from dcterms:subject; nt or ttl, line by line."""
 
     def __init__(self, files: Iterable[Path]) -> None:
         self._files = tuple(files)
@@ -360,7 +360,7 @@ class DbpediaCategories:
 
 
 def read_categories(files: Sequence[Path]) -> CategorySource:
-    """Tell SQL tables from DBpedia's dumps by the files' names; raise BadInput for others."""
+    """Tell SQL tables from DBpedia's dumps by file name; raise BadInput for other files."""
     kinds = {".sql" if ".sql" in path.suffixes else path.suffixes[0] if path.suffixes else "" for path in files}
     if kinds == {".sql"}:
         return SqlCategories(files)
@@ -369,7 +369,7 @@ def read_categories(files: Sequence[Path]) -> CategorySource:
     raise BadInput(
         f"Categories come from {', '.join(path.name for path in files)}; give page.sql.gz, categorylinks.sql.gz and "
         "linktarget.sql.gz of a dump, or DBpedia's skos_categories and article_categories as .nt or .ttl (packed or "
-        "not), but not both kinds."
+        "not), but not a mix of the two."
     )
 
 

@@ -1,6 +1,6 @@
-"""A corpus on disk: its two tables, read in streams, by row or by id, and written shard by shard.
+"""A corpus on disk: its two tables, streamed, read by row or searched, and written shard by shard.
 
-Layout of a corpus folder: `manifest.json`, `sentences/00000.parquet …` and `pages/00000.parquet …`, one each a shard.
+Layout of a corpus folder: `manifest.json`, `sentences/00000.parquet …` and `pages/00000.parquet …`, one each per shard.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class CorpusSentence:
 
 @dataclass(frozen=True, slots=True)
 class PageRow:
-    """What became of one page of the dump."""
+    """The outcome of one page of the dump."""
 
     page: int
     revision: int
@@ -103,7 +103,7 @@ class PageRow:
 
 
 class SentenceRows:
-    """Gathers sentences and gives them as a table of the schema `SENTENCES`."""
+    """Collects sentences and returns them as a table of the schema `SENTENCES`."""
 
     def __init__(self) -> None:
         self._columns: dict[str, list[Any]] = {name: [] for name in SENTENCES.names}
@@ -139,7 +139,7 @@ class SentenceRows:
 
 
 def pages_table(rows: list[PageRow]) -> pa.Table:
-    """Give page rows as a table of the schema `PAGES`."""
+    """Return page rows as a table of the schema `PAGES`."""
     return pa.table({name: [getattr(row, name) for row in rows] for name in PAGES.names}, schema=PAGES)
 
 
@@ -206,7 +206,7 @@ class Corpus:
         for shard in corpus.manifest.shards:
             for kind in _KINDS:
                 if not (path := corpus.folder / kind / shard.file_name).is_file():
-                    raise BadInput(f"{path} is missing: copy the corpus again, or make it anew.")
+                    raise BadInput(f"{path} is missing: copy the corpus again, or rebuild it.")
         return corpus
 
     @property
@@ -222,11 +222,11 @@ class Corpus:
             yield from sentences_of(batch)
 
     def tables(self, columns: Sequence[str], *, shards: Sequence[int] | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield columns of the sentences in batches; raise BadInput for a column there is not."""
+        """Yield columns of the sentences in batches; raise BadInput for an unknown column."""
         return self._stream("sentences", SENTENCES, columns, shards)
 
     def words(self, limit: int | None = None) -> Iterator[list[str]]:
-        """Yield the tokens of each sentence in order, of the first `limit` if it is given."""
+        """Yield the tokens of each sentence in order, of the first `limit` sentences if given."""
         return islice(self._words(), limit)
 
     def _words(self) -> Iterator[list[str]]:
@@ -240,7 +240,7 @@ class Corpus:
         return self._stream("pages", PAGES, columns or PAGES.names, None)
 
     def rows(self, indices: Iterable[int]) -> list[CorpusSentence]:
-        """Return sentences by their place in the whole corpus, in the order asked; raise NotFound.
+        """Return sentences by their index in the whole corpus, in the order given; raise NotFound for one out of range.
 
         Each row group is read once, whatever the order.
         """
@@ -257,7 +257,7 @@ class Corpus:
         return [sentences[position] for position in range(len(asked))]
 
     def search(self, text: str, *, limit: int = 20, offset: int = 0) -> list[CorpusSentence]:
-        """Return sentences that contain a text, whatever the case, in order; reading stops at the limit."""
+        """Return sentences that contain a text, ignoring case, in order; reading stops at the limit."""
         sentences: list[CorpusSentence] = []
         for number in range(len(self.manifest.shards)):
             with self._file("sentences", number) as file:
@@ -279,7 +279,7 @@ class Corpus:
             for kind, expected in zip(_KINDS, (shard.sentences_sha256, shard.pages_sha256), strict=True):
                 path = self.folder / kind / shard.file_name
                 if file_sha256(path) != expected:
-                    raise BadInput(f"{path} is not what the manifest says: copy the corpus again, or make it anew.")
+                    raise BadInput(f"{path} does not match the manifest: copy the corpus again, or rebuild it.")
 
     def _place(self, index: int) -> tuple[int, int]:
         left = index
@@ -294,7 +294,7 @@ class Corpus:
         try:
             return pq.ParquetFile(path)
         except (OSError, pa.ArrowException) as error:
-            raise BadInput(f"{path} cannot be read: copy the corpus again, or make it anew. ({error})") from error
+            raise BadInput(f"{path} cannot be read: copy the corpus again, or rebuild it. ({error})") from error
 
     def _stream(
         self, kind: str, schema: pa.Schema, columns: Sequence[str], shards: Sequence[int] | None
@@ -319,7 +319,7 @@ class CorpusWriter:
             (self.folder / kind).mkdir(parents=True, exist_ok=True)
 
     def write_shard(self, number: int, sentences: pa.Table, pages: pa.Table) -> Shard:
-        """Write both files of a shard, beside and renamed; the same rows give the same bytes."""
+        """Write both files of a shard under temporary names and rename them; the same rows give the same bytes."""
         hashes = []
         for kind, schema, table in zip(_KINDS, (SENTENCES, PAGES), (sentences, pages), strict=True):
             path = self.folder / kind / f"{number:05d}.parquet"
@@ -333,7 +333,7 @@ class CorpusWriter:
 
 
 def write_beside(path: Path, data: bytes) -> None:
-    """Write a file under a name of its own, force it to the disk and rename it: it is whole or absent."""
+    """Write a file under a temporary name, sync it to disk and rename it: it is complete or absent."""
     beside = path.with_name(f".{path.name}.{os.getpid()}")
     with beside.open("wb") as file:
         file.write(data)
@@ -360,4 +360,4 @@ def _read(file: pq.ParquetFile, group: int, columns: Sequence[str]) -> Any:
     try:
         return file.read_row_group(group, columns=list(columns), use_threads=False)
     except (OSError, pa.ArrowException) as error:
-        raise BadInput(f"A file of the corpus is damaged: copy it again, or make it anew. ({error})") from error
+        raise BadInput(f"A file of the corpus is damaged: copy it again, or rebuild it. ({error})") from error

@@ -1,4 +1,4 @@
-"""MediaWiki's XML dumps: unpacked in pieces and cut into pages, each parsed alone: a broken one costs only itself."""
+"""MediaWiki's XML dumps: decompressed in pieces, split into pages, each parsed alone: only a broken one is lost."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from crossner_core.errors import BadInput, NotFound
 
 PIECE = 1 << 20
 BZ2_STREAM = b"BZh91AY&SY"
-"""How a bz2 stream of full-size blocks begins; ten bytes that chance does not bring."""
+"""How a bz2 stream of full-size blocks begins; ten bytes are unlikely to occur by chance."""
 
 _OTHERS = {b"7z\xbc\xaf\x27\x1c": "a 7z archive", b"PK\x03\x04": "a zip archive", b"\x28\xb5\x2f\xfd": "a zstd file"}
 
 
 class TruncatedDump(BadInput):
-    """A dump that breaks off or is damaged; what stood before that was read."""
+    """A dump that is cut off or damaged; everything before that was read."""
 
 
 class _Gunzip:
@@ -58,9 +58,9 @@ _PACKINGS: tuple[tuple[bytes, Callable[[], Any]], ...] = (
 
 
 def unpacked(file: BinaryIO, name: str, *, end: int | None = None) -> Iterator[bytes]:
-    """Yield a file's content in pieces of a megabyte at most, unpacked, from where the file stands.
+    """Yield a file's content decompressed, in pieces of a megabyte at most, from the file's position.
 
-    `end` stops a plain or packed file at that place in it. Raises TruncatedDump after the last good piece.
+    `end` stops a plain or compressed file at that offset. Raises TruncatedDump after the last good piece.
     """
     left = [None if end is None else end - file.tell()]
 
@@ -73,7 +73,7 @@ def unpacked(file: BinaryIO, name: str, *, end: int | None = None) -> Iterator[b
     data = more()
     for magic, what in _OTHERS.items():
         if data.startswith(magic):
-            raise BadInput(f"{name} is {what}; a dump is read as .bz2, .gz, .xz or plain XML: unpack it first.")
+            raise BadInput(f"{name} is {what}; a dump is read as .bz2, .gz, .xz or plain XML: decompress it first.")
     for magic, new in _PACKINGS:
         if data.startswith(magic):
             yield from _unpack(data, more, magic, new, name)
@@ -84,7 +84,7 @@ def unpacked(file: BinaryIO, name: str, *, end: int | None = None) -> Iterator[b
 
 
 def _unpack(data: bytes, more: Callable[[], bytes], magic: bytes, new: Callable[[], Any], name: str) -> Iterator[bytes]:
-    """Unpack streams that follow one another; zero bytes after one are padding."""
+    """Decompress consecutive streams; zero bytes after one are padding."""
     read = len(data)
     unpacker = new()
     while True:
@@ -108,7 +108,7 @@ def _unpack(data: bytes, more: Callable[[], bytes], magic: bytes, new: Callable[
             data = more()
             read += len(data)
             if not data:
-                raise TruncatedDump(f"{name} is truncated: it ends at byte {read:,} in the middle of packed data.")
+                raise TruncatedDump(f"{name} is truncated: it ends at byte {read:,} in the middle of compressed data.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class Page:
 BROKEN, MODEL, DELETED = "broken XML", "model", "deleted text"
 _OPEN, _CLOSE, END = b"<page>", b"</page>", b"</mediawiki>"
 _HEAD = 4 << 20  # the site's namespaces take a few kilobytes
-_HISTORY = 16 << 20  # beyond it, old revisions of a page are thrown away while it is read
+_HISTORY = 16 << 20  # beyond it, old revisions of a page are discarded while it is read
 _LARGEST = 256 << 20  # beyond it, a page counts as one that never ends
 _TITLE, _ID = re.compile(rb"<title>([^<]*)</title>"), re.compile(rb"<id>(\d{1,18})</id>")
 _WIKITEXT = {"", "wikitext"}
@@ -170,7 +170,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class SiteInfo:
-    """What a dump says about its wiki; `namespaces` maps a prefix (`Category`) to its number."""
+    """What a dump states about its wiki; `namespaces` maps a prefix (`Category`) to its number."""
 
     dbname: str = "wiki"
     generator: str = ""
@@ -179,7 +179,7 @@ class SiteInfo:
 
 
 class Dump:
-    """A dump from which the head was read; its pages come once, in order."""
+    """A dump whose head was read; its pages come once, in order."""
 
     def __init__(self, pieces: Iterator[bytes], name: str, tell: Callable[[], int] = lambda: 0) -> None:
         head, self._tell = b"", tell
@@ -213,12 +213,12 @@ class Dump:
         yield from self._pieces
 
 
-WHAT_TO_DO = "Every whole page before that was read. Download the dump again, or allow a truncated one."
+WHAT_TO_DO = "Every complete page before that was read. Download the dump again, or allow a truncated one."
 
 
 @contextmanager
 def open_dump(source: Path | BinaryIO) -> Iterator[Dump]:
-    """Open a dump (.bz2, .gz, .xz or plain XML); raise BadInput for what is none, NotFound for no file."""
+    """Open a dump (.bz2, .gz, .xz or plain XML); raise BadInput for anything else, NotFound for no file."""
     if not isinstance(source, Path):
         yield Dump(unpacked(source, "the dump"), "the dump")
         return
@@ -238,7 +238,7 @@ def read_pages(
     """Yield the pages of a dump, each with its newest revision, in order.
 
     A page of broken XML is reported through `on_problem` and left out; one without wikitext (another content model,
-    deleted text) is left out. A dump that breaks off raises TruncatedDump after its last complete page, or is
+    deleted text) is left out. A truncated dump raises TruncatedDump after its last complete page, or is
     reported where that is allowed.
     """
     with open_dump(source) as dump:
@@ -258,8 +258,8 @@ def read_pages(
 def cut_pages(pieces: Iterable[bytes]) -> Generator[bytes, None, bool]:
     """Yield the XML of each page, from `<page>` to `</page>`; return whether the dump's end was seen.
 
-    Text in a dump is escaped, so that these tags are never part of it. A page that was not closed or not opened is
-    yielded as it stands, and is no XML then.
+    Text in a dump is escaped, so these tags are never part of it. A page that was not closed or not opened is yielded
+    as it is, and then is not valid XML.
     """
     buffer, lost = b"", False
     for piece in pieces:
@@ -289,7 +289,7 @@ def cut_pages(pieces: Iterable[bytes]) -> Generator[bytes, None, bool]:
 
 
 def _shorten(buffer: bytes) -> tuple[bytes, bytes]:
-    """Throw away old revisions, or what belongs to no page; give what is left and the head of a page without end."""
+    """Discard old revisions, or what belongs to no page; return what is left and the head of a page without end."""
     start = buffer.find(_OPEN)
     if start < 0:
         return buffer[-len(END) :], b""
@@ -305,9 +305,9 @@ PREVIEW = 1 << 16
 
 
 def parse_page(chunk: bytes, site: SiteInfo) -> tuple[Page, str]:
-    """Parse one page's XML; the reason why it has no wikitext is "" for one that has.
+    """Parse one page's XML; return it with the reason why it has no wikitext, "" if it has.
 
-    Of several revisions the last counts. A page's XML has no place for a DTD, so that entities cannot be defined.
+    Of several revisions the last counts. A page's XML has no place for a DTD, so entities cannot be defined.
     """
     try:
         root = ET.fromstring(chunk)
@@ -329,7 +329,7 @@ def parse_page(chunk: bytes, site: SiteInfo) -> tuple[Page, str]:
 
 def _page(root: ET.Element, site: SiteInfo) -> tuple[Page, str]:
     title, namespace = root.findtext("title") or "", root.findtext("ns")
-    if namespace is None:  # before version 0.6 the prefix alone said it
+    if namespace is None:  # before version 0.6 only the prefix told
         number = site.namespaces.get(title.partition(":")[0], 0) if ":" in title else 0
     else:
         number = int(namespace)
@@ -354,7 +354,7 @@ def _read_site(head: bytes, name: str) -> SiteInfo:
     """Read the head of a dump; only its `<siteinfo>` is parsed, so that a DTD before it has no effect."""
     if b"<mediawiki" not in head:
         raise BadInput(
-            f"{name} is no MediaWiki dump: it does not begin with <mediawiki …>. Give a pages-articles file."
+            f"{name} is not a MediaWiki dump: it does not begin with <mediawiki …>. Give a pages-articles file."
         )
     start, end = head.find(b"<siteinfo>"), head.find(b"</siteinfo>")
     if not 0 <= start < end:

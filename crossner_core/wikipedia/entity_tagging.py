@@ -1,7 +1,7 @@
-"""NER-BERT's entity-tagging corpus: linked names with the classes of what they point to, filtered and balanced.
+"""NER-BERT's entity-tagging corpus: linked names with the classes of their target pages, filtered and balanced.
 
-Source: NER-BERT (Liu et al. 2021), sections 2.2 to 2.4. Sentences are chosen by the full set of categories, whatever
-the version, so that versions hold the same sentences (section 4.3).
+Source: NER-BERT (Liu et al. 2021), sections 2.2 to 2.4. Sentences are chosen by the full set of categories for every
+version, so that all versions hold the same sentences (section 4.3).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from crossner_core.wikipedia.tagged_corpus import TAGGED, CategoryCount, StepCou
 
 ENTITY = "ENTITY"
 FULL, MERGED, FOUR = VERSIONS = ("full", "merged", "4types")
-# The kinds below which classes get fine; the ontology's own top is no measure, for Person lies below Animal there.
+# Classes below these are fine-grained; the ontology's top will not do, since Person is below Animal there.
 KINDS = ("Person", "Organisation", "Place", "Work", "Event", "Species")
 # Buildings left Place in newer versions of the ontology.
 FOUR_TYPES = {
@@ -50,11 +50,11 @@ def class_of(classes: Iterable[str]) -> str:
 
 
 def labels(version: str, mentions: Mapping[str, int], tree: ClassTree, *, depth: int, below: int) -> dict[str, str]:
-    """Give each class (with its mentions) its label in a version of the corpus; raise InvalidConfig for no version.
+    """Map each class (with its mention count) to its label in a version; raise InvalidConfig for an unknown version.
 
-    `full` keeps every class. `merged` moves a class to the one above it as long as it lies more than `depth` steps
-    below its kind (`KINDS`, or the ontology's top), or has fewer than `below` mentions with those that were moved to
-    it. `4types` leaves person, organisation and location; all else, the paper's "miscellaneous", is ENTITY.
+    `full` keeps every class. `merged` moves a class to the one above it while it is more than `depth` steps below
+    its kind (`KINDS`, or the ontology's top), or has fewer than `below` mentions including those moved to it. `4types`
+    keeps person, organisation and location; all else, the paper's "miscellaneous", is ENTITY.
     """
     if version == FULL:
         return {cls: label_name(cls) for cls in mentions}
@@ -92,7 +92,7 @@ def _path(cls: str, tree: ClassTree) -> list[str]:
 
 PROBABILITY = {3: 0.3, 4: 0.5}
 MANY = 0.7
-LINK = "link"  # what pre-annotation calls a mention that a link gave
+LINK = "link"  # the pre-annotation source of a mention that comes from a link
 _COLUMNS = (
     "id",
     "link_starts",
@@ -114,13 +114,13 @@ class TaggingConfig:
     """How the entity-tagging corpus is filtered, balanced and labelled; the defaults are the paper's."""
 
     seed: int = 0
-    """Draws the sentences; the filter depends on a sentence's id alone, the balancing on the whole corpus."""
+    """Seeds the drawing; the filter depends on a sentence's id alone, the balancing on the whole corpus."""
     min_entities: int = 10
     """Classes with fewer entities (pages that are linked to) are dropped; their mentions become ENTITY."""
     frequent: int = 20
     """How many of the most frequent categories, ENTITY among them, the probability filter takes as frequent."""
     alpha: float = 0.7
-    """Balancing draws a category with a probability in proportion to (its mentions) ** alpha; 1 leaves it as it is."""
+    """Balancing draws a category with probability proportional to (its mentions) ** alpha; 1 keeps the distribution."""
     balance: bool = True
     """Draw sentences so that rare categories come more often; without it each sentence comes once."""
     epoch: int = 0
@@ -128,7 +128,7 @@ class TaggingConfig:
     version: str = FULL
     """full, merged or 4types."""
     merge_depth: int = 2
-    """merged: the most steps a class may lie below its kind."""
+    """merged: the most steps a class may be below its kind."""
     merge_below: int = 0
     """merged: classes with fewer mentions go to the class above."""
 
@@ -139,7 +139,7 @@ class TaggingConfig:
             if getattr(self, name) < 0:
                 raise InvalidConfig(f"{name} is {getattr(self, name)}; give 0 or more.")
         if not 0 <= self.alpha <= 1:
-            raise InvalidConfig(f"alpha is {self.alpha:g}; give 0 (all categories alike) to 1 (as they are).")
+            raise InvalidConfig(f"alpha is {self.alpha:g}; give 0 (all categories equal) to 1 (as they are).")
 
 
 @dataclass(slots=True)
@@ -163,18 +163,18 @@ def build_tagging_corpus(
     tree: ClassTree = BUILTIN,
     progress: Callable[[str, int], None] = lambda step, sentences: None,
 ) -> TaggingManifest:
-    """Write the entity-tagging corpus of a pre-annotated corpus, its shards one to one, and its manifest.
+    """Write the entity-tagging corpus of a pre-annotated corpus, shard by shard, and its manifest.
 
-    The corpus is read twice; between, about 30 bytes a sentence with a class lie in memory. The same corpus and
-    config give the same bytes. Raise BadInput if the corpus is not pre-annotated or no sentence is left, Conflict if
-    something else lies in `out`.
+    The corpus is read twice; in between, about 30 bytes per sentence with a class are held in memory. The same corpus
+    and config give the same bytes. Raise BadInput if the corpus is not pre-annotated or no sentence is left, Conflict
+    if `out` holds anything else.
     """
     config = config or TaggingConfig()
     check_writable(out)
     if others := sorted(path.name for path in out.iterdir() if path.name not in ("manifest.json", "sentences")):
-        raise Conflict(f"{out} holds other things ({', '.join(others[:3])}); name a folder of its own.")
+        raise Conflict(f"{out} holds other things ({', '.join(others[:3])}); give a folder of its own.")
     if (out / "manifest.json").exists() and TaggingManifest.read(out).corpus != corpus.manifest.hash:
-        raise Conflict(f"{out} holds the entity-tagging corpus of another corpus; name another folder or remove it.")
+        raise Conflict(f"{out} holds the entity-tagging corpus of another corpus; give another folder or remove it.")
     gathered = _gather(corpus, config, progress)
     steps = [gathered.total, _drop_scarce(gathered, config)]
     classy = np.bincount(gathered.owner[gathered.codes > 0], minlength=len(gathered.rows)) > 0
@@ -201,9 +201,9 @@ def build_tagging_corpus(
 
 
 def linked(row: tuple[Any, ...]) -> Iterator[Found]:
-    """Yield the linked names of a row of `_COLUMNS` without its id, in order; one that overlaps its neighbour is none.
+    """Yield the linked names of a row of `_COLUMNS` without its id, in order; overlapping ones are left out.
 
-    A class comes from the link's own mention, or from one over the same tokens that stands for the same page.
+    The class is that of the link's own mention, or of one over the same tokens for the same page.
     """
     starts, ends, targets, mention_starts, mention_ends, entities, classes, sources = row
     known: dict[tuple[int, int], tuple[str, str, bool]] = {}
@@ -274,7 +274,7 @@ def _gather(corpus: Corpus, config: TaggingConfig, progress: Callable[[str, int]
 
 
 def _drop_scarce(gathered: _Gathered, config: TaggingConfig) -> StepCount:
-    """Make ENTITY of the mentions of classes with too few entities."""
+    """Relabel mentions of classes with too few entities as ENTITY."""
     scarce = np.array([len(entities) < config.min_entities for entities in gathered.entities], bool)
     scarce[0] = False
     gathered.codes[scarce[gathered.codes]] = 0
@@ -289,7 +289,7 @@ def _drop_scarce(gathered: _Gathered, config: TaggingConfig) -> StepCount:
 
 
 def _mentions(gathered: _Gathered, copies: Counts) -> Counts:
-    """Count the mentions of each category, sentences as often as they come."""
+    """Count the mentions of each category, weighted by the copies of their sentences."""
     weights = copies[gathered.owner].astype(np.float64)
     return np.bincount(gathered.codes, weights, minlength=len(gathered.names)).astype(np.int64)
 
@@ -302,7 +302,7 @@ def _count(step: str, gathered: _Gathered, copies: Counts) -> StepCount:
 
 
 def _filtered(gathered: _Gathered, classy: npt.NDArray[np.bool_], config: TaggingConfig) -> npt.NDArray[np.bool_]:
-    """Tell which sentences the probability filter takes out: all categories frequent, and three or more ENTITY."""
+    """Tell which sentences the probability filter removes: all categories frequent, and three or more ENTITY."""
     sizes = _mentions(gathered, classy.astype(np.int64))
     order = sorted(np.flatnonzero(sizes).tolist(), key=lambda index: (-sizes[index], gathered.names[index]))
     rare = np.ones(len(sizes), bool)
@@ -317,9 +317,9 @@ def _filtered(gathered: _Gathered, classy: npt.NDArray[np.bool_], config: Taggin
 
 
 def _balanced(gathered: _Gathered, left: npt.NDArray[np.bool_], config: TaggingConfig) -> Counts:
-    """Draw sentences: a category by its weight, then one of the sentences with it; give how often each was drawn.
+    """Draw sentences: a category by its weight, then one of the sentences with it; return how often each was drawn.
 
-    ENTITY is no category to draw by: every sentence that is left has another.
+    ENTITY is not drawn: every remaining sentence has another category.
     """
     rng = np.random.default_rng(config.seed)
     sizes = _mentions(gathered, left.astype(np.int64))
@@ -345,7 +345,7 @@ def _write(
     names: dict[str, str],
     progress: Callable[[str, int], None],
 ) -> tuple[tuple[str, int, str], ...]:
-    """Write the sentences that come at least once; give each shard's name, sentences and hash."""
+    """Write the sentences drawn at least once; return each shard's name, sentences and hash."""
     (out / "sentences").mkdir(parents=True, exist_ok=True)
     often = np.zeros(gathered.total.sentences, np.int64)
     often[gathered.rows] = copies

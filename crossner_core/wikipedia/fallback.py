@@ -1,4 +1,4 @@
-"""Marked text from wikitext by mwparserfromhell: for pages the fast reader is not sure of, and to test it."""
+"""Marked text from wikitext by mwparserfromhell: for pages that the fast reader gives up on, and to test it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from crossner_core.wikipedia.markup import (
     protected,
 )
 
-# The wiki itself takes no page over 2 MiB. What is opened and not closed is read to the page's end and again, so the
+# MediaWiki allows no page over 2 MiB. Whatever is opened and not closed is read to the page's end and again, so the
 # work is about their number times the page's length: two seconds at most.
 MAX_LENGTH = 2 << 20
 MAX_WORK = 20_000_000
@@ -63,7 +63,7 @@ def _guard(text: str) -> None:
 
 
 def _unclosed(text: str) -> int:
-    """Count what is opened and not closed where it should be."""
+    """Count the elements that are opened and not closed where they should be."""
     opened: list[str] = []
     broken = 0
     for match in _BRACKETS.finditer(text):
@@ -86,7 +86,7 @@ def _unclosed(text: str) -> int:
 
 
 class _Walker:
-    """Writes nodes as marked text; `depth` counts the templates around the present node."""
+    """Writes nodes as marked text; `depth` counts the templates around the current node."""
 
     def __init__(self, marked: Marked) -> None:
         self.marked = marked

@@ -1,7 +1,7 @@
-"""Templates that are part of a sentence: what they show, as far as a sentence needs it.
+"""Templates that are part of a sentence, rendered as far as a sentence needs it.
 
-All other templates are dropped. Arguments come as marked text; a result may hold tags and entities. What a template
-shows beside its text (a conversion, a footnote, a link to a list of signs) is left out.
+All other templates are dropped. Arguments come as marked text; a result may hold tags and entities. Anything a
+template shows in addition (a conversion, a footnote, a link to a list of signs) is left out.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ _NUMBER = re.compile(r"[-−+]?[\d.,/ ⁄+]*\d[\d.,/⁄]*(?:e\d+)?")
 
 
 def _grouped(number: str) -> str:
-    """Put commas into a whole number of four digits or more."""
+    """Add thousands separators to a whole number of four digits or more."""
     number = number.strip().replace("-", "−") if number.strip().startswith("-") else number.strip()
     head, dot, tail = number.partition(".")
     sign = head[:1] if head[:1] in "−+" else ""
@@ -84,7 +84,7 @@ def _grouped(number: str) -> str:
 
 
 def _convert(args: list[str], named: Mapping[str, str]) -> str | None:
-    """Show the quantity that was written, without its conversion."""
+    """Show the quantity as written, without its conversion."""
     shown, position = "", 0
     while position + 1 < len(args) and _NUMBER.fullmatch(args[position]):
         shown += _grouped(args[position])
@@ -316,7 +316,7 @@ def _key(name: str) -> str:
 
 
 def render(name: str, parts: list[str], title: str) -> str | None:
-    """Give what a template leaves in its sentence, None if it is dropped; `parts` are its arguments as written."""
+    """Return the text of a template in its sentence, None if it is dropped; `parts` are its arguments as written."""
     key = _key(name)
     rule = _RULES.get(key)
     if rule is None and key.startswith("lang-"):

@@ -1,6 +1,6 @@
 """The four corpora that CrossNER adapts a language model on: domain, entity, task and integrated.
 
-Nothing is written: a level is a way of reading a pre-annotated corpus, so any domain can be asked of any corpus.
+Nothing is written: a level is a way of reading a pre-annotated corpus, so any domain works with any corpus.
 Source: Liu et al. 2021 (CrossNER), "Pre-training corpus" and table 3.
 """
 
@@ -58,9 +58,9 @@ _MENTIONS = ("mention_classes", "mention_types")
 
 
 def annotators_tree(corpus: Corpus, gazetteers: Path | None = None) -> ClassTree:
-    """Return the class tree of the gazetteer that annotated a corpus, the bundled one where that is not there.
+    """Return the class tree of the gazetteer that annotated a corpus, the bundled one if that is missing.
 
-    It is looked for by its name in a folder of gazetteers: by default the one beside the folder of the corpora.
+    It is looked up by name in a folder of gazetteers, by default the one beside the folder of the corpora.
     """
     from crossner_core.gazetteer.compiled import CompiledGazetteer
 
@@ -75,17 +75,17 @@ def annotators_tree(corpus: Corpus, gazetteers: Path | None = None) -> ClassTree
 
 @dataclass(frozen=True, slots=True)
 class LevelConfig:
-    """What makes a sentence one of the entity or of the task level."""
+    """What puts a sentence into the entity or the task level."""
 
     entities: int = 2
-    """Entity level: how many mentions with a class a sentence has at least. The paper says "multiple"; a link counts
+    """Entity level: the minimum number of mentions with a class. The paper says "multiple"; a link counts
     if what it points to has a class, whether or not the domain has a type for it."""
     source: str = "conll2003"
-    """The source domain: types of its names (person, organisation, location, misc) are not specialised."""
+    """The source domain: its types (person, organisation, location, misc) are not specialised."""
     general: tuple[str, ...] = ("country", "event")
-    """Further types that are not specialised: plain kinds of place and happening that most CrossNER domains have."""
+    """Further types that are not specialised: common kinds of place and event that most CrossNER domains have."""
     upsample: int = 2
-    """Integrated: how often the task level stands beside the entity level; the paper doubles it."""
+    """Integrated: how often the task level is repeated beside the entity level; the paper doubles it."""
 
     def __post_init__(self) -> None:
         if self.entities < 1 or self.upsample < 1:
@@ -94,7 +94,7 @@ class LevelConfig:
 
 @dataclass(frozen=True, slots=True)
 class LevelCount:
-    """A level's size, its tokens as a share of the domain level's, and the share that CrossNER printed, if any."""
+    """A level's size, its tokens as a share of the domain level's, and the share that CrossNER published, if any."""
 
     level: str
     sentences: int
@@ -104,9 +104,9 @@ class LevelCount:
 
 
 def specialised_types(domain: Domain, config: LevelConfig | None = None) -> tuple[str, ...]:
-    """Name the types that make a domain what it is: those the source domain lacks and that are not general.
+    """Return the types specific to a domain: those that the source domain lacks and that are not general.
 
-    A type below a general one (politician below person) is specialised, for it has a name of its own.
+    A type below a general one (politician below person) is specialised.
     """
     config = config or LevelConfig()
     plain = {*load_domain(config.source).type_names, *config.general}
@@ -119,7 +119,7 @@ class Levels:
     def __init__(
         self, corpus: Corpus, domain: Domain, *, tree: ClassTree = BUILTIN, config: LevelConfig | None = None
     ) -> None:
-        """Take the class tree of the gazetteer that annotated the corpus; `BUILTIN` knows the commonest classes."""
+        """Take the class tree of the gazetteer that annotated the corpus; `BUILTIN` has the commonest classes."""
         self.corpus, self.domain, self.tree, self.config = corpus, domain, tree, config or LevelConfig()
         self.specialised = frozenset(specialised_types(domain, self.config))
         self._stored = corpus.manifest.domain == domain.name
@@ -148,10 +148,10 @@ class Levels:
         )
 
     def iterate(self, level: str, percent: float = 100.0, seed: int = 0) -> Iterator[CorpusSentence]:
-        """Yield a share of a level in the corpus's order; smaller shares lie within larger ones of the same seed.
+        """Yield a share of a level in the corpus's order; smaller shares are subsets of larger ones of the same seed.
 
-        The copies of the integrated level come one after the other, told apart by `copy` in the sentence's meta
-        (0 as an entity-level sentence, 1 and 2 as a task-level one). A share needs 8 bytes a sentence of the level.
+        Copies in the integrated level are consecutive, distinguished by `copy` in the sentence's meta (0 for the
+        entity-level sentence, 1 and 2 for the task-level ones). A share needs 8 bytes per sentence of the level.
         """
         for batch, rows, copies in self._share(SENTENCES.names, level, percent, seed):
             for item, copy in zip(sentences_of(batch.take(pa.array(rows))), copies.tolist(), strict=True):
@@ -195,7 +195,7 @@ class Levels:
         return known
 
     def _layers(self, level: str, entity: Mask, task: Mask) -> list[tuple[Mask, int]]:
-        """Give the rows of a level, once for each copy number."""
+        """Return the rows of a level, once for each copy number."""
         if level == DOMAIN:
             return [(np.ones(len(entity), bool), 0)]
         if level != INTEGRATED:

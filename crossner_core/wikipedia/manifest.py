@@ -1,4 +1,4 @@
-"""What a corpus says about itself: where it comes from, how it was made, what is in it, and the hash of each file."""
+"""The manifest of a corpus: where it comes from, how it was made, what is in it, and the hash of each file."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FILE_NAME = "manifest.json"
 
 @dataclass(frozen=True, slots=True)
 class Source(Record):
-    """The dump a corpus was made of."""
+    """The dump a corpus was made from."""
 
     file: str
     bytes: int
@@ -28,7 +28,7 @@ class Source(Record):
 
 @dataclass(frozen=True, slots=True)
 class Gazetteer(Record):
-    """The gazetteer that pre-annotated a corpus: its name and what tells it from another of that name."""
+    """The gazetteer that pre-annotated a corpus: its name and the hash of its content."""
 
     name: str
     hash: str
@@ -64,7 +64,7 @@ class Counts(Record):
     """What is in a corpus, as numbers.
 
     `skipped` and `fallback` count pages by reason, `dropped` sentences by reason. `fast` and `fallback` count the
-    pages whose wikitext was read by the one or the other parser. `stretched` are links that began or ended inside a
+    pages whose wikitext was read by either parser. `stretched` are links that began or ended inside a
     token and were widened to it, `lost_links` those that had no text left; `rejoined` are sentence boundaries that
     lay inside a link and were undone.
     """
@@ -105,10 +105,10 @@ def _sum(left: Any, right: Any) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class Manifest(Record):
-    """A corpus's own account of itself; the same input and config give the same manifest.
+    """The manifest of a corpus; the same input and config give the same manifest.
 
-    `config` holds plain JSON values. `domain` is the name of the domain the mentions are typed in, `truncated` says
-    where a dump broke off that was read nevertheless ("" for a whole one).
+    `config` holds plain JSON values. `domain` is the name of the domain the mentions are typed in, `truncated` is where
+    a truncated dump ended that was read anyway ("" for a complete one).
     """
 
     source: Source
@@ -141,15 +141,15 @@ def read_manifest(folder: Path) -> Manifest:
             raise BadInput(f"The corpus in {folder} is not finished: run the same `corpus build` again.") from error
         raise NotFound(f"There is no corpus in {folder}: make one with `workbench corpus build`.") from error
     except (OSError, ValueError) as error:
-        raise BadInput(f"{path} cannot be read ({error}): make the corpus anew or copy it again.") from error
+        raise BadInput(f"{path} cannot be read ({error}): rebuild the corpus or copy it again.") from error
     if not isinstance(values, dict):
-        raise BadInput(f"{path} is no manifest of a corpus: make the corpus anew or copy it again.")
+        raise BadInput(f"{path} is not the manifest of a corpus: rebuild the corpus or copy it again.")
     if values.get("format") != FORMAT:
         raise BadInput(
-            f"{path} has format version {values.get('format')!r}, this program reads {FORMAT}: make the corpus anew "
+            f"{path} has format version {values.get('format')!r}, this program reads {FORMAT}: rebuild the corpus "
             "with `workbench corpus build`."
         )
     try:
         return read(Manifest, values, "it")
     except BadInput as error:
-        raise BadInput(f"{path} is damaged: {error} Make the corpus anew or copy it again.") from error
+        raise BadInput(f"{path} is damaged: {error} Rebuild the corpus or copy it again.") from error

@@ -1,8 +1,8 @@
-"""What both readers of wikitext share: markers, names of namespaces and tags, and what stands for a link.
+"""What both readers of wikitext share: markers, names of namespaces and tags, and the form of links.
 
-A reader turns wikitext into *marked text*: templates, references, tables and files are gone, links stand between
+A reader turns wikitext into *marked text*: templates, references, tables and files are removed, links are enclosed in
 markers, and everything that works line by line (headings, lists, quotes, tags, entities) is still there. `blocks` makes
-paragraphs of marked text, the same for both readers.
+paragraphs from marked text, the same way for both readers.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from html import unescape
 # Control characters are not allowed in XML, so a dump never holds the markers; `prepare` removes them elsewhere.
 OPEN, CLOSE, NUMBER_END = "\x01", "\x02", "\x03"  # a link: OPEN number NUMBER_END text CLOSE
 HOLE = "\x04"  # something was dropped here
-COMMENT = "\x06"  # a comment was here; it parts nothing
+COMMENT = "\x06"  # a comment was here; it separates nothing
 MISSING = "\x08"  # a formula was here that cannot be written as text: its sentence makes no sense without it
-NOTHING = "\x07"  # nothing is shown, but it parts what is around it (`[[bus]]<nowiki/>es`)
+NOTHING = "\x07"  # nothing is shown, but it separates what is around it (`[[bus]]<nowiki/>es`)
 
 _CONTROL = bytes(code for code in range(32) if chr(code) not in "\t\n\r")
 
 
 class Unreadable(Exception):
-    """A page that no reader ends in bounded time: the builder counts it as skipped; the message is the reason."""
+    """A page that no reader can finish in bounded time: the builder counts it as skipped; the message is the reason."""
 
 
 def names(text: str, separator: str | None = None) -> frozenset[str]:
-    """Read a set of names written as one text."""
+    """Return the set of names written as one text."""
     return frozenset(text.split(separator))
 
 
@@ -35,7 +35,7 @@ def prepare(text: str) -> str:
     """Unify line ends and remove control characters, which wikitext cannot hold."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
-    # as bytes: several times quicker than a pattern over the text
+    # as bytes: several times faster than a pattern over the text
     raw = text.encode("utf-8", "surrogatepass")
     plain = raw.translate(None, _CONTROL)
     return text if len(plain) == len(raw) else plain.decode("utf-8", "surrogatepass")
@@ -62,7 +62,7 @@ _OTHER_NAMESPACES = names(
     "user|wikipedia|wp|project|mediawiki|template|tm|help|portal|book|draft|timedtext|module|special|education program|"
     "gadget|gadget definition|topic|talk|user talk|wikipedia talk|wt|project talk|file talk|image talk|mediawiki talk|"
     "template talk|help talk|category talk|portal talk|book talk|draft talk|timedtext talk|module talk|"
-    # sister projects and other interwiki prefixes: shown as text, but not a page of this wiki
+    # sister projects and other interwiki prefixes: shown as text, but not pages of this wiki
     "wikt|wiktionary|w|s|wikisource|q|wikiquote|b|wikibooks|n|wikinews|v|wikiversity|voy|wikivoyage|species|"
     "wikispecies|c|commons|d|wikidata|m|meta|metawikipedia|mw|mediawikiwiki|foundation|wmf|phab|bugzilla|doi|arxiv|"
     "rfc|oeis|iarchive|google|imdbname|imdbtitle|hdl|tools|toollabs|toolforge|outreach|incubator|betawiki|"
@@ -98,7 +98,7 @@ def title_of(raw: str) -> str:
 
 @lru_cache(maxsize=1 << 16)
 def classify(raw: str) -> tuple[int, str]:
-    """Tell what a link's target is: its kind, and the title of the article or category it points to."""
+    """Classify a link's target: its kind, and the title of the article or category it points to."""
     target = unescape(raw) if "&" in raw else raw
     if _TARGET_BAD.search(target):
         return BAD, ""
@@ -139,12 +139,12 @@ _BRACKETED = re.compile(r"^(.*\S)\s*\([^()]*\)$", re.S)
 
 
 def shown_of(target: str) -> str:
-    """Give what an unpiped link shows."""
+    """Return what an unpiped link shows."""
     return target.strip().removeprefix(":").strip()
 
 
 def _pipe_trick(target: str) -> str:
-    """Give what `[[Help:Page (kind), place|]]` shows: `Page`."""
+    """Return what `[[Help:Page (kind), place|]]` shows: `Page`."""
     target = shown_of(target)
     prefix, colon, rest = target.partition(":")
     if colon and rest and prefix.strip().lower() in _OTHER_NAMESPACES | _FILE | _LANGUAGES | {_CATEGORY}:
@@ -174,10 +174,10 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Extract:
-    """What is read out of one page's wikitext.
+    """What was extracted from one page's wikitext.
 
     `templates` are the titles of the templates used outside other templates, in order, and `categories` the titles
-    of the categories named in the text (both without their namespace). `parser` says who read it, `fast` or
+    of the categories named in the text (both without their namespace). `parser` is the reader, `fast` or
     `fallback`, and `reason` why it was not the fast one.
     """
 
@@ -204,7 +204,7 @@ class Marked:
     templates: dict[str, None] = field(default_factory=dict)
 
     def link(self, target: str, label: str | None, *, collect: bool) -> str:
-        """Give what stands for a link; its category is noted where `collect` says so (not inside templates)."""
+        """Return the marked form of a link; with `collect` (not inside templates) its category is noted."""
         target = target.replace(COMMENT, "")
         kind, title = classify(target)
         if kind in (FILE, GONE):
@@ -225,7 +225,7 @@ class Marked:
         return f"{OPEN}{len(self.targets) - 1}{NUMBER_END}{label}{CLOSE}"
 
     def template(self, name: str) -> None:
-        """Note a template used outside others; parser functions and variables are none."""
+        """Note a template used outside others; parser functions and variables are not templates."""
         name = name.replace(COMMENT, "").strip()
         if name[:9].lower() == "template:":
             name = name[9:]
@@ -248,7 +248,7 @@ _PROTECTED = str.maketrans({c: f"&#{ord(c)};" for c in "<>[]{}|'=*:_!"} | {"\n":
 
 
 def protected(text: str) -> str:
-    """Write the content of `nowiki` so that nothing in it is markup; its entities are still entities."""
+    """Escape the content of `nowiki` so that nothing in it is markup; its entities stay entities."""
     return NOTHING + text.translate(_PROTECTED) + NOTHING
 
 
@@ -275,7 +275,7 @@ _PLAIN = re.compile(r"[^\\{}$&#%\n]{1,60}")
 
 
 def formula(text: str) -> str:
-    """Write a formula as text where that is plain to read; MISSING stands for any other."""
+    """Return a formula as text if it is simple enough to read, otherwise MISSING."""
     plain = _SPACE.sub(" ", text.strip())
     plain = _FONT.sub(r"\1", plain)
     plain = _COMMAND.sub(lambda match: _SYMBOLS.get(match[1], match[0]), plain)

@@ -59,7 +59,7 @@ SHORT, LONG = "too short", "too long"
 
 @dataclass(frozen=True, slots=True)
 class SentenceRules:
-    """Which sentences go into a corpus."""
+    """Which sentences a corpus includes."""
 
     min_tokens: int = field(default=3, metadata={"doc": "sentences of fewer tokens are dropped (and counted)"})
     max_tokens: int | None = field(default=None, metadata={"doc": "sentences of more tokens are dropped; none: all"})
@@ -75,7 +75,7 @@ class SentenceRules:
 
 @dataclass(slots=True)
 class Tally:
-    """What happened on the way: `dropped` counts sentences by reason, `events` stretched links and the like."""
+    """What happened along the way: `dropped` counts sentences by reason, `events` stretched links and the like."""
 
     dropped: Counter[str] = field(default_factory=Counter)
     events: Counter[str] = field(default_factory=Counter)
@@ -111,7 +111,7 @@ def page_sentences(page: Page, extract: Extract, dbname: str, rules: SentenceRul
 
 
 def _spans(paragraph: Paragraph, tally: Tally) -> list[tuple[int, int]]:
-    """Split a paragraph; a boundary inside a link is none."""
+    """Split a paragraph, ignoring boundaries inside a link."""
     spans: list[tuple[int, int]] = []
     for start, end in split_sentences(paragraph.text):
         if spans and _is_linked(paragraph.links, spans[-1][1], start):
@@ -160,7 +160,7 @@ def token_links(text: str, tokens: Sequence[Token], links: Iterator[CharLink], e
 
 
 READER = 1
-"""To be counted up when other things are read out of the same page: shards of an older reader are made again."""
+"""Increase this when a page is read differently: shards of an older reader are then made again."""
 
 NAMESPACE, EMPTY, DISAMBIGUATION, NO_PROSE = "namespace", "empty", "disambiguation", "no prose"
 _DISAMBIGUATIONS = frozenset(
@@ -180,7 +180,7 @@ def is_disambiguation(templates: tuple[str, ...]) -> bool:
 
 
 class PageReader:
-    """Reads pages one after another and counts."""
+    """Reads pages one by one and counts."""
 
     def __init__(self, settings: ShardSettings) -> None:
         self._site, self._rules = settings.site, settings.config.rules
@@ -191,7 +191,7 @@ class PageReader:
         self._tally = Tally()
 
     def read(self, page: Page, problem: str) -> tuple[PageRow, list[CorpusSentence]]:
-        """Read a page; `problem` says why it has no wikitext, "" where it has."""
+        """Read a page; `problem` is why it has no wikitext, "" if it has."""
         self._numbers["pages"] += 1
         if problem:
             return self._skip(page, problem)
@@ -299,17 +299,17 @@ class BuildConfig:
     rules: SentenceRules = field(default_factory=SentenceRules)
     shard_mb: int = field(
         default=16,
-        metadata={"doc": "megabytes of XML a shard, in whole pages; of a multistream dump a quarter as much, packed"},
+        metadata={"doc": "megabytes of XML per shard, in whole pages; in a multistream dump a quarter, compressed"},
     )
 
     def __post_init__(self) -> None:
         if not 1 <= self.shard_mb <= 1024:
-            raise InvalidConfig(f"shard_mb is {self.shard_mb}, must lie in 1 to 1024.")
+            raise InvalidConfig(f"shard_mb is {self.shard_mb}, must be 1 to 1024.")
 
 
 @dataclass(frozen=True, slots=True)
 class ShardSettings:
-    """What all shards of a build share; plain values, so that it travels to any process."""
+    """What all shards of a build share; plain values that can be sent to any process."""
 
     config: BuildConfig
     site: SiteInfo
@@ -317,7 +317,7 @@ class ShardSettings:
 
     @property
     def hash(self) -> str:
-        """SHA-256 over everything that decides what becomes of a page; the gazetteer counts by its content."""
+        """SHA-256 over everything that affects how a page is read; the gazetteer counts by its content."""
         values = dataclasses.asdict(self)
         if self.annotator is not None:
             del values["annotator"]["gazetteer"]
@@ -328,7 +328,7 @@ class ShardSettings:
 class ShardTask:
     """One shard to make in the corpus folder `out`: the XML of whole pages, or a range of a file of bz2 streams.
 
-    `digest` is the SHA-256 of those bytes; `is_last` says that the dump's end must be in them.
+    `digest` is the SHA-256 of those bytes; `is_last`: the dump's end must be in them.
     """
 
     number: int
@@ -344,7 +344,7 @@ class ShardTask:
 
 @dataclass(frozen=True, slots=True)
 class ShardReport(Record):
-    """What became of a shard; `broken_off` says where its input broke off, "" for a whole one."""
+    """The outcome of a shard; `broken_off` is where its input was cut off, "" if it is complete."""
 
     shard: Shard
     counts: Counts
@@ -354,7 +354,7 @@ class ShardReport(Record):
 
 
 def build_shard(task: ShardTask) -> ShardReport:
-    """Make one shard: its files and its report are written beside and renamed, the report last."""
+    """Make one shard: its files and its report are written under temporary names and renamed, the report last."""
     reader = PageReader(task.settings)
     batches, rows, pages = [], SentenceRows(), []
     broken_off = ""
@@ -385,7 +385,7 @@ def build_shard(task: ShardTask) -> ShardReport:
 
 
 def shard_events(task: ShardTask, should_stop: Callable[[], bool]) -> Iterator[ShardReport]:
-    """Make one shard as `parallel` does work; it is short, and so it never stops in the middle."""
+    """Make one shard for `parallel`; it is short, so it never stops midway."""
     yield build_shard(task)
 
 
@@ -412,7 +412,7 @@ def _report_path(task: ShardTask) -> Path:
 
 
 def _pieces(task: ShardTask) -> Iterator[bytes]:
-    """Yield the task's XML; the end tag closes what is whole by its making, so that a page without end counts."""
+    """Yield the task's XML; a block or inner range gets the end tag, so that a page cut off in it is still yielded."""
     if task.block is not None:
         yield from (task.block, END)
         return

@@ -1,6 +1,6 @@
 """The entity-tagging corpus on disk: its table, its manifest, its figure, and reading it back.
 
-Layout of its folder: `manifest.json` and `sentences/00000.parquet …`, one each a shard of the corpus it was made of.
+Layout of its folder: `manifest.json` and `sentences/00000.parquet …`, one per shard of the corpus it was made from.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ TAGGED = pa.schema(
         ("token_ends", _INTS),
         ("span_starts", _INTS),  # token offsets
         ("span_ends", _INTS),
-        ("span_types", pa.list_(pa.string())),  # a class in small letters, or ENTITY
-        ("copies", pa.int32()),  # how often an epoch has it
+        ("span_types", pa.list_(pa.string())),  # a class in lower case, or ENTITY
+        ("copies", pa.int32()),  # how often it occurs in an epoch
     ]
 )
 
 
 @dataclass(frozen=True, slots=True)
 class StepCount(Record):
-    """What is left after a step: sentences, mentions, how many of these are ENTITY, and categories beside ENTITY."""
+    """What is left after a step: sentences, mentions, how many of these are ENTITY, and categories without ENTITY."""
 
     step: str
     sentences: int
@@ -69,7 +69,7 @@ class TaggingFigure:
         return tuple((old / totals[0], new / totals[1]) for old, new in zip(self.before, self.after, strict=True))
 
     def to_csv(self) -> str:
-        """Write a row a category: its name, mentions before and after, and their shares in percent."""
+        """Write one row per category: its name, mentions before and after, and their shares in percent."""
         lines = ["category,before,after,before_percent,after_percent"]
         for name, old, new, (was, became) in zip(self.categories, self.before, self.after, self.shares, strict=True):
             lines.append(f"{name},{old},{new},{100 * was:.4f},{100 * became:.4f}")
@@ -85,7 +85,7 @@ class TaggingFigure:
 
 @dataclass(frozen=True, slots=True)
 class TaggingManifest(Record):
-    """An entity-tagging corpus's own account of itself; `shards` are (file name, sentences, SHA-256)."""
+    """The manifest of an entity-tagging corpus; `shards` are (file name, sentences, SHA-256)."""
 
     corpus: str
     corpus_name: str
@@ -118,19 +118,19 @@ class TaggingManifest(Record):
                 f"There is no entity-tagging corpus in {folder}: make one with `workbench corpus entity-tagging`."
             ) from error
         except (OSError, ValueError) as error:
-            raise BadInput(f"{path} cannot be read ({error}); make the corpus anew.") from error
+            raise BadInput(f"{path} cannot be read ({error}); rebuild the corpus.") from error
         if not isinstance(values, dict) or values.get("format") != FORMAT or "steps" not in values:
-            raise BadInput(f"{path} is no manifest of an entity-tagging corpus of format {FORMAT}; make it anew.")
+            raise BadInput(f"{path} is not the manifest of an entity-tagging corpus of format {FORMAT}; rebuild it.")
         try:
             return read(cls, values, "it")
         except BadInput as error:
-            raise BadInput(f"{path} is damaged: {error} Make the corpus anew.") from error
+            raise BadInput(f"{path} is damaged: {error} Rebuild the corpus.") from error
 
 
 def read_tagged(folder: Path, *, repeat: bool = True) -> Iterator[LabelledSentence]:
-    """Yield the sentences with their spans, each as often as an epoch has it, or once.
+    """Yield the sentences with their spans, each as often as it occurs in an epoch, or once.
 
-    Copies come one after the other: shuffle before training.
+    Copies are consecutive: shuffle before training.
     """
     for name, _, _ in TaggingManifest.read(folder).shards:
         path = folder / "sentences" / name
@@ -140,7 +140,7 @@ def read_tagged(folder: Path, *, repeat: bool = True) -> Iterator[LabelledSenten
                 for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
                     yield from [_sentence(*row[:-1])] * (row[-1] if repeat else 1)
         except (OSError, pa.ArrowException) as error:
-            raise BadInput(f"{path} cannot be read ({error}); make the entity-tagging corpus anew.") from error
+            raise BadInput(f"{path} cannot be read ({error}); rebuild the entity-tagging corpus.") from error
 
 
 def _sentence(

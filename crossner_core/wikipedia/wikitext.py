@@ -1,4 +1,4 @@
-"""A page's wikitext to paragraphs with link spans: one pass of a stack machine, where it is sure.
+"""A page's wikitext to paragraphs with link spans: one pass of a stack machine, where that is safe.
 
 Wherever wikitext is broken or odd enough that two readers could differ, the fast reader gives up with a reason and
 `fallback` reads the page.
@@ -48,7 +48,7 @@ MAX_DEPTH = 30
 _NAMES = sorted(HIDDEN | FORMULA | {"nowiki"})
 _OPAQUE = re.compile(r"<(?:(!--)|(/?)(" + "|".join(_NAMES) + r")(?=[\s/>])([^<>]*)>)", re.IGNORECASE)
 _CLOSERS = {name: re.compile(rf"</{name}\s*>", re.IGNORECASE) for name in _NAMES}
-# What mwparserfromhell leaves unread inside; of the other hidden tags the content must be balanced to be skipped.
+# Tags whose content mwparserfromhell does not parse; the content of other hidden tags must be balanced to be skipped.
 _UNREAD = FORMULA | names(
     "nowiki gallery timeline imagemap pre source syntaxhighlight score graph hiero categorytree inputbox section "
     "templatedata"
@@ -61,7 +61,7 @@ AUTOLINK = re.compile(r"<https?://[^<>\s{}\[\]|]*>")
 
 
 def without_opaque(text: str) -> str:
-    """Replace comments and opaque tags by their markers; raises Unsure where an end is missing or in doubt."""
+    """Replace comments and opaque tags with their markers; raises Unsure where an end is missing or in doubt."""
     out: list[str] = []
     position = 0
     while match := _OPAQUE.search(text, position):
@@ -74,7 +74,7 @@ def without_opaque(text: str) -> str:
             out.append(COMMENT)
             continue
         name, attributes = match[3].lower(), match[4]
-        if match[2] and attributes.strip():  # closes nothing: the scanner looks at it
+        if match[2] and attributes.strip():  # closes nothing: left to the scanner
             out.append(match[0])
         elif match[2] or attributes.count('"') % 2 or "{" in attributes or "[" in attributes:
             raise Unsure(f"odd tag {name}")
@@ -90,7 +90,7 @@ def without_opaque(text: str) -> str:
 
 
 def _whole(text: str, name: str, start: int) -> tuple[str, int]:
-    """Give what stands for a tag whose content begins at `start`, and where it ends."""
+    """Return the replacement of a tag whose content begins at `start`, and where it ends."""
     close = _CLOSERS[name].search(text, start)
     if close is None:
         raise Unsure(f"unclosed tag {name}")
@@ -107,7 +107,7 @@ def _whole(text: str, name: str, start: int) -> tuple[str, int]:
 
 
 def _left_open(content: str) -> list[str] | None:
-    """Give the names of the tags left open in a tag's content, None if other markup may reach beyond its end."""
+    """Return the tags left open in a tag's content, None if other markup may reach beyond its end."""
     if "<" in content:
         try:
             content = without_opaque(content)
@@ -127,7 +127,7 @@ def _left_open(content: str) -> list[str] | None:
 
 
 def _open_tags(content: str) -> list[str] | None:
-    """Give the names of tags that are not closed, None if one is closed where it is not open."""
+    """Return the tags that are not closed, None if one is closed that is not open."""
     opened: list[str] = []
     for match in _ANY_TAG.finditer(content):
         if match[2] is None:
@@ -161,7 +161,7 @@ def _removed(pattern: re.Pattern[str], text: str, opener: str) -> str:
 
 
 def extract(text: str, title: str = "") -> Extract:
-    """Read a page, fast where that is sure, by the fallback elsewhere; raises Unreadable if neither can.
+    """Read a page, fast where that is safe, otherwise with the fallback; raises Unreadable if neither can.
 
     `title` stands for `{{PAGENAME}}`.
     """
@@ -173,7 +173,7 @@ def extract(text: str, title: str = "") -> Extract:
 
 
 def extract_slow(text: str, title: str = "") -> Extract:
-    """Read a page by mwparserfromhell alone; raises Unreadable if it cannot."""
+    """Read a page with mwparserfromhell alone; raises Unreadable if it cannot."""
     return _extracted(fallback.mark(prepare(text), title), "fallback", "asked for")
 
 
@@ -202,14 +202,14 @@ _NAME = re.compile(
 _FUNCTION_NAME = re.compile(r"\s*(#?[A-Za-z]+:)[^|\n{}\[\]<>]*(?=\{\{)")
 _ODD_TABLE = re.compile(r"[^\n]*?(?:\[\[|<[A-Za-z/])|\}")
 _PIPE_IN_BRACKETS = re.compile(r"\[[^\[\]]*\|")
-_MAX_DROPPED = 4_000_000  # characters read to be sure that tags stay open
+_MAX_DROPPED = 4_000_000  # characters read to make sure that tags stay open
 _OFTEN_UNCLOSED = frozenset(("li", "dt", "dd", "p"))
 _IN_TEMPLATE, _IN_LINK, _IN_TABLE = "template", "link", "table"
 
 
 @lru_cache(maxsize=1 << 16)
 def _article(target: str) -> tuple[str, str]:
-    """Give the title of the article that a target without markup names, and what it shows; "" if it names another."""
+    """Return the article title of a target without markup, and what it shows; "" if the target is not an article."""
     kind, title = classify(target)
     return (title, shown_of(target)) if kind == ARTICLE and COMMENT not in target else ("", "")
 
@@ -238,7 +238,7 @@ class _Scanner:
             if kind == 1 or kind == 2:
                 target, label = match.group(1, 2)
                 title, shown = _article(target)
-                if title and label != "":  # most of what there is, so without a call of its own
+                if title and label != "":  # the most common case, so inlined
                     out.append(f"{OPEN}{len(targets)}{NUMBER_END}{label or shown}{CLOSE}")
                     targets.append(title)
                 else:
@@ -282,7 +282,7 @@ class _Scanner:
         self.out = []
 
     def drop_open_tags(self, at: int) -> None:
-        """Take tags from the stack that nothing after `at` can close: they are text, and text of a tag is not shown."""
+        """Pop tags that nothing after `at` can close: they are text, and text of a tag is not shown."""
         while self.stack and self.stack[-1][0][0] == "<":
             name = self.stack[-1][0][1:-1]
             if name in _OFTEN_UNCLOSED:
@@ -317,7 +317,7 @@ class _Scanner:
 
     def close_links(self, closer: str, end: int) -> None:
         if not self.stack:
-            self.out.append(closer)  # nothing is open: it is text
+            self.out.append(closer)  # nothing is open: plain text
             return
         if len(closer) % 2:
             raise Unsure("run of ]")

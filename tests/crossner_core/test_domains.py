@@ -122,7 +122,7 @@ def test_domains_choose_key_and_color_where_left_out() -> None:
         (SMALL + 'color = "red"\n', "from 0 to 19"),
         (SMALL + "color = true\n", "from 0 to 19"),
         (SMALL.replace('parent = "doll"', 'parent = "bear"'), "unknown parent 'bear'; types are doll, ragdoll"),
-        (SMALL.replace('key = "d"', 'parent = "ragdoll"'), "circle: doll → ragdoll → doll"),
+        (SMALL.replace('key = "d"', 'parent = "ragdoll"'), "cycle: doll → ragdoll → doll"),
         (SMALL.replace('name = "ragdoll"', 'name = "Rag Doll"'), "only small letters a-z and digits"),
         (SMALL.replace('name = "ragdoll"', 'name = "doll"'), "same name 'doll'"),
         (SMALL.replace('"toys"', '"To-ys"'), "only small letters"),

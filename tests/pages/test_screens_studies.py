@@ -176,7 +176,7 @@ def test_studies_screen_asks_for_corpora_to_tag_entities_on(
     assert not test.exception
     assert any("24 trainings, and before them 1 encoder to pre-train." in one.value for one in test.caption)
     _press(test, "Start this study")
-    assert any("is no manifest of an" in one.value for one in test.error)
+    assert any("is not the manifest of an" in one.value for one in test.error)
     manifest = TaggingManifest("0" * 64, "invented", {}, (), (), ())
     (silver / "manifest.json").write_text(manifest.to_json(), encoding="utf-8")
     _press(test, "Start this study")

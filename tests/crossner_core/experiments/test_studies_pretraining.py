@@ -198,7 +198,7 @@ def test_ner_bert_pre_trains_on_each_entity_tagging_corpus(data: Path, encoder: 
     for wrong, says in (
         ([f"4-types={tmp_path / 'no'}"], "no entity-tagging corpus"),
         ([str(tmp_path)], "no labelled"),
-        ([f"4-types={tmp_path / 'silver'}", f"full={wiki}"], "is no manifest of an entity-tagging corpus"),
+        ([f"4-types={tmp_path / 'silver'}", f"full={wiki}"], "is not the manifest of an entity-tagging corpus"),
     ):
         with pytest.raises(BadInput, match=says):
             run(NerBertConfig.from_dict({**given, "tagged": wrong}), data, tmp_path / "new", id="ner_bert")

@@ -159,7 +159,7 @@ def test_gazetteer_embedded_file_is_loaded_once_and_again_when_it_changes(
 def test_gazetteer_embedded_file_that_is_unusable_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"cannot be read"):
         EmbeddedSource(tmp_path / "none.nt").lookup(["A"])
-    with pytest.raises(BadInput, match=r"no valid nt file"):
+    with pytest.raises(BadInput, match=r"not a valid nt file"):
         sample(tmp_path / "bad.nt", b"<a> <b> .\n").lookup(["A"])
     with pytest.raises(BadInput, match=r"ends in \.nt or \.ttl"):
         EmbeddedSource(tmp_path / "a.csv")

@@ -130,7 +130,7 @@ def test_endpoint_that_counts_nothing_readable_is_refused() -> None:
     reply = Reply(b'{"results": {"bindings": []}}')
     with (
         serve(lambda number, query: reply) as endpoint,
-        pytest.raises(EndpointUnavailable, match="answers a count with something else"),
+        pytest.raises(EndpointUnavailable, match="its answer to a count is not a number"),
     ):
         list(reader(endpoint.url))
 
@@ -162,7 +162,7 @@ def test_endpoint_that_drops_rows_of_labels_in_silence_is_found_out() -> None:
         pytest.raises(EndpointUnavailable) as refused,
     ):
         list(reader(endpoint.url))
-    assert re.search(r"class Vessel: it counts 62 labels but gave \d+; its data changed", str(refused.value))
+    assert re.search(r"class Vessel: it counts 62 labels but returned \d+; its data changed", str(refused.value))
 
 
 def test_endpoint_of_more_than_10_000_rows_is_read_whole() -> None:
@@ -204,7 +204,7 @@ def test_endpoint_that_never_ends_is_found_out() -> None:
         (Reply(status=429, headers={"Retry-After": "60"}), "answers 429"),
         (Reply(status=503), "answers 503"),
         (Reply(status=403), "answers 403"),
-        (Reply(b"<html></html>"), "no SPARQL JSON"),
+        (Reply(b"<html></html>"), "not SPARQL JSON"),
         (Reply(cut=0), "connection failed"),
         (Reply(b'{"results": {"bindings": []}}', headers={"X-SQL-State": "S1TAT"}), "partial"),
         (Reply(hang=30), "no complete answer within"),

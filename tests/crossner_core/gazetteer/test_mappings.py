@@ -130,7 +130,7 @@ def test_mappings_follow_the_redirects_of_a_dump_both_ways(mappings: InfoboxMapp
 def test_mappings_refuse_what_is_none(tmp_path: Path) -> None:
     for name, data, says in (
         ("a.xml", b"<mediawiki><page>", "cannot be read as a MediaWiki export"),
-        ("b.xml", export({"Ferry": FERRY}), "holds no page"),
+        ("b.xml", export({"Ferry": FERRY}), "has no page"),
         ("c.xml.bz2", bz2.compress(export(PAGES))[:-30], "cut off or damaged"),
     ):
         (tmp_path / name).write_bytes(data)

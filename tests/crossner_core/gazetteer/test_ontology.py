@@ -68,7 +68,7 @@ def test_ontology_reads_rdf_xml_plain_and_packed(tmp_path: Path, suffix: str, pa
     assert tree.source == path.name
     assert tree.problems == (
         "Ferry: its parent vessel is read as Vessel",
-        "Lost: its parent Nowhere is no class of the ontology and is left out",
+        "Lost: its parent Nowhere is not a class of the ontology and is left out",
     )
 
 
@@ -154,9 +154,9 @@ def test_classes_report_says_what_falls_through_and_what_to_do() -> None:
     assert set(fallen) == set(counts) - {"CarFerry"}
     assert not fallen["Submarine"].known and "not in the ontology (test)" in fallen["Submarine"].suggestion
     assert "the domain maps Ferry below it" in fallen["Service"].suggestion
-    assert "Weather, which stands above 2" in fallen["Fog"].suggestion
-    assert fallen["Chart"].suggestion == "map it if the domain wants it"
-    assert "says nothing" in fallen["Thing"].suggestion
+    assert "Weather, which is above 2" in fallen["Fog"].suggestion
+    assert fallen["Chart"].suggestion == "map it if the domain needs it"
+    assert "too general to map" in fallen["Thing"].suggestion
 
 
 @pytest.mark.parametrize("name", builtin_domains())

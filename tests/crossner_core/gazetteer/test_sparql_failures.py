@@ -258,7 +258,7 @@ def test_sparql_connection_always_dropped_amid_the_body_is_an_error() -> None:
 )
 def test_sparql_other_things_with_status_200_are_an_error(body: bytes) -> None:
     with serve(lambda number, query: Reply(body, headers={"Content-Type": "text/html"})) as endpoint:
-        assert_unavailable(endpoint.url, "no SPARQL JSON")
+        assert_unavailable(endpoint.url, "not SPARQL JSON")
 
 
 def test_sparql_html_once_is_asked_again() -> None:

@@ -155,9 +155,9 @@ def test_truncated_missing_and_foreign_files_are_refused(tmp_path: Path) -> None
         list(table_rows(_files(tmp_path, page=PAGE)[0], "linktarget", ("lt_id",)))
     with pytest.raises(BadInput, match="The table linktarget is missing"):
         SqlCategories(_files(tmp_path, page=PAGE, categorylinks=NEW))
-    with pytest.raises(BadInput, match="no SQL dump"):
+    with pytest.raises(BadInput, match="not an SQL dump"):
         SqlCategories(_files(tmp_path, nothing="hello\n"))
-    with pytest.raises(BadInput, match="not both kinds"):
+    with pytest.raises(BadInput, match="not a mix of the two"):
         read_categories([tmp_path / "a.sql.gz", tmp_path / "b.nt"])
 
 
@@ -230,6 +230,6 @@ def test_select_by_page_numbers_and_by_titles(corpus: Corpus, tmp_path: Path) ->
 
 
 def test_no_page_within_reach_says_what_to_do(corpus: Corpus, tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"No page .* stands in the 1 categories within 0 steps of Velmark: go deeper"):
+    with pytest.raises(BadInput, match=r"No page .* is in the 1 categories within 0 steps of Velmark: go deeper"):
         select(corpus, CorpusCategories(corpus), TreeConfig(("Velmark",), 0), tmp_path / "none")
     assert not (tmp_path / "none").exists()

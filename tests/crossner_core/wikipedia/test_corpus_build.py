@@ -205,14 +205,14 @@ def test_build_again_does_nothing_and_other_settings_are_refused(
         (dumps["single"], SMALL, dataclasses.replace(CAPITALS, hash="1" * 64)),
         (dumps["multi"], SMALL, CAPITALS),
     ):
-        with pytest.raises(Conflict, match=r"corpus already.*Choose another name"):
+        with pytest.raises(Conflict, match=r"already holds a corpus.*Choose another name"):
             build_corpus(dump, folder, config, preannotate=spec)
 
 
 def test_build_into_a_folder_of_something_else_is_refused(dumps: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "letters").mkdir()
     (tmp_path / "letters" / "one.txt").write_text("dear")
-    with pytest.raises(Conflict, match="is no corpus"):
+    with pytest.raises(Conflict, match="is not a corpus"):
         build_corpus(dumps["single"], tmp_path / "letters", SMALL)
 
 

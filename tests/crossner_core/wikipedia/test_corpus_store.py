@@ -127,9 +127,9 @@ def test_manifest_comes_back_with_all_its_parts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("spoil", "message"),
     [
-        (lambda folder: (folder / "manifest.json").write_text("{"), "cannot be read.*make the corpus anew"),
-        (lambda folder: (folder / "manifest.json").write_text("[]"), "is no manifest"),
-        (lambda folder: _set(folder, "format", 99), "format version 99, this program reads 1: make the corpus anew"),
+        (lambda folder: (folder / "manifest.json").write_text("{"), "cannot be read.*rebuild the corpus"),
+        (lambda folder: (folder / "manifest.json").write_text("[]"), "is not the manifest"),
+        (lambda folder: _set(folder, "format", 99), "format version 99, this program reads 1: rebuild the corpus"),
         (lambda folder: _set(folder, "counts", {"apples": 1}), "damaged"),
         (lambda folder: _set(folder, "shards", None), "damaged"),
         (lambda folder: (folder / "pages" / "00000.parquet").unlink(), "00000.parquet is missing"),
@@ -151,7 +151,7 @@ def test_damaged_shard_is_refused_when_read(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"00000\.parquet cannot be read: copy the corpus again"):
         list(corpus.sentences())
     path.write_bytes(data[:400] + bytes(400) + data[800:])
-    with pytest.raises(BadInput, match="is not what the manifest says"):
+    with pytest.raises(BadInput, match="does not match the manifest"):
         corpus.verify()
     with pytest.raises(NotFound, match="make one with `workbench corpus build`"):
         Corpus.open(tmp_path / "two")
@@ -173,7 +173,7 @@ def test_commands_build_list_show_and_search(tmp_path: Path, capsys: pytest.Capt
     assert run(*build, "--name", "ports")[0] == 0
     assert run(*build, "--name", "ports")[0] == 0
     assert (tmp_path / "home" / "corpora" / "ports" / "manifest.json").is_file()
-    assert "made with other settings" in run(*build, "--name", "ports", "--min-tokens", 5)[2]
+    assert "with other settings" in run(*build, "--name", "ports", "--min-tokens", 5)[2]
     assert run(*build, "--output", tmp_path / "elsewhere")[0] == 0
     assert "ports  3      15         150     dump.xml.bz2" in run("list")[1]
     shown = run("show", "ports")[1]

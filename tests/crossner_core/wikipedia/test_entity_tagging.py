@@ -240,7 +240,7 @@ def test_bad_questions_are_refused(corpus: Corpus, tmp_path: Path) -> None:
         build_tagging_corpus(other, tmp_path / "x", PLAIN)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "notes.txt").write_text("mine")
-    with pytest.raises(Conflict, match=r"holds other things \(notes.txt\); name a folder of its own"):
+    with pytest.raises(Conflict, match=r"holds other things \(notes.txt\); give a folder of its own"):
         build_tagging_corpus(other, tmp_path / "full", PLAIN)
     with pytest.raises(StorageError, match="cannot be written to"):
         build_tagging_corpus(other, tmp_path / "full" / "notes.txt", PLAIN)
@@ -250,7 +250,7 @@ def test_bad_questions_are_refused(corpus: Corpus, tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no entity-tagging corpus"):
         TaggingManifest.read(tmp_path / "absent")
     (tmp_path / "x" / "manifest.json").write_text('{"format": 99}')
-    with pytest.raises(BadInput, match="no manifest of an entity-tagging corpus"):
+    with pytest.raises(BadInput, match="not the manifest of an entity-tagging corpus"):
         TaggingManifest.read(tmp_path / "x")
 
 

@@ -146,10 +146,10 @@ def test_read_pages_damage_in_the_middle_is_named_with_its_place(tmp_path: Path)
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (b"", "no MediaWiki dump"),
-        (b"Once upon a time", "no MediaWiki dump"),
-        (b"<html><body>Not found</body></html>", "no MediaWiki dump"),
-        (bz2.compress(b"<rss/>"), "no MediaWiki dump"),
+        (b"", "not a MediaWiki dump"),
+        (b"Once upon a time", "not a MediaWiki dump"),
+        (b"<html><body>Not found</body></html>", "not a MediaWiki dump"),
+        (bz2.compress(b"<rss/>"), "not a MediaWiki dump"),
         (b"7z\xbc\xaf\x27\x1c....", "7z archive"),
         (b"PK\x03\x04....", "zip archive"),
         (HEAD.replace("</dbname>", "</dbnam>").encode(), "<siteinfo> is broken"),
