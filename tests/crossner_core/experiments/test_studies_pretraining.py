@@ -196,7 +196,7 @@ def test_ner_bert_pre_trains_on_each_entity_tagging_corpus(data: Path, encoder: 
     assert any("by entity tagging with {" in note and "4-types on silver" in note for note in result.notes)
     wiki = str(make_corpus(tmp_path, name="wiki").folder)
     for wrong, says in (
-        ([f"4-types={tmp_path / 'no'}"], "no entity-tagging corpus"),
+        ([f"4-types={tmp_path / 'no'}"], "neither an entity-tagging corpus"),
         ([str(tmp_path)], "no labelled"),
         ([f"4-types={tmp_path / 'silver'}", f"full={wiki}"], "is not the manifest of an entity-tagging corpus"),
     ):

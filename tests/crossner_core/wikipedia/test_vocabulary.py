@@ -52,7 +52,7 @@ def test_sources_are_corpora_and_sentences(tmp_path: Path) -> None:
 
 
 def test_bad_questions_are_refused() -> None:
-    with pytest.raises(BadInput, match="v holds no words"):
+    with pytest.raises(BadInput, match="v has no words"):
         vocabulary("v", [["the", "1"]])
     with pytest.raises(InvalidConfig, match="top is 0"):
         vocabulary("v", [["oar"]], top=0)
