@@ -11,8 +11,9 @@ from torch import Tensor
 class Chain(NamedTuple):
     """Scores of a path besides its tokens': of its first tag, its transitions, and its last tag."""
 
-    start: Tensor  # (K,); in decoding also (B, K) transitions: Tensor  # (K, K) [from, to]
-    end: Tensor  # (K,); in decoding (B, K), too
+    start: Tensor  # (K,); in decoding also (B, K)
+    transitions: Tensor  # (K, K) [from, to]
+    end: Tensor  # (K,); in decoding also (B, K)
 
     def first(self, count: int | None) -> Chain:
         """Return the chain over the first `count` tags only."""

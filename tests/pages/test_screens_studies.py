@@ -208,7 +208,7 @@ def test_studies_screen_changes_single_rows_and_names_results(
     assert job.payload["config"]["rows"] == {"joint": {"max_epochs": 3}}
     assert (job.payload["section"], job.payload["workers"]) == ("short", 2)
     test.text_input(key="study-transfer:section:short").set_value("a/b").run()
-    assert "no section's name" in test.error[0].value
+    assert "not a valid section name" in test.error[0].value
 
 
 def test_studies_screen_asks_for_candidates_line_by_line(

@@ -400,7 +400,7 @@ def test_command_runs_a_study_and_writes_its_section(
     assert command.main([*words, "--recipe", recipe, "--report", str(page), "--tables", "--section", "again"]) == 0
     assert page.read_text().startswith(text.rstrip()) and "<!-- begin study-transfer-again -->" in page.read_text()
     assert command.main([*words, "--section", "a b"]) == 2
-    assert "no section's name" in capsys.readouterr().err
+    assert "not a valid section name" in capsys.readouterr().err
 
     for wrong, said in (
         ([*words[:5], "--corpora", "west"], f"no corpus west in {data}; those there are north, press, south"),

@@ -314,7 +314,7 @@ def test_scale_command_refuses_the_target_as_its_own_source(tmp_path: Path, caps
     ("changed", "message"),
     [
         (["--recipe", '{"colour": 1}'], "Unknown recipe field colour"),
-        (["--recipe", "{"], "is no JSON"),
+        (["--recipe", "{"], "is not JSON"),
         (["--order", "sideways"], "'--order'.*'random', 'file'"),
         (["--recipe", "nowhere.toml"], r"nowhere\.toml cannot be read"),
         (["--domain", "ai"], "has entity type band; the domain defines"),
