@@ -54,7 +54,7 @@ def _app(words: Sequence[str]) -> typer.Typer:
 
 
 def list_studies() -> None:
-    """List the studies and their questions."""
+    """Name the studies and what they ask."""
     for chosen in map(study, study_ids()):
         print(f"{chosen.id:<18}{chosen.title}. {chosen.question} ({chosen.reference})")
 

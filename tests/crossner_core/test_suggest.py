@@ -81,7 +81,7 @@ def test_sources_are_the_files_of_the_package_with_settings_that_have_defaults()
 
 
 def test_a_kind_has_one_source_and_an_unknown_source_is_named(toy: SuggestionSource) -> None:
-    with pytest.raises(InvalidConfig, match="'link' belong to the source 'gazetteer'"):
+    with pytest.raises(InvalidConfig, match="'link' already belong to the source 'gazetteer'"):
         register(SuggestionSource("other", "Other", "nothing", {"link": "a link"}))
     with pytest.raises(InvalidConfig, match=r"'nobody'; choose one of gazetteer, model, .*toy"):
         base.source("nobody")
