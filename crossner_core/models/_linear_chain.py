@@ -13,7 +13,7 @@ class Chain(NamedTuple):
 
     start: Tensor  # (K,); in decoding also (B, K)
     transitions: Tensor  # (K, K) [from, to]
-    end: Tensor  # (K,); in decoding (B, K), too
+    end: Tensor  # (K,); in decoding also (B, K)
 
     def first(self, count: int | None) -> Chain:
         """Return the chain over the first `count` tags only."""
