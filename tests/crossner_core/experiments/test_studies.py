@@ -406,7 +406,7 @@ def test_command_runs_a_study_and_writes_its_section(
         ([*words[:5], "--corpora", "west"], f"no corpus west in {data}; those there are north, press, south"),
         (words[:5], "no corpus politics, science"),
         ([*words, "--recipe", "{"], "not JSON"),
-        ([*words, "--recipe", "[1]"], "no JSON object"),
+        ([*words, "--recipe", "[1]"], "not a JSON object"),
         ([*words, "--recipe", recipe, "--workers", "0"], "workers is 0"),
         ([*words[:9], "--encoder", "./nowhere"], "No encoder folder"),
     ):
