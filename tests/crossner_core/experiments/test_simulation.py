@@ -180,7 +180,7 @@ def test_campaign_whose_teachers_hear_a_gazetteer_is_told_what_it_proposes_in_th
     gold = sum(map(len, spans.values()))
     heard = next(int(note.split("propose ")[1].split()[0]) for note in notes if "gazetteer and links propose" in note)
     assert 0 < heard < gold
-    with pytest.raises(InvalidConfig, match="goes with self_training"):
+    with pytest.raises(InvalidConfig, match="needs self_training"):
         simulation(gazetteer_teaches=True)
 
 

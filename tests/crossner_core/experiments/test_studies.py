@@ -405,8 +405,8 @@ def test_command_runs_a_study_and_writes_its_section(
     for wrong, said in (
         ([*words[:5], "--corpora", "west"], f"no corpus west in {data}; those there are north, press, south"),
         (words[:5], "no corpus politics, science"),
-        ([*words, "--recipe", "{"], "no JSON"),
-        ([*words, "--recipe", "[1]"], "no JSON object"),
+        ([*words, "--recipe", "{"], "is not JSON"),
+        ([*words, "--recipe", "[1]"], "is not a JSON object"),
         ([*words, "--recipe", recipe, "--workers", "0"], "workers is 0"),
         ([*words[:9], "--encoder", "./nowhere"], "No encoder folder"),
     ):

@@ -415,7 +415,7 @@ def test_dapt_refuses_corpora_without_text_and_folders_of_others(tmp_path: Path)
         run_all(tmp_path, options(held_out_share=0.0001, seed=1), held_out=None)
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "thesis.txt").write_text("years of work")
-    with pytest.raises(BadInput, match="give another"):
+    with pytest.raises(BadInput, match="choose another"):
         run_all(tmp_path, options())
     with pytest.raises(NotFound, match=r"pretraining\.json"):
         read_result(tmp_path / "out")
