@@ -13,8 +13,7 @@ from crossner_core.suggest.base import kind_of
 PRIOR = 30.0
 """Prior: this many suggestions count as correct at the rate of their scores, before any gold.
 
- Of 4, 12, 30 and
-100, this value has the lowest cross-fitted Brier score on dev of music and ai together.
+Of 4, 12, 30 and 100, this value has the lowest cross-fitted Brier score on dev of music and ai together.
 """
 _SURE = 0.995
 _STEPS = 50

@@ -256,5 +256,5 @@ def test_trouble_checkpoint_of_another_domain_or_version_is_refused(tmp_path: Pa
         next(train(recipe, other, checkpoint_dir=folder, encoder=tiny_encoder()))
     meta = folder / "tagger" / "meta.json"
     write_json(meta, {**read_json(meta), "format": FORMAT_VERSION + 1})
-    with pytest.raises(CheckpointError, match=f"has format {FORMAT_VERSION + 1}; known is {FORMAT_VERSION}"):
+    with pytest.raises(CheckpointError, match=f"has format {FORMAT_VERSION + 1}; supported is {FORMAT_VERSION}"):
         load_tagger(folder)
