@@ -28,7 +28,7 @@ def keep_freed() -> bool:
 
 @contextmanager
 def without_collecting() -> Iterator[None]:
-    """Let many objects that stay be made without the garbage collector, which looks through them again and again."""
+    """Pause the garbage collector while millions of objects are made; it would scan them again and again."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import datetime
-import gc
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +26,7 @@ from crossner_core.gazetteer.triples import (
     clean_name,
     clean_title,
 )
+from crossner_core.memory import without_collecting
 
 
 def write_tables(
@@ -112,7 +111,7 @@ def build_from_dumps(
     Neither the order of the files nor their names matter. BadInput for a file that is cut off or holds no triples, for
     dumps without a class, and for a folder that exists unless it is to be replaced.
     """
-    with _no_cycles():
+    with without_collecting():
         return _from_dumps(files, out, name, tree, language, replace, on_problem, progress)
 
 
@@ -142,18 +141,6 @@ def _from_dumps(
     return write_tables(
         tables, out, name=name, origin=origin, counts=reader.counts, skipped=reader.problems.skipped, replace=replace
     )
-
-
-@contextmanager
-def _no_cycles() -> Iterator[None]:
-    """Keep the interpreter from looking for cycles among millions of short-lived tuples; there are none."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
 
 
 class _LateTypes(Exception):
