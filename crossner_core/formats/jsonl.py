@@ -20,7 +20,7 @@ from crossner_core.formats.source import MOST_PROBLEMS, Source, clip
 from crossner_core.formats.text import text_format
 from crossner_core.schema import LAYOUT_KEY, Link, Sentence, SentenceLayout, Span, Token, check_spans
 from crossner_core.tags import detect_scheme, is_tag
-from crossner_core.tokenize import count_tokens, tokenize
+from crossner_core.tokenize import tokenize, tokenize_at_most
 
 _OURS = ("id", "text", "tokens", "links", "gold")
 _STYLES = tuple((ascii, item, key) for ascii in (False, True) for item in (", ", ",") for key in (": ", ":"))
@@ -133,11 +133,13 @@ def _record(values: Mapping[str, Any], default_id: str, options: ReadOptions, sc
     if not isinstance(id, str | int) or isinstance(id, bool) or id == "":
         raise BadInput(f"id must be a string or a whole number, not {clip(json.dumps(id))}.")
     given = values.get("tokens")
-    tokens = _read_tokens(given, text) if given is not None else ()
-    count = len(tokens) if given is not None else count_tokens(text)
+    if given is not None:
+        tokens = _read_tokens(given, text)
+        count = len(tokens)
+    else:
+        tokens, count = tokenize_at_most(text, options.max_tokens)
     if not 0 < count <= options.max_tokens:
         raise BadInput(f"a sentence of {count:,} tokens; 1 to {options.max_tokens:,} are read.")
-    tokens = tokens or tokenize(text)
     bounds = ({token.start: i for i, token in enumerate(tokens)}, {token.end: i for i, token in enumerate(tokens, 1)})
     links = tuple(
         Link(*_token_range(item, text, bounds, "link"), _string(item, "target", "link"))

@@ -11,7 +11,7 @@ from crossner_core.formats.base import Layout, ReadOptions, Record, join_pieces,
 from crossner_core.formats.source import Source
 from crossner_core.formats.text import text_format
 from crossner_core.schema import Sentence, SentenceLayout
-from crossner_core.tokenize import count_tokens, split_sentences, tokenize
+from crossner_core.tokenize import split_sentences, tokenize_at_most
 
 _SPLITS = ("lines", "paragraphs")
 
@@ -54,10 +54,10 @@ def read(source: Source, options: PlainOptions) -> tuple[list[Record], PlainLayo
         if any(index in source.bad_lines for index in range(first, last + 1)):
             continue
         text = source.text[start:end]
-        if len(text) > options.max_tokens and (count := count_tokens(text)) > options.max_tokens:
+        tokens, count = tokenize_at_most(text, options.max_tokens)
+        if count > options.max_tokens:
             source.problem(first, f"a sentence of {count:,} tokens; at most {options.max_tokens:,} are read.")
             continue
-        tokens = tokenize(text)
         notes = {} if before == (gap if number > 1 else "") else {"before": before}
         own = SentenceLayout("plain", notes)
         sentence = Sentence(f"{prefix}-{number}", text, tokens, document=source.name, offset=start, layout=own)

@@ -92,24 +92,16 @@ def _open(data: bytes) -> dict[str, bytes]:
             files, total = {}, 0
             for info in infos:
                 # The listed size may be wrong; the unpacked bytes are counted.
+                most = min(MAX_FILE_BYTES, _most(info))
                 with archive.open(info) as member:
-                    content = member.read(min(MAX_FILE_BYTES, _most(info)) + 1)
+                    content = member.read(most + 1)
                 total += len(content)
-                if len(content) > min(MAX_FILE_BYTES, _most(info)) or total > MAX_TOTAL_BYTES:
+                if len(content) > most or total > MAX_TOTAL_BYTES:
                     raise BadInput(
                         f"{info.filename} unpacks to too much; at most {MAX_TOTAL_BYTES:,} bytes in all are allowed."
                     )
                 files[info.filename] = content
-    except (
-        zipfile.BadZipFile,
-        NotImplementedError,
-        RuntimeError,
-        EOFError,
-        OSError,
-        ValueError,
-        zlib.error,
-        lzma.LZMAError,
-    ) as error:
+    except (*_BROKEN, NotImplementedError, RuntimeError, EOFError, OSError, ValueError) as error:
         raise BadInput(f"This is not a readable zip file: {error}.") from error
     missing = [name for name in _NEEDED if name not in files]
     if missing:
