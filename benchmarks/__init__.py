@@ -1,1 +1,1 @@
-"""Measurements that the tests are too short for; each is a command, `benchmarks/README.md` says which."""
+"""Measurements that are too long for the tests; each is a command, see `benchmarks/README.md`."""

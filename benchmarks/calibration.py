@@ -1,7 +1,7 @@
-"""Measure how far suggestion scores can be believed: the tagger's on test, and those of tagger and gazetteer together.
+"""Measure how well suggestion scores are calibrated: the tagger's on test, and those of tagger and gazetteer together.
 
-The tagger is trained by the default recipe and calibrated on dev; nothing is chosen on test. What the sources are worth
-is learnt as in a campaign, from gold of the sentences they suggest in: of the other folds of test. Runs are kept under
+The tagger is trained with the default recipe and calibrated on dev; nothing is chosen on test. Source weights are
+learned as in a campaign, from gold of sentences with suggestions: those of the other folds of test. Runs are kept under
 --out and not trained again.
 
     python -m benchmarks.calibration --data ../shared/data/ner --slice ../shared/data/dbpedia/slice --out FOLDER
@@ -35,7 +35,7 @@ DOMAINS = ("music", "ai", "politics")
 BAR = 0.05
 FOLDS = 5
 THRESHOLDS = tuple(step / 20 for step in range(0, 15))
-# Keys that a span costs: marked by hand (jump, two hints, type), accepted, dropped, taken from a hint (Tab, Space).
+# Keystrokes per span: marked by hand (jump, two hints, type), accepted, dropped, taken from a hint (Tab, Space).
 BY_HAND, ACCEPT, DROP, TAKE_HINT = 4, 1, 1, 2
 COMMAND = "python -m benchmarks.calibration --data FOLDER --slice FOLDER --out FOLDER --report docs/results.md"
 
@@ -44,7 +44,7 @@ Known = list[tuple[list[Suggestion], frozenset[Any]]]
 
 @dataclass(frozen=True)
 class Cell:
-    """One run: its scores on test raw and calibrated; all proposals on test before and after gold had its say."""
+    """One run: its scores on test raw and calibrated; all proposals on test before and after learning from gold."""
 
     domain: str
     seed: int
@@ -58,7 +58,7 @@ class Cell:
     merged: Reliability
     dev: Reliability
     keys: tuple[float, ...]
-    """Keys a sentence on dev, at each of THRESHOLDS."""
+    """Keystrokes per sentence on dev, at each of THRESHOLDS."""
 
 
 def main() -> int:
@@ -107,7 +107,7 @@ def measure(options: argparse.Namespace, domain: str, seed: int, gazetteer: Sour
 
 
 def trained(folder: Path, corpus: Corpus, domain: str, values: Mapping[str, Any]) -> Any:
-    """Return the result of a run; one that is there is read."""
+    """Return the result of a run; an existing one is read."""
     from dataclasses import replace
 
     from crossner_core.training.loop import train
@@ -121,7 +121,7 @@ def trained(folder: Path, corpus: Corpus, domain: str, values: Mapping[str, Any]
 
 
 def keys(known: Known, weights: SourceWeights, hint_below: float) -> float:
-    """Return the keys a sentence costs when proposals below a score are hints: taken if right, passed over if not."""
+    """Return keystrokes per sentence when proposals below a score are hints: taken if right, ignored if not."""
     total = 0
     for suggestions, gold in known:
         shown = best_of(propose(suggestions, weights))
@@ -150,7 +150,7 @@ def _reliability(known: Known, weights: SourceWeights) -> Reliability:
 
 
 def _cross_fitted(known: Known) -> Reliability:
-    """Measure proposals by what was learnt on the other folds."""
+    """Measure proposals with weights learned on the other folds."""
     rows = []
     for fold in range(FOLDS):
         weights = learn([row for number, row in enumerate(known) if number % FOLDS != fold])
@@ -201,9 +201,11 @@ def report(cells: Sequence[Cell]) -> str:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure the calibration of suggestion scores.")
-    parser.add_argument("--data", type=Path, required=True, help="folder with a folder of train, dev and test a domain")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder of one folder per domain with train, dev, test"
+    )
     parser.add_argument("--slice", type=Path, required=True, help="folder with DBpedia dumps: .ttl or .ttl.bz2")
-    parser.add_argument("--ontology", type=Path, help="DBpedia's ontology; without: the one beside the slice, if any")
+    parser.add_argument("--ontology", type=Path, help="DBpedia's ontology; default: the one beside the slice, if any")
     parser.add_argument("--out", type=Path, required=True, help="folder outside the repository for runs and results")
     parser.add_argument("--domains", nargs="+", choices=DOMAINS, default=list(DOMAINS))
     parser.add_argument("--seeds", type=int, nargs="+", default=[555])

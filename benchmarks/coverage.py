@@ -1,6 +1,6 @@
-"""Measure pre-annotation against gold: how much it finds and how much of what it says is right, by entity type.
+"""Measure pre-annotation against gold: how much it finds and how much of that is right, by entity type.
 
-Builds a gazetteer from dumps shaped as DBpedia's, and pre-annotates the sentences of each domain with it. The ceiling
+Builds a gazetteer from dumps in DBpedia's format, and pre-annotates the sentences of each domain with it. The ceiling
 is the share of gold entities whose surface the gazetteer knows at all.
 
     python -m benchmarks.coverage --data ../shared/data/ner --slice ../shared/data/dbpedia/slice
@@ -35,7 +35,7 @@ COMMAND = "python -m benchmarks.coverage --data FOLDER --slice FOLDER --report d
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One split of a domain: what was found, and of its gold how much the gazetteer knows, and knows with its type."""
+    """One split of a domain: what was found, how many gold entities the gazetteer has, and has with their type."""
 
     domain: str
     split: str
@@ -71,7 +71,7 @@ def build(dumps: Path, ontology: Path | None, out: Path) -> CompiledGazetteer:
 
 
 def measure(gazetteer: CompiledGazetteer, domain: Domain, split: str, rows: Sequence[LabelledSentence]) -> Cell:
-    """Pre-annotate sentences, each for itself, and compare with gold."""
+    """Pre-annotate sentences independently and compare with gold."""
     machine = Preannotator([gazetteer], domain)
     began = time.process_time()
     suggestions = machine.suggest(row.sentence for row in rows)
@@ -153,9 +153,11 @@ def _percent(part: int, whole: int) -> str:
 
 def _options(arguments: Iterable[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Measure pre-annotation against gold.")
-    parser.add_argument("--data", type=Path, required=True, help="folder with a folder of train, dev and test a domain")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder of one folder per domain with train, dev, test"
+    )
     parser.add_argument("--slice", type=Path, required=True, help="folder with DBpedia dumps: .ttl or .ttl.bz2")
-    parser.add_argument("--ontology", type=Path, help="DBpedia's ontology; without: the one beside the slice, if any")
+    parser.add_argument("--ontology", type=Path, help="DBpedia's ontology; default: the one beside the slice, if any")
     parser.add_argument("--domains", nargs="+", default=list(DOMAINS))
     parser.add_argument("--report", type=Path, help="also write the section into this page")
     options = parser.parse_args(None if arguments is None else list(arguments))

@@ -1,8 +1,8 @@
-"""What a training step of an encoder takes with the dropout of `crossner_core.models.dropout` and with PyTorch's.
+"""The time of an encoder's training step with the dropout of `crossner_core.models.dropout` and with PyTorch's.
 
     python -m benchmarks.dropout [--encoder minilm] [--rounds 12] [--precision auto]
 
-The two ways take turns, step by step, on the same sentences of made-up subwords; without dropout they must agree.
+The two alternate, step by step, on the same made-up subwords; without dropout they must agree.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from crossner_core.encoders.loading import load_encoder
 from crossner_core.models.dropout import Dropout, speed_up_dropout
 from crossner_core.training.machine import prepare, use_bf16
 
-# Sentences and subwords of a batch: a labelled one, one of bare text, one of long sentences, one of pre-training.
+# Sentences and subwords per batch: labelled, unlabelled, long sentences, pre-training.
 SHAPES = ((8, 40), (16, 48), (16, 112), (32, 128))
 
 
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def usual_dropout(model: Any) -> Any:
-    """Give a model PyTorch's own dropout back, in place; return it."""
+    """Restore PyTorch's own dropout in a model, in place; return it."""
     for parent in model.modules():
         for name, child in parent.named_children():
             if type(child) is Dropout:
@@ -72,7 +72,7 @@ def batch(rows: int, length: int, vocabulary: int) -> tuple[torch.Tensor, torch.
 
 
 def agree(ways: dict[str, Any], ids: torch.Tensor, there: torch.Tensor, bf16: bool) -> None:
-    """Raise RuntimeError unless both give the same vectors where nothing is dropped."""
+    """Raise RuntimeError unless both give the same vectors without dropout."""
     with torch.no_grad(), torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
         theirs, ours = (model.eval()(input_ids=ids, attention_mask=there).last_hidden_state for model in ways.values())
     if not torch.equal(theirs, ours):
@@ -80,7 +80,7 @@ def agree(ways: dict[str, Any], ids: torch.Tensor, there: torch.Tensor, bf16: bo
 
 
 def step(model: Any, ids: torch.Tensor, there: torch.Tensor, bf16: bool) -> float:
-    """Go forth and back once; return the seconds."""
+    """Run one forward and backward pass; return the seconds."""
     began = time.perf_counter()
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=bf16):
         hidden = model(input_ids=ids, attention_mask=there).last_hidden_state

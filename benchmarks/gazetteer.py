@@ -1,11 +1,11 @@
 """What the compiled gazetteer must reach, against spaCy's PhraseMatcher and a plain dictionary, on made-up names.
 
 `python -m benchmarks.gazetteer --work DIR` writes dumps of 3.9 million made-up pages into DIR (once), builds, and
-measures. The build is measured by the clock, as it unpacks in threads of its own; the other rates are of CPU time, so
-that a busy machine does not decide. Speeds that are compared are measured in turns in one process. Both begin with
-the words of a sentence; for the PhraseMatcher that includes making its Doc of them, and its rate on documents that
-are ready is given beside. The PhraseMatcher takes minutes and 5 GB at full size: `--pages` makes all of it smaller,
-`--no-phrasematcher` leaves it out. A missed bar ends the command with exit code 1, with `--no-bars` with 0.
+measures. The build is measured in wall time, as it decompresses in its own threads; the other rates are in CPU time, to
+be independent of other load. Speeds to compare are measured alternately in one process. Both start from the words of a
+sentence; for the PhraseMatcher that includes making a Doc from them; its rate on ready Docs is given too. The
+PhraseMatcher takes minutes and 5 GB at full size: `--pages` makes all of it smaller, `--no-phrasematcher` leaves it
+out. A missed bar gives exit code 1, or 0 with `--no-bars`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from benchmarks.made_up_names import FILES, sentences, write_dumps
 
 PAGES = 3_920_000  # makes about 3.64 million surfaces
 SENTENCES = 100_000
-BLOCK = 2_000  # sentences measured before it is the other's turn
+BLOCK = 2_000  # sentences measured before switching to the other
 BARS: dict[str, tuple[str, float]] = {
     "open_ms": ("<", 10),
     "resident_mb": ("<", 60),
@@ -40,7 +40,7 @@ BARS: dict[str, tuple[str, float]] = {
 
 
 def build(work: Path) -> dict[str, Any]:
-    """Build from the dumps; rates by the clock and by CPU time of the whole process, and of unpacking alone."""
+    """Build from the dumps; rates in wall time and CPU time of the whole process, and of decompressing alone."""
     from crossner_core.gazetteer.building import build_from_dumps
     from crossner_core.gazetteer.triples import _pieces
 
@@ -107,8 +107,8 @@ def oracle(work: Path, n: int) -> dict[str, Any]:
 
 
 def compare(work: Path, n: int, phrasematcher: bool) -> dict[str, Any]:
-    """Measure opening, memory and speed, and the PhraseMatcher beside it."""
-    import numpy as np  # what every process has loaded is not the gazetteer's
+    """Measure opening, memory and speed, and those of the PhraseMatcher."""
+    import numpy as np  # loaded first, so that it does not count as the gazetteer's
 
     from crossner_core.gazetteer.compiled import CompiledGazetteer
     from crossner_core.tokenize import words_of
@@ -163,7 +163,7 @@ def _against_spacy(gazetteer: Any, texts: list[str], words: list[list[str]], our
     few = min(len(texts), 20_000)  # spaCy's documents take memory, too
     docs = [nlp.make_doc(text) for text in texts[:few]]
     gc.collect()
-    gc.freeze()  # the texts, words and documents of the benchmark are nobody's garbage
+    gc.freeze()  # keeps the benchmark's own objects out of garbage collection
     rates = _rates(
         {
             "scan": gazetteer.scan,
@@ -192,7 +192,7 @@ def _against_spacy(gazetteer: Any, texts: list[str], words: list[list[str]], our
 
 
 def _rates(work: dict[str, Callable[[Sequence[Any]], object]], rows: dict[str, Sequence[Any]]) -> dict[str, float]:
-    """Return sentences per second of CPU time of each, measured in turns."""
+    """Return sentences per second of CPU time of each, measured alternately."""
     spent = dict.fromkeys(work, 0.0)
     size = len(next(iter(rows.values())))
     for low in range(0, size, BLOCK):
@@ -205,7 +205,7 @@ def _rates(work: dict[str, Callable[[Sequence[Any]], object]], rows: dict[str, S
 
 
 def main() -> int:
-    """Run every part in a process of its own; return 1 if a bar was missed."""
+    """Run each part in its own process; return 1 if a bar was missed."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--work", type=Path, required=True, help="folder for dumps and gazetteer; kept")
     parser.add_argument("--pages", type=int, default=PAGES, help="pages to make up")

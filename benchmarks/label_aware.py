@@ -1,11 +1,11 @@
-"""How fast the label part of LANER is, encoder aside, beside the way its released code goes.
+"""The speed of LANER's label part, without the encoder, against the method of its released code.
 
     python -m benchmarks.label_aware
 
-Training: scores and gradients of all tokens in one pass, against a loop that runs the BiLSTM anew over the tags before
+Training: scores and gradients of all tokens in one pass, against a loop that reruns the BiLSTM over the tags before
 each position, as the released code does. Decoding: greedy for the whole batch, against the same for each sentence,
-position by position. Both ways take turns in each round; the bars are on the median of the rounds' ratios. Exit 1 if a
-bar is missed or the two ways differ.
+position by position. Both alternate in each round; the bars are on the median of the rounds' ratios. Exit 1 if a bar is
+missed or the two differ.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ SAME = 1e-9
 
 
 def both_ways(predictor: LabelPredictor) -> nn.LSTM | None:
-    """Return PyTorch's bidirectional LSTM with the predictor's own parameters; None where it reads labels without."""
+    """Return PyTorch's bidirectional LSTM with the predictor's own parameters; None if it has no BiLSTM."""
     if not predictor.bilstm:
         return None
     joined = nn.LSTM(predictor.size, predictor.size, batch_first=True, bidirectional=True)
@@ -43,7 +43,7 @@ def both_ways(predictor: LabelPredictor) -> nn.LSTM | None:
 
 
 def position_states(predictor: LabelPredictor, lstm: nn.LSTM | None, labels: Tensor, tags: Tensor) -> Tensor:
-    """Run the BiLSTM, if there is one, anew over the tags (B, at) before a position: (B, max(at, 1), 2 d2)."""
+    """Rerun the BiLSTM, if there is one, over the tags (B, at) before a position: (B, max(at, 1), 2 d2)."""
     if tags.shape[1] == 0:
         return predictor.begin.expand(len(tags), 1, -1)
     return labels[tags] if lstm is None else lstm(labels[tags])[0]

@@ -1,9 +1,9 @@
-"""Measure what an annotator feels: Enter → next sentence, and how soon a change is acknowledged as saved.
+"""Measure the latency for an annotator: Enter → next sentence, and how soon a change is acknowledged as saved.
 
     python -m benchmarks.latency [--users 25] [--submits 50] [--out latency.json]
 
-Starts the real server on a store of its own, sits down at the annotate page with a headless browser, alone and then
-with background users, and counts at the end that every acknowledged event is in the store.
+Starts the real server on a store of its own, works on the annotate page in a headless browser, alone and then
+with background users, and checks at the end that every acknowledged event is in the store.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def _timed(name: str) -> Iterator[Phase]:
 
 @contextmanager
 def _crowd(home: Path, address: str, scene: Scene, users: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Run background users in a process of their own; yields a mapping that holds their report afterwards."""
+    """Run background users in their own process; yield a mapping that holds their report afterwards."""
     people, out = home / "people.json", home / "crowd.json"
     people.write_text(json.dumps(scene.people[1 : users + 1]), encoding="utf-8")
     command = [sys.executable, "-m", "benchmarks.streamlit_client", address, "--people", str(people)]
@@ -123,12 +123,12 @@ def _crowd(home: Path, address: str, scene: Scene, users: int, seed: int) -> Ite
     try:
         assert process.stdout is not None
         if process.stdout.readline().strip() != "ready":
-            raise RuntimeError("The background users did not come up; what they said stands above.")
+            raise RuntimeError("The background users did not start; see their output above.")
         time.sleep(5)
         yield report
         process.communicate(timeout=_CROWD_SECONDS)
         if process.returncode:
-            raise RuntimeError("The background users failed; what they said stands above.")
+            raise RuntimeError("The background users failed; see their output above.")
         report |= json.loads(out.read_text(encoding="utf-8"))
     finally:
         people.unlink()
@@ -137,7 +137,7 @@ def _crowd(home: Path, address: str, scene: Scene, users: int, seed: int) -> Ite
 
 
 def missed_bars(report: Mapping[str, Any]) -> list[str]:
-    """Say which bars were missed, in words."""
+    """Return the missed bars, in words."""
     missed = []
     for phase in report["phases"]:
         bars = {"Enter → next sentence": NEXT_BAR}
@@ -169,19 +169,21 @@ def table(report: Mapping[str, Any]) -> str:
 
 def main() -> int:
     """Measure, print the table, and return 1 when a bar was missed."""
-    parser = argparse.ArgumentParser(description="Measure what an annotator feels.")
+    parser = argparse.ArgumentParser(description="Measure the latency for an annotator.")
     parser.add_argument("--users", type=int, default=25, help="background users of the second phase; 0 leaves it out")
-    parser.add_argument("--submits", type=int, default=50, help="sentences the person in the browser submits a phase")
+    parser.add_argument("--submits", type=int, default=50, help="sentences the person in the browser submits per phase")
     parser.add_argument("--sentences", type=int, default=3000, help="size of the campaign")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--home", type=Path, help="an empty folder for the store and the server's log; else temporary")
+    parser.add_argument(
+        "--home", type=Path, help="an empty folder for the store and the server's log; default: temporary"
+    )
     parser.add_argument("--out", type=Path, help="write the figures as JSON")
     parser.add_argument("--no-bars", action="store_true", help="return 0 even when a bar was missed")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         home = options.home or Path(temporary)
         if (home / "workbench.sqlite3").exists():
-            parser.error(f"{home} holds a store already; name an empty folder.")
+            parser.error(f"{home} already holds a store; give an empty folder.")
         report = measure(
             home, users=options.users, submits=options.submits, sentences=options.sentences, seed=options.seed
         )

@@ -1,4 +1,4 @@
-"""A person at the annotate page in headless Chromium, timed from inside the page."""
+"""A simulated annotator on the annotate page in headless Chromium, timed from inside the page."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 PATIENCE_MS = 30_000
 _AFTER_LAST_KEY_MS = 1_000
-"""Long enough for the autosave's pause, so that the draft has gone out before Enter."""
+"""Longer than the autosave delay, so that the draft has been sent before Enter."""
 
 # Notes when a message with events goes out on the websocket.
 _WATCH_SOCKET = """
@@ -30,7 +30,7 @@ WebSocket.prototype.send = function (data) {
 };
 """
 
-# Times from the key's own time stamp to the frame that shows another task, and to the word that says Saved.
+# Times from the key's own timestamp to the frame that shows another task, and to the status Saved.
 _WATCH_EDITOR = """
 (root) => {
   const {probe} = window;
@@ -63,7 +63,7 @@ _WATCH_EDITOR = """
 
 @dataclass(slots=True)
 class Timings:
-    """Milliseconds of one person's sitting; `events` are the acknowledged events as they were sent."""
+    """Milliseconds of one person's session; `events` are the acknowledged events as they were sent."""
 
     enter_to_next: list[float] = field(default_factory=list)
     draft_sent_to_saved: list[float] = field(default_factory=list)
@@ -73,7 +73,7 @@ class Timings:
 
 
 class Person:
-    """Somebody who accepts the suggestions of one sentence after another and submits them with Enter."""
+    """An annotator who accepts the suggestions of one sentence after another and submits them with Enter."""
 
     def __init__(self, page: Page, user: int, rng: random.Random) -> None:
         self.page, self.user, self.rng = page, user, rng
@@ -81,7 +81,7 @@ class Person:
         self.root.evaluate(_WATCH_EDITOR)
 
     def work(self, submits: int) -> Timings:
-        """Submit so many sentences and return what the page measured meanwhile."""
+        """Submit `submits` sentences and return what the page measured."""
         self.page.evaluate("() => Object.assign(window.probe, {sent: [], shown: [], saved: [], enter: null})")
         for done in range(submits):
             self._accept_all_one_by_one()
@@ -107,7 +107,7 @@ class Person:
 
 
 def timings(probe: Mapping[str, Any], user: int) -> Timings:
-    """Work out the durations from what the page noted: messages sent, sentences shown, moments of Saved."""
+    """Compute the durations from what the page recorded: messages sent, sentences shown, moments of Saved."""
     durations = Timings()
     enter_of = {int(sentence["task"]): sentence["enter"] for sentence in probe["shown"]}
     durations.enter_to_next = [sentence["at"] - sentence["enter"] for sentence in probe["shown"]]

@@ -1,4 +1,4 @@
-"""The store a latency run works on: people, a large synthetic campaign, and the count of what arrived."""
+"""The store a latency run works on: people, a large synthetic campaign, and checks of what arrived."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _fill(store: Store, annotators: int, sentences: int, rng: random.Random) -> 
 
 
 def make_sentence(number: int, types: Sequence[str], rng: random.Random) -> tuple[Sentence, list[dict[str, Any]]]:
-    """Make a sentence of 30 to 45 tokens; returns it with its suggestions: start, end, type, source, score, entity."""
+    """Make a sentence of 30 to 45 tokens; return it with its suggestions: start, end, type, source, score, entity."""
     words = [rng.choice(_FILLERS.split()) if rng.random() < 0.4 else _word(rng) for _ in range(rng.randint(29, 44))]
     suggestions, links = [], []
     for slot in range(_SUGGESTED):
@@ -102,7 +102,7 @@ def _add_suggestions(store: Store, campaign: int, suggestions: Mapping[str, list
 
 
 def lost_events(home: Path, acknowledged: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Name every acknowledged event that is not in the store, and every submit whose spans are not there as sent."""
+    """List every acknowledged event that is not in the store, and every submit whose spans differ from those sent."""
     store = Store(f"sqlite:///{home.resolve() / 'workbench.sqlite3'}")
     lost = []
     try:

@@ -1,4 +1,4 @@
-"""Made-up pages, dumps and sentences, shaped like Wikipedia's: for benchmarks, and for nothing else."""
+"""Made-up pages, dumps and sentences, shaped like Wikipedia's; for benchmarks only."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _CLASSES = """
 Person SoccerPlayer Politician Writer Settlement Village City Species Album Film Song Band Company University
 Book TelevisionShow MilitaryConflict River MusicGenre Award
 """
-TYPED = 0.45  # of all pages; the others are redirects, lists, and what has no infobox
+TYPED = 0.45  # of all pages; the others are redirects, lists, and pages without an infobox
 REDIRECTS = 0.6  # per page
 FILES = ("instance-types_en.ttl.bz2", "labels_en.ttl.bz2", "redirects_en.ttl.bz2")
 
@@ -72,7 +72,7 @@ def titles(rng: random.Random, words: Words) -> Iterator[str]:
 
 
 def write_dumps(folder: Path, pages: int, seed: int) -> tuple[Path, ...]:
-    """Write the three dumps of so many pages; about 2.4 triples a page, and 0.9 surfaces of pages with a class."""
+    """Write the three dumps of `pages` pages; about 2.4 triples per page, and 0.9 surfaces of pages with a class."""
     folder.mkdir(parents=True, exist_ok=True)
     rng = random.Random(seed)
     source = titles(rng, Words(rng))
@@ -110,7 +110,7 @@ def sentences(rng: random.Random, names: list[str], n: int) -> Iterator[str]:
     """Yield sentences of about 25 tokens with about 3 of the names; the other words follow Zipf's law."""
     words = Words(rng, 60_000)
     small = _SMALL.split()
-    rare = [word.lower() + "ed" for word in words.all]  # no names
+    rare = [word.lower() + "ed" for word in words.all]  # not names
     for _ in range(n):
         parts: list[str] = []
         for _ in range(rng.randint(2, 4)):

@@ -1,11 +1,12 @@
-"""How long a turn takes, step by step: new gold → run → pool scored → queue in a new order; and its memory.
+"""Time and memory of a turn, step by step: new gold → run → scored pool → reordered queue.
 
     python -m benchmarks.pool_turn --data FOLDER [--gazetteer FOLDER] [--pool 10000] [--gold 110] [--strategy TEXT]
 
-`--data` holds `music` and `wikineural`, whose sentences are the pool (again and again where it is larger). The model
-is trained by the default recipe on the first sentences of music, and on the pool where the strategy says so, with what
-a built gazetteer proposes there (asked before any model, and not timed: pre-annotation does it once a sentence).
-Embeddings are made once; each model reads the pool once; a pool that grows by a hundred sentences costs those.
+`--data` holds `music` and `wikineural`, whose sentences are the pool (repeated where it is larger). The model is
+trained with the default recipe on the first sentences of music, and on the pool where the strategy does so, with what a
+built gazetteer proposes there (queried before any model and not timed: pre-annotation does it once per sentence).
+Embeddings are computed once; each model reads the pool once; if the pool grows by a hundred sentences, only those are
+read.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from crossner_core.training.recipe import Recipe
 from crossner_core.training.settings.self_training.plan import with_students
 from crossner_core.training.settings.self_training.proposals import proposed_spans
 
-# Seconds from new gold to a queue in its new order, on 2 cores with a pool of 10,000.
+# Seconds from new gold to a reordered queue, on 2 cores with a pool of 10,000.
 BAR, POOL = 180.0, 10_000
 AGAIN = "turn of another model: it reads all"
 
@@ -48,8 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--pool", type=int, default=POOL)
     parser.add_argument("--gold", type=int, default=110)
     parser.add_argument("--dev", type=int, default=50)
-    parser.add_argument("--strategy", help="the recommended one without")
-    parser.add_argument("--gazetteer", type=Path, help="folder of a built one, for strategies that name it")
+    parser.add_argument("--strategy", help="default: the recommended one")
+    parser.add_argument("--gazetteer", type=Path, help="folder of a built gazetteer, for strategies that use one")
     given = parser.parse_args(arguments)
     print(f"On {prepare()}.")
     sentences = pool_of(given.data, given.pool + 100)
@@ -64,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(given: argparse.Namespace, sentences: Sequence[Sentence], folder: Path) -> float:
-    """Train, order, order again, order with a hundred more; return the seconds of a turn: the run, then all read."""
+    """Train, order, order again, order with a hundred more; return the seconds of a turn: run and whole pool."""
     music = read_corpus("music", given.data).data(size=None, seed=0, order="file", source=None)
     both = (*music.train, *music.dev)
     usual = RECOMMENDED if given.gazetteer else WITHOUT_GAZETTEER
@@ -99,7 +100,7 @@ def run(given: argparse.Namespace, sentences: Sequence[Sentence], folder: Path) 
 
 
 def pool_of(data: Path, count: int) -> list[Sentence]:
-    """Return so many different sentences: wikineural's, then the same with a number at the end."""
+    """Return `count` different sentences: wikineural's, then the same with a number at the end."""
     corpus = read_corpus("wikineural", data)
     whole = [item.sentence for item in (*corpus.train, *corpus.dev, *corpus.test)]
     rounds = enumerate(islice(cycle(whole), count))
@@ -114,7 +115,7 @@ def pool_of(data: Path, count: int) -> list[Sentence]:
 def names_in(gazetteer: Path | None, data: TrainingData) -> dict[str, tuple[Span, ...]]:
     """Return what a gazetteer proposes in the sentences that a run learns from."""
     if gazetteer is None:
-        raise SystemExit("The strategy's models hear a gazetteer; name a built one with --gazetteer.")
+        raise SystemExit("The strategy's models learn from a gazetteer; give a built one with --gazetteer.")
     machine = Preannotator([CompiledGazetteer.open(gazetteer)], load_domain("music"))
     return proposed_spans(machine.suggest, (*(item.sentence for item in data.train), *data.unlabelled))
 

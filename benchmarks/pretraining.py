@@ -1,11 +1,11 @@
-"""How fast an encoder is pre-trained: DAPT's subwords and steps a second, and what its head costs.
+"""The speed of pre-training an encoder: DAPT's subwords and steps per second, and the cost of its head.
 
     python -m benchmarks.pretraining [--encoder minilm] [--block-size 128] [--batch-size 16] [--steps 8] [--text FILE …]
 
-Compares our steps, whose decoder runs at the masked positions alone, with the plain way, whose decoder runs at every
-position, in turns on the same blocks and masks; both losses must agree. Prints medians, the ratio, peak memory and how
-fast text becomes blocks. Without --text, the corpus is made of random words. Exit 1 if the losses differ or ours is not
-the faster.
+Compares our steps, whose decoder runs at masked positions only, with a plain baseline, whose decoder runs at every
+position, alternating on the same blocks and masks; both losses must agree. Prints medians, the ratio, peak memory and
+the speed of turning text into blocks. Without --text, the corpus is random words. Exit 1 if the losses differ or ours
+is not faster.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from crossner_core.training.engine import TaskRun
 from crossner_core.training.machine import PeakMemory, RunRandom, pick_device, use_bf16
 from crossner_core.training.machine import prepare as prepare_machine
 
-ALIKE = 0.02  # losses in bf16 may part by this share
+ALIKE = 0.02  # allowed relative difference of losses in bf16
 
 
 def random_texts(documents: int, tokenizer: object) -> Texts:
-    """Make a corpus of whole words of the vocabulary, the frequent ones more often."""
+    """Make a corpus of whole words of the vocabulary, drawn by Zipf's law."""
     words = sorted(word for word in tokenizer.get_vocab() if word.isalpha() and len(word) > 2)  # type: ignore[attr-defined]
 
     def read() -> Iterator[Sequence[str]]:
@@ -49,7 +49,7 @@ def random_texts(documents: int, tokenizer: object) -> Texts:
 
 
 def prepare(options: DaptOptions, encoder: Encoder, texts: Texts, folder: Path) -> DaptTask:
-    """Turn a corpus into blocks; print how fast."""
+    """Turn a corpus into blocks; print the speed."""
     began = time.perf_counter()
     words = WordIds(encoder.tokenizer, options.unknown_word)
     (*_, count) = prepare_blocks(folder, PretrainText(texts), words, share=0.02, seed=0, meta={})
@@ -69,7 +69,7 @@ def plain_loss(task: DaptTask, part: Part) -> torch.Tensor:
 
 
 def measure(run: TaskRun[DaptTask], task: DaptTask, steps: int) -> tuple[dict[str, list[float]], list[float]]:
-    """Take the steps in turns, ours and plain; return seconds of each and how far the losses part."""
+    """Alternate our steps and plain ones; return seconds per token of each and relative differences of the losses."""
     ways: dict[str, Callable[[Part], torch.Tensor]] = {
         "ours": task.loss,
         "plain": lambda part: plain_loss(task, part),
@@ -139,7 +139,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--batch-size", type=int, default=16)
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--precision", default="auto", choices=("auto", "fp32", "bf16"))
-    parser.add_argument("--text", type=Path, nargs="+", help="UTF-8 files, a document a line")
+    parser.add_argument("--text", type=Path, nargs="+", help="UTF-8 files, one document per line")
     return parser.parse_args()
 
 

@@ -1,8 +1,8 @@
-"""Plant errors into gold and measure how many of them the head of the second-look queue holds.
+"""Plant errors into gold and measure how many of them are at the top of the label-review queue.
 
-The weights of the doubt were chosen on ai with seed 1; politics and music had no say. The unit of the queue is an
-entity: each of the gold as it stands with its errors, and each place where models see one that gold lacks. Of its top
-15 %, at least 80 % of the errors planted into 5 % of the entities must be there, in the mean over seeds.
+The weights of the doubt score were chosen on ai with seed 1; politics and music were not used. The unit of the queue is
+an entity: each one of gold with its errors, and each place where models predict one that gold lacks. The top 15 % must
+hold at least 80 % of the errors planted into 5 % of the entities, in the mean over seeds.
 
     python -m benchmarks.second_look --data FOLDER
 """
@@ -35,7 +35,7 @@ TOPS = (0.05, 0.10, TOP, 0.20)
 
 @dataclass(frozen=True)
 class Cell:
-    """What came of one seed: errors found in each share of the queue, by kind in the bar's share, and the queue."""
+    """The result of one seed: errors planted and found in each share of the queue, by kind, and the queue's size."""
 
     seed: int
     planted: Counter[str]
@@ -62,7 +62,7 @@ def main() -> int:
 
 
 def measure(options: argparse.Namespace, domain: str, seed: int) -> Cell:
-    """Plant errors with a seed, look, and count."""
+    """Plant errors with a seed, rank, and count."""
     began = time.process_time()
     train = open_file(options.data / domain / "train.txt").labelled
     types = load_domain(domain).type_names
@@ -78,7 +78,7 @@ def measure(options: argparse.Namespace, domain: str, seed: int) -> Cell:
 
 
 def _found(head: Sequence[Place], planted: Sequence[Planted]) -> Counter[str]:
-    """Count the errors that the head of the queue holds: the entity as given, or a place on the missing one."""
+    """Count the errors that the top of the queue holds: the entity as given, or a place on the missing one."""
     return Counter(error.kind for error in planted if any(_is_at(entry, error) for entry in head))
 
 
@@ -107,8 +107,10 @@ def table(domain: str, cells: Sequence[Cell]) -> str:
 
 
 def _options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Plant errors and see whether a second look finds them.")
-    parser.add_argument("--data", type=Path, required=True, help="folder with a folder of train, dev and test a domain")
+    parser = argparse.ArgumentParser(description="Plant errors and measure whether label review finds them.")
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder of one folder per domain with train, dev, test"
+    )
     parser.add_argument("--domains", nargs="+", default=["ai", "politics", "music"])
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--judge", choices=JUDGES, default="probe")

@@ -1,8 +1,8 @@
-"""Annotators without a browser: websocket clients that speak Streamlit's protocol and work at a steady pace.
+"""Annotators without a browser: websocket clients that use Streamlit's protocol and work at a steady pace.
 
     python -m benchmarks.streamlit_client ADDRESS --people people.json --campaign 1 --out crowd.json
 
-Prints `ready` once everybody's editor is mounted, then works until its standard input is closed.
+Prints `ready` once all editors are mounted, then works until its standard input is closed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 COMPONENT = "crossner_span_editor"
 PERIOD = 4.0
-"""Seconds for one sentence: as many autosaves as `AUTOSAVES`, then the submit."""
+"""Seconds per sentence: `AUTOSAVES` autosaves, then the submit."""
 AUTOSAVES = 3
 _PATIENCE = 30.0
 _LARGEST_MESSAGE = 64 * 1024 * 1024
@@ -50,7 +50,7 @@ class Saved:
 
 @dataclass(slots=True)
 class Editor:
-    """What the messages of the server said so far about the span editor on the page."""
+    """The state of the page's span editor, from the server's messages so far."""
 
     page: str = ""
     """Script hash of the page, as the last session message named it."""
@@ -60,12 +60,12 @@ class Editor:
     problem: str = ""
 
     def read(self, message: ForwardMsg) -> bool:
-        """Take in a message; True when it brought a new payload for the editor."""
+        """Process a message; return True if it has a new payload for the editor."""
         kind = message.WhichOneof("type")
         if kind == "new_session":
             self.page = message.new_session.page_script_hash
         elif kind == "auth_redirect":
-            self.problem = "The server says that this client is signed out."
+            self.problem = "The server reports that this client is signed out."
         if kind != "delta" or message.delta.WhichOneof("type") != "new_element":
             return False
         element = message.delta.new_element
@@ -85,20 +85,20 @@ class Editor:
             self.problem = element.alert.body
 
     def refused(self, client: str) -> str:
-        """Return the server's words for the first rejection of this client's events, or an empty string."""
+        """Return the server's reason for the first rejection of this client's events, or an empty string."""
         rejections = [rejection for rejection in self.payload.get("rejections", []) if rejection["client"] == client]
         return f"{rejections[0]['reason']}: {rejections[0]['message']}" if rejections else ""
 
 
 def open_page_message(page: str) -> bytes:
-    """Return the message by which a browser asks for a page by its address."""
+    """Return the message with which a browser requests a page."""
     message = BackMsg()
     message.rerun_script.page_name = page
     return bytes(message.SerializeToString())
 
 
 def outbox_message(editor: Editor, outbox: Mapping[str, Any]) -> bytes:
-    """Return the message by which the editor's state reaches the server: one widget, one fragment."""
+    """Return the message that sends the editor's state to the server: one widget, one fragment."""
     message = BackMsg()
     state = message.rerun_script
     state.page_script_hash, state.fragment_id = editor.page, editor.fragment
@@ -109,7 +109,7 @@ def outbox_message(editor: Editor, outbox: Mapping[str, Any]) -> bytes:
 
 
 def work_on(item: Mapping[str, Any], count: int) -> dict[str, Any]:
-    """Return the work of somebody who has accepted the first `count` suggestions of an item."""
+    """Return the work of an annotator who has accepted the first `count` suggestions of an item."""
     spans: list[dict[str, Any]] = []
     for suggestion in sorted(item["suggestions"], key=lambda suggestion: suggestion["start"])[:count]:
         start, end = suggestion["start"], suggestion["end"]
@@ -140,7 +140,7 @@ async def sign_in(address: str, name: str, password: str) -> str:
 
 
 class Annotator:
-    """One person at the annotate page."""
+    """One person on the annotate page."""
 
     def __init__(self, user: int, connection: ClientConnection, rng: random.Random) -> None:
         self.user, self.connection, self.rng = user, connection, rng
@@ -158,7 +158,7 @@ class Annotator:
         await asyncio.wait_for(self._until(lambda: bool(self.editor.payload)), _PATIENCE)
 
     async def work(self, stop: asyncio.Event) -> None:
-        """Annotate sentence after sentence until told to stop; the first one begins at a random moment."""
+        """Annotate sentence after sentence until `stop` is set; the first one begins at a random moment."""
         await _pause(stop, self.rng.uniform(0, PERIOD))
         while not stop.is_set():
             item = self._next_item()
@@ -234,7 +234,7 @@ async def enter(address: str, person: Mapping[str, Any], campaign: int, rng: ran
 
 
 async def run_crowd(address: str, people: Sequence[Mapping[str, Any]], campaign: int, seed: int) -> dict[str, Any]:
-    """Let everybody work until standard input ends; return what was acknowledged."""
+    """Let all annotators work until standard input ends; return what was acknowledged."""
     annotators = [
         await enter(address, person, campaign, random.Random(seed + number)) for number, person in enumerate(people)
     ]

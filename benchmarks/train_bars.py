@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def run_cell(options: argparse.Namespace, domain: str, setting: str, seed: int) -> dict[str, Any]:
-    """Train one cell, or read it where it was trained before with the same recipe."""
+    """Train one cell, or read it if it was trained before with the same recipe."""
     from crossner_core.training.loop import train
 
     recipe = Recipe.from_dict({**options.recipe, "setting": setting, "source": SOURCE, "seed": seed})
@@ -117,7 +117,7 @@ def table(cells: list[dict[str, Any]]) -> str:
 
 
 def report(cells: list[dict[str, Any]], verdicts: list[tuple[bool, str]], seeds: list[int]) -> str:
-    """Return the table and the verdicts as a section that says how they were measured."""
+    """Return the table and the verdicts as a section that states how they were measured."""
     here, recipe = machine(), cells[0]["recipe"]
     lines = [
         "## What the tagger reaches",
@@ -157,7 +157,7 @@ def bars(cells: list[dict[str, Any]]) -> list[tuple[bool, str]]:
 
 
 def machine() -> dict[str, Any]:
-    """Return what the figures were measured on."""
+    """Return the machine that the figures were measured on."""
     import torch
 
     return {
@@ -173,7 +173,7 @@ def _read(path: Path) -> tuple[LabelledSentence, ...]:
 
 
 def _key(recipe: Recipe) -> str:
-    """Return a short hash of what decides a cell: a direct one does not care for the source stage."""
+    """Return a short hash of what decides a cell: a direct one does not depend on the source stage."""
     values = recipe.to_dict()
     if recipe.setting == "direct":
         values = {

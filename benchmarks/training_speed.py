@@ -1,9 +1,9 @@
-"""Measure how fast a tagger is trained: against the plain way, from start to result, and on a GPU where there is one.
+"""Measure the speed of training a tagger: against a plain baseline, from start to result, and on a GPU if available.
 
-The plain way, as the released CrossNER code has it: random order, batches padded to their longest sentence whatever the
-others are, single precision, PyTorch's own dropout, a masked-LM head computed at each step and thrown away, dev and
-test scored in file order after every epoch. Model, rates, schedule and number of epochs are the same. Ours is timed
-from the start of its command, the plain way from its first step on.
+The baseline, as in the released CrossNER code: random order, batches padded to their longest sentence, single
+precision, PyTorch's own dropout, a masked-LM head computed at each step and discarded, dev and test scored in file
+order after every epoch. Model, rates, schedule and number of epochs are the same. Ours is timed from the start of its
+command, the baseline from its first step.
 
     python benchmarks/training_speed.py --data ../shared/data/ner [--epochs 20]
 """
@@ -46,9 +46,9 @@ from crossner_core.training.optim import make_optimizer, set_rate
 from crossner_core.training.recipe import Recipe
 
 SPEED_BAR, SECONDS_BAR = 3.0, 60.0
-# One seed against one other: three deviations of the difference of two runs (0.6 over seeds on music).
+# One seed against another: three standard deviations of the difference of two runs (0.6 over seeds on music).
 F1_NOISE = 2.5
-# Dense bf16 matrix multiplication, in TFLOP/s, from the makers' data sheets; the longest name that fits counts.
+# Dense bf16 matrix multiplication, in TFLOP/s, from vendor data sheets; the longest matching name counts.
 PEAKS = {"H200": 989, "H100": 989, "H100 PCIe": 756, "A100": 312, "L40S": 362, "L4": 121, "A10": 125, "RTX 4090": 165}
 
 
@@ -63,12 +63,12 @@ class Timed:
 
     @property
     def speed(self) -> float:
-        """Training tokens a second over the whole run, scoring included."""
+        """Training tokens per second over the whole run, scoring included."""
         return self.tokens / self.seconds
 
 
 class PlainTagger(Tagger):
-    """The tagger on a body that computes its masked-LM head each time, whether or not somebody wants it."""
+    """The tagger on a body that computes its masked-LM head each time, needed or not."""
 
     def __init__(self, encoder: Encoder, tags: Sequence[str]) -> None:
         from transformers import BertForMaskedLM
@@ -79,7 +79,7 @@ class PlainTagger(Tagger):
         self.lm_transform = language_model.cls.predictions.transform
 
     def hidden(self, batch: Batch) -> torch.Tensor:
-        """Return the body's vectors (B, L, H); the scores of the whole vocabulary (B, L, V) are made on the way."""
+        """Return the body's vectors (B, L, H); scores of the whole vocabulary (B, L, V) are computed and discarded."""
         hidden = super().hidden(batch)
         _ = self.lm_transform(hidden) @ self.encoder.embeddings.word_embeddings.weight.T
         return hidden
@@ -117,7 +117,7 @@ def main() -> int:
 
 
 def run_ours(options: argparse.Namespace) -> Timed:
-    """Run the training command as a user does, and say where its time went."""
+    """Run the training command as a user does, and report where its time went."""
     with tempfile.TemporaryDirectory() as folder:
         recipe = json.dumps({"max_epochs": options.epochs, "patience": options.epochs, "device": "cpu"})
         words = ["--data", str(options.data / options.corpus), "--out", folder, "--recipe", recipe]

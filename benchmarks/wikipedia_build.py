@@ -1,11 +1,11 @@
-"""From a dump to pre-annotated Parquet: sentences/s of a core, and that memory does not grow with the dump.
+"""From a dump to pre-annotated Parquet: sentences/s per core, and whether memory grows with the dump.
 
     python -m benchmarks.wikipedia_build DUMP [--gazetteer DIR] [--domain NAME] [--times 1 10 40]
 
 The dump is repeated in a multistream bz2 and in a plain one, with other page ids each time; each build runs in a
 process of its own with one worker. Prints CPU seconds and sentences/s, then peak resident memory of parent and worker
 for each size and the ratio of the largest to the smallest but one (a dump smaller than a shard fills no shard).
-Exits with 1 where a bar is missed: 1,000 sentences/s a core, ratio under 1.15.
+Exits with 1 if a bar is missed: 1,000 sentences/s per core, ratio under 1.15.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _moved(page: bytes, shift: int) -> bytes:
 def _run(
     options: argparse.Namespace, dump: Path, out: Path, gazetteer: str | None, *, workers: int, shard_mb: int
 ) -> dict[str, float]:
-    """Build in a process of its own, so that its peak memory is its own."""
+    """Build in a process of its own, so that its peak memory can be measured."""
     command = [sys.executable, "-m", "benchmarks.wikipedia_build", str(dump), "--one", str(out)]
     command += ["--workers", str(workers), "--shard-mb", str(shard_mb)]
     if gazetteer:

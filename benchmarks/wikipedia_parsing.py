@@ -1,4 +1,4 @@
-"""How fast a dump's pages are read, and whether both readers agree.
+"""The speed of reading a dump's pages, and whether both readers agree.
 
     python -m benchmarks.wikipedia_parsing --dump FILE [FILE …]
 
@@ -25,7 +25,7 @@ Reader = Callable[[str, str], Extract]
 
 
 def pages(dump: Path) -> Iterator[tuple[str, str]]:
-    """Give title and wikitext of each page of a dump, bz2 or plain."""
+    """Yield title and wikitext of each page of a dump, bz2 or plain."""
     with bz2.open(dump) if dump.suffix == ".bz2" else dump.open("rb") as stream:
         for _, element in ElementTree.iterparse(stream):
             if element.tag.endswith("}page"):
@@ -52,7 +52,7 @@ def _read(reader: Reader, title: str, text: str) -> Extract | None:
 
 
 def differing(batch: list[tuple[str, str]]) -> tuple[list[str], Counter[str]]:
-    """Give the titles on which the readers differ, and how many pages each parser read (by reason)."""
+    """Return the titles on which the readers differ, and how many pages each parser read (by reason)."""
     titles: list[str] = []
     parsers: Counter[str] = Counter()
     for title, text in batch:
