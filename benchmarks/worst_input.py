@@ -1,4 +1,4 @@
-"""Time reading the worst input of each format, in the file and at twice its size: reading is linear, or this shows it.
+"""Time reading the worst inputs of each format at half a size and at the whole: a linear reader takes twice as long.
 
     python -m benchmarks.worst_input [--megabytes 10] [--only quotes]
 
