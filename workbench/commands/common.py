@@ -228,7 +228,10 @@ def write_out(data: bytes, output: Path | None) -> None:
         sys.stdout.buffer.flush()
         return
     if output.exists() and not output.is_file():  # a pipe or a device
-        output.write_bytes(data)
+        try:
+            output.write_bytes(data)
+        except OSError as error:
+            refuse(f"{output} cannot be written: {error.strerror or error}.")
     else:
         write_bytes(output.resolve(), data)
     typer.echo(f"{output}: {len(data):,} bytes", err=True)
