@@ -183,7 +183,7 @@ def test_bad_input_that_is_no_file(
     ("extra", "says"),
     [
         ('key = ["a"]', "key must be a string"),
-        ("color = {a = 1}", "color .* is no whole number"),
+        ("color = {a = 1}", "color .* is not a whole number"),
         ("color = " + "9" * 5_000, "not TOML: a number has too many digits"),
         ("key = " + "[" * 3_000 + "]" * 3_000, "not TOML: it is nested too deep"),
     ],

@@ -197,7 +197,7 @@ def test_ner_bert_pre_trains_on_each_entity_tagging_corpus(data: Path, encoder: 
     wiki = str(make_corpus(tmp_path, name="wiki").folder)
     for wrong, says in (
         ([f"4-types={tmp_path / 'no'}"], "neither an entity-tagging corpus"),
-        ([str(tmp_path)], "no labelled"),
+        ([str(tmp_path)], "neither an entity-tagging corpus"),
         ([f"4-types={tmp_path / 'silver'}", f"full={wiki}"], "is not the manifest of an entity-tagging corpus"),
     ):
         with pytest.raises(BadInput, match=says):
