@@ -34,10 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     The first Ctrl-C saves, and makes the tables of what is there.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
-    return run_app(_app(words), words, prog="python -m crossner_core.experiments", outcomes=_OUTCOMES)
+    return run_app(app_of_studies(words), words, prog="python -m crossner_core.experiments", outcomes=_OUTCOMES)
 
 
-def _app(words: Sequence[str]) -> typer.Typer:
+def app_of_studies(words: Sequence[str]) -> typer.Typer:
     """Return the app with a command for each study; `words` are the typed arguments."""
     app = new_app(help=__doc__, no_args_is_help=True)
     app.command("list")(list_studies)

@@ -1,11 +1,8 @@
-"""What people type and link to: commands with flags and help, page addresses, and options with their defaults."""
+"""What people type and link to: commands with flags, page addresses, options with their defaults; not the help."""
 
 from __future__ import annotations
 
-import contextlib
-import io
-import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 from unittest import mock
@@ -13,15 +10,15 @@ from unittest import mock
 import typer.main
 
 from crossner_core.acquisition.base import acquisition, acquisition_ids
-from crossner_core.adaptation.__main__ import main as pretrain_command
-from crossner_core.experiments.__main__ import main as study_command
+from crossner_core.adaptation.__main__ import app as pretrain_app
+from crossner_core.experiments.__main__ import app_of_studies
 from crossner_core.gazetteer.preannotate import PreannotationConfig
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.options.entity_tagging import TaggingPretrainOptions
 from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.simulation.annotators import AnnotatorOptions
 from crossner_core.simulation.config import SimulationOptions
-from crossner_core.training.__main__ import main as train_command
+from crossner_core.training.__main__ import app as train_app
 from crossner_core.training.recipe import Recipe
 from crossner_core.wikipedia.entity_tagging import TaggingConfig
 from crossner_core.wikipedia.shards import BuildConfig, SentenceRules
@@ -43,53 +40,36 @@ OPTIONS: dict[str, Any] = {
     "sentences of a corpus": SentenceRules,
     "entity-tagging corpus": TaggingConfig,
 }
-ENGINE: dict[str, tuple[Callable[[list[str]], Any], list[str]]] = {
-    "crossner_core.training": (train_command, []),
-    "crossner_core.adaptation": (pretrain_command, []),
-    "crossner_core.adaptation dapt": (pretrain_command, ["dapt"]),
-    "crossner_core.adaptation entity-tagging": (pretrain_command, ["entity-tagging"]),
-    "crossner_core.experiments": (study_command, []),
-    "crossner_core.experiments list": (study_command, ["list"]),
-}
 
 
 def made(_folder: Any = None) -> dict[str, Any]:
     """Return all of it."""
     options = {name: _options(kind) for name, kind in OPTIONS.items()}
     options |= {f"acquisition {id}": _options(acquisition(id).config) for id in acquisition_ids()}
-    settings = {name: [repr(spec.default), spec.description] for name, spec in Settings.model_fields.items()}
+    engine = {"training": train_app, "adaptation": pretrain_app, "experiments": app_of_studies([])}
     return {
-        "commands": dict(_commands(typer.main.get_command(app), "workbench")),
-        "engine": {name: _help(*how) for name, how in ENGINE.items()},
+        "commands": dict(_commands(app, "workbench")),
+        "engine": {name: dict(_commands(part, f"crossner_core.{name}")) for name, part in engine.items()},
         "pages": {role: _addresses(role) for role in EVERYONE},
         "options": options,
-        "settings": settings,
+        "settings": {name: repr(spec.default) for name, spec in Settings.model_fields.items()},
     }
 
 
-def _commands(command: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield all commands below one, each with its help and with its flags: names, default, and help."""
+def _commands(app: typer.Typer, name: str) -> Iterator[tuple[str, Any]]:
+    """Yield all commands of an app, each with its flags: names, whether it must be given, and default."""
+    yield from _below(typer.main.get_command(app), name)
+
+
+def _below(command: Any, name: str) -> Iterator[tuple[str, Any]]:
+    pinned = ("opts", "secondary_opts", "required", "nargs", "multiple", "envvar")
     flags = {}
-    for one in command.params:
-        named = ("opts", "secondary_opts", "required", "nargs", "multiple", "envvar", "help")
-        said = {what: value for what in named if (value := getattr(one, what, None))}
-        flags[one.name] = {**said, "default": repr(one.default)}
-    yield name, {"help": command.help, "flags": flags}
+    for flag in command.params:
+        given = {what: value for what in pinned if (value := getattr(flag, what, None))}
+        flags[flag.name] = {**given, "default": repr(flag.default)}
+    yield name, flags
     for part, below in sorted(getattr(command, "commands", {}).items()):
-        yield from _commands(below, f"{name} {part}")
-
-
-def _help(command: Callable[[list[str]], Any], words: list[str]) -> list[str]:
-    """Return what an engine's command prints when it is asked for help."""
-    printed = io.StringIO()
-    asked = words if words == ["list"] else [*words, "--help"]
-    with (
-        mock.patch.dict(os.environ, COLUMNS="120"),
-        contextlib.redirect_stdout(printed),
-        contextlib.suppress(SystemExit),
-    ):
-        command(asked)
-    return printed.getvalue().splitlines()
+        yield from _below(below, f"{name} {part}")
 
 
 def _addresses(role: str) -> dict[str, list[str]]:
