@@ -189,6 +189,7 @@ def test_sparql_answers_leave_out_rows_that_nobody_asked_for() -> None:
     assert read_answers(query, rows) == {"Olsen": (Resource(f"{DBR}Mira_Olsen", (f"{DBO}Person",), "redirect"),)}
 
 
+@pytest.mark.alone
 def test_sparql_source_is_quick_with_a_full_batch() -> None:
     with serve(truthful()) as endpoint:
         started = time.perf_counter()
