@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import datetime as dt
+import gzip
 import shutil
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
 from db import account_rows
 from db.engine import Store
 from db.types import now
+from tests.golden.stored import OLD_STORE
 from tests.support.builders import make_campaign, make_gold, make_people
 from tests.support.training_store import own_dataset, recipe_here, work
 from workbench.accounts import accounts
@@ -58,3 +61,10 @@ def spoil(path: Path, change: Callable[[bytes], bytes] = lambda data: data[:-1] 
     data = change(path.read_bytes())
     path.unlink()  # it may be a link to another backup's
     path.write_bytes(data)
+
+
+def unpack_old_store(path: Path) -> None:
+    """Write the golden store of an earlier version to a file, at the migration it was made with."""
+    connection = sqlite3.connect(path)
+    connection.executescript(gzip.decompress(OLD_STORE.read_bytes()).decode())
+    connection.close()

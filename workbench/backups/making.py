@@ -125,7 +125,7 @@ class _TakenStore:
 
 def _take_store(store: Store, beside: Path) -> _TakenStore:
     """Write the store, as it is at one moment, and what its gold is."""
-    if store.url.get_backend_name() == "sqlite":
+    if is_file_store(store):
         backup_sqlite(store, str(beside / STORE))
         copy = open_copy(beside / STORE)
         try:
@@ -142,6 +142,11 @@ def _take_store(store: Store, beside: Path) -> _TakenStore:
                 file.writelines(lines)
             sums[table.name] = lines.sum
         return _look_through(session, beside, tuple(f"{ROWS}/{table.name}.jsonl" for table in copying.TABLES), sums)
+
+
+def is_file_store(store: Store) -> bool:
+    """Return whether a store is a SQLite file."""
+    return store.url.get_backend_name() == "sqlite"
 
 
 def _look_through(session: Session, beside: Path, names: tuple[str, ...], sums: dict[str, TableSum]) -> _TakenStore:

@@ -103,7 +103,7 @@ def test_backup_on_a_full_disk_is_refused_in_words(home: Path, store: Store, tmp
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     try:
         resource.setrlimit(resource.RLIMIT_FSIZE, (50_000, hard))
-        with pytest.raises(StorageError, match="free space|Free some disk"):
+        with pytest.raises(StorageError, match=r"free space|Free some disk"):
             back_up(store, admin_of(store), home, tmp_path / "kept")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
