@@ -116,6 +116,12 @@ def test_line_that_is_no_row_is_refused(target: Store) -> None:
             session.rollback()
 
 
+def test_every_table_of_a_store_is_copied(store: Store) -> None:
+    with store.read() as session:
+        names = set(sa.inspect(session.connection()).get_table_names())
+    assert names - {"alembic_version"} == {table.name for table in copying.TABLES}
+
+
 def test_filled_names_the_tables_with_rows(store: Store) -> None:
     with store.read() as session:
         assert copying.filled(session) == []

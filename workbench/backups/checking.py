@@ -162,6 +162,11 @@ def _opened(source: Source) -> Iterator[Store]:
 
 def _open_file(path: Path) -> Source:
     """Open a copied store: what it holds now is what it is compared with."""
+    journal = path.with_name(f"{path.name}-wal")
+    if journal.exists() and journal.stat().st_size:
+        raise BadInput(
+            f"{path} is a store in use: what was saved last lies in {journal.name}. Copy it with workbench backup."
+        )
     store = open_copy(path)
     try:
         with store.read() as session:

@@ -43,7 +43,7 @@ def back_up(store: Store, actor: Actor, home: Path, target: Path, parts: Sequenc
     admit(store, actor, "admin")
     if unknown := [part for part in parts if part not in PARTS]:
         raise BadInput(f"{unknown[0]!r} is no folder of a home; choose from {', '.join(PARTS)}, or store for none.")
-    if target.resolve().is_relative_to(home.resolve()) and target.resolve() != home.resolve().parent:
+    if target.resolve().is_relative_to(home.resolve()):
         raise BadInput(f"{target} lies within the home {home}; give a folder outside, on another disk if you can.")
     try:
         target.mkdir(parents=True, exist_ok=True)

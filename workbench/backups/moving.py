@@ -39,7 +39,13 @@ def move(source: Store, actor: Actor, target: Store) -> dict[str, TableSum]:
 
 
 def make_ready(target: Store) -> None:
-    """Bring an empty store to the newest migration; raise Conflict for one with rows, or at another migration."""
+    """Bring an empty store to the newest migration; raise Conflict as `check_empty` does."""
+    check_empty(target)
+    migrate(target)
+
+
+def check_empty(target: Store) -> None:
+    """Raise Conflict for a store with rows, at another migration, or with tables of something else."""
     with target.read() as session:
         revision = revision_in(session) if has_tables(session) else None
         if revision is None and has_tables(session):
@@ -53,7 +59,6 @@ def make_ready(target: Store) -> None:
                 f"The store {_name(target)} is not empty: it has rows in {', '.join(filled[:3])}"
                 f"{' and other tables' if len(filled) > 3 else ''}. Give an empty database; nothing was changed."
             )
-    migrate(target)
 
 
 def _name(store: Store) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +18,7 @@ from workbench.backups import proofs
 from workbench.backups.checking import Source, fill_from_rows, open_source, store_problems
 from workbench.backups.files import file_problems
 from workbench.backups.manifest import GOLD, ROWS, STORE, Entry
-from workbench.backups.moving import make_ready
+from workbench.backups.moving import check_empty, make_ready
 from workbench.settings import Settings
 
 
@@ -43,11 +44,12 @@ def restore(path: Path, settings: Settings) -> Restored:
     source = open_source(path)
     home = settings.home.resolve()
     try:
-        with _workplace(home) as beside:
+        with _workplace(home) as beside, _other_store(settings) as target:
             _copy_files(source, beside)
             taggers, skipped = _restore_store(source, beside)
-            if settings.url != f"sqlite:///{home / STORE}":
-                _hand_over(beside / STORE, settings.url)
+            if target is not None:
+                _hand_over(beside / STORE, target)
+            os.sync()
             for entry in sorted(beside.iterdir(), key=lambda entry: entry.name == STORE):  # without a store no home
                 entry.rename(home / entry.name)
             sync_folder(home)
@@ -118,16 +120,29 @@ def _restore_store(source: Source, beside: Path) -> tuple[int, list[str]]:
     return len(recorded) - len(skipped), skipped
 
 
-def _hand_over(path: Path, url: str) -> None:
-    """Copy the restored store into the empty one at a URL, and remove it."""
-    restored, target = Store(f"sqlite:///{path}"), Store(url)
+@contextmanager
+def _other_store(settings: Settings) -> Iterator[Store | None]:
+    """Yield the store of these settings if it is no file in their home; raise Conflict unless it is empty."""
+    if settings.url == f"sqlite:///{settings.home.resolve() / STORE}":
+        yield None
+        return
+    target = Store(settings.url)
     try:
-        make_ready(target)
+        check_empty(target)
+        yield target
+    finally:
+        target.close()
+
+
+def _hand_over(path: Path, target: Store) -> None:
+    """Copy the restored store into an empty one, and remove it."""
+    make_ready(target)
+    restored = Store(f"sqlite:///{path}")
+    try:
         with restored.read() as before, target.write() as after:
             copying.copy(before, after)
     finally:
         restored.close()
-        target.close()
     path.unlink()
 
 

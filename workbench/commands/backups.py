@@ -59,7 +59,9 @@ def backup(
 
 def restore(
     source: Annotated[Path, typer.Argument(help="Backup, folder of backups (the newest is taken), or copied store.")],
-    home: Annotated[Path | None, typer.Option(help="Home to restore into; new or empty. Default: as for all.")] = None,
+    home: Annotated[
+        Path | None, typer.Option(help="Home to restore into, new or empty. Default: $CROSSNER_HOME or ./.workbench")
+    ] = None,
 ) -> None:
     """Restore a backup into an empty home, and prove it equal: hashes, counts, gold, predictions."""
     from workbench.backups.restoring import restore as restore_home
@@ -68,7 +70,8 @@ def restore(
     restored = restore_home(source, settings.model_copy(update={"home": home}) if home else settings)
     for line in (*restored.source.facts, *restored.skipped):
         typer.echo(line)
-    typer.echo(f"{restored.taggers:,} taggers predict what they did.")
+    if restored.taggers:
+        typer.echo(f"Taggers that predict what they did: {restored.taggers:,}.")
     typer.echo(f"{restored.home} is equal to {restored.source.path}. Everybody signs in again.")
 
 

@@ -206,6 +206,13 @@ def test_copied_store_can_be_checked_too(home: Path, store: Store, tmp_path: Pat
         verify(tmp_path / "other.sqlite3")
 
 
+def test_store_in_use_is_no_copy(home: Path, store: Store) -> None:
+    with store.write() as session:
+        session.connection().exec_driver_sql("UPDATE user_account SET display_name = 'in the journal'")
+    with pytest.raises(BadInput, match=r"is a store in use: .* lies in workbench\.sqlite3-wal"):
+        verify(home / STORE)
+
+
 def test_old_copied_store_is_checked_by_what_can_be_read(tmp_path: Path) -> None:
     path = tmp_path / "old.sqlite3"
     unpack_old_store(path)

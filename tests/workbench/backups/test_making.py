@@ -23,6 +23,7 @@ from workbench.backups.checking import verify
 from workbench.backups.files import take_part
 from workbench.backups.making import back_up, back_up_file
 from workbench.backups.manifest import PARTS, STORE, backups_in, find_backup
+from workbench.settings import Settings
 
 
 def test_backup_holds_what_was_asked_for(home: Path, store: Store, tmp_path: Path) -> None:
@@ -37,6 +38,13 @@ def test_backup_holds_what_was_asked_for(home: Path, store: Store, tmp_path: Pat
     (prediction,) = usual.manifest.predictions
     assert prediction.answers is not None and len(prediction.answers) == 3 and not small.manifest.predictions
     assert not verify(tmp_path / "whole").problems
+
+
+def test_every_folder_of_a_home_can_be_backed_up(tmp_path: Path) -> None:
+    settings = Settings(home=tmp_path)
+    values = (getattr(settings, name) for name, kind in vars(Settings).items() if isinstance(kind, property))
+    folders = {value.name for value in values if isinstance(value, Path)}
+    assert folders >= {"checkpoints", "tagged"} and folders <= set(PARTS)
 
 
 def test_backup_links_what_did_not_change(home: Path, store: Store, tmp_path: Path) -> None:
