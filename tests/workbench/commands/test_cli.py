@@ -55,6 +55,7 @@ def with_admin(run: Run) -> Run:
     return run
 
 
+@pytest.mark.alone
 def test_cli_help_is_fast_and_light() -> None:
     code = (
         "import sys, time; began = time.perf_counter()\n"
