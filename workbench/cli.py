@@ -10,6 +10,7 @@ import typer
 
 from crossner_core.command_line import Outcomes, new_app, run_app
 from workbench.commands import (
+    backups,
     campaigns,
     common,
     corpus,
@@ -33,7 +34,7 @@ app = new_app(
     help="Annotate, check, adjudicate and retrain named-entity recognition in a new domain.",
     no_args_is_help=True,
 )
-for _part in (server, data, training):
+for _part in (server, backups, data, training):
     _part.add_to(app)
 app.add_typer(campaigns.app, name="campaign")
 corpus_levels.add_to(corpus.corpora)

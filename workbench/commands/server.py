@@ -1,8 +1,7 @@
-"""Commands that start and keep up the server: up, serve, worker, migrate, demo, backup."""
+"""Commands that start and keep up the server: up, serve, worker, migrate, demo."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,7 +11,7 @@ from workbench.commands import common
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    for command in (up, serve, worker, migrate, demo, backup):
+    for command in (up, serve, worker, migrate, demo):
         app.command()(command)
 
 
@@ -56,14 +55,6 @@ def demo() -> None:
     if lines:
         lines += wiki.make_if_absent(common.PLACE.settings)
     typer.echo("\n".join(lines) if lines else "The store has accounts already; the demo is only for an empty one.")
-
-
-def backup(target: Annotated[Path, typer.Argument(help="File to write; must not exist yet.")]) -> None:
-    """Copy the store to a file while it is in use (SQLite). Checkpoints lie beside it, in the home folder."""
-    from workbench.backup import backup as copy
-
-    size = copy(common.PLACE.store, common.PLACE.actor, target)
-    typer.echo(f"{target}: {size:,} bytes")
 
 
 def _share_home() -> None:
