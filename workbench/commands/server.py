@@ -36,7 +36,7 @@ def serve(
     run(common.PLACE.settings.model_copy(update=given))
 
 
-def worker(once: Annotated[bool, typer.Option(help="End when the queue is empty.")] = False) -> int:
+def worker(once: Annotated[bool, typer.Option(help="Exit when the queue is empty.")] = False) -> int:
     """Start a worker, which trains and pre-annotates."""
     from workbench.jobs.worker import main
 
@@ -44,7 +44,7 @@ def worker(once: Annotated[bool, typer.Option(help="End when the queue is empty.
 
 
 def migrate() -> None:
-    """Bring the store to the newest migration."""
+    """Upgrade the store to the latest migration."""
     typer.echo(f"The store at {common.PLACE.store.url.render_as_string(hide_password=True)} is up to date.")
 
 
@@ -59,7 +59,7 @@ def demo() -> None:
 
 
 def backup(target: Annotated[Path, typer.Argument(help="File to write; must not exist yet.")]) -> None:
-    """Copy the store to a file while it is in use (SQLite). Checkpoints lie beside it, in the home folder."""
+    """Copy the store to a file while it is in use (SQLite). Checkpoints stay in the home folder."""
     from workbench.backup import backup as copy
 
     size = copy(common.PLACE.store, common.PLACE.actor, target)

@@ -408,7 +408,7 @@ def test_strategies_study_plays_once_and_writes_tables(tmp_path: Path, capsys: p
     folder = tmp_path / "out" / "simulations"
     assert len(list(folder.glob("*.json"))) == 6 and not [one for one in folder.iterdir() if one.is_dir()]
     page = (tmp_path / "page.md").read_text()
-    assert "seeds 1, 2" in page.lower() and "2 annotators take sentences in turn" in page
+    assert "seeds 1, 2" in page.lower() and "2 annotators share the sentences" in page
     assert "quick: An entity takes 7.0 s" in page and "20% of the entities are missed" in page
     written = {path: path.stat().st_mtime_ns for path in folder.glob("*.json")}
     assert main([*words, "--workers", "2"]) == 0

@@ -325,7 +325,7 @@ def test_ctrl_c_saves_a_pre_training(
         patched.setattr(pretrained, "_pretrain_one", interrupted)
         assert command.main(words) == 130
     assert signal.getsignal(signal.SIGINT) is before
-    assert "Stopped; the same command goes on from here." in capsys.readouterr().err
+    assert "Stopped; run the same command again to resume." in capsys.readouterr().err
     assert command.main(words) == 0
     assert "Resumed after step " in capsys.readouterr().out
 

@@ -103,7 +103,7 @@ def test_turn_orders_the_queue_and_leaves_leased_work_alone(store: Store, tmp_pa
     before = places(store, campaign_id)
     rounds.change_round_settings(store, admin, campaign_id, strategy="longest", random_share=0.0)
     rounds.order_now(store, admin, campaign_id)
-    with pytest.raises(Conflict, match="under way"):
+    with pytest.raises(Conflict, match="queued or running"):
         rounds.order_now(store, admin, campaign_id)
     assert work(store, tmp_path / "home") == 1
     after = places(store, campaign_id)
@@ -513,10 +513,10 @@ def test_turn_that_waits_is_cancelled_at_once(store: Store, tmp_path: Path) -> N
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
     rounds.change_round_settings(store, admin, campaign_id, strategy="longest")
-    with pytest.raises(Conflict, match="No turn is under way"):
+    with pytest.raises(Conflict, match="No turn is queued or running"):
         rounds.cancel_round(store, admin, campaign_id)
     before, round_id = places(store, campaign_id), rounds.order_now(store, admin, campaign_id)
-    with pytest.raises(Conflict, match=f"Turn {round_id} is under way; wait for it, or cancel it."):
+    with pytest.raises(Conflict, match=f"Turn {round_id} is queued or running; wait for it, or cancel it."):
         rounds.order_now(store, admin, campaign_id)
     state = rounds.queue_state(store, admin, campaign_id)
     assert (state.round_id, state.under_way) == (round_id, f"Turn {round_id} waits for the worker.")
