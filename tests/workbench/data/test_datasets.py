@@ -84,7 +84,7 @@ def test_datasets_that_runs_were_trained_on_stay(store: Store, tmp_path: Path) -
     data = own_dataset(store, actor)
     own_dataset(store, actor, name="unused")
     start_run(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path))
-    with pytest.raises(Conflict, match="1 runs"):
+    with pytest.raises(Conflict, match="1 run used it"):
         datasets.delete_dataset(store, actor, "own")
     datasets.delete_dataset(store, actor, "unused")
     assert [one.name for one in datasets.list_datasets(store, actor)] == ["own"]
