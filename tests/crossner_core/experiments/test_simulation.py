@@ -251,7 +251,9 @@ def test_campaign_that_goes_on_hears_what_it_heard_and_nothing_where_nobody_was_
         assert [one.point for one in again if one.point] == [one.point for one in whole if one.point]
     notes = read_json(tmp_path / "whole" / "model-1" / "result.json")["notes"]
     bare = len(spans) - 4 - 8
-    assert any(f"{bare} of {bare} bare sentences too, in " in note and "of which gazetteer" in note for note in notes)
+    assert any(
+        f"{bare} of {bare} unlabelled sentences too, in " in note and "of which gazetteer" in note for note in notes
+    )
 
 
 def test_annotators_see_gazetteer_and_model_and_gold_says_what_they_are_worth(tmp_path: Path) -> None:

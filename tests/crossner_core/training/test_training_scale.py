@@ -264,11 +264,11 @@ def test_scale_command_reads_bare_text_and_says_first_what_it_means(
     new = len(set(songs) - {item.sentence.text for item in labelled})
     assert lines[1:3] == [
         f"Bare text: {new} of the 8 sentences in the files are new.",
-        f"Students learn from {new} of {new} bare sentences too.",
+        f"Students learn from {new} of {new} unlabelled sentences too.",
     ]
     assert any(line.startswith("student 1 epoch") for line in lines) and new > 0
     assert main([*command(tmp_path, "direct"), "--unlabelled", files[0]]) == 0
-    assert "Setting direct reads no bare text" in capsys.readouterr().out
+    assert "Setting direct uses no unlabelled text" in capsys.readouterr().out
 
 
 def test_scale_command_tells_students_what_a_gazetteer_proposes(

@@ -179,7 +179,7 @@ def test_runs_of_a_strategy_with_self_training_learn_from_the_pool(store: Store,
     assert newest(store, admin, campaign_id).strategy == text
     found = adaptation.get_run(store, admin, adaptation.list_runs(store, admin, campaign_id)[0].id)
     assert found.run.recipe["setting"] == "self_training"
-    assert any("Students learn from 12 of 12 bare sentences" in reason for reason in found.reasons)
+    assert any("Students learn from 12 of 12 unlabelled sentences" in reason for reason in found.reasons)
     assert {why for *_, why in places(store, campaign_id)} <= {"longest", "chance"}
 
 
@@ -214,7 +214,9 @@ def test_runs_whose_teachers_hear_a_gazetteer_are_told_what_was_suggested_in_the
     )  # fmt: skip
     work(store, tmp_path / "home")
     reasons = adaptation.get_run(store, admin, again).reasons
-    assert any("12 bare sentences too, in 9 of which gazetteer and links propose 3 spans." in one for one in reasons)
+    assert any(
+        "12 unlabelled sentences too, in 9 of which gazetteer and links propose 3 spans." in one for one in reasons
+    )
     with store.write() as session:
         suggestion_rows.mark_preannotated(session, [row.id for row in rows])
     again = adaptation.start_run(
@@ -223,7 +225,7 @@ def test_runs_whose_teachers_hear_a_gazetteer_are_told_what_was_suggested_in_the
     )  # fmt: skip
     work(store, tmp_path / "home")
     reasons = adaptation.get_run(store, admin, again).reasons
-    assert any("12 bare sentences too, in which gazetteer and links propose 3 spans." in one for one in reasons)
+    assert any("12 unlabelled sentences too, in which gazetteer and links propose 3 spans." in one for one in reasons)
 
 
 def test_turns_are_one_curve_whatever_their_snapshots(store: Store, tmp_path: Path) -> None:

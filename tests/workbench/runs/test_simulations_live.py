@@ -404,7 +404,7 @@ def test_saved_screen_asks_what_annotators_are_like_and_tells_it(
     test.number_input(key=f"{key}:count").set_value(2).run()
     first, second = (f"{key}:{number}:{hash(own)}" for number in (1, 2))
     assert test.number_input(key=f"{first}-seconds_added").value == 11.5
-    assert "nobody suggests" in test.number_input(key=f"{first}-missed").help
+    assert "without a suggestion" in test.number_input(key=f"{first}-missed").help
     test.number_input(key=f"{second}-missed").set_value(0.1).run()
     next(one for one in test.button if one.label == "Simulate").click().run()
     assert not test.exception, test.exception
