@@ -263,7 +263,7 @@ def test_scale_command_reads_bare_text_and_says_first_what_it_means(
     labelled = (*own_sentences(12), *own_sentences(6, offset=30), *own_sentences(6, offset=40))
     new = len(set(songs) - {item.sentence.text for item in labelled})
     assert lines[1:3] == [
-        f"Bare text: {new} of the 8 sentences in the files are new.",
+        f"Unlabelled text: {new} of the 8 sentences in the files are new.",
         f"Students learn from {new} of {new} unlabelled sentences too.",
     ]
     assert any(line.startswith("student 1 epoch") for line in lines) and new > 0

@@ -75,7 +75,8 @@ def _with_students(stages: tuple[Stage, ...], recipe: Recipe, data: TrainingData
         note = "There are no bare target sentences: no student is trained."
         return (*stages[:-1], replace(teacher, notes=(*teacher.notes, note)))
     bare = _drawn(recipe, data)
-    note = f"Students learn from {len(bare)} of {len(data.unlabelled)} unlabelled sentences too{_proposals(recipe, data, bare)}."
+    note = f"Students learn from {len(bare)} of {len(data.unlabelled)} unlabelled sentences "
+    f"too{_proposals(recipe, data, bare)}."
     rounds = range(1, recipe.self_training_rounds + 1)
     first, *later = (
         _student(teacher, recipe, number, _objective(recipe, data, bare, first=number == 1), fresh=fresh)
