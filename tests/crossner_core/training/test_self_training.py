@@ -82,7 +82,7 @@ def test_self_training_without_the_teachers_word_is_the_labels_alone(
 def test_self_training_without_bare_text_is_the_teacher_alone(tmp_path: Path) -> None:
     made = result(tmp_path, data(0))
     assert {record.phase for record in made.history} == {"target"}
-    assert any("no bare target sentences" in note for note in made.notes)
+    assert any("no unlabelled target sentences" in note for note in made.notes)
 
 
 def test_self_training_shares_the_source_checkpoint_of_pretrain_finetune() -> None:

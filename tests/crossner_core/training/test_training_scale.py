@@ -250,7 +250,7 @@ def test_scale_command_reads_bare_text_and_says_first_what_it_means(
     options = {"setting": "self_training", "self_training_epochs": 1}
     assert main(command(tmp_path, "without", **options)) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "There are no bare target sentences: no student is trained."
+    assert lines[1] == "There are no unlabelled target sentences: no student is trained."
     assert sum("bare target" in line for line in lines) == 1
 
     songs = [item.sentence.text for item in own_sentences(5, offset=60)]
