@@ -35,7 +35,7 @@ def serve(
     run(common.PLACE.settings.model_copy(update=given))
 
 
-def worker(once: Annotated[bool, typer.Option(help="End when the queue is empty.")] = False) -> int:
+def worker(once: Annotated[bool, typer.Option(help="Exit when the queue is empty.")] = False) -> int:
     """Start a worker, which trains and pre-annotates."""
     from workbench.jobs.worker import main
 
@@ -43,7 +43,7 @@ def worker(once: Annotated[bool, typer.Option(help="End when the queue is empty.
 
 
 def migrate() -> None:
-    """Bring the store to the newest migration."""
+    """Upgrade the store to the latest migration."""
     typer.echo(f"The store at {common.PLACE.store.url.render_as_string(hide_password=True)} is up to date.")
 
 
