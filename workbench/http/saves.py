@@ -34,6 +34,11 @@ _OTHER_SITE = "This message came from another site and was refused."
 _OTHER_PERSON = "Somebody else has signed in with this browser; reload the page."
 
 
+def address(campaign_id: int, stage: str) -> str:
+    """Return the path to which the editor of a campaign's stage posts its messages."""
+    return f"/labelling/{campaign_id}/{stage}"
+
+
 class Saves:
     """Handlers that share the settings and a bounded number of threads, so that no use case runs on the event loop."""
 
@@ -42,7 +47,7 @@ class Saves:
         self._slots: anyio.CapacityLimiter | None = None
 
     def routes(self) -> list[Route]:
-        return [Route("/labelling/{campaign:int}/{stage}", self.save, methods=["POST"])]
+        return [Route("/labelling/{campaign:int}/{stage:str}", self.save, methods=["POST"])]
 
     async def save(self, request: Request) -> Response:
         """Check origin, form token and size, then apply the message in a thread."""
