@@ -32,7 +32,6 @@ def is_member(session: Session, *, campaign_id: int, user_id: int) -> bool:
     return session.get(Member, (campaign_id, user_id)) is not None
 
 
-def hold_member(session: Session, *, campaign_id: int, user_id: int) -> None:
-    """Lock this member of the campaign until the transaction ends; other calls of `hold_member` wait."""
-    this = (Member.campaign_id == campaign_id, Member.user_id == user_id)
-    session.execute(sa.select(Member.user_id).where(*this).with_for_update())
+def hold_member(session: Session, *, campaign_id: int, user_id: int) -> bool:
+    """Do as `is_member`, and lock a member until the transaction ends; other calls of `hold_member` wait."""
+    return session.get(Member, (campaign_id, user_id), with_for_update=True) is not None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from crossner_core.errors import NotAllowed, StorageError, WorkbenchError
+from crossner_core.errors import NotAllowed, NotFound, StorageError, WorkbenchError
 from crossner_core.records import to_json
 from db import annotation_rows, task_rows
 from db.engine import Session, Store
@@ -88,14 +89,18 @@ def apply(store: Store, actor: Actor, campaign_id: int, stage: str, outbox: obje
     require(actor, *stage_roles(stage))
     if is_of_another(actor, outbox):
         raise NotAllowed("These changes belong to somebody else; they are sent when that person signs in here again.")
-    with store.read() as session:
-        enter(session, actor, campaign_id, *stage_roles(stage))
     events, rejections, clients = read_outbox(outbox)
+    if not events:  # each event looks for itself whose it is
+        with store.read() as session:
+            enter(session, actor, campaign_id, *stage_roles(stage))
+            acks = _acks(session, actor, clients)
+        return Applied(acks=acks, rejections=rejections, moved=bool(rejections))
+    acks: dict[str, int] = {}
     refused: dict[tuple[str, int], _Refused] = {}
     for event in events:
         outcome = refused.get((event.client, event.task))
         if outcome is None:
-            outcome = _apply_alone(store, actor, campaign_id, stage, event)
+            outcome = _apply_alone(store, actor, campaign_id, stage, event, acks)
         if outcome is not None:
             rejections.append(
                 rejection(event.client, event.seq, event.task, outcome.reason, outcome.message, outcome.item)
@@ -103,26 +108,33 @@ def apply(store: Store, actor: Actor, campaign_id: int, stage: str, outbox: obje
             if outcome.reason != "invalid":
                 refused[event.client, event.task] = outcome
     moved = bool(rejections) or any(event.kind != "draft" for event in events)
-    return Applied(acks=_acks(store, actor, clients), rejections=rejections, moved=moved)
+    return Applied(acks=acks, rejections=rejections, moved=moved)
 
 
-def _acks(store: Store, actor: Actor, clients: set[str]) -> dict[str, int]:
+def _acks(session: Session, actor: Actor, clients: Iterable[str]) -> dict[str, int]:
     acks = {}
-    with store.read() as session:
-        for client in sorted(clients):
-            highest = annotation_rows.highest_seq(session, client=client, user_id=actor.id)
-            if highest is not None:
-                acks[client] = highest
+    for client in sorted(clients):
+        highest = annotation_rows.highest_seq(session, client=client, user_id=actor.id)
+        if highest is not None:
+            acks[client] = highest
     return acks
 
 
-def _apply_alone(store: Store, actor: Actor, campaign_id: int, stage: str, event: Event) -> _Refused | None:
-    """Apply one event in a transaction of its own; an unexpected error is logged with the event and refused."""
+def _apply_alone(
+    store: Store, actor: Actor, campaign_id: int, stage: str, event: Event, acks: dict[str, int]
+) -> _Refused | None:
+    """Apply one event in a transaction of its own, and note in `acks` what its client has been acknowledged by then.
+
+    An unexpected error is logged with the event, and refused.
+    """
     try:
         with store.write() as session:
             current, campaign = enter_alone(session, actor, campaign_id, *stage_roles(stage))
-            return _apply_one(session, current, campaign, stage, event)
-    except (NotAllowed, StorageError):
+            refused = _apply_one(session, current, campaign, stage, event)
+            reached = _acks(session, current, [event.client])
+        acks |= reached  # only once it is committed
+        return refused
+    except (NotAllowed, NotFound, StorageError):
         raise
     except WorkbenchError as error:
         return _Refused("invalid", str(error))
@@ -201,7 +213,7 @@ def _write(scene: _Scene) -> None:
     annotation.active_ms += event.active_ms
     annotation.keystrokes += event.keystrokes
     if event.kind == "submit":
-        steps.submit(session, scene.campaign, scene.actor, scene.task, annotation)
+        steps.submit(session, scene.campaign, scene.actor, scene.task, annotation, work)
     elif event.kind == "skip":
         steps.skip(session, scene.campaign, scene.actor, scene.task, annotation, event.reason)
 

@@ -70,7 +70,7 @@ def answer(store: Store, actor: Actor, campaign_id: int, stage: str, message: ob
     if wish.ask or applied.rejections:
         shown = screen(store, actor, campaign_id, stage, quiet=quiet)
         return Answer(applied.acks, applied.rejections, shown.items, shown.types, shown.progress)
-    items = handout.items(store, actor, campaign_id, stage, quiet=quiet) if applied.moved else None
+    items = handout.items(store, actor, campaign_id, stage, quiet=quiet, moved=True) if applied.moved else None
     return Answer(applied.acks, items=items)
 
 
