@@ -142,7 +142,7 @@ async def sign_in(address: str, name: str, password: str) -> str:
 
 
 class Line:
-    """A connection that is kept open for one post after the other, as a browser's; httpx would cost more than the save."""
+    """A connection that is kept open for one post after the other, as a browser's; httpx takes longer than a save."""
 
     def __init__(self, address: str, cookie: str) -> None:
         self.host, self.port = urlsplit(address).hostname, urlsplit(address).port
@@ -231,7 +231,10 @@ class Annotator:
         """Send a message and wait for its acknowledgement."""
         payload = self.editor.payload
         if "url" in payload:
+            known = {item["task"]: item for item in payload["items"]}
+            message["known"] = list(known)
             payload |= await self.line.post(payload["url"], payload["token"], message)
+            payload["items"] = [item if "text" in item else known[item["task"]] for item in payload["items"]]
             if not self._acknowledged():
                 raise RuntimeError(f"User {self.user}: {self.editor.refused(self.client)}")
         else:

@@ -133,11 +133,11 @@ def replace_parts(
         (RejectedRow, rejected),
         (Decision, decisions),
     )
-    for table, rows in parts:
-        session.execute(sa.delete(table).where(table.annotation_id == annotation.id))
+    for table, rows in parts:  # by the tables: what the session holds of them expires below
+        session.execute(sa.delete(table.__table__).where(table.annotation_id == annotation.id))
         values = [{**row, "annotation_id": annotation.id} for row in rows]
         if values:
-            session.execute(sa.insert(table), values)
+            session.execute(sa.insert(table.__table__), values)
     session.expire(annotation, ["spans", "flags", "rejected", "decisions"])
 
 
@@ -160,19 +160,22 @@ def event(session: Session, key: str) -> AppliedEvent | None:
     return session.get(AppliedEvent, key)
 
 
-def note_event(session: Session, *, key: str, user_id: int, client: str, seq: int) -> None:
-    """Record an event as applied; a number the client has used before (a copied tab) gets a client name of its own."""
-    taken = session.scalar(sa.select(AppliedEvent.key).where(AppliedEvent.client == client, AppliedEvent.seq == seq))
-    name = client if taken is None else f"{client}#{key}"
+def note_event(session: Session, *, key: str, user_id: int, client: str, seq: int, highest: int | None) -> None:
+    """Record an event as applied; a number the client has used before (a copied tab) gets a client name of its own.
+
+    `highest` is the client's highest number so far, as `highest_seq` returns it.
+    """
+    name = client
+    if highest is None or seq <= highest:  # of somebody else's client there is no highest
+        taken = sa.select(AppliedEvent.key).where(AppliedEvent.client == client, AppliedEvent.seq == seq)
+        name = client if session.scalar(taken) is None else f"{client}#{key}"
     session.add(AppliedEvent(key=key, user_id=user_id, client=name, seq=seq, at=now()))
 
 
 def highest_seq(session: Session, *, client: str, user_id: int) -> int | None:
-    """Return the highest number of a client's applied events."""
-    query = sa.select(sa.func.max(AppliedEvent.seq)).where(
-        AppliedEvent.client == client, AppliedEvent.user_id == user_id
-    )
-    return session.scalar(query)
+    """Return the highest number of a client's applied events; found at the end of an index, however many they are."""
+    query = sa.select(AppliedEvent.seq).where(AppliedEvent.client == client, AppliedEvent.user_id == user_id)
+    return session.scalar(query.order_by(AppliedEvent.seq.desc()).limit(1))
 
 
 def sentences_of_tasks(session: Session, task_ids: Sequence[int]) -> dict[int, SentenceRow]:

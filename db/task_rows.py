@@ -165,10 +165,11 @@ def give_back(task: Task, *, user_id: int, until: dt.datetime) -> None:
     task.done_by, task.done_at = None, None
 
 
-def open_stage(session: Session, sentence_id: int, stage: str) -> None:
-    """Make sure that the sentence has a task of this stage."""
-    if stage not in of_sentence(session, sentence_id):
-        session.add(Task(sentence_id=sentence_id, stage=stage))
+def open_stage(session: Session, task: Task, stage: str) -> None:
+    """Make sure that the sentence of a task has a task of this stage, too."""
+    if stage not in of_sentence(session, task.sentence_id):
+        place = {"campaign_id": task.campaign_id, "position": task.position}
+        session.add(Task(sentence_id=task.sentence_id, stage=stage, **place))
         session.flush()
 
 

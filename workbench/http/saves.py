@@ -26,7 +26,7 @@ TOKEN_HEADER = "x-form-token"
 LARGEST_MESSAGE = 4 * 1024 * 1024
 """Bytes; a message of the editor holds the work of at most a hundred sentences."""
 
-_THREADS = 8
+_THREADS = 4
 """Messages that are worked on at a time; the others wait without holding a thread."""
 
 _OLD_PAGE = "This page is from before the last sign-in of this browser; reload it."

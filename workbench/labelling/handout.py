@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,6 +46,7 @@ def items(
     count: int = 4,
     quiet: dt.timedelta = _NOT_QUIET,
     moved: bool = False,
+    known: Collection[int] = (),
 ) -> tuple[dict[str, Any], ...]:
     """Return the next sentences of a stage as the editor's items, leased to the actor; the current one is first.
 
@@ -55,7 +56,7 @@ def items(
 
     `quiet` is how long the browser has seen no user activity: after a minute leases are no longer renewed, and after
     the length of a lease nothing new is handed out. With `moved` the person has just sent a sentence on: something
-    new will be needed, and nobody looks beforehand whether it is.
+    new will be needed, and nobody looks beforehand whether it is. Of the tasks in `known` only the number is returned.
     """
     require(actor, *stage_roles(stage))
     if not moved:
@@ -67,7 +68,7 @@ def items(
             missing = _missing(hand, campaign, count, quiet)
             nothing_new = missing <= 0 or not _free(session, campaign, current, stage, count=1)
             if nothing_new and not _wants_renewal(hand, campaign, quiet):
-                return build(session, current, campaign, stage, (hand.ready + hand.waiting)[:count])
+                return _build(session, current, campaign, stage, (hand.ready + hand.waiting)[:count], known)
     with store.write() as session:
         current, campaign = enter_alone(session, actor, campaign_id, *stage_roles(stage))
         if campaign.archived:
@@ -77,7 +78,15 @@ def items(
         taken = _free(session, campaign, current, stage, count=missing, lock=True) if missing > 0 else []
         held = (*hand.ready, *hand.waiting) if _wants_renewal(hand, campaign, quiet) else ()
         renew(session, campaign, current, (*held, *taken))
-        return build(session, current, campaign, stage, (*hand.ready, *taken, *hand.waiting)[:count])
+        return _build(session, current, campaign, stage, (*hand.ready, *taken, *hand.waiting)[:count], known)
+
+
+def _build(
+    session: Session, actor: Actor, campaign: Campaign, stage: str, task_ids: Sequence[int], known: Collection[int]
+) -> tuple[dict[str, Any], ...]:
+    made = build(session, actor, campaign, stage, [task_id for task_id in task_ids if task_id not in known])
+    items = {item["task"]: item for item in made}
+    return tuple(items.get(task_id, {"task": task_id}) for task_id in task_ids)
 
 
 def progress(store: Store, actor: Actor, campaign_id: int, stage: str) -> Progress:

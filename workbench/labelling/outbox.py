@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,9 +92,10 @@ def apply(store: Store, actor: Actor, campaign_id: int, stage: str, outbox: obje
     if not events:  # each event looks for itself whose it is
         with store.read() as session:
             enter(session, actor, campaign_id, *stage_roles(stage))
-            acks = _acks(session, actor, clients)
+            reached = {name: annotation_rows.highest_seq(session, client=name, user_id=actor.id) for name in clients}
+        acks = {name: highest for name, highest in reached.items() if highest is not None}
         return Applied(acks=acks, rejections=rejections, moved=bool(rejections))
-    acks: dict[str, int] = {}
+    acks = {}
     refused: dict[tuple[str, int], _Refused] = {}
     for event in events:
         outcome = refused.get((event.client, event.task))
@@ -111,15 +111,6 @@ def apply(store: Store, actor: Actor, campaign_id: int, stage: str, outbox: obje
     return Applied(acks=acks, rejections=rejections, moved=moved)
 
 
-def _acks(session: Session, actor: Actor, clients: Iterable[str]) -> dict[str, int]:
-    acks = {}
-    for client in sorted(clients):
-        highest = annotation_rows.highest_seq(session, client=client, user_id=actor.id)
-        if highest is not None:
-            acks[client] = highest
-    return acks
-
-
 def _apply_alone(
     store: Store, actor: Actor, campaign_id: int, stage: str, event: Event, acks: dict[str, int]
 ) -> _Refused | None:
@@ -130,9 +121,10 @@ def _apply_alone(
     try:
         with store.write() as session:
             current, campaign = enter_alone(session, actor, campaign_id, *stage_roles(stage))
-            refused = _apply_one(session, current, campaign, stage, event)
-            reached = _acks(session, current, [event.client])
-        acks |= reached  # only once it is committed
+            highest = annotation_rows.highest_seq(session, client=event.client, user_id=current.id)
+            refused, highest = _apply_once(session, current, campaign, stage, event, highest)
+        if highest is not None:  # and only now: what is acknowledged is committed
+            acks[event.client] = highest
         return refused
     except (NotAllowed, NotFound, StorageError):
         raise
@@ -143,10 +135,24 @@ def _apply_alone(
         return _Refused("invalid", "The server failed on this change and wrote it to its log; tell an admin.")
 
 
-def _apply_one(session: Session, actor: Actor, campaign: Campaign, stage: str, event: Event) -> _Refused | None:
+def _apply_once(
+    session: Session, actor: Actor, campaign: Campaign, stage: str, event: Event, highest: int | None
+) -> tuple[_Refused | None, int | None]:
+    """Apply an event unless it was before; return why not, and its client's highest number afterwards."""
     known = annotation_rows.event(session, event.key)
     if known is not None:
-        return None if known.user_id == actor.id else _Refused("invalid", "This event belongs to somebody else.")
+        of_another = _Refused("invalid", "This event belongs to somebody else.")
+        return (None if known.user_id == actor.id else of_another), highest
+    refused = _apply_one(session, actor, campaign, stage, event)
+    if refused is not None:
+        return refused, highest
+    annotation_rows.note_event(
+        session, key=event.key, user_id=actor.id, client=event.client, seq=event.seq, highest=highest
+    )
+    return None, max(highest or 0, event.seq)
+
+
+def _apply_one(session: Session, actor: Actor, campaign: Campaign, stage: str, event: Event) -> _Refused | None:
     task = task_rows.find(session, event.task)
     row = annotation_rows.sentences_of_tasks(session, [event.task]).get(event.task)
     if task is None or row is None or row.campaign_id != campaign.id or task.stage != stage:
@@ -156,7 +162,6 @@ def _apply_one(session: Session, actor: Actor, campaign: Campaign, stage: str, e
     refused = _refusal_of_archived(scene) if campaign.archived else _refusal(scene)
     if refused is None:
         _write(scene)
-        annotation_rows.note_event(session, key=event.key, user_id=actor.id, client=event.client, seq=event.seq)
     return refused
 
 

@@ -6,6 +6,8 @@ import datetime as dt
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
+from pydantic import Field
+
 from crossner_core.domains import Domain
 from crossner_core.records import read
 from db.engine import Store
@@ -13,7 +15,7 @@ from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
 from workbench.labelling import handout, outbox
 from workbench.labelling.events import Client, clamped
-from workbench.labelling.json_fields import Truth
+from workbench.labelling.json_fields import Truth, Whole
 
 _MAX_QUIET_MS = 7 * 24 * 60 * 60 * 1000
 _NOT_QUIET = dt.timedelta(0)
@@ -41,12 +43,15 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class _Message:
-    """What a message holds beside its events: how long nobody has done anything, and whether all is to be shown."""
+    """What a message holds beside its events: how long nobody has done anything, whether all is to be shown, and of
+    which tasks the browser has the sentences.
+    """
 
     client: Client
     events: list[Any] = field(default_factory=list)
     quiet: Annotated[int, clamped(_MAX_QUIET_MS)] = 0
     ask: Truth = False
+    known: Annotated[list[Whole], Field(max_length=100)] = field(default_factory=list)
 
 
 def screen(store: Store, actor: Actor, campaign_id: int, stage: str, *, quiet: dt.timedelta = _NOT_QUIET) -> Screen:
@@ -61,8 +66,9 @@ def screen(store: Store, actor: Actor, campaign_id: int, stage: str, *, quiet: d
 def answer(store: Store, actor: Actor, campaign_id: int, stage: str, message: object) -> Answer:
     """Apply a message's events, as `outbox.apply` does, and return what has changed for the editor.
 
-    A draft changes nothing but the store; what moves a task brings the next sentences; a rejection, and a message that
-    asks for it, bring all. Raises BadInput for a message that cannot be read; a single event of that kind is rejected.
+    A draft changes nothing but the store; what moves a task brings the next sentences, those the browser has already
+    as their task's number; a rejection, and a message that asks for it, bring all. Raises BadInput for a message that
+    cannot be read; a single event of that kind is rejected.
     """
     wish = read(_Message, message, "message")
     applied = outbox.apply(store, actor, campaign_id, stage, message)
@@ -70,7 +76,9 @@ def answer(store: Store, actor: Actor, campaign_id: int, stage: str, message: ob
     if wish.ask or applied.rejections:
         shown = screen(store, actor, campaign_id, stage, quiet=quiet)
         return Answer(applied.acks, applied.rejections, shown.items, shown.types, shown.progress)
-    items = handout.items(store, actor, campaign_id, stage, quiet=quiet, moved=True) if applied.moved else None
+    if not applied.moved:
+        return Answer(applied.acks)
+    items = handout.items(store, actor, campaign_id, stage, quiet=quiet, moved=True, known=frozenset(wish.known))
     return Answer(applied.acks, items=items)
 
 

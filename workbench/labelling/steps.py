@@ -91,7 +91,7 @@ def submit(session: Session, campaign: Campaign, actor: Actor, task: Task, annot
         if annotation_rows.sentences_of_tasks(session, [task.id])[task.id].split != "test":
             gold_came(session, campaign)
     else:
-        task_rows.open_stage(session, task.sentence_id, NEXT_STAGE[task.stage])
+        task_rows.open_stage(session, task, NEXT_STAGE[task.stage])
     session.flush()
 
 

@@ -1,7 +1,7 @@
 // Mounts the editor: one instance per element, kept from run to run.
 import { typeKeysOf } from "./keys.js";
 import { createOutbox, createSender, othersWork } from "./outbox.js";
-import { createEffort, createSession, progressAfter } from "./session.js";
+import { completed, createEffort, createSession, progressAfter } from "./session.js";
 import { createWire, exchange } from "./wire.js";
 import { createSentence } from "./sentence.js";
 import { createTypes } from "./types.js";
@@ -85,7 +85,12 @@ function wireOf(editor) {
   // A message goes out once the next sentence is on the screen: handling it earlier would delay the frame.
   // It names its author: by then the browser may have another person's cookie.
   return (message) =>
-    setTimeout(() => editor.live && wire({ ...message, user: editor.data.user, quiet: Math.round(editor.effort.quiet()) }), 20);
+    setTimeout(() => editor.live && wire({ ...message, ...stateOf(editor) }), 20);
+}
+
+/** What each message says beside its events: whose it is, since when nobody did anything, what is here already. */
+function stateOf({ data, effort }) {
+  return { user: data.user, quiet: Math.round(effort.quiet()), known: data.items.map((item) => item.task) };
 }
 
 /** Tell the page which sentence is open, where it draws something about it; that runs its script. */
@@ -185,7 +190,7 @@ function addLife(editor) {
   editor.receive = (data) => show({ ...editor.data, acks: {}, rejections: [], ...data });
   editor.take = (answer) => {
     editor.trouble = null;
-    show({ ...editor.data, ...answer, counted: Boolean(answer.progress) });
+    show({ ...editor.data, ...answer, items: completed(answer.items, editor.data.items), counted: Boolean(answer.progress) });
     editor.follow();
   };
   editor.fail = (trouble) => {

@@ -174,6 +174,11 @@ export function createSession({ payload, outbox, sender, effort }) {
   return session;
 }
 
+/** An answer's items, with those that came as their task's number taken from what is here; all as they are without any. */
+export function completed(items, here) {
+  return items?.map((item) => (item.text === undefined ? here.find((one) => one.task === item.task) : item)).filter(Boolean) ?? here;
+}
+
 /** Progress after these events were acknowledged, until the server counts again. */
 export function progressAfter(progress, acked) {
   const moves = { submit: [1, -1], skip: [0, -1], reopen: [-1, 1] };

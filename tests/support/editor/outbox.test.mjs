@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { createOutbox, createSender, othersWork, statusOf } from "../../../pages/components/span_editor/outbox.js";
-import { createEffort, createSession, progressAfter } from "../../../pages/components/span_editor/session.js";
+import { completed, createEffort, createSession, progressAfter } from "../../../pages/components/span_editor/session.js";
 import { buildItem, memoryStorage, plain, suggestion } from "./builders.mjs";
 
 let keys = 0;
@@ -213,6 +213,13 @@ test("trouble with the server has a word of its own, and work of somebody else i
   assert.deepEqual([word(null), word({ kind: "offline", words: "" }), word({ kind: "offline", words: "Try later." })], ["saving", "saving", "offline"]);
   assert.deepEqual([word({ kind: "barred" }), word({ kind: "reload" })], ["barred", "barred"]);
   assert.deepEqual([othersWork(storage, 7), othersWork(storage, 8)], [false, true]);
+});
+
+test("sentences that are here already come as a number", () => {
+  const here = [1, 2, 3].map((task) => buildItem({ task }));
+  const fresh = buildItem({ task: 4 });
+  assert.deepEqual(completed([{ task: 2 }, { task: 3 }, { task: 9 }, fresh], here), [here[1], here[2], fresh]);
+  assert.deepEqual([completed(undefined, here), completed([], here)], [here, []]);
 });
 
 test("progress goes on with what is acknowledged", () => {

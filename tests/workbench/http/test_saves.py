@@ -101,6 +101,16 @@ def test_submit_brings_the_next_sentences(store: Store, browser: Browser) -> Non
     assert "progress" not in answer and "types" not in answer
 
 
+def test_sentences_that_the_browser_has_come_as_a_number(store: Store, browser: Browser) -> None:
+    first, *known = browser.tab.items()
+    event = browser.tab.event("submit", first, SPANS)
+    *numbers, fresh = browser.send(event, known=[item["task"] for item in known]).json()["items"]
+    assert numbers == [{"task": item["task"]} for item in known]
+    assert fresh == json.loads(json.dumps(browser.tab.items()[-1])) and fresh["text"]
+    asked = browser.send(ask=True, known=[item["task"] for item in known]).json()["items"]
+    assert all(item["text"] for item in asked)
+
+
 def test_message_that_asks_brings_everything(browser: Browser) -> None:
     answer = browser.send(ask=True).json()
     assert (len(answer["items"]), answer["progress"]) == (4, {"done": 0, "left": 6})
