@@ -2,9 +2,10 @@
 
     python -m benchmarks.saves [--annotators 50] [--seconds 60] [--against CHECKOUT] [--out saves.json]
 
-Annotators each send an event a second to a real server, then, in a second phase, each as soon as the last one is
-acknowledged; in the first phase a person works in headless Chromium, too. On SQLite, and where CROSSNER_POSTGRES is the
-URL of a PostgreSQL server on which databases may be made, there as well: one web process, and two behind one address.
+Annotators each send an event a second to a real server, then, in a last phase, each as soon as the last one is
+acknowledged; between the two a person works beside them in headless Chromium. On SQLite, and where CROSSNER_POSTGRES
+is the URL of a PostgreSQL server on which databases may be made, there as well: one web process, and two behind one
+address.
 `--against` measures the server of another checkout in the same run, on SQLite.
 """
 
@@ -118,20 +119,21 @@ def measure(
 def _paced(
     measured: Measured, home: Path, address: str, scene: Scene, pids: Sequence[int], seconds: float, submits: int
 ) -> list[dict[str, Any]]:
-    """Let everybody send an event a second; the last of the scene's people works in a browser."""
+    """Let everybody send an event a second; afterwards the last person works beside them in a browser."""
     before = _memory(pids)
     saved: list[dict[str, Any]] = []
     with _crowd(home, address, scene, period=4.0) as crowd:
         time.sleep(_SETTLE)
         measured.megabytes_a_session = (_memory(pids) - before) / len(scene.people[:-1])
         began = time.monotonic()
-        if submits and CHROMIUM is not None:
+        time.sleep(seconds)
+        ended = time.monotonic()
+        if submits and CHROMIUM is not None:  # later: a browser that starts takes a processor for seconds
             with at_the_annotate_page(address, scene.people[-1], 1) as person:
                 timings = person.work(submits)
             measured.enter_to_next = timings.enter_to_next
             saved += timings.events
-        time.sleep(max(0.0, seconds - (time.monotonic() - began)))
-    window = [event for event in crowd["saved"] if event["sent_at"] >= began]
+    window = [event for event in crowd["saved"] if began <= event["sent_at"] < ended]
     measured.acknowledged = [event["milliseconds"] for event in window]
     return saved + crowd["saved"]
 
