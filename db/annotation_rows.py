@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy.orm import selectinload
@@ -25,12 +25,31 @@ from db.tables import (
 )
 from db.types import now
 
+# Queries that every save asks are made once: making one takes as long as running it.
+_OF_CLIENT = (
+    sa.select(AppliedEvent.seq)
+    .where(AppliedEvent.client == sa.bindparam("client"), AppliedEvent.user_id == sa.bindparam("user_id"))
+    .order_by(AppliedEvent.seq.desc())
+    .limit(1)
+)
+_WORK = sa.select(Annotation).where(
+    Annotation.task_id == sa.bindparam("task_id"), Annotation.user_id == sa.bindparam("user_id")
+)
+_SENTENCES = (
+    sa.select(Task.id, SentenceRow)
+    .join(SentenceRow, SentenceRow.id == Task.sentence_id)
+    .where(Task.id.in_(sa.bindparam("task_ids", expanding=True)))
+)
+_CLEARING: dict[type[Any], sa.Delete] = {
+    table: sa.delete(cast(sa.Table, table.__table__)).where(table.annotation_id == sa.bindparam("of"))
+    for table in (SpanRow, FlagRow, RejectedRow, Decision)
+}
 _PARTS = (Annotation.spans, Annotation.flags, Annotation.rejected, Annotation.decisions)
 
 
 def find(session: Session, *, task_id: int, user_id: int) -> Annotation | None:
     """Return a person's work on a task."""
-    return session.scalar(sa.select(Annotation).where(Annotation.task_id == task_id, Annotation.user_id == user_id))
+    return session.scalar(_WORK, {"task_id": task_id, "user_id": user_id})
 
 
 def mine(session: Session, task_ids: Sequence[int], *, user_id: int) -> dict[int, Annotation]:
@@ -134,7 +153,7 @@ def replace_parts(
         (Decision, decisions),
     )
     for table, rows in parts:  # by the tables: what the session holds of them expires below
-        session.execute(sa.delete(table.__table__).where(table.annotation_id == annotation.id))
+        session.execute(_CLEARING[table], {"of": annotation.id})
         values = [{**row, "annotation_id": annotation.id} for row in rows]
         if values:
             session.execute(sa.insert(table.__table__), values)
@@ -174,14 +193,12 @@ def note_event(session: Session, *, key: str, user_id: int, client: str, seq: in
 
 def highest_seq(session: Session, *, client: str, user_id: int) -> int | None:
     """Return the highest number of a client's applied events; found at the end of an index, however many they are."""
-    query = sa.select(AppliedEvent.seq).where(AppliedEvent.client == client, AppliedEvent.user_id == user_id)
-    return session.scalar(query.order_by(AppliedEvent.seq.desc()).limit(1))
+    return session.scalar(_OF_CLIENT, {"client": client, "user_id": user_id})
 
 
 def sentences_of_tasks(session: Session, task_ids: Sequence[int]) -> dict[int, SentenceRow]:
     """Return the sentences by task id."""
-    query = sa.select(Task.id, SentenceRow).join(SentenceRow, SentenceRow.id == Task.sentence_id)
-    return dict(session.execute(query.where(Task.id.in_(task_ids))).all())
+    return dict(session.execute(_SENTENCES, {"task_ids": list(task_ids)}).all())
 
 
 def links_of(session: Session, sentence_ids: Sequence[int]) -> dict[int, list[LinkRow]]:

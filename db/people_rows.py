@@ -9,10 +9,13 @@ import sqlalchemy as sa
 from db.engine import Session
 from db.tables import Member, User
 
+_PERSON = sa.select(User).where(User.id == sa.bindparam("id"))
+"""Asked by every use case, so it is made once."""
+
 
 def find(session: Session, user_id: int) -> User | None:
     """Return the person with this id as the store has it now."""
-    return session.scalar(sa.select(User).where(User.id == user_id))
+    return session.scalar(_PERSON, {"id": user_id})
 
 
 def by_ids(session: Session, ids: Iterable[int]) -> dict[int, User]:
