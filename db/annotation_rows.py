@@ -40,11 +40,25 @@ _SENTENCES = (
     .join(SentenceRow, SentenceRow.id == Task.sentence_id)
     .where(Task.id.in_(sa.bindparam("task_ids", expanding=True)))
 )
+_OF_SENTENCES = sa.bindparam("sentence_ids", expanding=True)
+_LINKS = sa.select(LinkRow).where(LinkRow.sentence_id.in_(_OF_SENTENCES)).order_by(LinkRow.start)
+_SUGGESTIONS = (
+    sa.select(SuggestionRow).where(SuggestionRow.sentence_id.in_(_OF_SENTENCES)).order_by(SuggestionRow.start)
+)
+_NOTE = sa.insert(cast(sa.Table, AppliedEvent.__table__))
 _CLEARING: dict[type[Any], sa.Delete] = {
     table: sa.delete(cast(sa.Table, table.__table__)).where(table.annotation_id == sa.bindparam("of"))
     for table in (SpanRow, FlagRow, RejectedRow, Decision)
 }
 _PARTS = (Annotation.spans, Annotation.flags, Annotation.rejected, Annotation.decisions)
+_MINE = (
+    sa.select(Annotation)
+    .where(
+        Annotation.task_id.in_(sa.bindparam("task_ids", expanding=True)),
+        Annotation.user_id == sa.bindparam("user_id"),
+    )
+    .options(*(selectinload(part) for part in _PARTS))
+)
 
 
 def find(session: Session, *, task_id: int, user_id: int) -> Annotation | None:
@@ -54,12 +68,8 @@ def find(session: Session, *, task_id: int, user_id: int) -> Annotation | None:
 
 def mine(session: Session, task_ids: Sequence[int], *, user_id: int) -> dict[int, Annotation]:
     """Return a person's work by task id, with all its parts."""
-    query = (
-        sa.select(Annotation)
-        .where(Annotation.task_id.in_(task_ids), Annotation.user_id == user_id)
-        .options(*(selectinload(part) for part in _PARTS))
-    )
-    return {annotation.task_id: annotation for annotation in session.scalars(query)}
+    values = {"task_ids": list(task_ids), "user_id": user_id}
+    return {annotation.task_id: annotation for annotation in session.scalars(_MINE, values)}
 
 
 def submitted(session: Session, sentence_ids: Sequence[int], stage: str) -> dict[int, Annotation]:
@@ -188,7 +198,7 @@ def note_event(session: Session, *, key: str, user_id: int, client: str, seq: in
     if highest is None or seq <= highest:  # of somebody else's client there is no highest
         taken = sa.select(AppliedEvent.key).where(AppliedEvent.client == client, AppliedEvent.seq == seq)
         name = client if session.scalar(taken) is None else f"{client}#{key}"
-    session.add(AppliedEvent(key=key, user_id=user_id, client=name, seq=seq, at=now()))
+    session.execute(_NOTE, {"key": key, "user_id": user_id, "client": name, "seq": seq, "at": now()})
 
 
 def highest_seq(session: Session, *, client: str, user_id: int) -> int | None:
@@ -203,17 +213,15 @@ def sentences_of_tasks(session: Session, task_ids: Sequence[int]) -> dict[int, S
 
 def links_of(session: Session, sentence_ids: Sequence[int]) -> dict[int, list[LinkRow]]:
     """Return the links by sentence id, in the order of the text."""
-    query = sa.select(LinkRow).where(LinkRow.sentence_id.in_(sentence_ids)).order_by(LinkRow.start)
     by_sentence: dict[int, list[LinkRow]] = {}
-    for link in session.scalars(query):
+    for link in session.scalars(_LINKS, {"sentence_ids": list(sentence_ids)}):
         by_sentence.setdefault(link.sentence_id, []).append(link)
     return by_sentence
 
 
 def suggestions_of(session: Session, sentence_ids: Sequence[int]) -> dict[int, list[SuggestionRow]]:
     """Return the suggestions by sentence id, in the order of the text."""
-    query = sa.select(SuggestionRow).where(SuggestionRow.sentence_id.in_(sentence_ids)).order_by(SuggestionRow.start)
     by_sentence: dict[int, list[SuggestionRow]] = {}
-    for suggestion in session.scalars(query):
+    for suggestion in session.scalars(_SUGGESTIONS, {"sentence_ids": list(sentence_ids)}):
         by_sentence.setdefault(suggestion.sentence_id, []).append(suggestion)
     return by_sentence
