@@ -112,6 +112,7 @@ def measure(
         saved = _paced(measured, home, address, scene, pids, seconds, submits if root == ROOT else 0)
         saved += _saturated(measured, home, address, scene, pids, seconds / 2)
         measured.events, measured.lost = len(saved), lost_events(home, saved, url)
+        print(f"{name}: {measured.events} events, {len(measured.lost)} lost", file=sys.stderr, flush=True)
         measured.load = tuple(round(load, 1) for load in os.getloadavg())
     return measured
 

@@ -40,7 +40,7 @@ _SENTENCES = (
     .join(SentenceRow, SentenceRow.id == Task.sentence_id)
     .where(Task.id.in_(sa.bindparam("task_ids", expanding=True)))
 )
-_OF_SENTENCES = sa.bindparam("sentence_ids", expanding=True)
+_OF_SENTENCES: sa.BindParameter[Any] = sa.bindparam("sentence_ids", expanding=True)
 _LINKS = sa.select(LinkRow).where(LinkRow.sentence_id.in_(_OF_SENTENCES)).order_by(LinkRow.start)
 _SUGGESTIONS = (
     sa.select(SuggestionRow).where(SuggestionRow.sentence_id.in_(_OF_SENTENCES)).order_by(SuggestionRow.start)
