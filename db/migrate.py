@@ -8,10 +8,10 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import Connection, inspect
 
 from crossner_core.errors import StorageError
-from db.engine import Store
+from db.engine import Session, Store
 
 _SCRIPTS = Path(__file__).parent / "migrations"
 
@@ -50,6 +50,25 @@ def migrate(store: Store) -> None:
                 "keep using the version that wrote it, and report this."
             )
         connection.commit()
+
+
+def head() -> str:
+    """Return the newest migration of this version."""
+    config = Config()
+    config.set_main_option("script_location", str(_SCRIPTS).replace("%", "%%"))
+    newest = ScriptDirectory.from_config(config).get_current_head()
+    assert newest is not None
+    return newest
+
+
+def revision_in(session: Session) -> str | None:
+    """Return the migration that a store is at; None before the first."""
+    return MigrationContext.configure(session.connection()).get_current_revision()
+
+
+def has_tables(session: Session) -> bool:
+    """Return whether there are any tables, ours or others."""
+    return bool(inspect(session.connection()).get_table_names())
 
 
 def _dangling(connection: Connection) -> set[tuple[str, int, str]]:
