@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 
 class WorkbenchError(Exception):
     """Base of all errors that are shown to a user; the message says what, which value, what is allowed."""
@@ -72,4 +74,11 @@ class Conflict(WorkbenchError):
 
 
 class StorageError(WorkbenchError):
-    """The store refused a write: disk full, locked, or read-only."""
+    """What is written cannot be kept: disk full, locked, or read-only."""
+
+
+class StoreFailed(StorageError):
+    """The database failed; its message names paths, hosts and accounts, and is for the log and the command line."""
+
+    TRY_LATER: ClassVar[str] = "The workbench cannot reach its store right now; try again later."
+    """All that a browser learns; the log has the rest."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, NoSuchModuleError, ProgrammingError
 from sqlalchemy.orm import Session, sessionmaker
 
-from crossner_core.errors import StorageError
+from crossner_core.errors import BadInput, StorageError, StoreFailed
 
 __all__ = [
     "Session",
@@ -126,15 +127,37 @@ def _without_foreign_keys(connection: sa.Connection) -> Iterator[None]:
 def _storage_errors(url: sa.URL) -> Iterator[None]:
     try:
         yield
-    except (IntegrityError, DataError, ProgrammingError):
+    except (IntegrityError, ProgrammingError):
         raise  # a bug of ours, not a failure of the store
+    except DataError as error:  # a NUL on PostgreSQL, for example
+        raise BadInput(f"The store cannot hold a value: {error.orig}. Change it, then try again.") from error
     except DBAPIError as error:
         where = url.render_as_string(hide_password=True)
-        is_file = url.get_backend_name() == "sqlite"
-        what = "free disk space and permissions" if is_file else "that its server is running and accepts this account"
-        raise StorageError(
-            f"The store at {where} failed: {error.orig}. Nothing was partly written; check {what}, then try again."
+        raise StoreFailed(
+            f"The store at {where} failed: {error.orig}. Nothing was partly written; {_advice(error.orig)}"
         ) from error
+
+
+def _advice(trouble: BaseException | None) -> str:
+    """Return what helps against an error of a driver."""
+    if not isinstance(trouble, sqlite3.Error):
+        return "check that its server is running and accepts this account, then try again."
+    name = getattr(trouble, "sqlite_errorname", None) or ""
+    return next((advice for start, advice in _SQLITE_ADVICE.items() if name.startswith(start)), "try again.")
+
+
+_DAMAGED = "the file is damaged: stop the app and its workers, and restore a backup (workbench restore)."
+_SQLITE_ADVICE = {
+    "SQLITE_FULL": "its disk is full: free some space, then try again.",
+    "SQLITE_READONLY": "let this account write to the file and its folder, then try again.",
+    "SQLITE_CANTOPEN": "check that the folder exists and the permissions of folder and file, then try again.",
+    "SQLITE_PERM": "check the permissions of folder and file, then try again.",
+    "SQLITE_BUSY": "another process holds it: wait until it has ended, then try again.",
+    "SQLITE_LOCKED": "another process holds it: wait until it has ended, then try again.",
+    "SQLITE_IOERR": "its disk reports an error or is full: check it, then try again.",
+    "SQLITE_CORRUPT": _DAMAGED,
+    "SQLITE_NOTADB": _DAMAGED,
+}
 
 
 def _parsed(url: str) -> sa.URL:

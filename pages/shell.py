@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 import streamlit as st
 
-from crossner_core.errors import BadInput, NotAllowed, StorageError, WorkbenchError
+from crossner_core.errors import BadInput, NotAllowed, StoreFailed, WorkbenchError
 from db.engine import Store
 from pages.components.marked_text import as_text
 from pages.components.sign_out import sign_out_button
@@ -17,6 +18,8 @@ from workbench.campaigns import campaigns
 from workbench.campaigns.campaigns import CampaignView
 from workbench.http.cookies import form_token, session_cookie
 from workbench.settings import get_settings, open_store
+
+log = logging.getLogger(__name__)
 
 _MOST_PROBLEMS = 50
 _CAMPAIGN = "campaign"
@@ -47,11 +50,17 @@ def signed_in(*roles: str) -> Actor:
     except NotAllowed as error:
         st.info(as_text(str(error)))
         st.stop()
-    except StorageError as error:
-        st.error(as_text(str(error)))
+    except StoreFailed as error:
+        store_failed(error)
         st.stop()
     _forget_other_person(actor)
     return actor
+
+
+def store_failed(error: StoreFailed) -> None:
+    """Log why the store failed, and show only that it did: its words name paths, hosts and accounts."""
+    log.error("A page was not drawn: %s", error)
+    st.error(StoreFailed.TRY_LATER)
 
 
 def _forget_other_person(actor: Actor) -> None:
@@ -95,6 +104,8 @@ def shown_errors() -> Iterator[None]:
     """Show an error of the workbench calmly instead of ending the page; any other error is a bug and propagates."""
     try:
         yield
+    except StoreFailed as error:
+        store_failed(error)
     except WorkbenchError as error:
         (st.warning if isinstance(error, NotAllowed) else st.error)(as_text(str(error)))
         if isinstance(error, BadInput) and error.problems:

@@ -14,7 +14,7 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy.exc import IntegrityError
 
 import db
-from crossner_core.errors import StorageError
+from crossner_core.errors import StorageError, StoreFailed
 from db.engine import Store, upsert
 from db.migrate import migrate
 from db.tables import Annotation, AppliedEvent, Campaign, SentenceRow, SpanRow, SparqlCache, Task, User
@@ -222,6 +222,22 @@ def test_migrate_says_that_the_store_cannot_be_reached(tmp_path: Path) -> None:
     store = Store(f"sqlite:///{tmp_path / 'absent' / 'store.sqlite3'}")
     with pytest.raises(StorageError, match=r"failed: unable to open database file.*permissions"):
         migrate(store)
+
+
+def test_advice_fits_the_trouble(tmp_path: Path) -> None:
+    store = Store(f"sqlite:///{tmp_path / 'store.sqlite3'}")
+    migrate(store)
+    with pytest.raises(StoreFailed, match=r"its disk is full: free some space"), store.write() as session:
+        session.execute(sa.text("PRAGMA max_page_count = 1"))
+        session.execute(sa.text("CREATE TABLE more AS SELECT randomblob(100000) AS bytes"))
+    with pytest.raises(StoreFailed, match=r"let this account write to the file"), store.read() as session:
+        session.execute(sa.text("PRAGMA query_only = ON"))
+        session.execute(sa.text("DELETE FROM campaign"))
+    store.close()
+    other = Store(f"sqlite:///{tmp_path / 'store.sqlite3'}")
+    (tmp_path / "store.sqlite3").write_bytes(b"SQLite format 3\x00" + b"nonsense" * 2_000)
+    with pytest.raises(StoreFailed, match=r"the file is damaged: .*restore a backup"), other.read() as session:
+        session.execute(sa.text("SELECT * FROM campaign"))
 
 
 def test_what_is_acknowledged_is_on_the_disk(tmp_path: Path) -> None:

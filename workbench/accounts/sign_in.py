@@ -62,6 +62,8 @@ def sign_in(
     Raises SignInRefused, the same for an unknown name and a wrong password, and RateLimited.
     """
     tidy = unicodedata.normalize("NFKC", name).strip().casefold()[:100]
+    if not tidy.isprintable():  # no account has such a name, and PostgreSQL cannot hold every one
+        raise SignInRefused(REFUSED)
     with store.write() as session:  # counted before the slow check, so that parallel attempts count too
         _check_limit(session, limit, name=tidy, address=address)
         attempt = account_rows.add_attempt(session, name=tidy, address=address)

@@ -11,7 +11,7 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from crossner_core.errors import StorageError
+from crossner_core.errors import StorageError, StoreFailed
 from workbench.accounts.actors import Actor
 from workbench.accounts.sign_in import actor_for_token
 from workbench.http.cookies import session_token
@@ -26,8 +26,8 @@ OPEN = {"/auth/login": ("GET", "HEAD", "POST"), "/health": ("GET", "HEAD")}
 SIGNED_OUT = 4401
 """Close code of a websocket whose session ended."""
 
-TRY_LATER = "The workbench cannot reach its store right now; try again later."
-"""All that a browser learns when the store fails; the log has the rest."""
+STORE_FAILED = 1013
+"""Close code of a websocket whose person could not be looked up: try again later."""
 
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
@@ -91,7 +91,7 @@ class Gate:
             actor = await self.actor(connection)
         except StorageError as error:
             log.error("Nobody could be looked up for %s %s: %s", scope["method"], scope["path"], error)
-            await PlainTextResponse(TRY_LATER, 503, {"retry-after": "5"})(scope, receive, send)
+            await PlainTextResponse(StoreFailed.TRY_LATER, 503, {"retry-after": "5"})(scope, receive, send)
             return
         if actor is None:
             await _to_sign_in(connection)(scope, receive, send)
@@ -100,7 +100,13 @@ class Gate:
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection = HTTPConnection(scope)
-        if not same_origin(connection.headers, required=False) or await self.actor(connection) is None:
+        try:
+            allowed = same_origin(connection.headers, required=False) and await self.actor(connection) is not None
+        except StorageError as error:
+            log.error("Nobody could be looked up for the websocket %s: %s", scope["path"], error)
+            await send({"type": "websocket.close", "code": STORE_FAILED, "reason": "try again later"})
+            return
+        if not allowed:
             await send({"type": "websocket.close", "code": SIGNED_OUT, "reason": "sign in first"})
             return
         await self.app(scope, self._watched(connection, receive, send), send)
@@ -113,8 +119,13 @@ class Gate:
 
         async def watched() -> Message:
             message = await receive()
-            if message["type"] != "websocket.receive" or await self.actor(connection) is not None:
-                return message
+            try:
+                if message["type"] != "websocket.receive" or await self.actor(connection) is not None:
+                    return message
+            except StorageError as error:
+                log.error("Nobody could be looked up for a message of a websocket: %s", error)
+                await send({"type": "websocket.close", "code": STORE_FAILED, "reason": "try again later"})
+                return {"type": "websocket.disconnect", "code": STORE_FAILED}
             if self.farewell is not None:
                 await send({"type": "websocket.send", "bytes": self.farewell})
             await send({"type": "websocket.close", "code": SIGNED_OUT, "reason": "signed out"})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from urllib.parse import parse_qsl
 
@@ -11,12 +12,14 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
-from crossner_core.errors import RateLimited, SignInRefused, WorkbenchError
+from crossner_core.errors import RateLimited, SignInRefused, StorageError, StoreFailed, WorkbenchError
 from workbench.accounts.actors import Actor
 from workbench.accounts.sign_in import SignedIn, actor_for_token, sign_in, sign_out
 from workbench.http import cookies, forms
 from workbench.http.headers import local_path
 from workbench.settings import Settings, open_store
+
+log = logging.getLogger(__name__)
 
 _LARGEST_FORM = 16_384
 """Bytes; the largest honest form is a name, a password and a path."""
@@ -44,8 +47,11 @@ class Accounts:
         """Show the form, or redirect to the page if this browser is signed in already."""
         target = local_path(request.query_params.get("next", "/"))
         token = cookies.session_token(request, self.settings)
-        if await self._holder(token) is not None:
-            return RedirectResponse(target, 303)
+        try:
+            if await self._holder(token) is not None:
+                return RedirectResponse(target, 303)
+        except StorageError as error:
+            return self._store_failed(request, error, target=target)
         notice = "You are signed out." if "out" in request.query_params else ""
         return self._form(request, target=target, notice=notice)
 
@@ -62,8 +68,8 @@ class Accounts:
             return self._form(request, target=target, name=name, problem=str(error), status=429)
         except SignInRefused as error:
             return self._form(request, target=target, name=name, problem=str(error), status=401)
-        except WorkbenchError as error:
-            return self._form(request, target=target, name=name, problem=str(error), status=503)
+        except StorageError as error:
+            return self._store_failed(request, error, target=target, name=name)
         response = RedirectResponse(target, 303)
         cookies.set_session(response, self.settings, signed_in.token)
         return response
@@ -78,7 +84,11 @@ class Accounts:
         token = cookies.session_token(request, self.settings)
         if not cookies.form_token_fits(token, fields.get("form_token", "")):
             return PlainTextResponse("This form is too old; open /auth/logout and try again.", 403)
-        await run_in_threadpool(sign_out, open_store(self.settings), token)
+        try:
+            await run_in_threadpool(sign_out, open_store(self.settings), token)
+        except StorageError as error:
+            log.error("Nobody could be signed out: %s", error)
+            return PlainTextResponse(StoreFailed.TRY_LATER, 503)
         response = RedirectResponse("/auth/login?out=1", 303)
         cookies.clear_session(response, self.settings)
         return response
@@ -108,6 +118,11 @@ class Accounts:
             ),
             limiter=self._slots,
         )
+
+    def _store_failed(self, request: Request, error: StorageError, *, target: str, name: str = "") -> Response:
+        """Answer a stranger without a word about the store; the log has the rest."""
+        log.error("Nobody could be looked up for %s: %s", request.url.path, error)
+        return self._form(request, target=target, name=name, problem=StoreFailed.TRY_LATER, status=503)
 
     def _form(
         self, request: Request, *, target: str, name: str = "", problem: str = "", notice: str = "", status: int = 200

@@ -11,11 +11,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from crossner_core.errors import BadInput, NotAllowed, NotFound, StorageError
+from crossner_core.errors import BadInput, NotAllowed, NotFound, StorageError, StoreFailed
 from crossner_core.records import parse, to_json
 from workbench.accounts.actors import Actor
 from workbench.http import cookies
-from workbench.http.gate import TRY_LATER
 from workbench.http.headers import same_origin
 from workbench.labelling import outbox, screen
 from workbench.settings import Settings, open_store
@@ -84,7 +83,7 @@ class Saves:
             return _problem(403, str(error))
         except StorageError as error:
             log.error("A message of user %s for campaign %s was not saved: %s", actor.id, campaign_id, error)
-            return _problem(503, TRY_LATER)
+            return _problem(503, StoreFailed.TRY_LATER)
         return _json(200, {name: value for name, value in to_json(answer).items() if value is not None})
 
 

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from crossner_core.errors import StorageError
+from crossner_core.errors import StoreFailed
 from crossner_core.records import to_json
 from pages import shell
-from pages.components.marked_text import as_text
 from pages.components.span_editor import span_editor
 from workbench.accounts.actors import Actor
 from workbench.campaigns.campaigns import CampaignView
 from workbench.http.cookies import form_token
 from workbench.http.saves import address
 from workbench.labelling.screen import screen
+
+log = logging.getLogger(__name__)
 
 Below = Callable[[Actor, CampaignView, Sequence[Mapping[str, Any]]], None]
 
@@ -51,8 +53,9 @@ def _shown(actor: Actor, campaign: CampaignView, stage: str, trouble: DeltaGener
     """Return what the editor shows; nothing while the store refuses, and the editor goes on with what it has."""
     try:
         return dict(to_json(screen(shell.store(), actor, campaign.id, stage)))
-    except StorageError as error:
-        trouble.error(as_text(f"Your changes wait in this browser and are sent again. {error}"))
+    except StoreFailed as error:
+        log.error("The editor of campaign %s was not drawn: %s", campaign.id, error)
+        trouble.error(f"Your changes wait in this browser and are sent again. {StoreFailed.TRY_LATER}")
         return {}
 
 
