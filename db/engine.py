@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from crossner_core.errors import StorageError
 
-__all__ = ["Session", "Store", "backup_sqlite", "lock_rows", "upsert"]
+__all__ = ["Session", "Store", "backup_sqlite", "integrity_problems", "lock_rows", "upsert"]
 
 _BUSY_TIMEOUT_MS = 15_000
 
@@ -199,3 +199,11 @@ def backup_sqlite(store: Store, target: str) -> None:
         raise StorageError(f"The copy to {target} failed: {error}. Check the folder and free space.") from error
     finally:
         source.close()
+
+
+def integrity_problems(session: Session) -> list[str]:
+    """Return what the database's own check of its file finds; a server checks its files itself."""
+    if session.get_bind().dialect.name != "sqlite":
+        return []
+    lines = session.connection().exec_driver_sql("PRAGMA integrity_check").scalars().all()
+    return [str(line) for line in lines if line != "ok"]

@@ -5,13 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 from alembic import command
+from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 
 from crossner_core.errors import StorageError
-from db.engine import Store
+from db.engine import Session, Store
+from db.types import Base
 
 _SCRIPTS = Path(__file__).parent / "migrations"
 
@@ -64,3 +66,13 @@ def new_revision(store: Store, message: str) -> None:
     """Write a migration for the difference between the tables and the store (for developers)."""
     with store.engine.connect() as connection:
         command.revision(_config(connection), message=message, autogenerate=True)
+
+
+def schema_problems(session: Session) -> list[str]:
+    """Return how the store differs from the schema of this version; nothing is changed."""
+    connection = session.connection()
+    context = MigrationContext.configure(connection)
+    current, head = context.get_current_revision(), ScriptDirectory.from_config(_config(connection)).get_current_head()
+    if current != head:
+        return [f"The store is at revision {current}, this version of the workbench works with {head}."]
+    return [f"Table or column differs: {difference}." for difference in compare_metadata(context, Base.metadata)]

@@ -15,6 +15,7 @@ from workbench.commands import (
     corpus,
     corpus_levels,
     data,
+    doctor,
     domains,
     encoders,
     gazetteer,
@@ -35,6 +36,7 @@ app = new_app(
 )
 for _part in (server, data, training):
     _part.add_to(app)
+app.command()(doctor.doctor)
 app.add_typer(campaigns.app, name="campaign")
 corpus_levels.add_to(corpus.corpora)
 app.add_typer(corpus.corpora, name="corpus")
