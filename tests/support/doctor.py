@@ -98,6 +98,7 @@ def _sql(*statements: str) -> Plant:
 _HELD = "WHERE state = 'leased'"
 _LATE = "(SELECT id FROM sentence WHERE external_id = 'late-1')"
 _FIRST_SPAN = "WHERE id = (SELECT min(id) FROM annotation_span)"
+_OTHER_SURFACE = "UPDATE annotation_span SET surface = 'Somebody'"
 _FIRST_SENTENCE = "WHERE id = (SELECT min(id) FROM sentence)"
 _SUGGESTION = (
     "INSERT INTO suggestion (sentence_id, start, end, type, source, score, run_id) VALUES (1, 0, {end}, 'band', {rest})"
@@ -149,7 +150,7 @@ DAMAGES = (
             "PRAGMA writable_schema=ON",
             "UPDATE sqlite_master SET sql = replace(sql, 'task_id)', 'user_id)') WHERE name = 'ix_annotation_task_id'",
         ),
-        count=18,
+        count=17,
     ),
     Damage("schema", "ix_annotation_user_id", _sql("DROP INDEX ix_annotation_user_id")),
     Damage("references", "1 row refers by task_id", _sql("DELETE FROM task WHERE id = 1")),
@@ -160,7 +161,7 @@ DAMAGES = (
     Damage("clock", "job: 1 × heartbeat_at", _sql(
         "UPDATE job SET heartbeat_at = '2999-01-01 00:00:00.000000' WHERE id = 1"
     )),
-    Damage("offsets", "was stored as 'Somebody'", _sql(f"UPDATE annotation_span SET surface = 'Somebody' {_FIRST_SPAN}")),
+    Damage("offsets", "was stored as 'Somebody'", _sql(f"{_OTHER_SURFACE} {_FIRST_SPAN}")),
     Damage("offsets", "lies outside its 10 tokens", _sql(f'UPDATE annotation_span SET "end" = 900 {_FIRST_SPAN}')),
     Damage("offsets", "not those of its hash", _sql(f"UPDATE sentence SET text = text || '!' {_FIRST_SENTENCE}")),
     Damage("offsets", "sentence 1: cannot be read", _sql(f"UPDATE sentence SET tokens = '[[5, 2]]' {_FIRST_SENTENCE}")),

@@ -60,8 +60,8 @@ def test_expired_lease_is_no_finding(patient: Patient) -> None:
 def test_released_lease_keeps_the_draft(patient: Patient) -> None:
     (held,) = patient.rows("SELECT id, leased_to FROM task WHERE state = 'leased'")
     patient.sql(
-        "INSERT INTO annotation (task_id, user_id, origin, revision, state, no_entities, comment, active_ms, keystrokes,"
-        f" created_at, updated_at) VALUES ({held[0]}, {held[1]}, 'person', 1, 'draft', 0, 'mine', 1, 1,"
+        "INSERT INTO annotation (task_id, user_id, origin, revision, state, no_entities, comment, active_ms,"
+        f" keystrokes, created_at, updated_at) VALUES ({held[0]}, {held[1]}, 'person', 1, 'draft', 0, 'mine', 1, 1,"
         " '2026-01-01 00:00:00.000000', '2026-01-01 00:00:00.000000')",
         f"UPDATE task SET lease_expires = NULL WHERE id = {held[0]}",
     )
