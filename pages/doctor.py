@@ -34,6 +34,7 @@ def _draw(examination: Examination) -> None:
         [{"Check": result.id, "What should hold": result.title, "Result": _state(result)}
          for result in examination.results],
         hide_index=True,
+        height="content",
     )  # fmt: skip
 
 
