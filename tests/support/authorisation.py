@@ -139,7 +139,8 @@ def make_scene(store: Store) -> Scene:
         session.add(finding)
         session.flush()
         ids = {
-            "campaign": campaign_id, "run": run_id, "other run": other_id, "snapshot": snapshot, "question": question_id, "parked": parked,
+            "campaign": campaign_id, "run": run_id, "other run": other_id, "snapshot": snapshot,
+            "question": question_id, "parked": parked,
             "gold": gold[0], "finding": finding.id, "play": play_id, "asked": asked["task"],
             "job": session.scalar(sa.select(Job.id).where(Job.run_id == run_id)),
             "users": [a.id for a in insiders.values()],
@@ -168,7 +169,8 @@ def arguments(name: str, function: Callable[..., Any], scene: Scene, actor: Acto
         "campaign_id": ids["campaign"], "check_id": "near_duplicates", "checkpoints": folder / "checkpoints",
         "corpus": "none", "data": stored.OLD_ARCHIVE.read_bytes(), "decision": "keep", "display_name": "Zoe",
         "domain": music, "encoder": EncoderView(name="none", how=""),
-        "endpoint": "https://endpoint.example", "files": [("x.txt", b"Ada sang .\n")], "finding_id": ids["finding"], "first": ids["run"],
+        "endpoint": "https://endpoint.example", "files": [("x.txt", b"Ada sang .\n")],
+        "finding_id": ids["finding"], "first": ids["run"],
         "gazetteer": None, "id": "transfer", "job_id": ids["job"], "job_ids": [], "kind": "preannotate",
         "labelled": own_sentences(1)[0:0], "line": Series("", "", None, None, {}, (), 0), "name": "own",
         "new": "another password", "options": {}, "outbox": {"client": str(uuid.uuid4()), "events": []},
