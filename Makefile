@@ -2,12 +2,13 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 VENV ?= .venv
+PROCESSES ?= 2
 BIN := $(VENV)/bin
 TORCH := $(shell sed -n '/^torch==/p' requirements.txt)
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
 INSTALL := $(PIP) install -c constraints.txt
 
-.PHONY: app test lint types imports ci install install-dev browser format requirements wheel clean help
+.PHONY: app test check lint types imports ci install install-dev browser format requirements wheel clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -16,7 +17,11 @@ app: $(VENV)/.installed ## set everything up and start the web app and one worke
 	@$(BIN)/python -m workbench up
 
 test: $(VENV)/.installed-dev browser ## set up what the tests need and run them all
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -m "not alone" -n $(PROCESSES) --dist loadfile
+	@$(BIN)/python -m pytest -m alone
+
+check: lint types imports ## what to run between commits: all but the slow tests and those in a browser
+	@$(BIN)/python -m pytest -m "not slow and not browser and not alone" -n $(PROCESSES) --dist loadfile
 
 lint: $(VENV)/.installed-dev ## style and formatting
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .
@@ -50,7 +55,7 @@ $(VENV)/.installed: pyproject.toml requirements.txt constraints.txt | $(VENV)/bi
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	@$(INSTALL) --no-build-isolation --editable ".[dev]"
+	@$(INSTALL) --no-build-isolation --editable ".[dev,postgres]"
 	@touch $@
 
 requirements: $(VENV)/bin/python ## write requirements*.txt anew from pyproject.toml

@@ -1,4 +1,4 @@
-"""The ASGI entry point: Streamlit behind the gate, with the routes for sign-in and health; nothing else."""
+"""The ASGI entry point: Streamlit behind the gate, with the routes for sign-in, health, saves and browser parts."""
 
 from __future__ import annotations
 
@@ -15,8 +15,10 @@ import streamlit as st
 from starlette.middleware import Middleware
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 
+from workbench.http import parts
 from workbench.http.gate import Gate
 from workbench.http.routes import Accounts
+from workbench.http.saves import Saves
 from workbench.settings import get_settings
 
 _LOG = logging.getLogger(__name__)
@@ -58,6 +60,6 @@ def _farewell() -> bytes:
 app = st.App(
     _PAGES / "main.py",
     lifespan=_lifespan,
-    routes=Accounts(_SETTINGS).routes(),
+    routes=[*Accounts(_SETTINGS).routes(), *Saves(_SETTINGS).routes(), *parts.routes()],
     middleware=[Middleware(Gate, settings=_SETTINGS, farewell=_farewell())],
 )

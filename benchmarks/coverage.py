@@ -134,16 +134,17 @@ def _row(cell: Cell) -> str:
     ceiling = f"{_percent(cell.known, counts.gold)} ({_percent(cell.typed, counts.gold)})"
     return (
         f"| {cell.domain} | {cell.split} | {counts.gold:,} | {ceiling} | {_percent(counts.found, counts.gold)} | "
-        f"{_percent(counts.right, counts.gold)} | {counts.suggested:,} | {_percent(counts.right, counts.suggested)} | "
+        f"{_percent(counts.correct, counts.gold)} | {counts.suggested:,} | "
+        f"{_percent(counts.correct, counts.suggested)} | "
         f"{_percent(counts.placed, counts.suggested)} |"
     )
 
 
 def _type_row(domain: str, kind: str, counts: Coverage) -> str:
-    percentages = (_percent(counts.found, counts.gold), _percent(counts.right, counts.gold))
+    percentages = (_percent(counts.found, counts.gold), _percent(counts.correct, counts.gold))
     return (
         f"| {domain} | {kind} | {counts.gold:,} | {' | '.join(percentages)} | {counts.suggested:,} | "
-        f"{_percent(counts.right, counts.suggested)} |"
+        f"{_percent(counts.correct, counts.suggested)} |"
     )
 
 

@@ -124,6 +124,9 @@ def _crowd(home: Path, address: str, scene: Scene, users: int, seed: int) -> Ite
         assert process.stdout is not None
         if process.stdout.readline().strip() != "ready":
             raise RuntimeError("The background users did not start; see their output above.")
+        assert process.stdin is not None
+        process.stdin.write("go\n")
+        process.stdin.flush()
         time.sleep(5)
         yield report
         process.communicate(timeout=_CROWD_SECONDS)

@@ -18,15 +18,14 @@ PATIENCE_MS = 30_000
 _AFTER_LAST_KEY_MS = 1_000
 """Longer than the autosave delay, so that the draft has been sent before Enter."""
 
-# Notes when a message with events goes out on the websocket.
-_WATCH_SOCKET = """
+# Notes when a message with events is posted.
+_WATCH_POSTS = """
 window.probe = {sent: [], shown: [], saved: [], enter: null};
-const send = WebSocket.prototype.send;
-WebSocket.prototype.send = function (data) {
-  const at = performance.now();
-  send.call(this, data);
-  const text = typeof data === "string" ? data : new TextDecoder().decode(data);
-  if (text.includes('"events":[{')) window.probe.sent.push({at, text});
+const fetched = window.fetch;
+window.fetch = function (url, options) {
+  const text = options?.body;
+  if (typeof text === "string" && text.includes('"events":[{')) window.probe.sent.push({at: performance.now(), text});
+  return fetched.call(this, url, options);
 };
 """
 
@@ -127,9 +126,8 @@ def timings(probe: Mapping[str, Any], user: int) -> Timings:
 
 
 def outbox_events(text: str) -> list[dict[str, Any]]:
-    """Return the events in a message to the server, which is binary around one JSON object."""
-    outbox, _ = json.JSONDecoder().raw_decode(text[text.index('{"outbox"') :])
-    return list(outbox["outbox"]["events"])
+    """Return the events in a message to the server."""
+    return list(json.loads(text)["events"])
 
 
 def _sent_event(event: Mapping[str, Any], user: int) -> dict[str, Any]:
@@ -141,7 +139,7 @@ def _sent_event(event: Mapping[str, Any], user: int) -> dict[str, Any]:
 def at_the_annotate_page(address: str, person: Mapping[str, Any], seed: int) -> Iterator[Person]:
     """Sign in with a fresh browser and open the annotate page."""
     with browser_page(address, viewport={"width": 1280, "height": 800}) as page:
-        page.add_init_script(_WATCH_SOCKET)
+        page.add_init_script(_WATCH_POSTS)
         browser_sign_in(page, person["name"], person["password"], path="/annotate")
         page.wait_for_selector(".editor[data-task] .tok", timeout=PATIENCE_MS)
         page.wait_for_timeout(1_000)

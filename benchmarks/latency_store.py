@@ -32,10 +32,10 @@ class Scene:
     people: tuple[dict[str, Any], ...]
 
 
-def make_scene(home: Path, *, annotators: int, sentences: int, seed: int) -> Scene:
-    """Make a migrated store in `home` with a music campaign that all annotators are members of."""
+def make_scene(home: Path, *, annotators: int, sentences: int, seed: int, url: str | None = None) -> Scene:
+    """Make a migrated store in `home`, or at `url`, with a music campaign that all annotators are members of."""
     home.mkdir(parents=True, exist_ok=True)
-    store = Store(f"sqlite:///{home.resolve() / 'workbench.sqlite3'}")
+    store = Store(url or _url(home))
     try:
         migrate(store)
         return _fill(store, annotators, sentences, random.Random(seed))
@@ -101,9 +101,13 @@ def _add_suggestions(store: Store, campaign: int, suggestions: Mapping[str, list
         upsert(session, SuggestionRow, rows, keys=("sentence_id", "source", "start", "end", "type"))
 
 
-def lost_events(home: Path, acknowledged: Iterable[Mapping[str, Any]]) -> list[str]:
+def _url(home: Path) -> str:
+    return f"sqlite:///{home.resolve() / 'workbench.sqlite3'}"
+
+
+def lost_events(home: Path, acknowledged: Iterable[Mapping[str, Any]], url: str | None = None) -> list[str]:
     """List every acknowledged event that is not in the store, and every submit whose spans differ from those sent."""
-    store = Store(f"sqlite:///{home.resolve() / 'workbench.sqlite3'}")
+    store = Store(url or _url(home))
     lost = []
     try:
         with store.read() as session:
@@ -133,9 +137,9 @@ def _submitted(session: Any) -> dict[tuple[int, int], list[tuple[int, int, str]]
     return {where: sorted(spans) for where, spans in by_work.items()}
 
 
-def applied_count(home: Path) -> int:
+def applied_count(home: Path, url: str | None = None) -> int:
     """Return how many events the store has applied."""
-    store = Store(f"sqlite:///{home.resolve() / 'workbench.sqlite3'}")
+    store = Store(url or _url(home))
     try:
         with store.read() as session:
             return session.scalar(sa.select(sa.func.count()).select_from(AppliedEvent)) or 0

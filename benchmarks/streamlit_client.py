@@ -1,6 +1,8 @@
-"""Annotators without a browser: websocket clients that use Streamlit's protocol and work at a steady pace.
+"""Annotators without a browser: they mount the editor by Streamlit's protocol, then save at a steady pace over HTTP.
 
     python -m benchmarks.streamlit_client ADDRESS --people people.json --campaign 1 --out crowd.json
+
+A server from before there was a route for that gets the saves as Streamlit's messages, too, for comparison.
 
 Prints `ready` once all editors are mounted, then works until its standard input is closed.
 """
@@ -29,7 +31,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 COMPONENT = "crossner_span_editor"
 PERIOD = 4.0
-"""Seconds per sentence: `AUTOSAVES` autosaves, then the submit."""
+"""Seconds per sentence: `AUTOSAVES` autosaves, then the submit; with 0 each event follows on the last one's answer."""
 AUTOSAVES = 3
 _PATIENCE = 30.0
 _LARGEST_MESSAGE = 64 * 1024 * 1024
@@ -139,11 +141,41 @@ async def sign_in(address: str, name: str, password: str) -> str:
         return "; ".join(f"{cookie.name}={cookie.value}" for cookie in browser.cookies.jar)
 
 
+class Line:
+    """A connection that is kept open for one post after the other, as a browser's; httpx takes longer than a save."""
+
+    def __init__(self, address: str, cookie: str) -> None:
+        self.host, self.port = urlsplit(address).hostname, urlsplit(address).port
+        self.head = f"Host: {urlsplit(address).netloc}\r\nOrigin: {address}\r\nCookie: {cookie}\r\n"
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def post(self, path: str, token: str, value: Any) -> dict[str, Any]:
+        """Post JSON and return the answer's; raise RuntimeError for any status but 200."""
+        body = json.dumps(value).encode()
+        head = f"POST {path} HTTP/1.1\r\n{self.head}x-form-token: {token}\r\nContent-Type: application/json\r\n"
+        if self._streams is None or self._streams[0].at_eof():
+            self._streams = await asyncio.open_connection(self.host, self.port)
+        reader, writer = self._streams
+        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        answered = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1").lower()
+        length = re.search(r"content-length: (\d+)", answered)
+        content = await reader.readexactly(int(length.group(1)) if length else 0)
+        if " 200 " not in answered.split("\r\n", 1)[0]:
+            raise RuntimeError(f"{answered.splitlines()[0]}: {content[:200].decode('utf-8', 'replace')}")
+        return dict(json.loads(content))
+
+    def close(self) -> None:
+        if self._streams is not None:
+            self._streams[1].close()
+
+
 class Annotator:
     """One person on the annotate page."""
 
-    def __init__(self, user: int, connection: ClientConnection, rng: random.Random) -> None:
-        self.user, self.connection, self.rng = user, connection, rng
+    def __init__(
+        self, user: int, connection: ClientConnection, line: Line, rng: random.Random, *, period: float = PERIOD
+    ) -> None:
+        self.user, self.connection, self.line, self.rng, self.period = user, connection, line, rng, period
         self.client = uuid.uuid4().hex
         self.editor = Editor()
         self.saved: list[Saved] = []
@@ -159,7 +191,7 @@ class Annotator:
 
     async def work(self, stop: asyncio.Event) -> None:
         """Annotate sentence after sentence until `stop` is set; the first one begins at a random moment."""
-        await _pause(stop, self.rng.uniform(0, PERIOD))
+        await _pause(stop, self.rng.uniform(0, self.period))
         while not stop.is_set():
             item = self._next_item()
             revision = item["revision"]
@@ -169,7 +201,7 @@ class Annotator:
                 work = work_on(item, len(item["suggestions"]) if kind == "submit" else step)
                 await self._save(kind, item["task"], revision, work)
                 revision += 1
-                wait = PERIOD / (AUTOSAVES + 1) * self.rng.uniform(0.8, 1.2)
+                wait = self.period / (AUTOSAVES + 1) * self.rng.uniform(0.8, 1.2)
                 await _pause(stop, max(0.0, wait - (time.monotonic() - began)))
                 if stop.is_set():
                     break
@@ -186,15 +218,28 @@ class Annotator:
             "seq": self._seq, "key": uuid.uuid4().hex, "kind": kind, "task": task, "base": base, "revision": base + 1,
             "work": work, "reason": "", "active_ms": 900, "keystrokes": 3,
         }  # fmt: skip
-        message = outbox_message(self.editor, {"client": self.client, "events": [event], "sent": self._sent})
+        message = {"client": self.client, "events": [event], "sent": self._sent, "user": self.user}
         sent_at = time.monotonic()
-        await self.connection.send(message)
-        await asyncio.wait_for(self._until(self._acknowledged), _PATIENCE)
+        await asyncio.wait_for(self._exchange(message), _PATIENCE)
         milliseconds = (time.monotonic() - sent_at) * 1000
         spans = [(span["start"], span["end"], span["type"]) for span in work["spans"]]
         self.saved.append(Saved(self.user, task, str(event["key"]), kind, spans, sent_at, milliseconds))
         if kind == "submit":
             self._finished.add(task)
+
+    async def _exchange(self, message: dict[str, Any]) -> None:
+        """Send a message and wait for its acknowledgement."""
+        payload = self.editor.payload
+        if "url" in payload:
+            known = {item["task"]: item for item in payload["items"]}
+            message["known"] = list(known)
+            payload |= await self.line.post(payload["url"], payload["token"], message)
+            payload["items"] = [item if "text" in item else known[item["task"]] for item in payload["items"]]
+            if not self._acknowledged():
+                raise RuntimeError(f"User {self.user}: {self.editor.refused(self.client)}")
+        else:
+            await self.connection.send(outbox_message(self.editor, message))
+            await self._until(self._acknowledged)
 
     def _acknowledged(self) -> bool:
         return self.editor.payload["acks"].get(self.client, 0) >= self._seq
@@ -216,7 +261,9 @@ async def _pause(stop: asyncio.Event, seconds: float) -> None:
         return
 
 
-async def enter(address: str, person: Mapping[str, Any], campaign: int, rng: random.Random) -> Annotator:
+async def enter(
+    address: str, person: Mapping[str, Any], campaign: int, rng: random.Random, *, period: float = PERIOD
+) -> Annotator:
     """Sign a person in and mount their editor on the campaign; the caller closes the connection."""
     cookie = await sign_in(address, person["name"], person["password"])
     connection = await connect(
@@ -226,19 +273,23 @@ async def enter(address: str, person: Mapping[str, Any], campaign: int, rng: ran
         additional_headers={"Cookie": cookie},
         max_size=_LARGEST_MESSAGE,
     )
-    annotator = Annotator(person["id"], connection, rng)
+    annotator = Annotator(person["id"], connection, Line(address, cookie), rng, period=period)
     await annotator.mount()
     if annotator.editor.payload["campaign"] != campaign:
         raise RuntimeError(f"The page opened campaign {annotator.editor.payload['campaign']}, not {campaign}.")
     return annotator
 
 
-async def run_crowd(address: str, people: Sequence[Mapping[str, Any]], campaign: int, seed: int) -> dict[str, Any]:
-    """Let all annotators work until standard input ends; return what was acknowledged."""
+async def run_crowd(
+    address: str, people: Sequence[Mapping[str, Any]], campaign: int, seed: int, period: float = PERIOD
+) -> dict[str, Any]:
+    """Let all annotators work from when a line comes in until standard input ends; return what was acknowledged."""
     annotators = [
-        await enter(address, person, campaign, random.Random(seed + number)) for number, person in enumerate(people)
+        await enter(address, person, campaign, random.Random(seed + number), period=period)
+        for number, person in enumerate(people)
     ]
     print("ready", flush=True)
+    await asyncio.to_thread(sys.stdin.readline)
     stop = asyncio.Event()
     tasks = [asyncio.create_task(annotator.work(stop)) for annotator in annotators]
     ended = asyncio.create_task(asyncio.to_thread(sys.stdin.read))
@@ -247,6 +298,7 @@ async def run_crowd(address: str, people: Sequence[Mapping[str, Any]], campaign:
     await asyncio.gather(*tasks)
     for annotator in annotators:
         await annotator.connection.close()
+        annotator.line.close()
     saved = [asdict(saved_event) for annotator in annotators for saved_event in annotator.saved]
     return {"saved": saved, "bytes_read": sum(annotator.bytes_read for annotator in annotators)}
 
@@ -258,10 +310,11 @@ def main() -> None:
     parser.add_argument("--people", type=Path, required=True)
     parser.add_argument("--campaign", type=int, required=True)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--period", type=float, default=PERIOD, help="seconds a sentence; 0: without a pause")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     people = json.loads(options.people.read_text(encoding="utf-8"))
-    report = asyncio.run(run_crowd(options.address, people, options.campaign, options.seed))
+    report = asyncio.run(run_crowd(options.address, people, options.campaign, options.seed, options.period))
     options.out.write_text(json.dumps(report), encoding="utf-8")
 
 

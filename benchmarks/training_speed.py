@@ -40,9 +40,9 @@ from crossner_core.schema import LabelledSentence
 from crossner_core.tags import tags_from_spans
 from crossner_core.training.batches import tag_indices
 from crossner_core.training.checkpoint import read_json
+from crossner_core.training.engine import make_optimizer, set_rate
 from crossner_core.training.events import RunResult
 from crossner_core.training.loop import train
-from crossner_core.training.optim import make_optimizer, set_rate
 from crossner_core.training.recipe import Recipe
 
 SPEED_BAR, SECONDS_BAR = 3.0, 60.0

@@ -188,7 +188,7 @@ def with_flags(
     return call
 
 
-_FILE = typer.Option("--recipe", help="JSON or TOML file with such fields; flags win over it.")
+_FILE = typer.Option("--recipe", help="JSON or TOML file with these options; flags override it.")
 
 
 def _parameter(name: str, annotation: Any) -> inspect.Parameter:

@@ -136,6 +136,15 @@ def sync(path: Path) -> None:
         os.fsync(file.fileno())
 
 
+def sync_folder(folder: Path) -> None:
+    """Flush the names in a folder to disk, so that what was renamed there stays renamed."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def is_name(value: str) -> bool:
     """Return whether a word can name a corpus or gazetteer: a subfolder, never a path outside."""
     return re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}", value) is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from typing import NamedTuple
 
 from crossner_core.errors import BadInput, InvalidConfig, InvalidSpan
 from crossner_core.schema import Span
@@ -51,24 +52,34 @@ def detect_scheme(sequences: Iterable[Sequence[str]]) -> str:
     return "IOB1" if needless_b < bare_starts else "IOB2"
 
 
-def tag_problems(tags: Sequence[str], scheme: str) -> Iterator[tuple[int, str]]:
-    """Yield (position from 0, reason) for each tag that is malformed or not allowed at its position."""
+class TagProblem(NamedTuple):
+    """A tag, by its position from 0, that is malformed or not allowed there; `is_stray`: it continues no entity."""
+
+    position: int
+    reason: str
+    is_stray: bool = False
+
+
+def tag_problems(tags: Sequence[str], scheme: str) -> Iterator[TagProblem]:
+    """Yield each tag that is malformed or not allowed at its position."""
     allowed = _prefixes(scheme)
     previous = ("O", "")
     for position, tag in enumerate(tags):
         try:
             current = parse_tag(tag)
         except BadInput as error:
-            yield position, str(error)
+            yield TagProblem(position, str(error))
             current = ("O", "")
         else:
             if current[0] != "O" and current[0] not in allowed:
-                yield position, f"tag {_short(tag)}: {scheme} has only {', '.join(f'{p}-' for p in allowed)} and O."
+                prefixes = ", ".join(f"{prefix}-" for prefix in allowed)
+                yield TagProblem(position, f"tag {_short(tag)}: {scheme} has only {prefixes} and O.")
             elif reason := _bad_step(previous, current, scheme):
-                yield position, f"tag {_short(tag)} {reason} ({scheme})."
+                is_stray = _is_stray(previous, current, scheme)
+                yield TagProblem(position, f"tag {_short(tag)} {reason} ({scheme}).", is_stray)
         previous = current
     if scheme in {"BIOES", "BILOU"} and previous[0] in "BI":
-        yield len(tags) - 1, f"tag {_short(tags[-1])} ends the sentence inside an entity ({scheme})."
+        yield TagProblem(len(tags) - 1, f"tag {_short(tags[-1])} ends the sentence inside an entity ({scheme}).")
 
 
 def spans_from_tags(tags: Sequence[str], scheme: str = "IOB2", *, strict: bool = True) -> tuple[Span, ...]:
@@ -79,8 +90,8 @@ def spans_from_tags(tags: Sequence[str], scheme: str = "IOB2", *, strict: bool =
     Source: conlleval.pl, startOfChunk and endOfChunk.
     """
     if strict:
-        for position, reason in tag_problems(tags, scheme):
-            raise BadInput(f"Token {position + 1} of {len(tags)}: {reason}")
+        for problem in tag_problems(tags, scheme):
+            raise BadInput(f"Token {problem.position + 1} of {len(tags)}: {problem.reason}")
     spans: list[Span] = []
     start, type_name, ended = 0, "", True  # `ended`: no entity is open before this tag
     for position, tag in enumerate(tags):
@@ -144,13 +155,19 @@ def _bad_step(previous: tuple[str, str], current: tuple[str, str], scheme: str) 
     now, now_type = current
     if scheme == "IOB1":
         return "" if now != "B" or before_type == now_type else "starts an entity that does not touch one of its type"
-    before, now = _TO_BIOES.get(before, before), _TO_BIOES.get(now, now)
-    is_open = before in "BI"
-    if now in "IE" and not (is_open and before_type == now_type):
+    if _is_stray(previous, current, scheme):
         return f"cannot follow {_name(previous)}"
-    if scheme in {"BIOES", "BILOU"} and is_open and now not in "IE":
+    if scheme in {"BIOES", "BILOU"} and before in "BI" and _TO_BIOES.get(now, now) not in "IE":
         return f"leaves {_name(previous)} unfinished"
     return ""
+
+
+def _is_stray(previous: tuple[str, str], current: tuple[str, str], scheme: str) -> bool:
+    """Return whether `current` continues an entity that is not open; never in IOB1, where an I- may begin one."""
+    before, before_type = previous
+    now, now_type = current
+    continues = _TO_BIOES.get(now, now) in "IE"
+    return scheme != "IOB1" and continues and not (before in "BI" and before_type == now_type)
 
 
 def _prefixes(scheme: str) -> str:

@@ -37,9 +37,13 @@ def open_session(session: Session, *, user_id: int, token_hash: str, expires_at:
     session.add(LoginSession(user_id=user_id, token_hash=token_hash, expires_at=expires_at))
 
 
+_LOGIN = sa.select(LoginSession).where(LoginSession.token_hash == sa.bindparam("token_hash"))
+"""Asked with every request, so it is made once."""
+
+
 def valid_session(session: Session, *, token_hash: str) -> LoginSession | None:
     """Return the session of a token, if it is neither expired nor revoked and its account is active."""
-    login = session.scalar(sa.select(LoginSession).where(LoginSession.token_hash == token_hash))
+    login = session.scalar(_LOGIN, {"token_hash": token_hash})
     if login is None or login.revoked_at is not None or login.expires_at <= now() or not login.user.active:
         return None
     return login

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import sqlalchemy as sa
 from sqlalchemy.orm import selectinload
@@ -25,22 +25,51 @@ from db.tables import (
 )
 from db.types import now
 
+# Queries that every save asks are made once: making one takes as long as running it.
+_OF_CLIENT = (
+    sa.select(AppliedEvent.seq)
+    .where(AppliedEvent.client == sa.bindparam("client"), AppliedEvent.user_id == sa.bindparam("user_id"))
+    .order_by(AppliedEvent.seq.desc())
+    .limit(1)
+)
+_WORK = sa.select(Annotation).where(
+    Annotation.task_id == sa.bindparam("task_id"), Annotation.user_id == sa.bindparam("user_id")
+)
+_SENTENCES = (
+    sa.select(Task.id, SentenceRow)
+    .join(SentenceRow, SentenceRow.id == Task.sentence_id)
+    .where(Task.id.in_(sa.bindparam("task_ids", expanding=True)))
+)
+_OF_SENTENCES: sa.BindParameter[Any] = sa.bindparam("sentence_ids", expanding=True)
+_LINKS = sa.select(LinkRow).where(LinkRow.sentence_id.in_(_OF_SENTENCES)).order_by(LinkRow.start)
+_SUGGESTIONS = (
+    sa.select(SuggestionRow).where(SuggestionRow.sentence_id.in_(_OF_SENTENCES)).order_by(SuggestionRow.start)
+)
+_NOTE = sa.insert(cast(sa.Table, AppliedEvent.__table__))
+_CLEARING: dict[type[Any], sa.Delete] = {
+    table: sa.delete(cast(sa.Table, table.__table__)).where(table.annotation_id == sa.bindparam("of"))
+    for table in (SpanRow, FlagRow, RejectedRow, Decision)
+}
 _PARTS = (Annotation.spans, Annotation.flags, Annotation.rejected, Annotation.decisions)
+_MINE = (
+    sa.select(Annotation)
+    .where(
+        Annotation.task_id.in_(sa.bindparam("task_ids", expanding=True)),
+        Annotation.user_id == sa.bindparam("user_id"),
+    )
+    .options(*(selectinload(part) for part in _PARTS))
+)
 
 
 def find(session: Session, *, task_id: int, user_id: int) -> Annotation | None:
     """Return a person's work on a task."""
-    return session.scalar(sa.select(Annotation).where(Annotation.task_id == task_id, Annotation.user_id == user_id))
+    return session.scalar(_WORK, {"task_id": task_id, "user_id": user_id})
 
 
 def mine(session: Session, task_ids: Sequence[int], *, user_id: int) -> dict[int, Annotation]:
     """Return a person's work by task id, with all its parts."""
-    query = (
-        sa.select(Annotation)
-        .where(Annotation.task_id.in_(task_ids), Annotation.user_id == user_id)
-        .options(*(selectinload(part) for part in _PARTS))
-    )
-    return {annotation.task_id: annotation for annotation in session.scalars(query)}
+    values = {"task_ids": list(task_ids), "user_id": user_id}
+    return {annotation.task_id: annotation for annotation in session.scalars(_MINE, values)}
 
 
 def submitted(session: Session, sentence_ids: Sequence[int], stage: str) -> dict[int, Annotation]:
@@ -133,11 +162,11 @@ def replace_parts(
         (RejectedRow, rejected),
         (Decision, decisions),
     )
-    for table, rows in parts:
-        session.execute(sa.delete(table).where(table.annotation_id == annotation.id))
+    for table, rows in parts:  # by the tables: what the session holds of them expires below
+        session.execute(_CLEARING[table], {"of": annotation.id})
         values = [{**row, "annotation_id": annotation.id} for row in rows]
         if values:
-            session.execute(sa.insert(table), values)
+            session.execute(sa.insert(table.__table__), values)
     session.expire(annotation, ["spans", "flags", "rejected", "decisions"])
 
 
@@ -160,40 +189,39 @@ def event(session: Session, key: str) -> AppliedEvent | None:
     return session.get(AppliedEvent, key)
 
 
-def note_event(session: Session, *, key: str, user_id: int, client: str, seq: int) -> None:
-    """Record an event as applied; a number the client has used before (a copied tab) gets a client name of its own."""
-    taken = session.scalar(sa.select(AppliedEvent.key).where(AppliedEvent.client == client, AppliedEvent.seq == seq))
-    name = client if taken is None else f"{client}#{key}"
-    session.add(AppliedEvent(key=key, user_id=user_id, client=name, seq=seq, at=now()))
+def note_event(session: Session, *, key: str, user_id: int, client: str, seq: int, highest: int | None) -> None:
+    """Record an event as applied; a number the client has used before (a copied tab) gets a client name of its own.
+
+    `highest` is the client's highest number so far, as `highest_seq` returns it.
+    """
+    name = client
+    if highest is None or seq <= highest:  # of somebody else's client there is no highest
+        taken = sa.select(AppliedEvent.key).where(AppliedEvent.client == client, AppliedEvent.seq == seq)
+        name = client if session.scalar(taken) is None else f"{client}#{key}"
+    session.execute(_NOTE, {"key": key, "user_id": user_id, "client": name, "seq": seq, "at": now()})
 
 
 def highest_seq(session: Session, *, client: str, user_id: int) -> int | None:
-    """Return the highest number of a client's applied events."""
-    query = sa.select(sa.func.max(AppliedEvent.seq)).where(
-        AppliedEvent.client == client, AppliedEvent.user_id == user_id
-    )
-    return session.scalar(query)
+    """Return the highest number of a client's applied events; found at the end of an index, however many they are."""
+    return session.scalar(_OF_CLIENT, {"client": client, "user_id": user_id})
 
 
 def sentences_of_tasks(session: Session, task_ids: Sequence[int]) -> dict[int, SentenceRow]:
     """Return the sentences by task id."""
-    query = sa.select(Task.id, SentenceRow).join(SentenceRow, SentenceRow.id == Task.sentence_id)
-    return dict(session.execute(query.where(Task.id.in_(task_ids))).all())
+    return dict(session.execute(_SENTENCES, {"task_ids": list(task_ids)}).all())
 
 
 def links_of(session: Session, sentence_ids: Sequence[int]) -> dict[int, list[LinkRow]]:
     """Return the links by sentence id, in the order of the text."""
-    query = sa.select(LinkRow).where(LinkRow.sentence_id.in_(sentence_ids)).order_by(LinkRow.start)
     by_sentence: dict[int, list[LinkRow]] = {}
-    for link in session.scalars(query):
+    for link in session.scalars(_LINKS, {"sentence_ids": list(sentence_ids)}):
         by_sentence.setdefault(link.sentence_id, []).append(link)
     return by_sentence
 
 
 def suggestions_of(session: Session, sentence_ids: Sequence[int]) -> dict[int, list[SuggestionRow]]:
     """Return the suggestions by sentence id, in the order of the text."""
-    query = sa.select(SuggestionRow).where(SuggestionRow.sentence_id.in_(sentence_ids)).order_by(SuggestionRow.start)
     by_sentence: dict[int, list[SuggestionRow]] = {}
-    for suggestion in session.scalars(query):
+    for suggestion in session.scalars(_SUGGESTIONS, {"sentence_ids": list(sentence_ids)}):
         by_sentence.setdefault(suggestion.sentence_id, []).append(suggestion)
     return by_sentence

@@ -5,7 +5,9 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -14,9 +16,22 @@ from sqlalchemy.orm import Session, sessionmaker
 
 from crossner_core.errors import StorageError
 
-__all__ = ["Session", "Store", "backup_sqlite", "integrity_problems", "lock_rows", "upsert"]
+__all__ = [
+    "Session",
+    "Store",
+    "backup_sqlite",
+    "in_byte_order",
+    "integrity_problems",
+    "is_postgres",
+    "lock_rows",
+    "open_copy",
+    "set_sequence",
+    "sqlite_damage",
+    "upsert",
+]
 
 _BUSY_TIMEOUT_MS = 15_000
+_PRAGMAS_THAT_WRITE = 2
 
 
 class Store:
@@ -42,6 +57,25 @@ class Store:
     def write(self) -> Iterator[Session]:
         """Yield a session whose transaction is committed at the end, or rolled back on any error."""
         with self._in_turn(), _storage_errors(self.url), self._write() as session, session.begin():
+            yield session
+
+    @contextmanager
+    def one_moment(self) -> Iterator[Session]:
+        """Yield a session for reading in which each statement sees the store as the first one did."""
+        with self.read() as session:
+            if self._round is None:  # a transaction of SQLite is like this anyway
+                session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+            yield session
+
+    @contextmanager
+    def standing_still(self, tables: Sequence[sa.Table]) -> Iterator[Session]:
+        """Yield a session during which nobody else writes to these tables."""
+        with self.write() as session:
+            session.connection()  # SQLite's lock is taken here
+            if self._round is None:
+                prepare = session.get_bind().dialect.identifier_preparer
+                names = ", ".join(prepare.format_table(table) for table in tables)
+                session.execute(sa.text(f"LOCK TABLE {names} IN SHARE MODE"))
             yield session
 
     @contextmanager
@@ -127,7 +161,7 @@ def _make_engine(url: sa.URL) -> sa.Engine:
             "synchronous=FULL",  # a commit is on the disk before anything acknowledges it
             f"busy_timeout={_BUSY_TIMEOUT_MS}",
             "foreign_keys=ON",
-        ):
+        )[_PRAGMAS_THAT_WRITE if "immutable" in url.query else 0 :]:
             cursor.execute(f"PRAGMA {pragma}")
         cursor.close()
 
@@ -201,9 +235,50 @@ def backup_sqlite(store: Store, target: str) -> None:
         source.close()
 
 
+def open_copy(path: Path) -> Store:
+    """Open a SQLite file that nobody writes to, without writing anything beside it."""
+    url = sa.URL.create(
+        "sqlite",
+        database=f"file:{quote(str(path.resolve()))}",
+        query={"mode": "ro", "immutable": "1", "uri": "true"},
+    )
+    return Store(url.render_as_string())
+
+
+def is_postgres(session: Session) -> bool:
+    """Return whether the store lies on a PostgreSQL server."""
+    return session.get_bind().dialect.name == "postgresql"
+
+
+def in_byte_order(session: Session, column: sa.Column[Any]) -> sa.ColumnElement[Any]:
+    """Return what to order by so that every database gives the same order: text by its bytes."""
+    if not isinstance(column.type, sa.Text):
+        return column
+    return column.collate("C" if is_postgres(session) else "BINARY")
+
+
+def set_sequence(session: Session, column: sa.Column[Any]) -> None:
+    """Have a generated key go on after the largest one in the table (SQLite does so by itself)."""
+    if not is_postgres(session):
+        return
+    sequence = sa.func.pg_get_serial_sequence(f'"{column.table.name}"', column.name)
+    largest = sa.select(sa.func.coalesce(sa.func.max(column), 0) + 1).scalar_subquery()
+    session.execute(sa.select(sa.func.setval(sequence, largest, False)))
+
+
 def integrity_problems(session: Session) -> list[str]:
-    """Return what the database's own check of its file finds; a server checks its files itself."""
-    if session.get_bind().dialect.name != "sqlite":
+    """Return the first lines in which SQLite's own check finds its file damaged; a server checks its files itself."""
+    if is_postgres(session):
         return []
-    lines = session.connection().exec_driver_sql("PRAGMA integrity_check").scalars().all()
-    return [str(line) for line in lines if line != "ok"]
+    return [row[0] for row in session.execute(sa.text("PRAGMA integrity_check(20)")) if row[0] != "ok"]
+
+
+def sqlite_damage(session: Session) -> list[str]:
+    """Return what SQLite itself finds wrong with its file, in words; nothing for another database."""
+    if is_postgres(session):
+        return []
+    lost = [
+        f"Row {row} of {table} refers to a row of {target} that is not there."
+        for table, row, target, _ in session.execute(sa.text("PRAGMA foreign_key_check"))
+    ]
+    return [*(f"SQLite: {line}." for line in integrity_problems(session)), *lost[:20]]

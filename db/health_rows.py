@@ -95,6 +95,11 @@ def without_task(session: Session) -> list[int]:
     return list(session.scalars(query.order_by(SentenceRow.id)))
 
 
+def add_task(session: Session, sentence_id: int, stage: str) -> None:
+    """Add an open task; its campaign and position are its sentence's."""
+    session.add(Task(sentence_id=sentence_id, stage=stage))
+
+
 def without_next(session: Session, stage: str, following: str) -> list[tuple[int, int]]:
     """Return (task id, sentence id) of done tasks of a stage whose sentence has no task of the following one."""
     other = aliased(Task)

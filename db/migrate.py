@@ -9,7 +9,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import Connection
+from sqlalchemy import Connection, inspect
 
 from crossner_core.errors import StorageError
 from db.engine import Session, Store
@@ -54,6 +54,25 @@ def migrate(store: Store) -> None:
         connection.commit()
 
 
+def head() -> str:
+    """Return the newest migration of this version."""
+    config = Config()
+    config.set_main_option("script_location", str(_SCRIPTS).replace("%", "%%"))
+    newest = ScriptDirectory.from_config(config).get_current_head()
+    assert newest is not None
+    return newest
+
+
+def revision_in(session: Session) -> str | None:
+    """Return the migration that a store is at; None before the first."""
+    return MigrationContext.configure(session.connection()).get_current_revision()
+
+
+def has_tables(session: Session) -> bool:
+    """Return whether there are any tables, ours or others."""
+    return bool(inspect(session.connection()).get_table_names())
+
+
 def _dangling(connection: Connection) -> set[tuple[str, int, str]]:
     """Return table, row id and referenced table of rows with dangling foreign keys; checked on SQLite only."""
     if connection.dialect.name != "sqlite":
@@ -70,9 +89,7 @@ def new_revision(store: Store, message: str) -> None:
 
 def schema_problems(session: Session) -> list[str]:
     """Return how the store differs from the schema of this version; nothing is changed."""
-    connection = session.connection()
-    context = MigrationContext.configure(connection)
-    current, head = context.get_current_revision(), ScriptDirectory.from_config(_config(connection)).get_current_head()
-    if current != head:
-        return [f"The store is at revision {current}, this version of the workbench works with {head}."]
+    if (current := revision_in(session)) != head():
+        return [f"The store is at revision {current}, this version of the workbench works with {head()}."]
+    context = MigrationContext.configure(session.connection())
     return [f"Table or column differs: {difference}." for difference in compare_metadata(context, Base.metadata)]

@@ -9,10 +9,13 @@ import sqlalchemy as sa
 from db.engine import Session
 from db.tables import Member, User
 
+_PERSON = sa.select(User).where(User.id == sa.bindparam("id"))
+"""Asked by every use case, so it is made once."""
+
 
 def find(session: Session, user_id: int) -> User | None:
     """Return the person with this id as the store has it now."""
-    return session.scalar(sa.select(User).where(User.id == user_id))
+    return session.scalar(_PERSON, {"id": user_id})
 
 
 def by_ids(session: Session, ids: Iterable[int]) -> dict[int, User]:
@@ -32,7 +35,6 @@ def is_member(session: Session, *, campaign_id: int, user_id: int) -> bool:
     return session.get(Member, (campaign_id, user_id)) is not None
 
 
-def hold_member(session: Session, *, campaign_id: int, user_id: int) -> None:
-    """Lock this member of the campaign until the transaction ends; other calls of `hold_member` wait."""
-    this = (Member.campaign_id == campaign_id, Member.user_id == user_id)
-    session.execute(sa.select(Member.user_id).where(*this).with_for_update())
+def hold_member(session: Session, *, campaign_id: int, user_id: int) -> bool:
+    """Do as `is_member`, and lock a member until the transaction ends; other calls of `hold_member` wait."""
+    return session.get(Member, (campaign_id, user_id), with_for_update=True) is not None

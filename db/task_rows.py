@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import aliased
@@ -11,10 +13,24 @@ from sqlalchemy.orm import aliased
 from db.engine import Session, lock_rows
 from db.tables import Annotation, Answer, Member, Question, SentenceRow, Task, User
 
+_Value = Any
+"""A value of a column, or the parameter by which a query that is made once gets it."""
 _ANSWERS = 2
 """Number of answers that a question waits for: annotator 1's and annotator 2's."""
 _OTHER = aliased(Task)
 """Alias for another task of the same sentence; made once, as making it would take half of a statement's time."""
+
+
+_HELD = (
+    sa.select(Task.id, Task.lease_expires)
+    .where(
+        Task.leased_to == sa.bindparam("user_id"),
+        Task.campaign_id == sa.bindparam("campaign_id"),
+        Task.stage == sa.bindparam("stage"),
+    )
+    .order_by(Task.id)  # locks are taken in this order
+)
+_HELD_LOCKED = _HELD.with_for_update()
 
 
 def find(session: Session, task_id: int) -> Task | None:
@@ -36,12 +52,8 @@ def held(
     the person's until somebody else takes the task. With `lock` this stays so until the transaction ends: callers that
     write to these tasks need it, or another lease or a submission may come in between.
     """
-    query = (
-        sa.select(Task.id, Task.lease_expires)
-        .where(Task.leased_to == user_id, Task.campaign_id == campaign_id, Task.stage == stage)
-        .order_by(Task.id)  # locks are taken in this order
-    )
-    rows = session.execute(query.with_for_update() if lock else query)
+    values = {"user_id": user_id, "campaign_id": campaign_id, "stage": stage}
+    rows = session.execute(_HELD_LOCKED if lock else _HELD, values)
     leased = [(task_id, expires) for task_id, expires in rows if expires is not None]
     return sorted(leased, key=lambda pair: (pair[1], pair[0]))
 
@@ -60,7 +72,7 @@ def unanswered(session: Session, task_ids: Sequence[int]) -> set[int]:
     return set(session.scalars(query))
 
 
-def _touched(user_id: int, stage: str) -> sa.ColumnElement[bool]:
+def _touched(user_id: _Value, stage: _Value) -> sa.ColumnElement[bool]:
     """Return the condition that a person worked on the task's sentence at another stage, or skipped the task."""
     other = _OTHER
     work = (
@@ -73,13 +85,13 @@ def _touched(user_id: int, stage: str) -> sa.ColumnElement[bool]:
     return work.exists()
 
 
-def _bars(other: type[Task], stage: str) -> sa.ColumnElement[bool]:
+def _bars(other: type[Task], stage: _Value) -> sa.ColumnElement[bool]:
     """Return the condition that work on the task `other` bars its author from the sentence at a stage."""
     elsewhere = sa.and_(other.stage != stage, Annotation.state != "skipped", Annotation.origin == "person")
     return sa.or_(elsewhere, sa.and_(other.stage == stage, Annotation.state == "skipped"))
 
 
-def _asked_by_other(user_id: int) -> sa.ColumnElement[bool]:
+def _asked_by_other(user_id: _Value) -> sa.ColumnElement[bool]:
     """Return the condition that another expert of the campaign waits for answers to a question about the task.
 
     An asker who has left the campaign, is no longer an expert or has a closed account does not count. Once both have
@@ -92,7 +104,7 @@ def _asked_by_other(user_id: int) -> sa.ColumnElement[bool]:
     return asked.where(Question.task_id == Task.id, Question.closed_at.is_(None), *others, answers < _ANSWERS).exists()
 
 
-def _unheld(user_id: int, now: dt.datetime) -> tuple[tuple[sa.ColumnElement[bool], ...], ...]:
+def _unheld(user_id: _Value, now: _Value) -> tuple[tuple[sa.ColumnElement[bool], ...], ...]:
     """Return the two ways a task can be free: open, or leased to somebody else whose lease has expired."""
     expired = (Task.state == "leased", Task.leased_to != user_id, Task.lease_expires < now)
     return (Task.state == "open",), expired
@@ -103,16 +115,29 @@ def free(
 ) -> list[int]:
     """Return the next tasks a person may be given, in the order of the queue."""
     candidates: list[tuple[float, int, int]] = []
+    values = {"campaign_id": campaign_id, "user_id": user_id, "stage": stage, "now": now, "count": count}
+    for query in _free_queries(stage == "adjudicate", lock):
+        candidates += [
+            (position, sentence_id, task_id) for position, sentence_id, task_id in session.execute(query, values)
+        ]
+    return [task_id for _, _, task_id in sorted(candidates)[:count]]
+
+
+@cache
+def _free_queries(adjudicating: bool, lock: bool) -> tuple[sa.Executable, ...]:
+    """Make the queries of `free`; once, as making them takes longer than running them."""
+    parameters: list[_Value] = [sa.bindparam(name) for name in ("campaign_id", "user_id", "stage", "now")]
+    campaign_id, user_id, stage, now = parameters
+    queries = []
     for unheld in _unheld(user_id, now):
         query = sa.select(Task.position, Task.sentence_id, Task.id).where(
             Task.campaign_id == campaign_id, Task.stage == stage, *unheld, ~_touched(user_id, stage)
         )
-        if stage == "adjudicate":
+        if adjudicating:
             query = query.where(~_asked_by_other(user_id))
-        query = query.order_by(Task.position, Task.sentence_id).limit(count)
-        rows = session.execute(lock_rows(query) if lock else query)  # type: ignore[arg-type]
-        candidates += [(position, sentence_id, task_id) for position, sentence_id, task_id in rows]
-    return [task_id for _, _, task_id in sorted(candidates)[:count]]
+        query = query.order_by(Task.position, Task.sentence_id).limit(sa.bindparam("count", type_=sa.Integer))
+        queries.append(lock_rows(query) if lock else query)  # type: ignore[arg-type]
+    return tuple(queries)
 
 
 def count_free(session: Session, *, campaign_id: int, user_id: int, stage: str, now: dt.datetime) -> int:
@@ -165,10 +190,11 @@ def give_back(task: Task, *, user_id: int, until: dt.datetime) -> None:
     task.done_by, task.done_at = None, None
 
 
-def open_stage(session: Session, sentence_id: int, stage: str) -> None:
-    """Make sure that the sentence has a task of this stage."""
-    if stage not in of_sentence(session, sentence_id):
-        session.add(Task(sentence_id=sentence_id, stage=stage))
+def open_stage(session: Session, task: Task, stage: str) -> None:
+    """Make sure that the sentence of a task has a task of this stage, too."""
+    if stage not in of_sentence(session, task.sentence_id):
+        place = {"campaign_id": task.campaign_id, "position": task.position}
+        session.add(Task(sentence_id=task.sentence_id, stage=stage, **place))
         session.flush()
 
 

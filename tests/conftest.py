@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,10 @@ from db.engine import Store
 from db.migrate import migrate
 from tests.support import builders
 from workbench.accounts.actors import Actor
+
+# Before torch is imported, and for every process that a test starts: on small models more threads only wait for each
+# other, and two test processes that compute with two threads each take ten times as long as with one.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
 

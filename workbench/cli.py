@@ -10,6 +10,7 @@ import typer
 
 from crossner_core.command_line import Outcomes, new_app, run_app
 from workbench.commands import (
+    backups,
     campaigns,
     common,
     corpus,
@@ -31,10 +32,10 @@ _OUTCOMES = Outcomes(prefix="workbench: ", interrupted="workbench: interrupted."
 
 app = new_app(
     name="workbench",
-    help="Annotate, check, adjudicate and retrain named-entity recognition in a new domain.",
+    help="Named-entity recognition in a new domain: annotate, check, adjudicate and retrain.",
     no_args_is_help=True,
 )
-for _part in (server, data, training):
+for _part in (server, backups, data, training):
     _part.add_to(app)
 app.command()(doctor.doctor)
 app.add_typer(campaigns.app, name="campaign")
@@ -57,13 +58,13 @@ def options(
         typer.Option(
             "--as",
             envvar="CROSSNER_AS",
-            help="Act as this account, with its role. Default: the oldest admin account, since who can run commands "
-            "on this machine can reach the whole store anyway.",
+            help="Act as this account, with its role. Default: the oldest admin account, since whoever can run "
+            "commands on this machine has access to the whole store anyway.",
         ),
     ] = None,
     home: Annotated[
         Path | None,
-        typer.Option(help="Folder with the store and the checkpoints. Default: $CROSSNER_HOME or ./.workbench"),
+        typer.Option(help="Folder of the store and the checkpoints. Default: $CROSSNER_HOME or ./.workbench"),
     ] = None,
 ) -> None:
     """Keep the options before the command."""

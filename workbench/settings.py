@@ -17,18 +17,22 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="CROSSNER_", extra="ignore")
 
-    home: Path = Field(default=Path(".workbench"), description="folder for the store, checkpoints and what is built")
+    home: Path = Field(
+        default=Path(".workbench"), description="folder of the store, checkpoints, corpora, gazetteers and encoders"
+    )
     database_url: str | None = Field(default=None, description="SQLAlchemy URL; default is a SQLite file in home")
     host: str = Field(default="127.0.0.1", description="address the web app listens on")
     port: int = Field(default=8501, ge=1, le=65535, description="port the web app listens on")
     session_hours: float = Field(default=12.0, gt=0, description="hours until a sign-in expires")
     secure_cookie: bool = Field(default=False, description="send the session cookie over HTTPS only")
-    data: Path | None = Field(default=None, description="folder of the corpora that studies read, a folder each")
-    study_workers: int = Field(default=1, ge=1, description="trainings of a study that the worker does side by side")
-    ray: str | None = Field(default=None, description="Ray cluster that the worker trains studies on; local begins one")
-    worker_threads: int = Field(
-        default=0, ge=0, le=1024, description="threads the worker computes with; 0 lets PyTorch choose"
+    data: Path | None = Field(
+        default=None, description="folder with the corpora that studies read, one folder per corpus"
     )
+    study_workers: int = Field(default=1, ge=1, description="cells of a study that the worker trains in parallel")
+    ray: str | None = Field(
+        default=None, description="address of the Ray cluster that the worker trains studies on; local starts one"
+    )
+    worker_threads: int = Field(default=0, ge=0, le=1024, description="CPU threads of the worker; 0: PyTorch chooses")
 
     @property
     def url(self) -> str:

@@ -25,7 +25,7 @@ def expected_entities(pool: Pool, config: Any, rng: np.random.Generator) -> Scor
 class RareTypesOptions(Checked):
     """How strongly rare types are preferred."""
 
-    power: float = option(0.5, "A type's weight falls with its gold count to this power.", min=0.0, max=2.0)
+    power: float = option(0.5, "Divide a type's weight by its gold count to this power.", min=0.0, max=2.0)
 
 
 @scoring(

@@ -6,7 +6,7 @@ python -m crossner_core.adaptation entity-tagging --labelled FILE … --out FOLD
 python -m crossner_core.adaptation entity-tagging --tagged FOLDER --out FOLDER
 
 Several processes compute each step together: `torchrun --nproc-per-node 2 -m …`, or `accelerate launch --multi_gpu …`.
-The first Ctrl-C saves and stops; the same command goes on from there. Exit code 1: an error; 2: a command line that
+The first Ctrl-C saves and stops; run the same command again to resume. Exit code 1: an error; 2: a command line that
 makes no sense; 3: stopped.
 """
 
@@ -31,10 +31,10 @@ STOPPED = 3
 app = new_app(help=__doc__, no_args_is_help=True)
 
 Labelled = Annotated[list[Path] | None, flag("labelled files in any format", "FILE …")]
-HeldOut = Annotated[list[Path] | None, flag("to measure on; else a share", "FILE …")]
+HeldOut = Annotated[list[Path] | None, flag("held-out text to evaluate on; default: a share of the rest", "FILE …")]
 Out = Annotated[Path, flag("the encoder's folder", "FOLDER")]
-Work = Annotated[Path | None, flag("what a resume needs; default OUT.work", "FOLDER")]
-Fresh = Annotated[bool, flag("begin anew whatever an earlier run left", None, "--fresh")]
+Work = Annotated[Path | None, flag("folder of the state to resume from; default: OUT.work", "FOLDER")]
+Fresh = Annotated[bool, flag("start over, discarding what an earlier run left", None, "--fresh")]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def dapt(
     options: DaptOptions,
     out: Out,
-    text: Annotated[list[Path] | None, flag("UTF-8 files, a document a line", "FILE …")] = None,
+    text: Annotated[list[Path] | None, flag("UTF-8 files, one document per line", "FILE …")] = None,
     labelled: Labelled = None,
     corpus: Annotated[Path | None, flag("a Wikipedia corpus of the workbench", "FOLDER")] = None,
     domain: Annotated[str | None, flag("with --corpus: the domain whose level is taken")] = None,
@@ -60,8 +60,8 @@ def dapt(
             "FOLDER",
         ),
     ] = None,
-    percent: Annotated[float, flag("share of the text, or of the level, to learn from")] = 100.0,
-    corpus_seed: Annotated[int, flag("which share")] = 0,
+    percent: Annotated[float, flag("share of the text, or of the level, to train on")] = 100.0,
+    corpus_seed: Annotated[int, flag("seed of the share")] = 0,
     last_line: Annotated[Literal["refuse", "keep", "drop"], flag("a last line without a newline")] = "refuse",
     held_out: HeldOut = None,
     work: Work = None,
@@ -101,7 +101,7 @@ def entity_tagging(
     labelled: Labelled = None,
     tagged: Annotated[Path | None, flag("an entity-tagging corpus of the workbench", "FOLDER")] = None,
     repeat: Annotated[
-        bool, flag("with --tagged: sentences as often as balancing says", None, "--repeat/--no-repeat")
+        bool, flag("with --tagged: repeat sentences according to their balancing weights", None, "--repeat/--no-repeat")
     ] = True,
     held_out: HeldOut = None,
     work: Work = None,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from crossner_core.errors import BadInput, NotFound
+from crossner_core.records import Record, read_json
 
 RESULT = "pretraining.json"
 # The measure of each kind of run, and whether higher is better.
@@ -28,7 +28,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class PretrainResult:
+class PretrainResult(Record):
     """The result of a pre-training run; `encoder` is its folder, `before` and `after` were measured on held-out text.
 
     `before` is measured once a new head has been trained alone (`head_first_steps`), so that it reflects the encoder.
@@ -37,6 +37,8 @@ class PretrainResult:
     `tokens` counts the subwords trained on, summed over passes; `seconds` is computing time, summed over resumes;
     `peak_memory_mb` is the process's (or the GPU's). Perplexity is over masked subwords, F1 lies in [0, 1].
     """
+
+    __pydantic_config__: ClassVar[Any] = {"extra": "ignore"}  # other versions wrote other fields
 
     kind: str
     encoder: str
@@ -69,16 +71,6 @@ class PretrainResult:
         words = f"held-out {'F1' if f1 else self.measure} {before} → {after}"
         return f"{words} ({refit[0]} through a fresh head)" if refit else words
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values that `from_dict` reads back."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, values: Mapping[str, Any]) -> PretrainResult:
-        """Build a result from what `to_dict` returned."""
-        known = {spec.name: values[spec.name] for spec in fields(cls) if spec.name in values}
-        return cls(**{**known, "history": tuple(Measured(**row) for row in values.get("history", ()))})
-
 
 @dataclass(frozen=True, slots=True)
 class PretrainEvent:
@@ -104,11 +96,11 @@ def read_result(folder: str | Path) -> PretrainResult:
     """Read the result in a pre-trained encoder's folder; raise NotFound or BadInput."""
     path = Path(folder) / RESULT
     try:
-        values = json.loads(path.read_text(encoding="utf-8"))
+        values = read_json(dict[str, Any], path.read_bytes(), RESULT)
         return PretrainResult.from_dict({**values, "encoder": str(folder)})
     except FileNotFoundError as error:
         raise NotFound(f"{folder} holds no encoder that was pre-trained here: {RESULT} is missing.") from error
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, BadInput) as error:
         raise BadInput(f"{path} is damaged ({error}); pre-train the encoder again.") from error
 
 

@@ -87,7 +87,7 @@ class Scored:
 
     raw: Floats
     tempered: Floats
-    right: Bools
+    correct: Bools
     sentence: tuple[int, ...]
 
 
@@ -109,7 +109,7 @@ def calibrate(
     scores = dev_scores or tagger.tag_scores([item.sentence for item in dev])
     temperature = fit_temperature(scores, _gold_tags(tagger, dev))
     dev_spans = scored_spans(tagger, dev, scores, temperature)
-    choice = choose(dev_spans.tempered, dev_spans.right, dev_spans.sentence)
+    choice = choose(dev_spans.tempered, dev_spans.correct, dev_spans.sentence)
     calibration = Calibration(temperature, choice.chosen)
     measured_on, measured, given = "dev, on held-out folds", dev_spans, choice.held_out
     if any(item.sentence.tokens for item in test):
@@ -120,9 +120,9 @@ def calibrate(
     return CalibrationReport(
         calibration=calibration,
         measured_on=measured_on,
-        dev_spans=len(dev_spans.right),
-        raw=reliability(measured.raw, measured.right),
-        calibrated=reliability(given, measured.right),
+        dev_spans=len(dev_spans.correct),
+        raw=reliability(measured.raw, measured.correct),
+        calibrated=reliability(given, measured.correct),
         losses=choice.losses,
         note=choice.note,
     )
@@ -156,17 +156,17 @@ def scored_spans(
     temperature: float,
 ) -> Scored:
     """Return the predicted spans with their raw and tempered scores: the lowest tag probability in the span."""
-    raw, tempered, right, where = [], [], [], []
+    raw, tempered, correct, where = [], [], [], []
     for index, (item, prediction) in enumerate(zip(items, scores, strict=True)):
         probabilities = [_chosen_share(prediction.scores / t, prediction.path) for t in (1.0, temperature)]
         gold: set[Span] = set(item.spans)
         for span in spans_from_tags(prediction.tags(tagger.tags), strict=False):
             raw.append(probabilities[0][span.start : span.end].min())
             tempered.append(probabilities[1][span.start : span.end].min())
-            right.append(span in gold)
+            correct.append(span in gold)
             where.append(index)
     return Scored(
-        np.asarray(raw, dtype=float), np.asarray(tempered, dtype=float), np.asarray(right, bool), tuple(where)
+        np.asarray(raw, dtype=float), np.asarray(tempered, dtype=float), np.asarray(correct, bool), tuple(where)
     )
 
 

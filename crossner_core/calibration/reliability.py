@@ -40,9 +40,9 @@ class Reliability(Record):
     log_loss: float
 
 
-def reliability(scores: Sequence[float] | Floats, right: Sequence[bool] | Bools, *, bins: int = BINS) -> Reliability:
+def reliability(scores: Sequence[float] | Floats, correct: Sequence[bool] | Bools, *, bins: int = BINS) -> Reliability:
     """Measure scores in [0, 1] against whether each span is correct (start, end and type as in gold)."""
-    given, truth = np.asarray(scores, dtype=np.float64), np.asarray(right, dtype=np.bool_)
+    given, truth = np.asarray(scores, dtype=np.float64), np.asarray(correct, dtype=np.bool_)
     mass = binned(given, truth, "equal mass", bins)
     width = binned(given, truth, "equal width", bins)
     return Reliability(
@@ -55,7 +55,7 @@ def reliability(scores: Sequence[float] | Floats, right: Sequence[bool] | Bools,
     )
 
 
-def binned(scores: Floats, right: Bools, binning: str = "equal mass", bins: int = BINS) -> tuple[Bin, ...]:
+def binned(scores: Floats, correct: Bools, binning: str = "equal mass", bins: int = BINS) -> tuple[Bin, ...]:
     """Return the non-empty bins, lowest scores first.
 
     Equal mass: bin sizes differ by at most one. Equal width: `bins` equal parts of [0, 1], as in Guo et al. 2017, where
@@ -67,7 +67,7 @@ def binned(scores: Floats, right: Bools, binning: str = "equal mass", bins: int 
     else:
         edges = np.minimum((scores * bins).astype(np.int64), bins - 1)
         parts = [np.flatnonzero(edges == number) for number in range(bins)]
-    return tuple(Bin(len(part), float(scores[part].mean()), float(right[part].mean())) for part in parts if len(part))
+    return tuple(Bin(len(part), float(scores[part].mean()), float(correct[part].mean())) for part in parts if len(part))
 
 
 def expected_error(bins: Sequence[Bin]) -> float:
@@ -76,9 +76,9 @@ def expected_error(bins: Sequence[Bin]) -> float:
     return sum(part.count * abs(part.right - part.score) for part in bins) / total if total else 0.0
 
 
-def log_loss(scores: Floats, right: Bools) -> float:
+def log_loss(scores: Floats, correct: Bools) -> float:
     """Return the mean negative log-likelihood of the outcomes under the scores, 0 without spans."""
     if not len(scores):
         return 0.0
     sure = np.clip(scores, _LEAST, 1 - _LEAST)
-    return float(-np.mean(np.where(right, np.log(sure), np.log1p(-sure))))
+    return float(-np.mean(np.where(correct, np.log(sure), np.log1p(-sure))))

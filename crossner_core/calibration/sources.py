@@ -109,10 +109,10 @@ def learn_sources(known: Iterable[tuple[Sequence[Suggestion], Collection[Span]]]
     kinds: dict[str, Weight] = {}
     types: dict[tuple[str, str], Weight] = {}
     for kind, rows in sorted(by_kind.items()):
-        kinds[kind] = weigh([(odds, right) for _, odds, right in rows])
+        kinds[kind] = weigh([(odds, correct) for _, odds, correct in rows])
         by_type: dict[str, list[tuple[float, bool]]] = {}
-        for name, odds, right in rows:
-            by_type.setdefault(name, []).append((odds + kinds[kind].offset, right))
+        for name, odds, correct in rows:
+            by_type.setdefault(name, []).append((odds + kinds[kind].offset, correct))
         types |= {(kind, name): weigh(pairs) for name, pairs in sorted(by_type.items())}
     return SourceWeights(kinds, types, {}, sentences)
 
@@ -125,15 +125,15 @@ def weigh(answers: Sequence[tuple[float, bool]], prior: float = PRIOR) -> Weight
     import numpy as np  # not at the top: commands that only show a campaign do not need it
 
     odds = np.asarray([value for value, _ in answers], dtype=np.float64)
-    right = sum(ok for _, ok in answers)
+    correct = sum(ok for _, ok in answers)
 
     def mean(offset: float) -> float:
         return float(np.mean(1.0 / (1.0 + np.exp(-odds - offset))))
 
     confidence = mean(0.0)
-    share = (right + prior * confidence) / (len(answers) + prior)
+    share = (correct + prior * confidence) / (len(answers) + prior)
     low, high = -20.0, 20.0
     for _ in range(_STEPS):
         middle = (low + high) / 2
         low, high = (middle, high) if mean(middle) < share else (low, middle)
-    return Weight(len(answers), right, confidence, 0.0 if abs(share - confidence) < 1e-9 else (low + high) / 2)
+    return Weight(len(answers), correct, confidence, 0.0 if abs(share - confidence) < 1e-9 else (low + high) / 2)

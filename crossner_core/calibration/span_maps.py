@@ -49,18 +49,18 @@ class SpanMap(Record):
         return probabilities
 
 
-def fit(method: str, scores: Floats, right: Bools) -> SpanMap:
+def fit(method: str, scores: Floats, correct: Bools) -> SpanMap:
     """Fit a map to spans with known outcomes."""
-    if method == "identity" or len(set(right.tolist())) < 2:
+    if method == "identity" or len(set(correct.tolist())) < 2:
         return SpanMap()
     if method == "isotonic":
         from sklearn.isotonic import IsotonicRegression
 
-        steps = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(scores, right)
+        steps = IsotonicRegression(y_min=0.0, y_max=1.0, out_of_bounds="clip").fit(scores, correct)
         return SpanMap(method, (tuple(steps.X_thresholds_.tolist()), tuple(steps.y_thresholds_.tolist())))
     from sklearn.linear_model import LogisticRegression
 
-    learnt = LogisticRegression(max_iter=1000).fit(_features(method, scores), right)
+    learnt = LogisticRegression(max_iter=1000).fit(_features(method, scores), correct)
     return SpanMap(method, (tuple(learnt.coef_[0].tolist()), (float(learnt.intercept_[0]),)))
 
 
@@ -74,29 +74,29 @@ class Choice:
     note: str = ""
 
 
-def choose(scores: Floats, right: Bools, groups: Sequence[int]) -> Choice:
+def choose(scores: Floats, correct: Bools, groups: Sequence[int]) -> Choice:
     """Choose a map by the log loss on held-out folds, then fit it to all; `groups` are the spans' sentences.
 
     With too few spans, or if all are correct or all wrong, the scores stay unchanged, with a note.
     """
-    wrong = len(right) - int(right.sum())
-    if len(right) < LEAST_SPANS or not wrong or wrong == len(right):
-        why = f"{len(right)} spans were predicted on dev, {len(right) - wrong} of them right"
-        note = f"Span scores are not mapped: {why}; at least {LEAST_SPANS}, and both right and wrong ones, are needed."
+    wrong = len(correct) - int(correct.sum())
+    if len(correct) < LEAST_SPANS or not wrong or wrong == len(correct):
+        why = f"{len(correct)} spans were predicted on dev, {len(correct) - wrong} of them correct"
+        note = f"Span scores are not mapped: {why}; at least {LEAST_SPANS}, correct and wrong, are needed."
         return Choice(SpanMap(), {}, scores, note)
-    held_out = {method: _held_out(method, scores, right, np.asarray(groups)) for method in METHODS}
-    losses = {method: log_loss(given, right) for method, given in held_out.items()}
+    held_out = {method: _held_out(method, scores, correct, np.asarray(groups)) for method in METHODS}
+    losses = {method: log_loss(given, correct) for method, given in held_out.items()}
     best = min(METHODS, key=lambda method: round(losses[method], 4))
-    return Choice(fit(best, scores, right), losses, held_out[best])
+    return Choice(fit(best, scores, correct), losses, held_out[best])
 
 
-def _held_out(method: str, scores: Floats, right: Bools, groups: np.ndarray) -> Floats:
+def _held_out(method: str, scores: Floats, correct: Bools, groups: np.ndarray) -> Floats:
     """Return each span's score under a map that was fitted without its sentence's fold."""
     given = scores.copy()
     for fold in range(FOLDS):
         here = groups % FOLDS == fold
         if here.any() and not here.all():
-            given[here] = fit(method, scores[~here], right[~here])(scores[here])
+            given[here] = fit(method, scores[~here], correct[~here])(scores[here])
     return given
 
 

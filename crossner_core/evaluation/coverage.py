@@ -14,13 +14,13 @@ from crossner_core.schema import Sentence, Span, Suggestion
 class Coverage:
     """Counts of one entity type, or of all; every ratio lies in [0, 1], 0 if undefined.
 
-    `found`: gold entities with a suggestion over exactly their tokens, `right`: with its type too. `suggested`:
+    `found`: gold entities with a suggestion over exactly their tokens, `correct`: with its type too. `suggested`:
     suggestions of this type, `placed`: those over exactly the tokens of a gold entity of any type.
     """
 
     gold: int = 0
     found: int = 0
-    right: int = 0
+    correct: int = 0
     suggested: int = 0
     placed: int = 0
 
@@ -32,12 +32,12 @@ class Coverage:
     @property
     def recall(self) -> float:
         """Share of gold entities suggested with boundaries and type."""
-        return self.right / self.gold if self.gold else 0.0
+        return self.correct / self.gold if self.gold else 0.0
 
     @property
     def precision(self) -> float:
         """Share of suggestions with the boundaries and type of gold."""
-        return self.right / self.suggested if self.suggested else 0.0
+        return self.correct / self.suggested if self.suggested else 0.0
 
     @property
     def span_precision(self) -> float:
@@ -60,14 +60,14 @@ class CoverageTable:
 
 class _Counts:
     def __init__(self) -> None:
-        self.gold, self.found, self.right, self.suggested, self.placed = (Counter[str]() for _ in range(5))
+        self.gold, self.found, self.correct, self.suggested, self.placed = (Counter[str]() for _ in range(5))
 
     def of(self, key: str, gold: int | None = None) -> Coverage:
         known = self.gold[key] if gold is None else gold
-        return Coverage(known, self.found[key], self.right[key], self.suggested[key], self.placed[key])
+        return Coverage(known, self.found[key], self.correct[key], self.suggested[key], self.placed[key])
 
     def total(self) -> Coverage:
-        return Coverage(*(part.total() for part in (self.gold, self.found, self.right, self.suggested, self.placed)))
+        return Coverage(*(part.total() for part in (self.gold, self.found, self.correct, self.suggested, self.placed)))
 
 
 def coverage(
@@ -110,7 +110,7 @@ def _count(gold: set[Span], row: Sequence[Suggestion], kinds: _Counts, sources: 
     for span in gold:
         kinds.gold[span.type] += 1
         kinds.found[span.type] += (span.start, span.end) in ranges
-        kinds.right[span.type] += span in first
+        kinds.correct[span.type] += span in first
     seen: set[tuple[str, int, int]] = set()
     for span, source in first.items():
         placed = (span.start, span.end) in places
@@ -118,7 +118,7 @@ def _count(gold: set[Span], row: Sequence[Suggestion], kinds: _Counts, sources: 
         kinds.placed[span.type] += placed
         sources.suggested[source] += 1
         sources.placed[source] += placed
-        sources.right[source] += span in gold
+        sources.correct[source] += span in gold
         if placed and (source, span.start, span.end) not in seen:
             seen.add((source, span.start, span.end))
             sources.found[source] += 1

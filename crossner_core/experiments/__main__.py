@@ -22,7 +22,7 @@ from crossner_core.experiments.study import Study, StudyEvent, study, study_ids
 from crossner_core.processes import stop_on_signal
 from crossner_core.training.processes import present, run_together
 
-_OUTCOMES = Outcomes(interrupted="Stopped; the same command goes on from here.")
+_OUTCOMES = Outcomes(interrupted="Stopped; run the same command again to resume.")
 
 
 Out = Annotated[Path, flag("Folder of cells and results.", "DIR")]
@@ -54,7 +54,7 @@ def app_of_studies(words: Sequence[str]) -> typer.Typer:
 
 
 def list_studies() -> None:
-    """Name the studies and what they ask."""
+    """List the studies and their questions."""
     for chosen in map(study, study_ids()):
         print(f"{chosen.id:<18}{chosen.title}. {chosen.question} ({chosen.reference})")
 
@@ -77,8 +77,8 @@ def _section(text: str) -> str:
 Section = Annotated[
     str,
     flag(
-        "What tells these results from others of the same study, such as pretrain_finetune: a folder, and with "
-        "--report a section, of their own.",
+        "Section that keeps these results apart from others of the same study, such as pretrain_finetune: they get "
+        "their own folder and, with --report, their own section of the page.",
         "NAME",
         callback=_section,
     ),
@@ -91,11 +91,13 @@ def _study_command(chosen: Study, words: Sequence[str]) -> Callable[..., int]:
         data: Annotated[Path, flag("Folder of the corpora.", "DIR")],
         out: Out,
         encoder: Annotated[str | None, flag("Encoder of the recipe: minilm, a folder or a hub name.")] = None,
-        workers: Annotated[int, flag("Cells trained side by side.", "N")] = 1,
-        ray: Annotated[str, flag("Train on this Ray cluster; local begins one.", "ADDRESS")] = "",
+        workers: Annotated[int, flag("Number of cells trained in parallel.", "N")] = 1,
+        ray: Annotated[str, flag("Address of a Ray cluster to train on; local starts one.", "ADDRESS")] = "",
         keep: Annotated[bool, flag("Keep the taggers of the cells.", None, "--keep")] = False,
-        tables: Annotated[bool, flag("Train nothing: make the tables of what is there.", None, "--tables")] = False,
-        html: Annotated[bool, flag("Write the figure as a page too.", None, "--html")] = False,
+        tables: Annotated[
+            bool, flag("Train nothing; make the tables from existing results.", None, "--tables")
+        ] = False,
+        html: Annotated[bool, flag("Also write the figure as an HTML page.", None, "--html")] = False,
         report: Annotated[Path | None, flag("Put the study's section into this page.", "PAGE")] = None,
         section: Section = "",
     ) -> int:

@@ -147,7 +147,9 @@ def pretrain(
         out, where = folder / name, f"Encoder {number} of {len(all_of_them)}, {name}: "
         if not readable and _is_made(out):
             continue
-        lacking[name] = f"the study was stopped before its encoder {name} was pre-trained; it goes on from there"
+        lacking[name] = (
+            f"the study was stopped before its encoder {name} was pre-trained; run the study again to resume"
+        )
         if not readable:
             continue
         try:
@@ -212,7 +214,7 @@ def _pretrain_one(config: PretrainingConfig, label: str, corpus: str, out: Path,
                     raise
                 if should_stop():
                     if _is_made(out):
-                        message = "What it is made of has changed since; the tables are of what it was."
+                        message = "Its inputs have changed since; the tables show the encoder as it was."
                         yield PretrainEvent(0, 0, 0.0, message=message, outcome="done")
                     return
                 yield PretrainEvent(0, 0, 0.0, message=f"{_set_aside(out, work)} ({error})")
@@ -223,7 +225,7 @@ def _pretrain_one(config: PretrainingConfig, label: str, corpus: str, out: Path,
 def _set_aside(out: Path, work: Path) -> str:
     """Rename an encoder, discard unfinished work, and return a message about it."""
     shutil.rmtree(work, ignore_errors=True)
-    message = f"What {out.name} is made of has changed since it was begun, and it is made anew."
+    message = f"The inputs of {out.name} have changed since it was started, so it starts over."
     if out.exists():
         aside = out.with_name(f"{out.name}-until-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}")
         try:
@@ -268,17 +270,17 @@ class DaptConfig(PretrainingConfig):
 
     dapt_corpus: str = option(
         "",
-        "Wikipedia corpus to pre-train encoders on, by its folder, in which {corpus} stands for the study's corpus. "
-        "Empty: the encoders are those given.",
+        "Folder of the Wikipedia corpus to pre-train encoders on; {corpus} in it stands for the study's corpus. "
+        "Empty: use the encoders given.",
     )
     dapt_gazetteers: str = option(
         "",
-        "Folder of gazetteers: that which annotated the Wikipedia corpus is looked for there by its name, and its "
-        "classes say what the entity types of a level are. Empty: the folder gazetteers beside that of the corpora.",
+        "Folder of gazetteers, with the one that pre-annotated the Wikipedia corpus: its classes define the entity "
+        "types of a level. Empty: the folder gazetteers beside that of the corpora.",
     )
-    dapt_text: tuple[str, ...] = option((), "Text files to pre-train encoders on in place of a Wikipedia corpus.")
-    dapt_ways: tuple[str, ...] = option((), f"Ways to pre-train, each {_GRAMMAR}. None means the paper's.")
-    dapt: Mapping[str, Any] = option({}, "Options of that pre-training to change, by name.")
+    dapt_text: tuple[str, ...] = option((), "Text files to pre-train encoders on, instead of a Wikipedia corpus.")
+    dapt_ways: tuple[str, ...] = option((), f"Ways to pre-train, each {_GRAMMAR}. Default: the paper's.")
+    dapt: Mapping[str, Any] = option({}, "Pre-training options to change, by name.")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -372,10 +374,10 @@ class TaggingConfig(PretrainingConfig):
 
     tagged: tuple[str, ...] = option(
         (),
-        "Entity-tagging corpora (or labelled files) to pre-train encoders on, as LABEL=FOLDER. "
-        "None means the encoders given.",
+        "Entity-tagging corpora (or labelled files) to pre-train encoders on, as LABEL=FOLDER. Empty: use the "
+        "encoders given.",
     )
-    tagging: Mapping[str, Any] = option({}, "Options of that pre-training to change, by name.")
+    tagging: Mapping[str, Any] = option({}, "Pre-training options to change, by name.")
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -93,7 +93,9 @@ class _StudyRun:
         waiting = {key: cell for key, cell in by_key.items() if not self._has(store, key)}
         self.done, self.total = len(by_key) - len(waiting), len(by_key) + len(without_encoder)
         yield StudyEvent(
-            f"{self.chosen.title}: {self.total} cells, of which {self.done} are there.", self.done, self.total
+            f"{self.chosen.title}: {self.total} cells, of which {self.done} have a result already.",
+            self.done,
+            self.total,
         )
         errors = dict[str, str]()
         tasks = [CellTask(cell, self.data, self.out, self.keep) for cell in waiting.values()]
@@ -192,7 +194,7 @@ def _pretrained(encoder: str) -> str:
     except NotFound:
         return ""
     except BadInput:  # the tables remain valid: the weights, which their cells name by hash, could be read
-        return "what its pre-training came to cannot be read"
+        return "the outcome of its pre-training cannot be read"
     return f"{result.in_words()} by {result.tokens:,} subwords in {result.steps:,} steps"
 
 

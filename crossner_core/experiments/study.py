@@ -34,13 +34,15 @@ def labelled(field: str, texts: Sequence[str]) -> dict[str, str]:
 class StudyConfig(Checked):
     """The config of every study; a study with options of its own adds fields."""
 
-    corpora: tuple[str, ...] = option((), "Corpora, by id; none means those of the paper that are there.")
-    seeds: tuple[int, ...] = option(SEEDS, "Seeds; each cell is trained once for each.")
+    corpora: tuple[str, ...] = option((), "Corpora, by id. Default: those of the paper that are in the data folder.")
+    seeds: tuple[int, ...] = option(SEEDS, "Seeds; each cell is trained once per seed.")
     encoders: tuple[str, ...] = option(
-        (), "Encoders as LABEL=NAME; NAME may hold {corpus}. None means the recipe's own."
+        (), "Encoders as LABEL=NAME; NAME may contain {corpus}. Default: the recipe's own."
     )
     recipe: Mapping[str, Any] = option({}, "Recipe fields to change, by name.")
-    rows: Mapping[str, Mapping[str, Any]] = option({}, "Recipe fields to change in single rows, by the row's label.")
+    rows: Mapping[str, Mapping[str, Any]] = option(
+        {}, "Recipe fields to change in individual rows, by the row's label."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

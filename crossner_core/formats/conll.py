@@ -147,10 +147,10 @@ def _read_spans(source: Source, block: Block, options: ConllOptions, layout: Con
 
 def _report_tags(source: Source, block: Block, options: ConllOptions, layout: ConllLayout) -> None:
     """Report every bad tag of a block; with `lenient` only those that are not tags at all."""
-    for position, reason in tag_problems(block.tags, layout.scheme):
+    for position, reason, is_stray in tag_problems(block.tags, layout.scheme):
         if not options.lenient:
             block.problem(source, position, reason)
-            if "cannot follow" in reason:
+            if is_stray:
                 source.hint = f"Tags were read as {layout.scheme}; with --lenient a stray I- begins an entity."
         elif not is_tag(block.tags[position]):
             block.problem(source, position, reason)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, get_args, runtime_checkable
+from typing import TYPE_CHECKING, Literal, Protocol, get_args, runtime_checkable
 
 from crossner_core.errors import BadInput, EndpointUnavailable, InvalidConfig
 from crossner_core.gazetteer.endpoint import (
@@ -27,6 +27,7 @@ from crossner_core.gazetteer.endpoint import (
     read_rows,
 )
 from crossner_core.gazetteer.titles import ONTOLOGY, collapse, is_askable, literal, resource_uri, strip_suffix
+from crossner_core.records import Record
 from crossner_core.suggest.base import AnswerCache
 
 if TYPE_CHECKING:
@@ -39,23 +40,12 @@ TITLE_VIAS: frozenset[Via] = frozenset({"title", "redirect"})
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Resource:
+class Resource(Record):
     """A resource a name may stand for: its URI, its DBpedia classes (URIs, sorted) and how the name led to it."""
 
     entity: str
     classes: tuple[str, ...]
     via: Via
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the resource as plain JSON values."""
-        return {"entity": self.entity, "classes": list(self.classes), "via": self.via}
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Resource:
-        """Read what `to_json` wrote; KeyError or ValueError if it is something else."""
-        if value["via"] not in VIAS:
-            raise ValueError(f"via is {value['via']!r}, not one of {', '.join(VIAS)}")
-        return cls(str(value["entity"]), tuple(str(item) for item in value["classes"]), value["via"])
 
 
 class Source(Protocol):
@@ -297,8 +287,8 @@ class SparqlSource:
         answers: Answers = {}
         for key, value in self._cache.get_many(self.endpoint, list(keys)).items():
             try:
-                answers[keys[key]] = tuple(Resource.from_json(item) for item in value["candidates"])
-            except (KeyError, TypeError, ValueError):
+                answers[keys[key]] = tuple(Resource.from_dict(item) for item in value["candidates"])
+            except (KeyError, TypeError, BadInput):
                 continue  # written by another version: as if not cached
         return answers
 
@@ -343,7 +333,7 @@ class SparqlSource:
     def _keep(self, answers: Answers) -> None:
         self._cache.put_many(
             self.endpoint,
-            {self._key(name): {"candidates": [item.to_json() for item in items]} for name, items in answers.items()},
+            {self._key(name): {"candidates": [item.to_dict() for item in items]} for name, items in answers.items()},
         )
 
     def _answer(self, names: Sequence[str], until: float) -> Answers:

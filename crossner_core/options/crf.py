@@ -16,8 +16,8 @@ class CrfOptions(TaggerOptions):
 
     transition_rate_scale: float = option(
         20.0,
-        "Factor on the head's learning rate for the scores of tag to tag, of first and of last tags, after the passes "
-        "of the head alone: they begin at zero and have to become several units large within a short run.",
+        "Factor on the head's learning rate for the transition, start and end scores, once the epochs of the head "
+        "alone are over: they start at zero and must grow to several units within a short run.",
         min=0.0,
         max=1000.0,
         group="model",

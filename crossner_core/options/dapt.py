@@ -13,22 +13,24 @@ class DaptOptions(PretrainOptions):
     """Masked-LM training on domain text. The released script: 15 passes, a mask share of 0.2, blocks of 512."""
 
     masking: str = option(
-        "span", "What is masked: single subwords, or the same moved next to each other.", choices=("token", "span")
+        "span",
+        "Unit of masking: single subwords, or contiguous spans with as many subwords in total.",
+        choices=("token", "span"),
     )
-    mask_share: float = option(0.15, "Share of the subwords that are asked for.", min=0.01, max=0.9)
+    mask_share: float = option(0.15, "Share of the subwords to predict.", min=0.01, max=0.9)
     block_size: int = option(
-        512, "Subwords a block, special ones included; cut to what the encoder takes.", min=8, max=8192
+        512, "Subwords per block, special tokens included; limited to the encoder's maximum.", min=8, max=8192
     )
-    batch_size: int = option(8, "Blocks a step.", min=1, max=65_536)
+    batch_size: int = option(8, "Blocks per step.", min=1, max=65_536)
     epochs: int = option(15, "Passes over the corpus.", min=1, max=10_000)
     held_out_share: float = option(
-        0.02, "Share of the corpus held out to be measured on, where no text of its own is given.", min=0.0001, max=0.5
+        0.02, "Share of the corpus held out for evaluation, unless separate text is given.", min=0.0001, max=0.5
     )
-    held_out_blocks: int = option(200, "Most blocks of held-out text that are measured on.", min=1, max=10**6)
+    held_out_blocks: int = option(200, "Maximum blocks of held-out text to evaluate on.", min=1, max=10**6)
     unknown_word: str = option(
-        "<unk>", "A word of the corpus that stands for a left-out one: shown as unknown and never asked for."
+        "<unk>", "Word that stands for an omitted one in the corpus: encoded as unknown and never predicted."
     )
     refit_head: bool = option(
-        True, "In the end, measure the encoder through a fresh head that learns alone as the first one did."
+        True, "At the end, also evaluate the encoder with a new head, trained alone as the first one was."
     )
     keep_best: bool = option(False, "Keep the weights with the lowest held-out perplexity rather than the last.")

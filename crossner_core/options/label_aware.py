@@ -24,7 +24,7 @@ class LabelAwareOptions(TaggerOptions):
 
     label_size: int = option(
         100,
-        "Size of a label's embedding and of its LSTM's state.",
+        "Size of the label embeddings and of the label LSTM's state.",
         min=1,
         max=4096,
         group="model",
@@ -35,7 +35,7 @@ class LabelAwareOptions(TaggerOptions):
     label_context: bool = option(True, "Attend from the token to the labels so far.", group="model", only=_ONLY)
     label_embeddings: bool = option(
         True,
-        "Learn a vector for each label; otherwise each keeps the one drawn at the start, which only tells it apart.",
+        "Learn a vector for each label; otherwise the random initial vectors stay fixed.",
         group="model",
         only=_ONLY,
         unless=_NO_LABELS,
@@ -43,7 +43,7 @@ class LabelAwareOptions(TaggerOptions):
     )
     label_bilstm: bool = option(
         True,
-        "Read the labels so far by a BiLSTM; otherwise each stands for itself, by its vector alone.",
+        "Encode the labels so far with a BiLSTM; otherwise their vectors are used as they are.",
         group="model",
         only=_ONLY,
         unless=_NO_LABELS,
@@ -51,28 +51,30 @@ class LabelAwareOptions(TaggerOptions):
     )
     label_background_over: str = option(
         "tokens",
-        "What the labels so far attend to: tokens (as the paper says) or all subwords (as its code does).",
+        "What the labels so far attend to: tokens (as in the paper) or all subwords (as in its code).",
         choices=("tokens", "subwords"),
         group="model",
         only=_ONLY | {"label_background": (True,)},
     )
     label_background_scaled: bool = option(
         False,
-        "Divide the background's attention scores by the root of their size (scaled dot product); the paper does not.",
+        "Divide the background's attention scores by the square root of their dimension (scaled dot product); the "
+        "paper does not.",
         group="model",
         only=_ONLY | {"label_background": (True,)},
         later=True,
     )
     label_context_scaled: bool = option(
         False,
-        "Divide the context's attention scores by the root of their size (scaled dot product); the paper does not.",
+        "Divide the context's attention scores by the square root of their dimension (scaled dot product); the paper "
+        "does not.",
         group="model",
         only=_ONLY | {"label_context": (True,)},
         later=True,
     )
     label_history: str = option(
         "gold",
-        "Labels before a token in training: gold, or mixed with the model's own from a first pass.",
+        "Previous labels in training: gold, or mixed with the model's own from a first pass.",
         choices=("gold", "mixed"),
         group="model",
         only=_ONLY,
@@ -89,7 +91,7 @@ class LabelAwareOptions(TaggerOptions):
     )
     label_noise: float = option(
         0.0,
-        "Share of labels before a token that training replaces by random ones.",
+        "Share of previous labels that are replaced with random ones in training.",
         min=0.0,
         max=1.0,
         group="model",
@@ -98,7 +100,7 @@ class LabelAwareOptions(TaggerOptions):
     )
     label_embedding_dropout: float = option(
         0.0,
-        "Share of labels before a token that training leaves out.",
+        "Share of previous labels that are dropped in training.",
         min=0.0,
         max=1.0,
         group="model",

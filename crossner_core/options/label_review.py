@@ -16,21 +16,27 @@ class LabelReviewOptions(Checked):
 
     judge: str = option(
         "probe",
-        "Who judges: probe, a linear classifier on the encoder as it is (quick); tagger, trained anew on each fold.",
+        "Model of the judges: probe, a linear classifier on the frozen encoder (fast); tagger, a full tagger trained "
+        "on each fold.",
         choices=JUDGES,
     )
     encoder: str = option(
         "minilm", "Encoder of the judges: minilm (bundled), one pre-trained here, a folder, or a hub name."
     )
-    folds: int = option(5, "Parts of the gold: each is judged by a model that learnt from the others.", min=2, max=50)
-    repeats: int = option(2, "Times the gold is cut anew; the judges' opinions are averaged.", min=1, max=10)
-    share: float = option(
-        0.15, "Share of all entities, found and missing, that come up as likely label errors.", min=0.01, max=1.0
+    folds: int = option(5, "Cross-validation folds: each is judged by a model trained on the others.", min=2, max=50)
+    repeats: int = option(
+        2, "Repetitions of the cross-validation with new folds; the judges' scores are averaged.", min=1, max=10
     )
-    epochs: int = option(12, "Passes over the other folds.", min=1, max=1000, only=_TAGGER)
+    share: float = option(
+        0.15, "Share of all entities, annotated and missing, to list as likely label errors.", min=0.01, max=1.0
+    )
+    epochs: int = option(12, "Epochs over the other folds.", min=1, max=1000, only=_TAGGER)
     learning_rate: float = option(2e-4, "Peak learning rate of the encoder.", min=1e-7, max=1e-2, only=_TAGGER)
     alike: float = option(
-        0.8, "Two sentences nearly say the same from this share of common three-word pieces on.", min=0.3, max=1.0
+        0.8,
+        "Two sentences are near-duplicates if they share at least this fraction of their word trigrams.",
+        min=0.3,
+        max=1.0,
     )
-    seed: int = option(555, "Seed of the cuts and of the judges.", min=0, max=2**31 - 1, group="machine")
-    device: str = option("auto", "Where to compute.", choices=("auto", "cpu", "cuda"), group="machine")
+    seed: int = option(555, "Seed of the folds and of the judges.", min=0, max=2**31 - 1, group="machine")
+    device: str = option("auto", "Device to compute on.", choices=("auto", "cpu", "cuda"), group="machine")

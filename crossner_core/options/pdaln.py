@@ -50,36 +50,48 @@ class PdalnOptions:
 
     pdaln_use_augmentation: bool = option(
         True,
-        "Rounds learn from sentences with entities exchanged between the domains.",
+        "Train the rounds on sentences with entities exchanged between the domains.",
         group="source",
         only=_SEMI,
         unless=({"pdaln_rounds": (0,)},),
     )
     pdaln_use_sentence_mmd: bool = option(
-        True, "Pull the domains' sentence vectors together.", group="source", only=_BOTH
+        True, "Align the sentence vectors of the domains (sentence MMD).", group="source", only=_BOTH
     )
     pdaln_use_word_mmd: bool = option(
-        True, "Pull the domains' token vectors together, tag by tag.", group="source", only=_SEMI
+        True, "Align the token vectors of the domains, tag by tag (word MMD).", group="source", only=_SEMI
     )
     pdaln_use_contrastive: bool = option(
-        True, "Keep a sentence near its distorted copy and off the others.", group="source", only=_BOTH
+        True,
+        "Contrastive loss: pull a sentence towards its distorted copy and away from the others.",
+        group="source",
+        only=_BOTH,
     )
     pdaln_use_distillation: bool = option(
         True,
-        "In the rounds, learn from a teacher's tag probabilities too.",
+        "In the rounds, also learn from a teacher's tag probabilities (distillation).",
         group="source",
         only=_BOTH,
         unless=_NO_ROUNDS,
     )
     pdaln_source_sentences: int = option(
-        500, "Source sentences drawn with the seed; 0 takes all.", min=0, max=10_000_000, group="source", only=_BOTH
+        500,
+        "Number of source sentences, drawn with the seed; 0: all.",
+        min=0,
+        max=10_000_000,
+        group="source",
+        only=_BOTH,
     )
     pdaln_target_share: float = _share(
-        0.5, "Labelled, and as many bare, target sentences a step, as a share of batch_size.", _BOTH, 4.0, 0.05
+        0.5,
+        "Labelled target sentences per step, as a share of batch_size; as many unlabelled ones are added.",
+        _BOTH,
+        4.0,
+        0.05,
     )
     pdaln_target_copies: int = option(
         4,
-        "Augmented sentences from each target sentence.",
+        "Augmented sentences per target sentence.",
         min=0,
         max=1000,
         group="source",
@@ -88,7 +100,7 @@ class PdalnOptions:
     )
     pdaln_source_copies: int = option(
         2,
-        "Augmented sentences from each source sentence.",
+        "Augmented sentences per source sentence.",
         min=0,
         max=1000,
         group="source",
@@ -97,7 +109,7 @@ class PdalnOptions:
     )
     pdaln_replace: str = option(
         "one",
-        "Entities exchanged in an augmented sentence: one (the paper) or all.",
+        "Entities exchanged in an augmented sentence: one (as in the paper) or all.",
         choices=("one", "all"),
         group="source",
         only=_SEMI,
@@ -105,8 +117,8 @@ class PdalnOptions:
     )
     pdaln_rounds: int = option(
         2,
-        "Rounds of teacher and student after the base stage; without target labels only if the teacher labels bare "
-        "sentences.",
+        "Rounds of teacher and student after the base stage; without target labels, only if the teacher labels "
+        "unlabelled sentences.",
         min=0,
         max=100,
         group="source",
@@ -115,7 +127,7 @@ class PdalnOptions:
     )
     pdaln_round_epochs: int = option(
         3,
-        "Passes over the augmented sentences in a round.",
+        "Epochs over the augmented sentences in each round.",
         min=1,
         max=10_000,
         group="source",
@@ -123,11 +135,12 @@ class PdalnOptions:
         unless=_NO_ROUNDS,
     )
     pdaln_round_rate: float = _share(
-        0.5, "Peak rates in a round, as a share of those in the base stage.", _BOTH, 10.0, 1e-3, _NO_ROUNDS
+        0.5, "Peak learning rates in a round, relative to those of the base stage.", _BOTH, 10.0, 1e-3, _NO_ROUNDS
     )
     pdaln_student: str = option(
         "progressive",
-        "How the student is taught: by the round before, by its own moving average, or by adversarial noise.",
+        "How the student is taught: by the previous round's model, by its own moving average, or with adversarial "
+        "noise.",
         choices=("progressive", "mean_teacher", "vat"),
         group="source",
         only=_BOTH,
@@ -135,8 +148,8 @@ class PdalnOptions:
     )
     pdaln_distil_on: str = option(
         "augmented",
-        "What the teacher labels: augmented sentences (the paper), or bare target sentences as well; without target "
-        "labels there are rounds only with these.",
+        "Sentences that the teacher labels: augmented ones (as in the paper), or unlabelled target sentences too; "
+        "without target labels, rounds need the latter.",
         choices=("augmented", "augmented+unlabelled"),
         group="source",
         only=_BOTH,
@@ -146,7 +159,9 @@ class PdalnOptions:
         1.0, "Weight of the sentence MMD without labels.", _UNSUPERVISED, 1000.0, unless=_NO_SENTENCE_MMD
     )
     pdaln_beta: float = _share(0.3, "Weight of the word MMD.", _SEMI, 1000.0, unless=_NO_WORD_MMD)
-    pdaln_gamma: float = _share(0.5, "Weight of the teacher; the other terms have the rest.", _BOTH, unless=_NO_TEACHER)
+    pdaln_gamma: float = _share(
+        0.5, "Weight of the teacher's loss; the other terms share the rest.", _BOTH, unless=_NO_TEACHER
+    )
     pdaln_contrastive_weight: float = _share(
         0.05, "Weight of the contrastive loss.", _BOTH, 1000.0, unless=_NO_CONTRAST
     )
@@ -158,7 +173,7 @@ class PdalnOptions:
     )
     pdaln_bandwidths: str = option(
         "fixed",
-        "Widths of the MMD's kernels: 19 from 1e-6 to 1e6, or five around the median distance.",
+        "Kernel bandwidths of the MMD: 19 from 1e-6 to 1e6, or five around the median distance.",
         choices=("fixed", "median"),
         group="source",
         only=_BOTH,
@@ -166,7 +181,7 @@ class PdalnOptions:
     )
     pdaln_estimator: str = option(
         "biased",
-        "Estimator of the squared MMD: biased (the paper) or unbiased.",
+        "Estimator of the squared MMD: biased (as in the paper) or unbiased.",
         choices=("biased", "unbiased"),
         group="source",
         only=_BOTH,
@@ -174,18 +189,18 @@ class PdalnOptions:
     )
     pdaln_synonyms: str = option(
         "auto",
-        "Where distorted sentences get synonyms: WordNet, the encoder's embeddings, or auto for what is installed.",
+        "Source of synonyms for distorted sentences: WordNet, the encoder's embeddings, or auto: WordNet if installed.",
         choices=("auto", "wordnet", "encoder"),
         group="source",
         only=_BOTH,
         unless=_NOT_DISTORTED,
     )
     pdaln_label_distorted: bool = option(
-        False, "Learn the tags of distorted sentences too (the paper does not say).", group="source", only=_BOTH
+        False, "Also learn the tags of distorted sentences (not specified in the paper).", group="source", only=_BOTH
     )
     pdaln_mean_decay: float = option(
         0.99,
-        "Share of the moving average that a step keeps.",
+        "Decay of the moving average per step.",
         min=0.0,
         max=1.0,
         group="source",
@@ -194,7 +209,7 @@ class PdalnOptions:
     )
     pdaln_noise: float = option(
         1.0,
-        "Length of the adversarial noise on a sentence's embeddings, a share of theirs per token.",
+        "Norm of the adversarial noise on a sentence's embeddings, relative to theirs per token.",
         min=1e-6,
         max=1000.0,
         group="source",

@@ -25,23 +25,31 @@ class PretrainOptions(ScaleOptions, Checked):
     learning_rate: float = option(5e-5, "Peak learning rate of the encoder.", min=1e-7, max=1e-2)
     head_learning_rate: float = option(5e-4, "Peak learning rate of the new head.", min=1e-7, max=1e-1)
     epochs: int = option(3, "Passes over the corpus.", min=1, max=10_000)
-    max_steps: int = option(0, "Most steps of the whole model; 0: all passes are made.", min=0, max=10**9)
-    warmup_share: float = option(0.06, "Share of all steps over which the rate climbs to its peak.", min=0.0, max=0.9)
-    weight_decay: float = option(0.01, "Decoupled weight decay (not on biases and norms).", min=0.0, max=1.0)
-    clip_norm: float = option(1.0, "Gradients are scaled down to this norm.", min=1e-3, max=1e3)
-    head_first_steps: int = option(
-        200, "Steps in which a new head alone learns; what is measured before comes after them.", min=0, max=10**6
+    max_steps: int = option(0, "Maximum training steps of the whole model; 0: no limit.", min=0, max=10**9)
+    warmup_share: float = option(
+        0.06, "Share of all steps in which the learning rate warms up to its peak.", min=0.0, max=0.9
     )
-    head_first_learning_rate: float = option(1e-3, "Rate of the head while it alone learns.", min=1e-7, max=1e-1)
+    weight_decay: float = option(0.01, "Decoupled weight decay (not on biases and norms).", min=0.0, max=1.0)
+    clip_norm: float = option(1.0, "Maximum gradient norm; larger gradients are scaled down.", min=1e-3, max=1e3)
+    head_first_steps: int = option(
+        200, "Steps in which only a new head is trained; the first evaluation (before) follows them.", min=0, max=10**6
+    )
+    head_first_learning_rate: float = option(
+        1e-3, "Learning rate of the head while only the head is trained.", min=1e-7, max=1e-1
+    )
     refit_head: bool = option(
-        False, "In the end, measure the encoder through a fresh head that learns alone as the first one did."
+        False, "At the end, also evaluate the encoder with a new head, trained alone as the first one was."
     )
     measure_every: int = option(
-        0, "Steps between two measures on held-out text; 0: at the end of each pass.", min=0, max=10**9
+        0, "Steps between evaluations on held-out text; 0: at the end of each epoch.", min=0, max=10**9
     )
-    seed: int = option(555, "Seed of new head, order, masks and dropout.", min=0, max=2**31 - 1, group="machine")
-    device: str = option("auto", "Where to compute.", choices=("auto", "cpu", "cuda"), group="machine")
-    precision: str = option("auto", "Number format in the encoder.", choices=("auto", "fp32", "bf16"), group="machine")
+    seed: int = option(
+        555, "Seed of the new head, batch order, masks and dropout.", min=0, max=2**31 - 1, group="machine"
+    )
+    device: str = option("auto", "Device to compute on.", choices=("auto", "cpu", "cuda"), group="machine")
+    precision: str = option(
+        "auto", "Floating-point precision of the encoder.", choices=("auto", "fp32", "bf16"), group="machine"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

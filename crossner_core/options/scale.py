@@ -13,7 +13,8 @@ class ScaleOptions:
 
     accumulate: int = option(
         1,
-        "Parts that a step's batch is cut into, one after the other in memory; the step is that of the whole batch.",
+        "Gradient accumulation: number of parts that a batch is split into, to save memory; the update is that of "
+        "the whole batch.",
         min=1,
         max=1024,
         group="machine",
@@ -21,7 +22,7 @@ class ScaleOptions:
     )
     recompute: bool = option(
         False,
-        "Compute the encoder's inner values again for the gradient instead of keeping them: less memory, more time.",
+        "Gradient checkpointing: recompute the encoder's activations in the backward pass; less memory, more time.",
         group="machine",
         later=True,
     )

@@ -15,11 +15,11 @@ class TaggerOptions:
 
     label_smoothing: float = option(
         0.0,
-        "Share of each gold tag's weight in the loss that is spread over all tags.",
+        "Label smoothing: share of the gold tag's weight in the loss that is spread over all tags.",
         min=0.0,
         max=0.9,
         only={"architecture": ("tagger", "label_aware")},
         later=True,
     )
     dropout: float = option(0.1, "Dropout before the head.", min=0.0, max=0.9)
-    constrained: bool = option(True, "Decode only tag sequences that IOB2 allows.", group="model")
+    constrained: bool = option(True, "Constrain decoding to valid IOB2 tag sequences.", group="model")

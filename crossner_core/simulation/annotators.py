@@ -20,15 +20,19 @@ class AnnotatorOptions(Checked):
     Suggestions saved 20 to 35 % of the time there, which the costs of keeping, changing and deleting reflect.
     """
 
-    missed: float = option(0.0, "Share of entities that nobody suggests and the annotator misses.", min=0.0, max=1.0)
-    wrong_type: float = option(0.0, "Share of new entities with a wrong type.", min=0.0, max=1.0)
-    wrong_boundary: float = option(0.0, "Share of new entities a token too short or too long.", min=0.0, max=1.0)
-    led: float = option(0.0, "Share of wrong suggestions that are taken as they are.", min=0.0, max=1.0)
-    seconds_token: float = option(0.0, "Seconds to read a token, on top of what its entities cost.", min=0.0, max=60.0)
-    seconds_added: float = option(7.0, "Seconds for an entity that is not suggested.", min=0.0, max=600.0)
-    seconds_kept: float = option(3.5, "Seconds for a suggestion that is right and kept.", min=0.0, max=600.0)
-    seconds_changed: float = option(5.0, "Seconds for a suggestion that is moved or retyped.", min=0.0, max=600.0)
-    seconds_deleted: float = option(2.0, "Seconds for a suggestion that is deleted.", min=0.0, max=600.0)
+    missed: float = option(0.0, "Share of entities without a suggestion that the annotator misses.", min=0.0, max=1.0)
+    wrong_type: float = option(0.0, "Share of added entities with a wrong type.", min=0.0, max=1.0)
+    wrong_boundary: float = option(
+        0.0, "Share of added entities that are one token too short or too long.", min=0.0, max=1.0
+    )
+    led: float = option(0.0, "Share of wrong suggestions that are accepted as they are.", min=0.0, max=1.0)
+    seconds_token: float = option(
+        0.0, "Seconds to read a token, in addition to the cost of its entities.", min=0.0, max=60.0
+    )
+    seconds_added: float = option(7.0, "Seconds to add an entity that was not suggested.", min=0.0, max=600.0)
+    seconds_kept: float = option(3.5, "Seconds to accept a correct suggestion.", min=0.0, max=600.0)
+    seconds_changed: float = option(5.0, "Seconds to change a suggestion's boundaries or type.", min=0.0, max=600.0)
+    seconds_deleted: float = option(2.0, "Seconds to delete a suggestion.", min=0.0, max=600.0)
 
     def seconds(self, *, tokens: int, kept: int = 0, changed: int = 0, added: int = 0, deleted: int = 0) -> float:
         """Return the seconds for these numbers of steps, in sentences of `tokens` tokens in total."""

@@ -25,30 +25,30 @@ class SimulationOptions(Checked):
     same for all strategies of a seed; test is only measured on.
     """
 
-    strategy: str = option("random", "Which sentences come next: functions of acquisition, joined by +.")
-    self_training: bool = option(False, "Models learn from the rest of the pool as bare text, too.")
+    strategy: str = option("random", "Strategy: acquisition functions joined by +.")
+    self_training: bool = option(False, "Train models on the rest of the pool too, as unlabelled text.")
     gazetteer_teaches: bool = option(
-        False, "With self-training, models are also told what a gazetteer proposes in the rest of the pool.", later=True
+        False, "With self-training, also use what a gazetteer proposes in the rest of the pool.", later=True
     )
     at: tuple[int, ...] = option(
-        (20, 40, 60, 80, 100), "Numbers of labelled sentences at which a model is trained and measured.", min=1
+        (20, 40, 60, 80, 100), "Numbers of labelled sentences at which a model is trained and evaluated.", min=1
     )
-    dev_sentences: int = option(50, "Sentences kept out of the pool for early stopping.", min=0, max=100_000)
+    dev_sentences: int = option(50, "Sentences held out of the pool for early stopping.", min=0, max=100_000)
     random_share: float = option(
-        0.0, "Share of the sentences that chance chooses, as in a queue.", min=0.0, max=1.0, later=True
+        0.0, "Share of the sentences that are chosen at random, as in a live queue.", min=0.0, max=1.0, later=True
     )
     suggestions: bool = option(
-        False, "Annotators see what the newest model suggests, and a gazetteer where one is given."
+        False, "Show annotators the suggestions of the newest model, and of a gazetteer if one is given."
     )
     suggestions_from: float = option(0.0, "Proposals with a lower score are hints, not suggestions.", min=0.0, max=1.0)
     warm_epochs: int = option(
         0,
-        "Models go on from the round before for so many epochs; 0: each starts from the encoder.",
+        "Warm start: train the previous round's model for this many epochs; 0: each model starts from the encoder.",
         min=0,
         max=1000,
         later=True,
     )
-    seed: int = option(555, "Seed of the dev sentences, of chance in the strategy, and of the models.", min=0)
+    seed: int = option(555, "Seed of the dev sentences, of the strategy's random choices, and of the models.", min=0)
 
     @property
     def label(self) -> str:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from crossner_core.experiments.corpora import Corpus
     from crossner_core.training.events import RunResult, TrainEvent
 
-_OUTCOMES = Outcomes(interrupted="Interrupted; the same command goes on from the last saved state.")
+_OUTCOMES = Outcomes(interrupted="Interrupted; run the same command again to resume from the last saved state.")
 app = new_app()
 
 
@@ -39,22 +39,29 @@ def train_recipe(
     data: Annotated[Path, flag("folder with train, dev and test files", "DIR")],
     out: Annotated[Path, flag("folder of the run: state, tagger, result.json", "DIR")],
     recipe: Annotated[str, flag("fields to change: JSON, or a .json or .toml file", "JSON")] = "{}",
-    domain: Annotated[str | None, flag("built-in domain whose entity types and parents count", "NAME")] = None,
+    domain: Annotated[str | None, flag("built-in domain that defines entity types and parents", "NAME")] = None,
     source: Annotated[Path | None, flag("folder of the source corpus, for transfer settings", "DIR")] = None,
-    source_cache: Annotated[Path | None, flag("keep source checkpoints here for other runs", "DIR")] = None,
-    size: Annotated[int | None, flag("train on so many sentences; the others of train are bare text", "N")] = None,
+    source_cache: Annotated[Path | None, flag("folder where source checkpoints are shared between runs", "DIR")] = None,
+    size: Annotated[
+        int | None, flag("train on only this many sentences; the rest of train is unlabelled text", "N")
+    ] = None,
     order: Annotated[
-        Literal["random", "file"], flag("with --size: which ones, always the same; file takes the first")
+        Literal["random", "file"],
+        flag("with --size: order in which sentences are taken; file takes the first in the file"),
     ] = "random",
     unlabelled: Annotated[
         list[Path] | None,
-        flag("bare target text for settings that learn from it: files in any format, labels are not read", "FILE …"),
+        flag("unlabelled target text for settings that use it: files in any format, labels are ignored", "FILE …"),
     ] = None,
     gazetteer: Annotated[
-        Path | None, flag("built gazetteer that teachers of self-training weigh (self_training_gazetteer)", "DIR")
+        Path | None,
+        flag(
+            "compiled gazetteer whose proposals self-training combines with the teacher (self_training_gazetteer)",
+            "DIR",
+        ),
     ] = None,
     threads: Annotated[int, flag("CPU threads; 0 lets PyTorch choose", "N")] = 0,
-    afresh: Annotated[bool, flag("forget what an earlier run left in --out", None, "--afresh")] = False,
+    afresh: Annotated[bool, flag("discard what an earlier run left in --out", None, "--afresh")] = False,
 ) -> int:
     """Train a recipe."""
     from crossner_core.training.loop import train
@@ -115,7 +122,7 @@ def _with_bare_text(data: TrainingData, recipe: Recipe, files: Sequence[Path]) -
     if not files:
         return data, ()
     if not needs_unlabelled(recipe.setting):
-        return data, (f"Setting {recipe.setting} reads no bare text: --unlabelled has no effect.",)
+        return data, (f"Setting {recipe.setting} uses no unlabelled text: --unlabelled has no effect.",)
     labelled = (item.sentence for part in (data.train, data.dev, data.test) for item in part)
     known = {tuple(sentence.words) for sentence in (*labelled, *data.unlabelled)}
     unlabelled, read = list(data.unlabelled), 0
@@ -124,7 +131,7 @@ def _with_bare_text(data: TrainingData, recipe: Recipe, files: Sequence[Path]) -
         if (words := tuple(sentence.words)) not in known:
             known.add(words)
             unlabelled.append(sentence)
-    note = f"Bare text: {len(unlabelled) - len(data.unlabelled)} of the {read} sentences in the files are new."
+    note = f"Unlabelled text: {len(unlabelled) - len(data.unlabelled)} of the {read} sentences in the files are new."
     return replace(data, unlabelled=tuple(unlabelled)), (note,)
 
 

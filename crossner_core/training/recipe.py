@@ -58,54 +58,58 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
     encoder: str = option(
         "minilm", "Encoder: minilm (bundled), one pre-trained here, a folder, or a hub name.", group="model"
     )
-    architecture: str = option("tagger", "What stands on the encoder.", choices=architecture_ids(), group="model")
+    architecture: str = option(
+        "tagger", "Architecture on top of the encoder.", choices=architecture_ids(), group="model"
+    )
     setting: str = option(
         "direct", "Transfer setting: how the source domain is used.", choices=setting_ids(), group="model"
     )
     source: str = option(
-        "conll2003", "Name of the source corpus, in settings that have one.", group="source", only=_SOURCE
+        "conll2003", "Name of the source corpus, for settings that use one.", group="source", only=_SOURCE
     )
     learning_rate: float = option(
         2e-4, "Peak learning rate of the encoder on the target.", min=1e-7, max=1e-2, unless=_NO_TARGET_STAGE
     )
     head_learning_rate: float = option(
-        1e-3, "Peak learning rate of what stands on the encoder.", min=1e-7, max=1e-1, unless=_NO_TARGET_STAGE
+        1e-3, "Peak learning rate of the layers on top of the encoder.", min=1e-7, max=1e-1, unless=_NO_TARGET_STAGE
     )
-    layer_decay: float = option(1.0, "Factor on the rate per encoder layer, from the top down.", min=0.1, max=1.0)
-    batch_size: int = option(8, "Sentences a step.", min=1, max=1024, unless=_NO_TARGET_STAGE)
+    layer_decay: float = option(
+        1.0, "Layer-wise decay: factor on the learning rate per encoder layer, from the top down.", min=0.1, max=1.0
+    )
+    batch_size: int = option(8, "Sentences per step.", min=1, max=1024, unless=_NO_TARGET_STAGE)
     max_epochs: int = option(
-        16, "Most passes over the target's training sentences.", min=1, max=10_000, unless=_NO_TARGET_STAGE
+        16, "Maximum epochs over the target's training sentences.", min=1, max=10_000, unless=_NO_TARGET_STAGE
     )
-    patience: int = option(8, "Epochs without a better dev F1 before the run stops.", min=1, max=10_000)
+    patience: int = option(8, "Early stopping: epochs without a better dev F1 before the run stops.", min=1, max=10_000)
     dev_every: int = option(
         3,
-        "Epochs from one dev score to the next; the last epoch always has one.",
+        "Epochs between evaluations on dev; the last epoch is always evaluated.",
         min=1,
         max=10_000,
         unless=_NO_TARGET_STAGE,
     )
     min_epoch_steps: int = option(
-        6, "A set too small for so many steps is passed over again within an epoch.", min=1, max=10_000
+        6, "Minimum steps per epoch: a smaller training set is repeated within an epoch.", min=1, max=10_000
     )
     warmup_share: float = option(
         0.1,
-        "Share of all steps over which the rate climbs to its peak.",
+        "Share of all steps in which the learning rate warms up to its peak.",
         min=0.0,
         max=0.9,
         unless=_NO_TARGET_STAGE,
     )
     schedule: str = option(
         "linear",
-        "What the rate does after its climb, in every stage: linear falls to zero, constant stays at its peak.",
+        "Learning-rate schedule after the warm-up, in every stage: linear decays to zero, constant stays at the peak.",
         choices=("linear", "constant"),
         later=True,
     )
     weight_decay: float = option(0.01, "Decoupled weight decay (not on biases and norms).", min=0.0, max=1.0)
-    clip_norm: float = option(1.0, "Gradients are scaled down to this norm.", min=1e-3, max=1e3)
-    max_length: int = option(256, "Subwords a window; longer sentences are split with overlap.", min=16, max=8192)
+    clip_norm: float = option(1.0, "Maximum gradient norm; larger gradients are scaled down.", min=1e-3, max=1e3)
+    max_length: int = option(256, "Subwords per window; longer sentences are split with overlap.", min=16, max=8192)
     source_learning_rate: float = option(
         5e-5,
-        "Peak rate of the source stage, and of joint training; keep it low.",
+        "Peak learning rate of the encoder in the source stage and in joint training; keep it low.",
         min=1e-7,
         max=1e-2,
         group="source",
@@ -113,7 +117,7 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
     )
     source_head_learning_rate: float = option(
         5e-4,
-        "Peak rate of the head in the source stage, and in joint training.",
+        "Peak learning rate of the head in the source stage and in joint training.",
         min=1e-7,
         max=1e-1,
         group="source",
@@ -121,7 +125,7 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
     )
     source_epochs: int = option(
         2,
-        "Passes over the source corpus; in joint training, over both corpora together.",
+        "Epochs over the source corpus; in joint training, over both corpora together.",
         min=1,
         max=1000,
         group="source",
@@ -129,7 +133,7 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
     )
     source_batch_size: int = option(
         32,
-        "Sentences a step in the source stage, and in joint training.",
+        "Sentences per step in the source stage and in joint training.",
         min=1,
         max=1024,
         group="source",
@@ -137,7 +141,7 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
     )
     source_warmup_share: float = option(
         0.1,
-        "Warm-up share of the source stage, and of joint training.",
+        "Warm-up share of the source stage and of joint training.",
         min=0.0,
         max=0.9,
         group="source",
@@ -145,7 +149,7 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
     )
     source_seed: int = option(
         0,
-        "Seed of the source stage: one source checkpoint serves all seeds.",
+        "Seed of the source stage; runs with different seeds share one source checkpoint.",
         min=0,
         max=2**31 - 1,
         group="source",
@@ -153,7 +157,7 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
     )
     head_first_epochs: int = option(
         8,
-        "After the source stage, first epochs in which the head alone learns.",
+        "First epochs after the source stage, in which only the head is trained.",
         min=0,
         max=1000,
         group="source",
@@ -161,7 +165,7 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
     )
     head_first_learning_rate: float = option(
         5e-3,
-        "Rate of the head while it alone learns.",
+        "Learning rate of the head while only the head is trained.",
         min=1e-7,
         max=1e-1,
         group="source",
@@ -169,14 +173,26 @@ class Recipe(CrfOptions, LabelAwareOptions, PdalnOptions, SelfTrainingOptions, S
         unless=({"head_first_epochs": (0,)},),
     )
     inherit: bool = option(
-        True, "A type that the source lacks starts from its parent type's head weights.", group="source", only=_STAGED
+        True,
+        "Initialise the head weights of a type that the source lacks from those of its parent type.",
+        group="source",
+        only=_STAGED,
     )
     upsample: int = option(
-        50, "Joint training: each target sentence counts this many times.", min=1, max=1000, group="source", only=_JOINT
+        50,
+        "Joint training: number of times each target sentence is repeated.",
+        min=1,
+        max=1000,
+        group="source",
+        only=_JOINT,
     )
-    seed: int = option(555, "Seed of initial head, order and dropout.", min=0, max=2**31 - 1, group="machine")
-    device: str = option("auto", "Where to compute.", choices=("auto", "cpu", "cuda"), group="machine")
-    precision: str = option("auto", "Number format in the encoder.", choices=("auto", "fp32", "bf16"), group="machine")
+    seed: int = option(
+        555, "Seed of the head's initial weights, batch order and dropout.", min=0, max=2**31 - 1, group="machine"
+    )
+    device: str = option("auto", "Device to compute on.", choices=("auto", "cpu", "cuda"), group="machine")
+    precision: str = option(
+        "auto", "Floating-point precision of the encoder.", choices=("auto", "fp32", "bf16"), group="machine"
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -148,7 +148,7 @@ def coverage_figure(rows: Mapping[str, Coverage], colours: Mapping[str, int]) ->
     shown = [(name, row) for name, row in rows.items() if row.gold][::-1]
     marks = [entity_colour(colours.get(name, 0)).mark for name, _ in shown]
     places = [f"{name} ({row.gold})" for name, row in shown]
-    hover = [[row.found, row.right, row.suggested, 100 * row.precision] for _, row in shown]
+    hover = [[row.found, row.correct, row.suggested, 100 * row.precision] for _, row in shown]
     hover_text = (
         "%{customdata[0]} found · %{customdata[1]} with the right type · %{customdata[2]} suggested, precision "
         "%{customdata[3]:.1f}<extra></extra>"

@@ -24,8 +24,8 @@ from crossner_core.label_review.judging_probe import token_vectors
 from crossner_core.models.registry import architecture_ids
 from crossner_core.options.dapt import DaptOptions
 from crossner_core.schema import sentence_from_words
+from crossner_core.training.engine import make_optimizer
 from crossner_core.training.loop import train
-from crossner_core.training.optim import make_optimizer
 from crossner_core.training.predictor import build_model, load_tagger
 from crossner_core.training.recipe import Recipe
 from tests.support.training_builders import TYPES, own_sentences, tiny_data, tiny_recipe

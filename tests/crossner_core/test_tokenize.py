@@ -78,6 +78,7 @@ def test_tokenize_known_cases(text: str, expected: list[str]) -> None:
     assert words(text) == expected
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("piece", ["a-", "a'", "1,", "a.", "\u0301", "👩\u200d", "🇫", "'s"])
 def test_tokenize_time_grows_with_the_text_only(piece: str) -> None:
     tokenize("warm up")
@@ -124,6 +125,7 @@ def test_split_sentences_loses_nothing_but_white_space(text: str) -> None:
     assert not (between + text[at:]).strip()
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("text", [" " * 200_000, "a\n" + " \n" * 100_000, "a\n\n" * 20_000, "\n" * 300_000 + "a"])
 def test_split_sentences_time_grows_with_the_text_only(text: str) -> None:
     split_sentences("Warm. Up.")

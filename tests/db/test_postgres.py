@@ -6,9 +6,7 @@ Only where CROSSNER_POSTGRES is the URL of a server on which databases may be ma
 from __future__ import annotations
 
 import datetime as dt
-import os
 import threading
-import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -33,6 +31,7 @@ from db.types import now
 from tests.support.builders import SENTENCES, Tab, make_campaign, make_gold, make_people, make_person
 from tests.support.label_review import MARA, look, said
 from tests.support.label_review import POOL as REPEATED
+from tests.support.postgres import fresh_database, needs_postgres
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
 from workbench.campaigns import sentences as campaign_sentences
@@ -41,11 +40,7 @@ from workbench.jobs import lease
 from workbench.labelling import handout, label_review, steps
 from workbench.runs import rounds, training_data
 
-URL = os.environ.get("CROSSNER_POSTGRES", "")
-pytestmark = [
-    pytest.mark.postgres,
-    pytest.mark.skipif(not URL, reason="set CROSSNER_POSTGRES to the URL of a PostgreSQL server to try one"),
-]
+pytestmark = needs_postgres
 People = dict[str, Actor]
 BESIDE_S = 0.5
 """Seconds that a thread gets to do its work beside one that pauses in the middle of its own."""
@@ -54,19 +49,13 @@ BESIDE_S = 0.5
 @pytest.fixture
 def store() -> Iterator[Store]:
     """A fresh store in a database of its own."""
-    name = f"crossner_test_{uuid.uuid4().hex[:12]}"
-    server = sa.create_engine(URL, isolation_level="AUTOCOMMIT")
-    with server.connect() as connection:
-        connection.exec_driver_sql(f'CREATE DATABASE "{name}"')
-    fresh = Store(sa.make_url(URL).set(database=name).render_as_string(hide_password=False))
-    try:
-        migrate(fresh)
-        yield fresh
-    finally:
-        fresh.close()
-        with server.connect() as connection:
-            connection.exec_driver_sql(f'DROP DATABASE "{name}" WITH (FORCE)')
-        server.dispose()
+    with fresh_database() as url:
+        fresh = Store(url)
+        try:
+            migrate(fresh)
+            yield fresh
+        finally:
+            fresh.close()
 
 
 @pytest.fixture

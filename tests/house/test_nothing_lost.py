@@ -195,8 +195,11 @@ def test_nothing_lost_when_a_session_is_revoked(app: App, campaign: int, chromiu
         with app.store.write() as session:
             account_rows.revoke_sessions_of(session, user_id=app.people["ann1"].id)
         mark(page, 0, "person")
-        page.wait_for_selector("#password", timeout=20_000)
-        assert app.state(task) == "none"
+        page.get_by_text("Not saved: you are signed out.").wait_for(timeout=20_000)
+        assert app.state(task) == "none" and page.locator(".mark.span").count() == 1
+        page.get_by_role("button", name="Sign in").click()
+        page.wait_for_selector("#password")
+        assert page.url.endswith(f"/auth/login?next=%2Fannotate%3Fcampaign%3D{campaign}")
         sign_in(context, app, "ann1")
         visit(page, campaign)
         wait(lambda: app.spans(task) == [(0, 1, "person")], "the edit after signing in again")

@@ -242,6 +242,7 @@ def test_open_websocket_ends_with_its_session(served: Served, how: str) -> None:
         assert client.get("/", headers={"accept": "text/html"}).status_code == 303
 
 
+@pytest.mark.alone
 def test_answers_do_not_wait_for_nagle(served: Served) -> None:
     with httpx.Client(base_url=served.url) as client:
         seconds = sorted(client.get("/health").elapsed.total_seconds() for _ in range(15))

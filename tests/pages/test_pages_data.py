@@ -348,8 +348,8 @@ def test_campaigns_change_rules_members_and_archive(
     press(test, "Save the members")
     switch(test, "campaigns:part", "Pre-annotation")
     press(test, "Queue pre-annotation again")
-    press(test, "Cancel what is under way")
-    assert "Cancel what is under way" not in [button.label for button in test.button]
+    press(test, "Cancel pre-annotation")
+    assert "Cancel pre-annotation" not in [button.label for button in test.button]
     switch(test, "campaigns:part", "Domain and archive")
     press(test, "Archive")
     view = campaigns.get_campaign(store, people["adm"], campaign)

@@ -78,6 +78,11 @@ def test_compare_screen_without_two_runs_says_what_to_do(monkeypatch: pytest.Mon
         assert not test.exception and "needs two finished runs" in _said(test)
 
 
+@pytest.mark.parametrize(("value", "words"), [(0.0004, "< 0.001"), (0.042, "= 0.042"), (1.0, "= 1.000")])
+def test_p_values_are_given_with_one_sign(value: float, words: str) -> None:
+    assert comparison.p_value(value) == words
+
+
 def test_verdict_says_when_it_may_be_chance(store: Store, trained: Trained) -> None:
     admin, _, (weak, good) = trained
     found = comparing.compare(store, admin, weak, good)

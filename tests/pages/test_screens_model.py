@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -417,30 +416,3 @@ def _annotate() -> None:
 def _type_names(test: Any) -> set[str]:
     payload = json.loads(test.get("bidi_component")[0].proto.json)
     return {kind["name"] for kind in payload["types"]}
-
-
-def _listen() -> None:
-    import streamlit as st
-
-    from pages.parts.work import editing
-
-    st.session_state["quiet"] = editing._quiet("editor-1-annotate").total_seconds()
-
-
-def test_labelling_screen_takes_only_new_messages_as_a_sign_of_a_person() -> None:
-    key, minutes = "editor-1-annotate", 600.0
-    test = AppTest.from_function(_listen, default_timeout=20)
-
-    def quiet_after(known: tuple[str, int] | None, message: dict[str, Any] | None) -> float:
-        test.session_state[f"{key}:sign"] = (known, time.monotonic() - minutes)
-        test.session_state[key] = {"outbox": message}
-        test.run()
-        assert not test.exception
-        return float(test.session_state["quiet"])
-
-    said = {"client": "tab", "events": [], "sent": 7}
-    assert quiet_after(("tab", 7), said) >= minutes, "the timer's run brings the last message again"
-    assert quiet_after(("tab", 6), said) < 60
-    assert quiet_after(("old tab", 7), said) < 60
-    test.run()
-    assert 0 < test.session_state["quiet"] < 60

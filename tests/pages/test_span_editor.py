@@ -37,6 +37,7 @@ def test_bundle_is_one_valid_module(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert re.findall(r"^export .*", bundle(), re.MULTILINE) == ["export default function mount(component) {"]
     assert not re.search(r"^import\b", bundle(), re.MULTILINE)
+    assert ".editor" in bundle() and palette_css()[:20] in bundle()
 
 
 def test_bundle_holds_every_module_after_what_it_uses() -> None:
@@ -59,12 +60,14 @@ def face() -> None:
     assert value is None
 
 
-def test_editor_face_sends_the_payload_and_starts_without_an_outbox() -> None:
+def test_editor_face_sends_the_payload_and_the_address_of_its_script() -> None:
     page = AppTest.from_function(face).run()
     assert not page.exception
     (mounted,) = page.get("bidi_component")
     assert '"user":7' in mounted.proto.json.replace(" ", "")
     assert mounted.proto.isolate_styles
+    sent = mounted.proto.js_content + mounted.proto.css_content + mounted.proto.html_content
+    assert len(sent) < 300 and re.search(r"/parts/span_editor\.[0-9a-f]{20}\.js", sent)
 
 
 def luminance(colour: str) -> float:

@@ -221,6 +221,7 @@ def test_editor_fits_360_pixels_and_marks_by_mouse(harness: Harness, chromium: B
         wait_for(lambda: (12, 15, "event") in harness.spans(6), "the span by dragging")
 
 
+@pytest.mark.alone
 @pytest.mark.browser
 def test_editor_shows_the_next_sentence_within_50_ms(harness: Harness, chromium: Browser) -> None:
     with opened(chromium, harness, "?total=60") as page:

@@ -171,9 +171,10 @@ def arguments(name: str, function: Callable[..., Any], scene: Scene, actor: Acto
         "domain": music, "encoder": EncoderView(name="none", how=""),
         "endpoint": "https://endpoint.example", "files": [("x.txt", b"Ada sang .\n")],
         "finding_id": ids["finding"], "first": ids["run"],
-        "gazetteer": None, "id": "transfer", "job_id": ids["job"], "job_ids": [], "kind": "preannotate",
+        "gazetteer": None, "home": folder, "id": "transfer", "job_id": ids["job"], "job_ids": [], "kind": "preannotate",
         "labelled": own_sentences(1)[0:0], "line": Series("", "", None, None, {}, (), 0), "name": "own",
-        "new": "another password", "options": {}, "outbox": {"client": str(uuid.uuid4()), "events": []},
+        "new": "another password", "options": {}, "message": {"client": str(uuid.uuid4()), "events": []},
+        "outbox": {"client": str(uuid.uuid4()), "events": []},
         "password": PASSWORD, "plan": SamplingPlan(), "prefix": ids["snapshot"].hash[:8],
         "present": PASSWORD, "question_id": ids["question"], "recipe": Recipe(max_epochs=1), "role": "annotator",
         "round_id": 1, "run_id": ids["run"], "run_ids": [], "second": ids["other run"], "sentence": sentence_from_words(

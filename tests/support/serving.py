@@ -45,17 +45,26 @@ def serve(home: Path, *, port: int = 0, environment: dict[str, str] | None = Non
 
     What the server prints goes to `home/server.log`; a server that does not start fails the test with it.
     """
+    with server_process(home, port=port, environment=environment) as (url, _process):
+        yield url
+
+
+@contextmanager
+def server_process(
+    home: Path, *, port: int = 0, environment: dict[str, str] | None = None, root: Path = ROOT, log_name: str = _LOG
+) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Run the server of the checkout `root`, as `serve` does, and yield its process, too."""
     home.mkdir(parents=True, exist_ok=True)
-    log = home / _LOG
+    log = home / log_name
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("CROSSNER_", "STREAMLIT_"))}
     variables |= {"CROSSNER_HOME": str(home), "CROSSNER_PORT": str(port or free_port()), "PYTHONUNBUFFERED": "1"}
-    variables |= environment or {}
+    variables |= {"PYTHONPATH": str(root)} | (environment or {})
     with log.open("ab") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "workbench.http.server"], cwd=ROOT, env=variables, stdout=output, stderr=output
+            [sys.executable, "-m", "workbench.http.server"], cwd=root, env=variables, stdout=output, stderr=output
         )
     try:
-        yield wait_until_ready(process, log)
+        yield wait_until_ready(process, log), process
     finally:
         process.send_signal(signal.SIGTERM)
         try:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from crossner_core.errors import NotAllowed, NotFound
 from db import campaign_rows, people_rows, run_rows
 from db.engine import Session
@@ -16,12 +18,7 @@ def enter(session: Session, actor: Actor, campaign_id: int, *roles: str) -> tupl
 
     Annotators and experts must be members; to them any other campaign looks like one that does not exist.
     """
-    now = fresh(session, actor, *roles)
-    campaign = campaign_rows.find(session, campaign_id)
-    hidden = now.role in LABELLERS and not people_rows.is_member(session, campaign_id=campaign_id, user_id=now.id)
-    if campaign is None or hidden:
-        raise NotFound(f"There is no campaign {campaign_id} for {now.display_name}; an admin can add members.")
-    return now, campaign
+    return _entered(session, actor, campaign_id, roles, people_rows.is_member)
 
 
 def enter_run(session: Session, actor: Actor, run_id: int, *roles: str) -> Run:
@@ -42,9 +39,18 @@ def enter_alone(session: Session, actor: Actor, campaign_id: int, *roles: str) -
     Only one transaction at a time then changes what a person holds. The lock is taken before any task is locked, so
     that two tabs never deadlock. SQLite has a single writer anyway.
     """
-    current, campaign = enter(session, actor, campaign_id, *roles)
-    people_rows.hold_member(session, campaign_id=campaign.id, user_id=current.id)
-    return current, campaign
+    return _entered(session, actor, campaign_id, roles, people_rows.hold_member)
+
+
+def _entered(
+    session: Session, actor: Actor, campaign_id: int, roles: tuple[str, ...], is_member: Callable[..., bool]
+) -> tuple[Actor, Campaign]:
+    now = fresh(session, actor, *roles)
+    campaign = campaign_rows.find(session, campaign_id)
+    member = is_member(session, campaign_id=campaign_id, user_id=now.id)
+    if campaign is None or (now.role in LABELLERS and not member):
+        raise NotFound(f"There is no campaign {campaign_id} for {now.display_name}; an admin can add members.")
+    return now, campaign
 
 
 def refuse_archived(campaign: Campaign) -> None:

@@ -183,7 +183,7 @@ def _check_role(role: str) -> None:
 def _checked_display_name(display_name: str) -> str:
     tidy = " ".join(display_name.split())
     if not 1 <= len(tidy) <= 80 or not tidy.isprintable():
-        raise InvalidAccount(f"A shown name has 1 to 80 printable characters; this one has {len(tidy)}.")
+        raise InvalidAccount(f"A display name has 1 to 80 printable characters; this one has {len(tidy)}.")
     return tidy
 
 

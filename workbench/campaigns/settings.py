@@ -45,33 +45,39 @@ class CampaignSettings:
         fits=lambda value: 0 < len(value) <= 100, allowed="1 to 100 characters",
     )  # fmt: skip
     blind_share: float = setting(
-        0.1, "Blind share", "Share of sentences that annotator 2 sees blind.", flag="blind", min=0, max=1, percent=True
+        0.1,
+        "Blind share",
+        "Share of sentences that annotator 2 annotates blind.",
+        flag="blind",
+        min=0,
+        max=1,
+        percent=True,
     )
     control_share: float = setting(
         0.1, "Control share", "Share of sentences whose suggestions are withheld.",
         flag="control", min=0, max=1, percent=True,
     )  # fmt: skip
     lease_minutes: int = setting(
-        30, "Lease, minutes", "Minutes that a sentence stays with a person who gives no sign of life.",
+        30, "Lease, minutes", "Minutes until the sentence of an inactive person is released.",
         min=1, max=7 * 24 * 60,
     )  # fmt: skip
-    seed: int = setting(0, "Seed", "Seed of what is drawn at random.", group="new", min=0, max=2**31 - 1)
+    seed: int = setting(0, "Seed", "Random seed of the campaign.", group="new", min=0, max=2**31 - 1)
     endpoint: str | None = setting(
         None, "SPARQL endpoint",
-        "SPARQL endpoint, such as https://dbpedia.org/sparql, asked for what the gazetteer does not know; "
-        "without it the bundled sample is.",
+        "SPARQL endpoint, such as https://dbpedia.org/sparql, queried for names that the gazetteer lacks; default: "
+        "the bundled sample.",
         fits=_is_address, allowed="an address that begins with http:// or https://, or nothing",
     )  # fmt: skip
     gazetteer: str | None = setting(
-        None, "Gazetteer", "Compiled gazetteer that is asked first, by name (see workbench gazetteer list).",
+        None, "Gazetteer", "Compiled gazetteer that is queried first, by name (see workbench gazetteer list).",
         fits=is_name, allowed="the name of a compiled gazetteer (see workbench gazetteer list), or nothing",
         empty="none: the bundled DBpedia sample",
     )  # fmt: skip
     suggestions_on: bool = setting(True, "Show suggestions to annotator 1", "Whether annotator 1 sees suggestions.")
     hint_below: float = setting(
-        0.4, "Hints below", "Proposals less likely than this are shown as hints.", min=0, max=1, percent=True
+        0.4, "Hints below", "Proposals with a lower probability are shown as hints.", min=0, max=1, percent=True
     )
-    archived: bool = setting(False, "Archived", "An archived campaign takes no more work.", group="campaign")
+    archived: bool = setting(False, "Archived", "An archived campaign accepts no more work.", group="campaign")
 
 
 _FIELDS: dict[str, Field[Any]] = {spec.name: spec for spec in dataclasses.fields(CampaignSettings)}

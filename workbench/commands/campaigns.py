@@ -32,7 +32,7 @@ def create(
     name: Annotated[str, typer.Argument(help="Name of the new campaign.")],
     domain: Annotated[str, typer.Option(help="Domain, by name (see workbench domain list).")],
     settings: dict[str, Any],
-    member: Annotated[list[str] | None, typer.Option(help="Account that works in it; may be given again.")] = None,
+    member: Annotated[list[str] | None, typer.Option(help="Account to add as a member; can be repeated.")] = None,
 ) -> None:
     """Create an empty campaign."""
     from workbench.campaigns import campaigns, domains
@@ -81,7 +81,7 @@ def import_(
     file: Annotated[Path, typer.Argument(help="Zip file that `workbench export --layer all` wrote.")],
     name: Annotated[str | None, typer.Option(help="Name of the new campaign. Default: the name in the file.")] = None,
 ) -> None:
-    """Make a new campaign from an exported one, with all its layers."""
+    """Create a campaign from an exported one, with all its layers."""
     from workbench.data import archive
 
     campaign_id = archive.import_campaign(common.PLACE.store, common.PLACE.actor, common.read_in(file), name=name)
@@ -90,7 +90,7 @@ def import_(
 
 @app.command()
 def preannotate(name: Annotated[str, typer.Argument(help="Campaign, by name or number.")]) -> None:
-    """Ask the worker to pre-annotate new sentences from links and gazetteer."""
+    """Queue the pre-annotation of new sentences from links and gazetteer."""
     from workbench.jobs import queue
 
     job = queue.start_job(common.PLACE.store, common.PLACE.actor, "preannotate", common.find_campaign(name).id)
@@ -100,9 +100,9 @@ def preannotate(name: Annotated[str, typer.Argument(help="Campaign, by name or n
 @app.command("score-pool")
 def score_pool(
     name: Annotated[str, typer.Argument(help="Campaign, by name or number.")],
-    run: Annotated[int | None, typer.Option(help="Run whose checkpoint to use. Default: the best one.")] = None,
+    run: Annotated[int | None, typer.Option(help="Run whose checkpoint is used. Default: the best one.")] = None,
 ) -> None:
-    """Ask the worker to pre-annotate the pool with a trained checkpoint."""
+    """Queue the pre-annotation of the pool with a trained checkpoint."""
     from workbench.jobs import queue
 
     campaign_id = common.find_campaign(name).id
@@ -112,7 +112,7 @@ def score_pool(
 
 @app.command("cancel-suggestions")
 def cancel_suggestions(name: Annotated[str, typer.Argument(help="Campaign, by name or number.")]) -> None:
-    """Cancel the pre-annotation of a campaign, from links and names or with a model; what was suggested stays."""
+    """Cancel the pre-annotation of a campaign, from gazetteer and links or a model; suggestions made are kept."""
     from workbench.jobs import queue
 
     campaign_id = common.find_campaign(name).id

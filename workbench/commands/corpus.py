@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from crossner_core.wikipedia.build import Progress
     from crossner_core.wikipedia.manifest import Manifest
 
-corpora = typer.Typer(help="Corpora: sentences out of Wikipedia dumps.", no_args_is_help=True)
+corpora = typer.Typer(help="Corpora: sentences from Wikipedia dumps.", no_args_is_help=True)
 CorpusName = Annotated[str, typer.Argument(help="Corpus, by name or folder.")]
 corpus_levels.add_to(corpora)
 
@@ -26,24 +26,28 @@ corpus_levels.add_to(corpora)
 @corpora.command()
 def build(
     dump: Annotated[Path, typer.Argument(help="A pages-articles dump: .xml.bz2 (multistream too), .gz, .xz or .xml.")],
-    name: Annotated[str | None, typer.Option(help="Name of the corpus; it lies in the home folder.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the corpus, stored in the home folder.")] = None,
     output: Annotated[Path | None, typer.Option(help="Folder of the corpus, instead of a name.")] = None,
     gazetteer: Annotated[str | None, typer.Option(help="Gazetteer that pre-annotates it, by name or folder.")] = None,
     domain: Annotated[
-        str | None, typer.Option(help="Domain that types the mentions: a built-in one's name, or a TOML file.")
+        str | None,
+        typer.Option(help="Domain whose entity types the mentions get: the name of a built-in one, or a TOML file."),
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes. Default: one a processor.")] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Number of processes. Default: one per processor.")] = None,
     ray: Annotated[
-        str | None, typer.Option(help="Make the shards as Ray tasks: the cluster's address, or local.")
+        str | None, typer.Option(help="Build the shards as Ray tasks: the cluster's address, or local.")
     ] = None,
-    shard_mb: Annotated[int, typer.Option(help="Megabytes of XML a shard.")] = 16,
-    min_tokens: Annotated[int, typer.Option(help="Drop sentences of fewer tokens.")] = 3,
-    max_tokens: Annotated[int | None, typer.Option(help="Drop sentences of more tokens. Default: none.")] = None,
+    shard_mb: Annotated[int, typer.Option(help="Megabytes of XML per shard.")] = 16,
+    min_tokens: Annotated[int, typer.Option(help="Drop sentences with fewer tokens.")] = 3,
+    max_tokens: Annotated[int | None, typer.Option(help="Drop sentences with more tokens. Default: none.")] = None,
     allow_truncated: Annotated[
-        bool, typer.Option("--allow-truncated", help="Make a corpus of what there is of a dump that breaks off.")
+        bool,
+        typer.Option(
+            "--allow-truncated", help="Accept a truncated dump and build the corpus from the part that is there."
+        ),
     ] = False,
 ) -> None:
-    """Build a corpus from a dump; the same command goes on after an interruption."""
+    """Build a corpus from a dump; run the same command again to resume an interrupted build."""
     from crossner_core.wikipedia.build import build_corpus
     from crossner_core.wikipedia.shards import BuildConfig, SentenceRules
 
@@ -89,7 +93,7 @@ def list_() -> None:
 
 @corpora.command()
 def show(name: CorpusName) -> None:
-    """Show what is in a corpus, and what became of every page."""
+    """Show what a corpus contains, and the number of pages by outcome."""
     corpus = common.open_corpus(name)
     manifest, counts = corpus.manifest, corpus.manifest.counts
     source = manifest.source
@@ -121,8 +125,8 @@ def show(name: CorpusName) -> None:
 @corpora.command()
 def search(
     name: CorpusName,
-    text: Annotated[str, typer.Argument(help="Text that the sentences contain, whatever its case.")],
-    limit: Annotated[int, typer.Option(min=1, help="Sentences at most.")] = 20,
+    text: Annotated[str, typer.Argument(help="Text to search for, ignoring case.")],
+    limit: Annotated[int, typer.Option(min=1, help="Maximum number of sentences.")] = 20,
 ) -> None:
     """Print sentences that contain a text, with their ids."""
     for match in common.open_corpus(name).search(text, limit=limit):
@@ -133,26 +137,29 @@ def search(
 def sample(
     name: Annotated[str, typer.Argument(help="Corpus, by name (see workbench corpus list).")],
     campaign: CampaignName,
-    count: Annotated[int, typer.Option(help="Sentences to add.")] = 100,
-    seed: Annotated[int, typer.Option(help="Draws the sentences; the same seed draws the same.")] = 0,
+    count: Annotated[int, typer.Option(help="Number of sentences to add.")] = 100,
+    seed: Annotated[int, typer.Option(help="Seed of the sample.")] = 0,
     split: Annotated[str, typer.Option(help="pool, dev or test.")] = "pool",
-    min_tokens: Annotated[int, typer.Option(help="Tokens of a sentence, at least.")] = 5,
-    max_tokens: Annotated[int, typer.Option(help="Tokens of a sentence, at most.")] = 80,
-    min_links: Annotated[int, typer.Option(help="Links in a sentence, at least.")] = 0,
-    min_mentions: Annotated[int, typer.Option(help="Pre-annotated entities (of the types), at least.")] = 0,
+    min_tokens: Annotated[int, typer.Option(help="Minimum tokens per sentence.")] = 5,
+    max_tokens: Annotated[int, typer.Option(help="Maximum tokens per sentence.")] = 80,
+    min_links: Annotated[int, typer.Option(help="Minimum links per sentence.")] = 0,
+    min_mentions: Annotated[
+        int, typer.Option(help="Minimum pre-annotated entities (of the given types) per sentence.")
+    ] = 0,
     type_: Annotated[
-        list[str] | None, typer.Option("--type", help="Entity type that counts; may be given again. Default: all.")
+        list[str] | None, typer.Option("--type", help="Entity type that counts; can be repeated. Default: all.")
     ] = None,
-    text: Annotated[str, typer.Option(help="The sentence contains this.")] = "",
-    title: Annotated[str, typer.Option(help="The page's title contains this.")] = "",
-    section: Annotated[str, typer.Option(help="The heading above contains this.")] = "",
-    per_page: Annotated[int, typer.Option(help="Sentences from one page, at most; 0: no limit.")] = 0,
+    text: Annotated[str, typer.Option(help="Keep sentences that contain this text.")] = "",
+    title: Annotated[str, typer.Option(help="Keep sentences from pages whose title contains this text.")] = "",
+    section: Annotated[str, typer.Option(help="Keep sentences under headings that contain this text.")] = "",
+    per_page: Annotated[int, typer.Option(help="Maximum sentences per page; 0: no limit.")] = 0,
     likeness: Annotated[
-        float, typer.Option(help="Leave out what shares this part of its word triples with another sentence.")
+        float,
+        typer.Option(help="Leave out sentences that share this fraction of their word trigrams with another one."),
     ] = 0.8,
-    preview: Annotated[bool, typer.Option("--preview", help="Print what would be added, and add nothing.")] = False,
+    preview: Annotated[bool, typer.Option("--preview", help="Print what would be added without adding it.")] = False,
 ) -> None:
-    """Add sentences of a corpus to a campaign: filtered, drawn by a seed, no two nearly the same."""
+    """Sample a corpus into a campaign: filtered, drawn with a seed, without near-duplicates."""
     from workbench.data import sampling
 
     plan = sampling.SamplingPlan(

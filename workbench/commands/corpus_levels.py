@@ -23,11 +23,11 @@ CorpusName = Annotated[str, typer.Argument(help="Corpus: its name, or its folder
 DomainName = Annotated[str, typer.Option("--domain", "-d", help="Domain, by name (see workbench domain list).")]
 Ontology = Annotated[
     Path | None,
-    typer.Option(help="The ontology's file. Default: the class tree of the corpus's gazetteer, or the bundled one."),
+    typer.Option(help="Ontology file. Default: the class tree of the corpus's gazetteer, or the bundled one."),
 ]
-Entities = Annotated[int, typer.Option(help="Entity level: at least this many known entities a sentence.")]
+Entities = Annotated[int, typer.Option(help="Entity level: minimum number of known entities per sentence.")]
 Output = Annotated[Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")]
-Seed = Annotated[int, typer.Option(help="Draws the sentences.")]
+Seed = Annotated[int, typer.Option(help="Seed of the sample.")]
 _DATA = (".txt", ".conll", ".tsv", ".jsonl", ".iob", ".bio", ".iob2", ".conllu")
 
 
@@ -43,20 +43,24 @@ def add_to(group: typer.Typer) -> None:
 
 def select(
     corpus: CorpusName,
-    root: Annotated[list[str], typer.Option(help="Category to begin with; again for more.")],
-    depth: Annotated[int, typer.Option(help="How many steps below a root; 0: the roots alone.")] = 4,
-    exclude: Annotated[list[str] | None, typer.Option(help="Category to leave out with its branch; again.")] = None,
+    root: Annotated[list[str], typer.Option(help="Root category; can be repeated.")],
+    depth: Annotated[int, typer.Option(help="Depth below a root; 0: the roots only.")] = 4,
+    exclude: Annotated[
+        list[str] | None, typer.Option(help="Category to exclude with its subcategories; can be repeated.")
+    ] = None,
     categories: Annotated[
         list[Path] | None,
         typer.Option(
             help="The dump's page, categorylinks and linktarget .sql.gz, or DBpedia's skos_categories and "
-            "article_categories; again for each. Default: the categories in the pages' wikitext."
+            "article_categories; repeat the option for each. Default: the categories in the pages' wikitext."
         ),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="Name of the new corpus; it lies in the home folder.")] = None,
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Its folder, instead of a name.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the new corpus, stored in the home folder.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Folder of the new corpus, instead of a name.")
+    ] = None,
 ) -> None:
-    """Make a corpus of the pages that stand in a part of the category tree."""
+    """Make a corpus of the pages in a part of the category tree."""
     from crossner_core.wikipedia.categories import TreeConfig
     from crossner_core.wikipedia.categories import select as choose
     from crossner_core.wikipedia.category_tables import CorpusCategories, read_categories
@@ -81,7 +85,7 @@ _TABLE_1 = ("corpus", "pages", "paragraphs", "sentences", "tokens")
 
 
 def levels(corpus: CorpusName, domain: DomainName, entities: Entities = 2, ontology: Ontology = None) -> None:
-    """Count the domain, entity, task and integrated level of a corpus for a domain."""
+    """Count a corpus's sentences at each level for a domain: domain, entity, task and integrated."""
     from crossner_core.wikipedia.levels import LevelConfig, Levels
 
     source, about = common.open_corpus(corpus), common.find_domain(domain)
@@ -101,13 +105,15 @@ def export(
     corpus: CorpusName,
     domain: DomainName,
     level: Annotated[str, typer.Option(help="domain, entity, task or integrated.")] = "integrated",
-    percent: Annotated[float, typer.Option(help="Share of the level; smaller ones lie within larger ones.")] = 100.0,
+    percent: Annotated[
+        float, typer.Option(help="Percentage of the level; smaller samples are subsets of larger ones.")
+    ] = 100.0,
     seed: Seed = 0,
     entities: Entities = 2,
     ontology: Ontology = None,
     output: Output = None,
 ) -> None:
-    """Write a share of a level as plain text, a sentence a line."""
+    """Write a share of a level as plain text, one sentence per line."""
     from crossner_core.subsets import check_percent
     from crossner_core.wikipedia.levels import LevelConfig, Levels, check_level
 
@@ -138,12 +144,19 @@ def entity_tagging(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder to write.")],
     version: Annotated[str, typer.Option(help="full, merged or 4types.")] = "full",
     seed: Seed = 0,
-    epoch: Annotated[int, typer.Option(help="Sentences an epoch; 0: as many as the filters leave.")] = 0,
+    epoch: Annotated[int, typer.Option(help="Sentences per epoch; 0: all that pass the filters.")] = 0,
     min_entities: Annotated[int, typer.Option(help="Drop classes with fewer entities.")] = 10,
-    alpha: Annotated[float, typer.Option(help="Balancing: 1 as found, 0 all categories alike.")] = 0.7,
-    balance: Annotated[bool, typer.Option(help="Draw sentences so that rare categories come more often.")] = True,
-    merge_depth: Annotated[int, typer.Option(help="merged: most steps below Person, Place, Work …")] = 2,
-    merge_below: Annotated[int, typer.Option(help="merged: classes with fewer mentions go up.")] = 0,
+    alpha: Annotated[
+        float,
+        typer.Option(
+            help="Exponent of the balancing: 1 keeps the natural distribution, 0 makes all categories equally frequent."
+        ),
+    ] = 0.7,
+    balance: Annotated[bool, typer.Option(help="Sample sentences so that rare categories occur more often.")] = True,
+    merge_depth: Annotated[int, typer.Option(help="merged: maximum depth below Person, Place, Work …")] = 2,
+    merge_below: Annotated[
+        int, typer.Option(help="merged: classes with fewer mentions are merged into their parent.")
+    ] = 0,
     ontology: Ontology = None,
 ) -> None:
     """Make NER-BERT's entity-tagging corpus: links with the classes of their pages, filtered and balanced."""
@@ -179,7 +192,7 @@ def tagging_figure(
     format: Annotated[str, typer.Option(help="html (the plot), csv or markdown.")] = "markdown",
     output: Output = None,
 ) -> None:
-    """Draw an entity-tagging corpus's mentions by category before and after balancing, or write them as a table."""
+    """Plot an entity-tagging corpus's mentions by category before and after balancing, or write them as a table."""
     from crossner_core.wikipedia.tagged_corpus import TaggingManifest
 
     manifest = TaggingManifest.read(folder)
@@ -195,12 +208,12 @@ def overlap(
         list[str],
         typer.Argument(help="Corpora, data files or folders of data files; NAME=SOURCE gives one another name."),
     ],
-    top: Annotated[int, typer.Option(help="How many of the most frequent words count.")] = 5000,
-    limit: Annotated[int | None, typer.Option(help="Read only so many sentences of each.")] = None,
+    top: Annotated[int, typer.Option(help="Number of most frequent words to compare.")] = 5000,
+    limit: Annotated[int | None, typer.Option(help="Read only this many sentences of each source.")] = None,
     format: Annotated[str, typer.Option(help="csv or markdown.")] = "markdown",
     output: Output = None,
 ) -> None:
-    """Compare the vocabularies of corpora and labelled files: the share of common words in percent."""
+    """Compare the vocabularies of corpora and labelled files: the percentage of words in common."""
     from crossner_core.vocabulary import overlap as compare
 
     common.write_out(_formatted(compare(_vocabulary(name, top, limit) for name in sources), format), output)

@@ -12,7 +12,7 @@ from crossner_core.type_maps import load_type_map, type_map_ids
 from workbench.commands import common
 from workbench.commands.common import MaybeCampaign, MaybeDataset
 
-datasets = typer.Typer(help="Data sets: labelled corpora beside campaigns.", no_args_is_help=True)
+datasets = typer.Typer(help="Data sets: labelled corpora outside campaigns.", no_args_is_help=True)
 
 Format = Annotated[
     str | None, typer.Option(help="Id of a format: plain, conll, jsonl, … Default: by suffix and content.")
@@ -27,30 +27,32 @@ def add_to(app: typer.Typer) -> None:
 
 def import_(
     files: Annotated[
-        list[Path], typer.Argument(help="Files or folders; for a data set one folder with train, dev and test files.")
+        list[Path], typer.Argument(help="Files or folders; for a data set, one folder with train, dev and test files.")
     ],
     campaign: MaybeCampaign = None,
     dataset: Annotated[str | None, typer.Option("--dataset", "-d", help="Name of the new data set.")] = None,
     split: Annotated[str, typer.Option(help="pool, dev or test (train, dev or test of a data set).")] = "pool",
     format: Format = None,
-    domain: Annotated[str | None, typer.Option(help="Domain of the data set: its types are the ones allowed.")] = None,
-    gold: Annotated[bool, typer.Option(help="Keep the file's annotation as gold, or leave it out.")] = True,
-    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Leave bad sentences out and report each.")] = False,
+    domain: Annotated[
+        str | None, typer.Option(help="Domain of the data set, which defines the allowed entity types.")
+    ] = None,
+    gold: Annotated[bool, typer.Option(help="Import the file's annotations as gold, or ignore them.")] = True,
+    skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip invalid sentences and report each.")] = False,
     paragraphs: Annotated[
         bool, typer.Option("--paragraphs", help="Plain text: split paragraphs into sentences.")
     ] = False,
     lenient: Annotated[
-        bool, typer.Option("--lenient", help="Let a stray I- begin an entity, as silver tags have it.")
+        bool, typer.Option("--lenient", help="Let an I- tag begin an entity, as in silver data.")
     ] = False,
     type_map: Annotated[
         str | None, typer.Option(help=f"Type map: {', '.join(type_map_ids())}, or a .toml file.", metavar="NAME|FILE")
     ] = None,
     map_type: Annotated[
         list[str] | None,
-        typer.Option(help="THEIRS=OURS: rename an entity type, before what a type map says; again for more."),
+        typer.Option(help="THEIRS=OURS: rename an entity type, overriding the type map; can be repeated."),
     ] = None,
 ) -> None:
-    """Import sentences into a campaign, or labelled files as a data set: whole files or nothing."""
+    """Import sentences into a campaign, or labelled files as a data set; all files or none."""
     if (campaign is None) == (dataset is None):
         common.refuse("Name either a --campaign or a --dataset to import into.")
     options: dict[str, Any] = {"split": "paragraphs"} if paragraphs else {}
@@ -88,9 +90,9 @@ def export(
     campaign: MaybeCampaign = None,
     dataset: MaybeDataset = None,
     layer: Annotated[
-        str, typer.Option(help="gold, first, second, suggestions, sentences; all: a zip of everything.")
+        str, typer.Option(help="gold, first, second, suggestions or sentences; all: a zip of everything.")
     ] = "gold",
-    split: Annotated[str | None, typer.Option(help="Only this split. Default: all.")] = None,
+    split: Annotated[str | None, typer.Option(help="Export only this split. Default: all.")] = None,
     format: Annotated[str, typer.Option(help="Id of a format: jsonl, conll, plain, …")] = "jsonl",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
@@ -131,7 +133,7 @@ def list_() -> None:
 
 @datasets.command()
 def delete(name: str) -> None:
-    """Delete a data set that no run was trained on, neither as its target nor as its source."""
+    """Delete a data set that no run has used as its target or source."""
     from workbench.data import datasets as sets
 
     sets.delete_dataset(common.PLACE.store, common.PLACE.actor, name)

@@ -28,7 +28,7 @@ def list_() -> None:
 
 @app.command()
 def show(name: str) -> None:
-    """Print a domain's definition as TOML, to begin another one from."""
+    """Print a domain's definition as TOML, as a starting point for a new one."""
     from workbench.campaigns import domains
 
     typer.echo(domains.get_toml(common.PLACE.store, common.PLACE.actor, name), nl=False)
@@ -36,7 +36,7 @@ def show(name: str) -> None:
 
 @app.command()
 def check(file: File) -> None:
-    """Check a definition without keeping it."""
+    """Validate a definition without adding it."""
     from workbench.campaigns import domains
 
     domain = domains.check_domain(_text(file))
@@ -45,7 +45,7 @@ def check(file: File) -> None:
 
 @app.command()
 def add(file: File) -> None:
-    """Add a domain, or replace one's own of the same name."""
+    """Add a domain, or replace a custom one of the same name."""
     from workbench.campaigns import domains
 
     domain = domains.save_domain(common.PLACE.store, common.PLACE.actor, _text(file))
@@ -54,7 +54,7 @@ def add(file: File) -> None:
 
 @app.command()
 def delete(name: str) -> None:
-    """Delete one's own domain that nothing uses."""
+    """Delete a custom domain that is not in use."""
     from workbench.campaigns import domains
 
     domains.delete_domain(common.PLACE.store, common.PLACE.actor, name)

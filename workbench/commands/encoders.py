@@ -14,9 +14,10 @@ from workbench.commands import common
 from workbench.commands.common import MaybeCampaign, MaybeDataset
 
 app = typer.Typer(help="Encoders: pre-train them on text or on tagged sentences.", no_args_is_help=True)
-EncoderName = Annotated[str, typer.Argument(help="Name of the encoder, by which recipes call it.")]
+EncoderName = Annotated[str, typer.Argument(help="Name of the encoder, as used in recipes.")]
 Wait = Annotated[
-    bool, typer.Option("--wait", help="Pre-train in this process and show progress, else queue it for a worker.")
+    bool,
+    typer.Option("--wait", help="Pre-train in this process and show progress, instead of queueing it for a worker."),
 ]
 
 
@@ -26,14 +27,17 @@ def dapt(
     name: EncoderName,
     corpus: Annotated[str | None, typer.Option(help="Corpus to read, by name (see workbench corpus list).")] = None,
     level: Annotated[
-        str | None, typer.Option(help="Of the corpus: domain, entity, task or integrated. Default: domain")
+        str | None, typer.Option(help="Level of the corpus: domain, entity, task or integrated. Default: domain")
     ] = None,
-    percent: Annotated[float, typer.Option(help="Share of the text; smaller ones lie within larger ones.")] = 100.0,
-    domain: Annotated[str | None, typer.Option(help="Whose level it is. Default: the corpus's own domain.")] = None,
+    percent: Annotated[
+        float, typer.Option(help="Percentage of the text; smaller samples are subsets of larger ones.")
+    ] = 100.0,
+    domain: Annotated[str | None, typer.Option(help="Domain of the level. Default: the corpus's own domain.")] = None,
     dataset: MaybeDataset = None,
     campaign: MaybeCampaign = None,
     text: Annotated[
-        Path | None, typer.Option(help="Text to read in UTF-8, a sentence or document a line; it stays where it lies.")
+        Path | None,
+        typer.Option(help="UTF-8 text file, one sentence or document per line; it is read in place, not copied."),
     ] = None,
     wait: Wait = False,
 ) -> int:
@@ -83,7 +87,7 @@ app.command("entity-tagging", cls=OptionsCommand)(entity_tagging)
 
 @app.command("list")
 def list_() -> None:
-    """List the encoders with what their pre-training bought, and the pre-trainings that are not done."""
+    """List the encoders with what their pre-training gained, and the pre-trainings that are not done."""
     from workbench.runs import encoders
 
     store, actor = common.PLACE.store, common.PLACE.actor
@@ -119,7 +123,7 @@ def list_() -> None:
 
 @app.command()
 def cancel(name: EncoderName) -> None:
-    """Cancel the pre-training of an encoder; one under way stops at its next step."""
+    """Cancel the pre-training of an encoder; if it is running, it stops at its next step."""
     from workbench.jobs import queue
 
     state = queue.cancel_job(common.PLACE.store, common.PLACE.actor, _job(name))
@@ -128,7 +132,7 @@ def cancel(name: EncoderName) -> None:
 
 @app.command("go-on")
 def go_on(name: EncoderName, wait: Wait = False) -> int:
-    """Queue a failed pre-training again; it goes on from its last saved step."""
+    """Queue a failed pre-training again; it resumes from its last saved step."""
     from workbench.jobs import queue
 
     return _follow(name, queue.resume_job(common.PLACE.store, common.PLACE.actor, _job(name)), wait)
@@ -136,7 +140,7 @@ def go_on(name: EncoderName, wait: Wait = False) -> int:
 
 @app.command()
 def remove(name: EncoderName) -> None:
-    """Remove an encoder that nothing waits for, or what a failed pre-training left."""
+    """Remove an encoder that no job is waiting for, or the remains of a failed pre-training."""
     from workbench.runs import encoders
 
     encoders.remove(common.PLACE.store, common.PLACE.actor, name)

@@ -22,27 +22,28 @@ MaybeDomain = Annotated[str | None, typer.Option(help="Domain whose entity types
 
 @app.command(context_settings={"allow_interspersed_args": True})
 def build(
-    name: Annotated[str | None, typer.Option(help="Name of the gazetteer; it goes into the home folder.")] = None,
-    output: Annotated[Path | None, typer.Option(help="Folder to write instead, anywhere.")] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the gazetteer, stored in the home folder.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder of the gazetteer, instead of a name.")] = None,
     dump: Annotated[
         list[Path] | None,
         typer.Option(
-            help="DBpedia dump: types, labels or redirects; .ttl or .nt, plain, .bz2 or .gz; may be repeated."
+            help="DBpedia dump: types, labels or redirects; .ttl or .nt, plain, .bz2 or .gz; can be repeated."
         ),
     ] = None,
-    more: Annotated[list[Path] | None, typer.Argument(metavar="[DUMP]...", help="Further dumps.")] = None,
+    more: Annotated[list[Path] | None, typer.Argument(metavar="[DUMP]...", help="More dumps.")] = None,
     endpoint: Annotated[str | None, typer.Option(help="SPARQL endpoint to read page by page.")] = None,
     classes: Annotated[
-        list[str] | None, typer.Option("--class", help="Read only this class from the endpoint; may be repeated.")
+        list[str] | None, typer.Option("--class", help="Read only this class from the endpoint; can be repeated.")
     ] = None,
-    page_size: Annotated[int, typer.Option(help="Resources asked of the endpoint at a time.")] = 5000,
+    page_size: Annotated[int, typer.Option(help="Resources per query to the endpoint.")] = 5000,
     wikipedia: Annotated[Path | None, typer.Option(help="Wikipedia dump (pages-articles.xml.bz2).")] = None,
     mappings: Annotated[Path | None, typer.Option(help="DBpedia's infobox mappings, for --wikipedia.")] = None,
     ontology: Annotated[
-        Path | None, typer.Option(help="DBpedia's ontology (.owl, .nt; packed or plain). Default: the bundled classes.")
+        Path | None,
+        typer.Option(help="DBpedia's ontology (.owl or .nt, compressed or not). Default: the bundled classes."),
     ] = None,
     language: Annotated[str, typer.Option(help="Language of the labels.")] = "en",
-    replace: Annotated[bool, typer.Option("--replace", help="Build anew what is there already.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Rebuild a gazetteer that exists already.")] = False,
 ) -> None:
     """Build a gazetteer from DBpedia dumps, a SPARQL endpoint or a Wikipedia dump."""
     dumps = [*(dump or ()), *(more or ())]
@@ -147,9 +148,9 @@ def list_() -> None:
 @app.command()
 def show(
     name: Which,
-    verify: Annotated[bool, typer.Option("--verify", help="Read every file and compare it with its hash.")] = False,
+    verify: Annotated[bool, typer.Option("--verify", help="Verify every file against its hash.")] = False,
 ) -> None:
-    """Show where a gazetteer comes from and what it holds."""
+    """Show a gazetteer's sources and contents."""
     gazetteer = _open(name)
     if verify:
         gazetteer.verify()
@@ -165,8 +166,10 @@ def show(
 
 
 @app.command("look-up")
-def look_up(name: Which, surface: Annotated[str, typer.Argument(help="A name.")], domain: MaybeDomain = None) -> None:
-    """Print every page that a name may stand for, most linked first."""
+def look_up(
+    name: Which, surface: Annotated[str, typer.Argument(help="Name to look up.")], domain: MaybeDomain = None
+) -> None:
+    """Print every page that a name may refer to, most linked first."""
     from crossner_core.errors import NotFound
     from crossner_core.gazetteer.classes import specific_types
 
@@ -187,7 +190,7 @@ def look_up(name: Which, surface: Annotated[str, typer.Argument(help="A name.")]
 
 @app.command("classes")
 def classes_(name: Which, domain: Annotated[str, typer.Option(help="Domain, by name.")]) -> None:
-    """Report which classes of a gazetteer have no entity type in a domain, with what could be done."""
+    """Report which classes of a gazetteer have no entity type in a domain, and suggest how to map them."""
     from crossner_core.gazetteer.classes import fall_through
 
     gazetteer = _open(name)

@@ -12,8 +12,8 @@ from crossner_core.options.label_review import LabelReviewOptions
 from workbench.commands import common
 from workbench.commands.common import CampaignName
 
-app = typer.Typer(help="A second look at gold: what may be wrong in it.", no_args_is_help=True)
-Check = Annotated[str | None, typer.Option("--check", help="One check alone (see workbench second-look list).")]
+app = typer.Typer(help="Second look at gold: find annotations that may be wrong.", no_args_is_help=True)
+Check = Annotated[str | None, typer.Option("--check", help="Only this check (see workbench second-look list).")]
 
 
 @takes_options(LabelReviewOptions, "options")
@@ -21,9 +21,11 @@ def compute(
     options: LabelReviewOptions,
     campaign: CampaignName,
     check: Check = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Look in this process, else queue it for a worker.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Run the checks in this process, instead of queueing them for a worker.")
+    ] = False,
 ) -> int:
-    """Go through all gold of a campaign and fill its queues of doubts."""
+    """Check all gold of a campaign and fill its queues of findings."""
     from workbench.jobs import queue
     from workbench.labelling import label_review
 
@@ -40,7 +42,7 @@ def compute(
 
 @app.command()
 def cancel(campaign: CampaignName) -> None:
-    """Cancel the second look under way; the checks that are done keep what they found."""
+    """Cancel the queued or running second look; the findings of finished checks are kept."""
     common.cancel_in_campaign(campaign, "second_look")
 
 
@@ -48,7 +50,7 @@ def cancel(campaign: CampaignName) -> None:
 def list_(
     campaign: CampaignName,
     check: Check = None,
-    limit: Annotated[int, typer.Option(help="Most findings to print.")] = 50,
+    limit: Annotated[int, typer.Option(help="Maximum number of findings to print.")] = 50,
 ) -> None:
     """List the queues of a campaign, or the findings of one check."""
     from crossner_core.label_review.base import in_words
@@ -71,11 +73,11 @@ def list_(
 
 @app.command()
 def files(
-    paths: Annotated[list[Path], typer.Argument(help="Labelled files; the name of each is its split.")],
+    paths: Annotated[list[Path], typer.Argument(help="Labelled files; the name of each file is its split.")],
     check: Annotated[str, typer.Option("--check", help="The check to run.")] = "near_duplicates",
-    limit: Annotated[int, typer.Option(help="Most findings to print.")] = 50,
+    limit: Annotated[int, typer.Option(help="Maximum number of findings to print.")] = 50,
 ) -> None:
-    """Look at labelled files that are in no campaign; exact duplicates are kept apart here, too."""
+    """Check labelled files that belong to no campaign; exact duplicates are listed separately."""
     from crossner_core.formats import open_file
     from crossner_core.label_review.base import Desk, Gold, in_words
     from crossner_core.label_review.base import check as find_check

@@ -10,7 +10,7 @@ from workbench.accounts.roles import Role
 from workbench.commands import common
 
 app = typer.Typer(help="Accounts: list, add, change role or password.", no_args_is_help=True)
-RoleOption = Annotated[Role, typer.Option(help="What the person may do.")]
+RoleOption = Annotated[Role, typer.Option(help="Role, which decides what the person may do.")]
 
 
 @app.command("list")
@@ -25,12 +25,12 @@ def list_() -> None:
 
 @app.command()
 def add(
-    name: Annotated[str, typer.Argument(help="Account name: small letters, digits, '.', '_', '-'.")],
+    name: Annotated[str, typer.Argument(help="Account name: lower-case letters, digits, '.', '_', '-'.")],
     role: RoleOption = "annotator",
-    display_name: Annotated[str, typer.Option(help="Name shown to others. Default: the account name.")] = "",
-    ask: Annotated[bool, typer.Option("--ask", help="Ask for the password instead of making one.")] = False,
+    display_name: Annotated[str, typer.Option(help="Display name. Default: the account name.")] = "",
+    ask: Annotated[bool, typer.Option("--ask", help="Prompt for the password instead of generating one.")] = False,
 ) -> None:
-    """Add an account; its password is made at random and printed once."""
+    """Add an account; its random password is printed once."""
     from workbench.accounts import accounts
 
     # An empty store has nobody to act as yet: its first account, an admin's, needs no permission.
@@ -43,8 +43,10 @@ def add(
 
 
 @app.command("role")
-def set_role(name: str, role: Annotated[Role, typer.Argument(help="What the person may do.")]) -> None:
-    """Give a person another role."""
+def set_role(
+    name: str, role: Annotated[Role, typer.Argument(help="Role, which decides what the person may do.")]
+) -> None:
+    """Change a person's role."""
     from workbench.accounts import accounts
 
     accounts.set_role(common.PLACE.store, common.PLACE.actor, common.find_person(name).id, role)
@@ -53,9 +55,10 @@ def set_role(name: str, role: Annotated[Role, typer.Argument(help="What the pers
 
 @app.command("password")
 def set_password(
-    name: str, ask: Annotated[bool, typer.Option("--ask", help="Ask for the password instead of making one.")] = False
+    name: str,
+    ask: Annotated[bool, typer.Option("--ask", help="Prompt for the password instead of generating one.")] = False,
 ) -> None:
-    """Give a person a new password and sign them out everywhere."""
+    """Set a new password for a person and sign them out everywhere."""
     from workbench.accounts import accounts
 
     password = _password(ask)

@@ -11,7 +11,7 @@ from workbench.commands import common
 from workbench.commands.common import CampaignName
 from workbench.commands.recipe_options import takes_changes
 
-app = typer.Typer(help="Turns: order the queue, retrain by itself.", no_args_is_help=True)
+app = typer.Typer(help="Rounds of a campaign: order its queue, and retrain automatically.", no_args_is_help=True)
 
 
 @takes_changes
@@ -21,17 +21,17 @@ def rules(
     strategy: Annotated[
         str | None,
         typer.Option(
-            help="Functions joined by + (see workbench turn functions); 'with self-training' behind them has models "
-            "learn from the rest of the pool, too, 'with self-training and gazetteer' also from what gazetteer and "
-            "links propose there; '' for none."
+            help="Acquisition functions joined by + (see workbench turn functions); append 'with self-training' to "
+            "train models on the rest of the pool too, or 'with self-training and gazetteer' to also use what "
+            "gazetteer and links propose there; '' for none."
         ),
     ] = None,
-    random_share: Annotated[float | None, typer.Option(help="Share of the queue that chance fills, 0 to 1.")] = None,
+    random_share: Annotated[float | None, typer.Option(help="Share of the queue that is random, from 0 to 1.")] = None,
     retrain_every: Annotated[
-        int | None, typer.Option(help="After so many new gold sentences a run is queued; 0 never.")
+        int | None, typer.Option(help="Queue a run after this many new gold sentences; 0: never.")
     ] = None,
 ) -> None:
-    """Show a campaign's rules, changed by what is given; recipe options are those of its runs."""
+    """Show a campaign's rules, or change those that are given; recipe options apply to its runs."""
     from workbench.runs import rounds
 
     store, actor = common.PLACE.store, common.PLACE.actor
@@ -57,9 +57,11 @@ app.command(cls=OptionsCommand)(rules)
 @app.command()
 def order(
     campaign: CampaignName,
-    wait: Annotated[bool, typer.Option("--wait", help="Order in this process, else queue it for a worker.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Order in this process, instead of queueing the round for a worker.")
+    ] = False,
 ) -> int:
-    """Put the queue into the order of the campaign's strategy, with its best model."""
+    """Order the queue by the campaign's strategy, with its best model."""
     from workbench.runs import rounds
 
     store, actor = common.PLACE.store, common.PLACE.actor
@@ -78,7 +80,7 @@ def order(
 
 @app.command()
 def cancel(campaign: CampaignName) -> None:
-    """Cancel the turn under way, and the run it waits for; the queue keeps its order."""
+    """Cancel the queued or running round, and the run it waits for; the queue keeps its order."""
     from workbench.runs import rounds
 
     state = rounds.cancel_round(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
@@ -87,7 +89,7 @@ def cancel(campaign: CampaignName) -> None:
 
 @app.command("list")
 def list_(campaign: CampaignName) -> None:
-    """List a campaign's turns, newest first."""
+    """List a campaign's rounds, newest first."""
     from workbench.runs import rounds
 
     campaign_id = common.find_campaign(campaign).id
@@ -113,7 +115,7 @@ def list_(campaign: CampaignName) -> None:
 
 @app.command()
 def functions() -> None:
-    """List the acquisition functions that strategies are made of."""
+    """List the acquisition functions for strategies."""
     from workbench.runs import rounds
 
     rows = [
@@ -125,7 +127,7 @@ def functions() -> None:
 
 @app.command()
 def costs(campaign: CampaignName) -> None:
-    """Print what annotators' steps cost in this campaign, as the study strategies takes it."""
+    """Print the cost of annotators' steps in this campaign, in the form that the study strategies reads."""
     import json
     from dataclasses import asdict
 
@@ -134,7 +136,7 @@ def costs(campaign: CampaignName) -> None:
     costs = fitted_costs(common.PLACE.store, common.PLACE.actor, common.find_campaign(campaign).id)
     seconds = {name: value for name, value in asdict(costs.options).items() if name.startswith("seconds_")}
     typer.echo(json.dumps(seconds))
-    typer.echo(f"Fitted to {costs.seen} sentences; explains {costs.explained:.0%} of their differences.", err=True)
+    typer.echo(f"Fitted to {costs.seen} sentences; explains {costs.explained:.0%} of the variance.", err=True)
     if costs.unseen:
         typer.echo(f"Published values used, as these never occurred here: {', '.join(costs.unseen)}.", err=True)
 
@@ -142,25 +144,28 @@ def costs(campaign: CampaignName) -> None:
 @app.command()
 def simulate(
     campaign: CampaignName,
-    strategies: Annotated[list[str], typer.Argument(help="Strategies to play beside random sentences.")],
-    seeds: Annotated[int, typer.Option(help="So many seeds, from 555 in steps of 111.", min=1, max=10)] = 3,
+    strategies: Annotated[list[str], typer.Argument(help="Strategies to compare with random sentences.")],
+    seeds: Annotated[int, typer.Option(help="Number of seeds, from 555 in steps of 111.", min=1, max=10)] = 3,
     suggestions: Annotated[
         bool,
         typer.Option(
-            "--suggestions", help="Annotators of the strategies see suggestions: gazetteer's, links', model's."
+            "--suggestions",
+            help="Show annotators suggestions from gazetteer, links and model (not for random sentences).",
         ),
     ] = False,
     annotators: Annotated[
         list[str] | None,
         typer.Option(
             "--annotator",
-            help="In what an annotator is other than this campaign's own, as JSON: '{\"missed\": 0.1}'. Given several "
-            "times, so many take sentences in turn.",
+            help="Options of an annotator that differ from this campaign's own, as JSON: '{\"missed\": 0.1}'; repeat "
+            "it for several annotators, who share the sentences.",
         ),
     ] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Play in this process, else queue it for a worker.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Simulate in this process, instead of queueing the simulation for a worker.")
+    ] = False,
 ) -> int:
-    """Play strategies on a campaign's own gold, which answers for the annotators."""
+    """Simulate strategies on a campaign's gold, which acts as the oracle."""
     from workbench.runs import simulations
 
     store, actor = common.PLACE.store, common.PLACE.actor
@@ -178,7 +183,7 @@ def simulate(
 
 @app.command("cancel-simulations")
 def cancel_simulations(campaign: CampaignName) -> None:
-    """Cancel the simulated campaigns under way; those that are through are kept."""
+    """Cancel the queued or running simulated campaigns; finished ones are kept."""
     common.cancel_in_campaign(campaign, "simulation")
 
 
@@ -197,9 +202,9 @@ def _json_object(text: str) -> dict[str, Any]:
 @app.command()
 def saved(
     campaign: CampaignName,
-    job: Annotated[int | None, typer.Option(help="Those that this job played. Default: the newest.")] = None,
+    job: Annotated[int | None, typer.Option(help="Job that simulated them. Default: the newest.")] = None,
 ) -> int:
-    """Print what strategies saved in simulated campaigns on this campaign's gold."""
+    """Print what each strategy saved in simulated campaigns on this campaign's gold."""
     return _print_saved(common.find_campaign(campaign).id, job)
 
 
@@ -214,9 +219,9 @@ def _print_saved(campaign_id: int, job: int | None = None) -> int:
     else:
         play = simulations.newest_simulations(store, actor, campaign_id)
     if play is None:
-        typer.echo("No strategy has been played on this campaign's gold yet; see workbench turn simulate.")
+        typer.echo("No strategy has been simulated on this campaign's gold yet; see workbench turn simulate.")
         return 2
-    typer.echo(f"Gold {play.snapshot}: {play.done} of {play.total} campaigns played, {play.job.state}.")
+    typer.echo(f"Gold {play.snapshot}: {play.done} of {play.total} campaigns simulated, {play.job.state}.")
     if play.done < play.total:
         typer.echo(play.job.error or play.job.message)
         before = simulations.newest_simulations(store, actor, campaign_id, with_points=True)

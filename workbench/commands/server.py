@@ -1,8 +1,7 @@
-"""Commands that start and keep up the server: up, serve, worker, migrate, demo, backup."""
+"""Commands that start and keep up the server: up, serve, worker, migrate, demo."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -12,7 +11,7 @@ from workbench.commands import common
 
 def add_to(app: typer.Typer) -> None:
     """Add the commands of this file."""
-    for command in (up, serve, worker, migrate, demo, backup):
+    for command in (up, serve, worker, migrate, demo):
         app.command()(command)
 
 
@@ -36,7 +35,7 @@ def serve(
     run(common.PLACE.settings.model_copy(update=given))
 
 
-def worker(once: Annotated[bool, typer.Option(help="End when the queue is empty.")] = False) -> int:
+def worker(once: Annotated[bool, typer.Option(help="Exit when the queue is empty.")] = False) -> int:
     """Start a worker, which trains and pre-annotates."""
     from workbench.jobs.worker import main
 
@@ -44,7 +43,7 @@ def worker(once: Annotated[bool, typer.Option(help="End when the queue is empty.
 
 
 def migrate() -> None:
-    """Bring the store to the newest migration."""
+    """Upgrade the store to the latest migration."""
     typer.echo(f"The store at {common.PLACE.store.url.render_as_string(hide_password=True)} is up to date.")
 
 
@@ -56,14 +55,6 @@ def demo() -> None:
     if lines:
         lines += wiki.make_if_absent(common.PLACE.settings)
     typer.echo("\n".join(lines) if lines else "The store has accounts already; the demo is only for an empty one.")
-
-
-def backup(target: Annotated[Path, typer.Argument(help="File to write; must not exist yet.")]) -> None:
-    """Copy the store to a file while it is in use (SQLite). Checkpoints lie beside it, in the home folder."""
-    from workbench.backup import backup as copy
-
-    size = copy(common.PLACE.store, common.PLACE.actor, target)
-    typer.echo(f"{target}: {size:,} bytes")
 
 
 def _share_home() -> None:

@@ -11,9 +11,11 @@ from crossner_core.command_line import OptionsCommand
 from workbench.commands import common
 from workbench.commands.recipe_options import takes_changes
 
-app = typer.Typer(help="The papers' tables with our encoder and data.", no_args_is_help=True)
+app = typer.Typer(help="Studies: the papers' tables with our encoder and data.", no_args_is_help=True)
 
-Section = Annotated[str, typer.Option(help="What tells these results from others of the study, such as dev.")]
+Section = Annotated[
+    str, typer.Option(help="Section that keeps these results apart from others of the study, such as dev.")
+]
 StudyName = Annotated[str, typer.Argument(help="Study, by its id; see workbench study list.")]
 
 
@@ -38,27 +40,31 @@ def list_studies() -> None:
 def run(
     changes: dict[str, Any],
     study: StudyName,
-    corpora: Annotated[str | None, typer.Option(help="Corpora, with commas between. Default: the study's own.")] = None,
+    corpora: Annotated[str | None, typer.Option(help="Corpora, separated by commas. Default: the study's own.")] = None,
     seeds: Annotated[
-        str | None, typer.Option(help="Seeds to average over, with commas between. Default: the study's own.")
+        str | None, typer.Option(help="Seeds to average over, separated by commas. Default: the study's own.")
     ] = None,
     encoders: Annotated[
         list[str] | None,
-        typer.Option("--encoders", help="An encoder as LABEL=NAME, or a name; may be given more than once."),
+        typer.Option("--encoders", help="Encoder as NAME or LABEL=NAME; can be repeated."),
     ] = None,
     options: Annotated[
         list[str] | None,
-        typer.Option("--option", help="What else this study can be told, as NAME=VALUE; may be given more than once."),
+        typer.Option("--option", help="Other option of this study, as NAME=VALUE; can be repeated."),
     ] = None,
     section: Section = "",
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Trainings side by side. Default: $CROSSNER_STUDY_WORKERS, else 1")
+        int | None,
+        typer.Option(min=1, help="Number of cells trained in parallel. Default: $CROSSNER_STUDY_WORKERS, else 1"),
     ] = None,
     ray: Annotated[
-        str | None, typer.Option(help="Train on this Ray cluster; local begins one. Default: $CROSSNER_RAY, else none")
+        str | None,
+        typer.Option(help="Address of a Ray cluster to train on; local starts one. Default: $CROSSNER_RAY, else none"),
     ] = None,
     data: Annotated[Path | None, typer.Option(help="Folder of the corpora. Default: $CROSSNER_DATA")] = None,
-    wait: Annotated[bool, typer.Option("--wait", help="Train in this process, else queue it for a worker.")] = False,
+    wait: Annotated[
+        bool, typer.Option("--wait", help="Train in this process, instead of queueing the study for a worker.")
+    ] = False,
 ) -> int:
     """Train a study's cells that have no result yet, and make its tables and figure."""
     from workbench.runs import studies
@@ -88,7 +94,7 @@ app.command(cls=OptionsCommand)(run)
 
 @app.command()
 def cancel(study: StudyName, section: Section = "") -> None:
-    """Cancel a study that waits or runs; what was trained until then is kept."""
+    """Cancel a queued or running study; cells trained so far are kept."""
     from workbench.runs import studies
 
     state = studies.cancel_study(common.PLACE.store, common.PLACE.actor, study, section)
@@ -99,7 +105,9 @@ def cancel(study: StudyName, section: Section = "") -> None:
 def show(
     study: StudyName,
     section: Section = "",
-    to: Annotated[str, typer.Option(help="markdown, csv (the first table), csv-archive (all) or latex.")] = "markdown",
+    to: Annotated[
+        str, typer.Option(help="markdown, csv (the first table), csv-archive (all tables) or latex.")
+    ] = "markdown",
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write. Default: standard output.")
     ] = None,

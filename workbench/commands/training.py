@@ -15,7 +15,8 @@ from workbench.commands.recipe_options import takes_recipe
 
 Snapshot = Annotated[str | None, typer.Option(help="Beginning of a snapshot's hash. Default: freeze the gold now.")]
 Wait = Annotated[
-    bool, typer.Option("--wait", help="Train in this process and show progress, else queue it for a worker.")
+    bool,
+    typer.Option("--wait", help="Train in this process and show progress, instead of queueing the run for a worker."),
 ]
 
 RunNumber = Annotated[int, typer.Argument(help="Number of the run.")]
@@ -51,7 +52,7 @@ def run(
     campaign: MaybeCampaign = None,
     dataset: MaybeDataset = None,
     snapshot: Snapshot = None,
-    size: Annotated[int | None, typer.Option(help="Train on so many sentences only, drawn with the seed.")] = None,
+    size: Annotated[int | None, typer.Option(help="Train on only this many sentences, drawn with the seed.")] = None,
     wait: Wait = False,
 ) -> int:
     """Train a recipe on a campaign's gold or on a data set."""
@@ -69,11 +70,13 @@ def few_shot(
     campaign: MaybeCampaign = None,
     dataset: MaybeDataset = None,
     snapshot: Snapshot = None,
-    sizes: Annotated[str, typer.Option(help="Numbers of training sentences.")] = "10,25,40,55,70,85,100",
+    sizes: Annotated[
+        str, typer.Option(help="Numbers of training sentences, separated by commas.")
+    ] = "10,25,40,55,70,85,100",
     seeds: Annotated[str, typer.Option(help="Seeds to average over.")] = "555,666,777",
     wait: Wait = False,
 ) -> int:
-    """Train nested subsets × seeds for a few-shot curve; cells trained before are reused."""
+    """Train nested subsets × seeds for a few-shot curve, reusing cells trained before."""
     from workbench.runs import adaptation
 
     started = adaptation.start_few_shot(
@@ -92,7 +95,7 @@ def few_shot(
 def runs(
     campaign: MaybeCampaign = None,
     dataset: MaybeDataset = None,
-    limit: Annotated[int, typer.Option(help="Most runs to list.")] = 50,
+    limit: Annotated[int, typer.Option(help="Maximum number of runs to list.")] = 50,
 ) -> None:
     """List runs, newest first."""
     from workbench.data import datasets as sets
@@ -129,7 +132,7 @@ def curve(
     dataset: MaybeDataset = None,
     measure: Annotated[str, typer.Option(help="test or dev.")] = "test",
 ) -> None:
-    """Print the few-shot curve of finished runs: mean and deviation of F1 over seeds."""
+    """Print the few-shot curve of finished runs: mean and standard deviation of F1 over seeds."""
     from workbench.data import datasets as sets
     from workbench.reports import curves
 
@@ -145,11 +148,13 @@ def curve(
 
 
 def compare(
-    first: Annotated[int, typer.Argument(help="Number of a run.")],
-    second: Annotated[int, typer.Argument(help="Number of the run to hold against it.")],
-    split: Annotated[str | None, typer.Option(help="test or dev. Default: test, if both were measured on it.")] = None,
+    first: Annotated[int, typer.Argument(help="Number of the first run.")],
+    second: Annotated[int, typer.Argument(help="Number of the run to compare it with.")],
+    split: Annotated[
+        str | None, typer.Option(help="test or dev. Default: test, if both runs were evaluated on it.")
+    ] = None,
 ) -> None:
-    """Say which of two runs is better on the sentences both answered, and whether it is more than chance."""
+    """Compare two runs on the sentences both predicted, and test the difference for significance."""
     from workbench.reports import comparing
 
     comparison = comparing.compare(common.PLACE.store, common.PLACE.actor, first, second, split=split)
@@ -169,7 +174,7 @@ def compare(
 
 
 def cancel(run: RunNumber) -> None:
-    """Cancel a run; one under way stops at its next step."""
+    """Cancel a run; if it is running, it stops at its next step."""
     from workbench.runs import adaptation
 
     state = adaptation.cancel(common.PLACE.store, common.PLACE.actor, run)
@@ -177,7 +182,7 @@ def cancel(run: RunNumber) -> None:
 
 
 def go_on(run: RunNumber, wait: Wait = False) -> int:
-    """Queue a failed run again; it goes on from its last saved step, afresh where nothing was saved."""
+    """Queue a failed run again; it resumes from its last saved step, or starts over if nothing was saved."""
     from workbench.runs import adaptation
 
     adaptation.resume(common.PLACE.store, common.PLACE.actor, run)
@@ -186,9 +191,9 @@ def go_on(run: RunNumber, wait: Wait = False) -> int:
 
 
 def predict(
-    file: Annotated[Path, typer.Argument(help="File with sentences, of any format; - reads standard input.")],
-    run: Annotated[int | None, typer.Option(help="Run whose checkpoint to use.")] = None,
-    checkpoint: Annotated[Path | None, typer.Option(help="Folder of a checkpoint, in place of --run.")] = None,
+    file: Annotated[Path, typer.Argument(help="File with sentences, in any format; - reads standard input.")],
+    run: Annotated[int | None, typer.Option(help="Run whose checkpoint is used.")] = None,
+    checkpoint: Annotated[Path | None, typer.Option(help="Folder of a checkpoint, instead of --run.")] = None,
     format: Annotated[str | None, typer.Option(help="Format of the file. Default: by suffix and content.")] = None,
     to: Annotated[str, typer.Option(help="Format to write: conll or jsonl.")] = "conll",
     paragraphs: Annotated[

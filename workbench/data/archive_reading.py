@@ -177,7 +177,7 @@ def _sentences(text: str, domain: Domain, people: set[str]) -> Iterator[tuple[Se
             raise BadInput(f"sentences.jsonl:{number}: {error}") from error
         yield sentence, record
     if unknown := compared - hashes:
-        raise BadInput(f"sentences.jsonl: findings compare with {len(unknown)} sentences that are not in it.")
+        raise BadInput(f"sentences.jsonl: findings refer to sentences that are not in it ({len(unknown)}).")
 
 
 def _sentence(record: SentenceRecord) -> Sentence:

@@ -136,12 +136,15 @@ def delete_dataset(store: Store, actor: Actor, name: str) -> None:
         row = _row(session, name)
         runs = dataset_rows.runs_of(session, row.id)
         if runs:
-            raise Conflict(f"{runs} runs were trained on the data set {name!r}, so it cannot be deleted.")
+            raise Conflict(
+                f"The data set {name!r} cannot be deleted: {runs} run{'s' * (runs != 1)} used it for training, and it "
+                "stays so that their results can be traced."
+            )
         recipes = map(effective, dataset_rows.recipes_of_source(session, name))
         if readers := sum(name in source_names(recipe.get("source", "")) for recipe in recipes):
             raise Conflict(
-                f"{readers} runs, round settings or pending simulated campaigns have the data set {name!r} as their "
-                "source corpus, so it cannot be deleted."
+                f"The data set {name!r} cannot be deleted: it is the source corpus of runs, round settings or pending "
+                f"simulated campaigns ({readers} in all)."
             )
         dataset_rows.delete(session, row.id)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from urllib.parse import quote
 
@@ -10,17 +11,23 @@ from starlette.requests import HTTPConnection
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from crossner_core.errors import StorageError
 from workbench.accounts.actors import Actor
 from workbench.accounts.sign_in import actor_for_token
 from workbench.http.cookies import session_token
 from workbench.http.headers import same_origin, with_security, without_identity
 from workbench.settings import Settings, open_store
 
+log = logging.getLogger(__name__)
+
 OPEN = {"/auth/login": ("GET", "HEAD", "POST"), "/health": ("GET", "HEAD")}
 """All that is open without a session: exact path and methods."""
 
 SIGNED_OUT = 4401
 """Close code of a websocket whose session ended."""
+
+TRY_LATER = "The workbench cannot reach its store right now; try again later."
+"""All that a browser learns when the store fails; the log has the rest."""
 
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
@@ -80,7 +87,12 @@ class Gate:
         if scope["method"] in OPEN.get(scope["path"], ()):
             await self.app(scope, receive, send)
             return
-        actor = await self.actor(connection)
+        try:
+            actor = await self.actor(connection)
+        except StorageError as error:
+            log.error("Nobody could be looked up for %s %s: %s", scope["method"], scope["path"], error)
+            await PlainTextResponse(TRY_LATER, 503, {"retry-after": "5"})(scope, receive, send)
+            return
         if actor is None:
             await _to_sign_in(connection)(scope, receive, send)
             return

@@ -35,6 +35,9 @@ FORM_POLICY = "; ".join(
         "frame-ancestors 'none'",
     )
 )
+PARTS = "/parts/"
+"""Where scripts lie under the hash of their content."""
+_CACHED = ("/static/", PARTS)
 _ALWAYS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -64,7 +67,7 @@ def without_identity(scope: Scope) -> Scope:
 
 def with_security(scope: Scope, send: Send) -> Send:
     """Wrap `send` so that every HTTP response carries the security headers."""
-    private = not scope["path"].startswith("/static/")
+    cached = scope["path"].startswith(_CACHED)
 
     async def guarded(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -72,7 +75,7 @@ def with_security(scope: Scope, send: Send) -> Send:
             for name, value in _ALWAYS.items():
                 headers[name] = value
             headers.setdefault("content-security-policy", CONTENT_POLICY)
-            if private:
+            if not cached or message["status"] >= 400:
                 headers["cache-control"] = "no-store"
         await send(message)
 

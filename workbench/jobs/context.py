@@ -155,5 +155,5 @@ def require_space(folder: Path) -> None:
     if free < LEAST_FREE_BYTES:
         raise StorageError(
             f"Only {free / 1e6:.0f} MB are free at {folder}; a run needs {LEAST_FREE_BYTES / 1e6:.0f} MB. "
-            "Free some space (checkpoints of old runs are there), then start the run again."
+            "Free some space (checkpoints of old runs are there), then start the job again."
         )

@@ -107,7 +107,7 @@ class JobKind(Generic[P]):
     payload: type[P]
     handle: Callable[[JobContext, P], Outcome | str]
     roles: tuple[str, ...] = KEEPERS
-    idle: str = "No job of this kind is under way in this campaign"
+    idle: str = "No job of this kind is queued or running in this campaign"
     meets: Callable[[Job, Mapping[str, Any]], bool] = lambda job, payload: False
     after: Callable[[Session, Claimed], int | None] = lambda session, job: None
     follow: Callable[[Session, Claimed, str, str | None], None] = lambda session, job, state, error: None

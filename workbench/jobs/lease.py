@@ -85,7 +85,7 @@ def _take_back(session: Session, row: Job) -> None:
     elif row.attempts >= row.max_attempts:
         error = (
             f"The worker died {row.attempts} times while running this job (perhaps too little memory or disk). "
-            "Look at the worker's log, then start the run again; nothing annotated is lost."
+            "Look at the worker's log, then start the job again; nothing annotated is lost."
         )
         end(session, job, worker, "failed", error=error)
     else:

@@ -202,7 +202,7 @@ def resume_job(store: Store, actor: Actor, job_id: int) -> int:
         row = _job(session, actor, job_id, to_steer=True)
         job, kind = Claimed.of(row), kind_of(row.kind)
         if kind.can_resume is None:
-            raise Conflict(f"A {kind.title} saves no state to resume from; start it anew.")
+            raise Conflict(f"A job of the kind {kind.title!r} saves no state to resume from; start it anew.")
         stands = row.state == "failed" and not job_rows.has_successor(session, row)
         if not (stands and kind.can_resume(settings_of(store), job)):
             why = ": what a cancelled one had saved is removed. Start it anew" if row.state == "cancelled" else ""

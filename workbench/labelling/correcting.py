@@ -46,7 +46,7 @@ def change_gold(session: Session, campaign: Campaign, actor: Actor, task: Task, 
     )
     check_work(session, task, work, submitting=True)
     save(session, annotation, work, task, revision=annotation.revision + 1, client=None)
-    submit(session, campaign, actor, task, annotation)
+    submit(session, campaign, actor, task, annotation, work)
 
 
 def decisions(units: Sequence[Unit], spans: Sequence[Span]) -> tuple[Choice, ...]:

@@ -17,7 +17,7 @@ _MAX_ACTIVE_MS = 60 * 60 * 1000
 _MAX_KEYSTROKES = 20_000
 
 
-def _clamped(highest: int) -> BeforeValidator:
+def clamped(highest: int) -> BeforeValidator:
     """Clamp any value to a count between 0 and `highest`: a wrong clock must not cost anybody their work."""
 
     def count(value: object) -> int:
@@ -34,7 +34,7 @@ def _given(value: object) -> object:
     return value
 
 
-_Client = Annotated[Text, Field(min_length=1, max_length=100)]
+Client = Annotated[Text, Field(min_length=1, max_length=100)]
 _Reason = Annotated[
     Text, Field(max_length=1_000), BeforeValidator(lambda value: value or ""), AfterValidator(str.strip)
 ]
@@ -48,7 +48,7 @@ class Event:
     `work` is still untrusted: it can only be checked against its sentence.
     """
 
-    client: _Client
+    client: Client
     seq: Whole
     key: Annotated[Text, Field(min_length=8, max_length=100)]
     kind: Annotated[Text, among(EVENT_KINDS)]
@@ -57,8 +57,8 @@ class Event:
     revision: Whole
     work: Annotated[Any, AfterValidator(_given)] = None
     reason: _Reason = ""
-    active_ms: Annotated[int, _clamped(_MAX_ACTIVE_MS)] = 0
-    keystrokes: Annotated[int, _clamped(_MAX_KEYSTROKES)] = 0
+    active_ms: Annotated[int, clamped(_MAX_ACTIVE_MS)] = 0
+    keystrokes: Annotated[int, clamped(_MAX_KEYSTROKES)] = 0
 
     def __post_init__(self) -> None:
         if self.revision <= self.base:
@@ -67,7 +67,7 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class _Outbox:
-    client: _Client
+    client: Client
     events: Annotated[list[Any], Field(max_length=_MAX_EVENTS)] = field(default_factory=list)
 
 

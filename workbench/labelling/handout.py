@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,7 +38,15 @@ class _Hand:
 
 
 def items(
-    store: Store, actor: Actor, campaign_id: int, stage: str, *, count: int = 4, quiet: dt.timedelta = _NOT_QUIET
+    store: Store,
+    actor: Actor,
+    campaign_id: int,
+    stage: str,
+    *,
+    count: int = 4,
+    quiet: dt.timedelta = _NOT_QUIET,
+    moved: bool = False,
+    known: Collection[int] = (),
 ) -> tuple[dict[str, Any], ...]:
     """Return the next sentences of a stage as the editor's items, leased to the actor; the current one is first.
 
@@ -47,26 +55,38 @@ def items(
     worked on at another stage, or one they skipped.
 
     `quiet` is how long the browser has seen no user activity: after a minute leases are no longer renewed, and after
-    the length of a lease nothing new is handed out.
+    the length of a lease nothing new is handed out. With `moved` the person has just sent a sentence on: something
+    new will be needed, and nobody looks beforehand whether it is. Of the tasks in `known` only the number is returned.
     """
     require(actor, *stage_roles(stage))
-    with store.read() as session:
-        current, campaign = enter(session, actor, campaign_id, *stage_roles(stage))
-        if campaign.archived:
-            return ()
-        hand = _hand(session, campaign, current, stage)
-        missing = 0 if quiet >= dt.timedelta(minutes=campaign.lease_minutes) else count - len(hand.ready)
-        nothing_new = missing <= 0 or not _free(session, campaign, current, stage, count=1)
-        if nothing_new and not _wants_renewal(hand, campaign, quiet):
-            return build(session, current, campaign, stage, (hand.ready + hand.waiting)[:count])
+    if not moved:
+        with store.read() as session:
+            current, campaign = enter(session, actor, campaign_id, *stage_roles(stage))
+            if campaign.archived:
+                return ()
+            hand = _hand(session, campaign, current, stage)
+            missing = _missing(hand, campaign, count, quiet)
+            nothing_new = missing <= 0 or not _free(session, campaign, current, stage, count=1)
+            if nothing_new and not _wants_renewal(hand, campaign, quiet):
+                return _build(session, current, campaign, stage, (hand.ready + hand.waiting)[:count], known)
     with store.write() as session:
         current, campaign = enter_alone(session, actor, campaign_id, *stage_roles(stage))
+        if campaign.archived:
+            return ()
         hand = _hand(session, campaign, current, stage, lock=True)
-        missing = 0 if nothing_new else count - len(hand.ready)
+        missing = _missing(hand, campaign, count, quiet)
         taken = _free(session, campaign, current, stage, count=missing, lock=True) if missing > 0 else []
         held = (*hand.ready, *hand.waiting) if _wants_renewal(hand, campaign, quiet) else ()
         renew(session, campaign, current, (*held, *taken))
-        return build(session, current, campaign, stage, (*hand.ready, *taken, *hand.waiting)[:count])
+        return _build(session, current, campaign, stage, (*hand.ready, *taken, *hand.waiting)[:count], known)
+
+
+def _build(
+    session: Session, actor: Actor, campaign: Campaign, stage: str, task_ids: Sequence[int], known: Collection[int]
+) -> tuple[dict[str, Any], ...]:
+    made = build(session, actor, campaign, stage, [task_id for task_id in task_ids if task_id not in known])
+    items = {item["task"]: item for item in made}
+    return tuple(items.get(task_id, {"task": task_id}) for task_id in task_ids)
 
 
 def progress(store: Store, actor: Actor, campaign_id: int, stage: str) -> Progress:
@@ -116,14 +136,22 @@ def _hand(session: Session, campaign: Campaign, actor: Actor, stage: str, *, loc
     )
 
 
+def _missing(hand: _Hand, campaign: Campaign, count: int, quiet: dt.timedelta) -> int:
+    """Return how many sentences are to be handed out; to an idle tab, none."""
+    return 0 if quiet >= dt.timedelta(minutes=campaign.lease_minutes) else count - len(hand.ready)
+
+
 def _wants_renewal(hand: _Hand, campaign: Campaign, quiet: dt.timedelta) -> bool:
     """Return whether a lease has less than half its time left; an earlier renewal would only cost a write.
 
     An idle tab renews nothing: it would keep its sentences from everybody until its session ends.
     """
-    if hand.expires is None or quiet >= _HERE:
-        return False
-    return hand.expires < now() + dt.timedelta(minutes=campaign.lease_minutes / 2)
+    return quiet < _HERE and ends_soon(campaign, hand.expires)
+
+
+def ends_soon(campaign: Campaign, end: dt.datetime | None) -> bool:
+    """Return whether a lease with this end has less than half its time left."""
+    return end is not None and end < now() + dt.timedelta(minutes=campaign.lease_minutes / 2)
 
 
 def _free(

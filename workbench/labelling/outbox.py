@@ -7,7 +7,7 @@ import logging
 from dataclasses import dataclass, field
 from typing import Any
 
-from crossner_core.errors import NotAllowed, StorageError, WorkbenchError
+from crossner_core.errors import NotAllowed, NotFound, StorageError, WorkbenchError
 from crossner_core.records import to_json
 from db import annotation_rows, task_rows
 from db.engine import Session, Store
@@ -88,14 +88,19 @@ def apply(store: Store, actor: Actor, campaign_id: int, stage: str, outbox: obje
     require(actor, *stage_roles(stage))
     if is_of_another(actor, outbox):
         raise NotAllowed("These changes belong to somebody else; they are sent when that person signs in here again.")
-    with store.read() as session:
-        enter(session, actor, campaign_id, *stage_roles(stage))
     events, rejections, clients = read_outbox(outbox)
+    if not events:  # each event looks for itself whose it is
+        with store.read() as session:
+            enter(session, actor, campaign_id, *stage_roles(stage))
+            reached = {name: annotation_rows.highest_seq(session, client=name, user_id=actor.id) for name in clients}
+        acks = {name: highest for name, highest in reached.items() if highest is not None}
+        return Applied(acks=acks, rejections=rejections, moved=bool(rejections))
+    acks = {}
     refused: dict[tuple[str, int], _Refused] = {}
     for event in events:
         outcome = refused.get((event.client, event.task))
         if outcome is None:
-            outcome = _apply_alone(store, actor, campaign_id, stage, event)
+            outcome = _apply_alone(store, actor, campaign_id, stage, event, acks)
         if outcome is not None:
             rejections.append(
                 rejection(event.client, event.seq, event.task, outcome.reason, outcome.message, outcome.item)
@@ -103,26 +108,25 @@ def apply(store: Store, actor: Actor, campaign_id: int, stage: str, outbox: obje
             if outcome.reason != "invalid":
                 refused[event.client, event.task] = outcome
     moved = bool(rejections) or any(event.kind != "draft" for event in events)
-    return Applied(acks=_acks(store, actor, clients), rejections=rejections, moved=moved)
+    return Applied(acks=acks, rejections=rejections, moved=moved)
 
 
-def _acks(store: Store, actor: Actor, clients: set[str]) -> dict[str, int]:
-    acks = {}
-    with store.read() as session:
-        for client in sorted(clients):
-            highest = annotation_rows.highest_seq(session, client=client, user_id=actor.id)
-            if highest is not None:
-                acks[client] = highest
-    return acks
+def _apply_alone(
+    store: Store, actor: Actor, campaign_id: int, stage: str, event: Event, acks: dict[str, int]
+) -> _Refused | None:
+    """Apply one event in a transaction of its own, and note in `acks` what its client has been acknowledged by then.
 
-
-def _apply_alone(store: Store, actor: Actor, campaign_id: int, stage: str, event: Event) -> _Refused | None:
-    """Apply one event in a transaction of its own; an unexpected error is logged with the event and refused."""
+    An unexpected error is logged with the event, and refused.
+    """
     try:
         with store.write() as session:
             current, campaign = enter_alone(session, actor, campaign_id, *stage_roles(stage))
-            return _apply_one(session, current, campaign, stage, event)
-    except (NotAllowed, StorageError):
+            highest = annotation_rows.highest_seq(session, client=event.client, user_id=current.id)
+            refused, highest = _apply_once(session, current, campaign, stage, event, highest)
+        if highest is not None:  # and only now: what is acknowledged is committed
+            acks[event.client] = highest
+        return refused
+    except (NotAllowed, NotFound, StorageError):
         raise
     except WorkbenchError as error:
         return _Refused("invalid", str(error))
@@ -131,10 +135,24 @@ def _apply_alone(store: Store, actor: Actor, campaign_id: int, stage: str, event
         return _Refused("invalid", "The server failed on this change and wrote it to its log; tell an admin.")
 
 
-def _apply_one(session: Session, actor: Actor, campaign: Campaign, stage: str, event: Event) -> _Refused | None:
+def _apply_once(
+    session: Session, actor: Actor, campaign: Campaign, stage: str, event: Event, highest: int | None
+) -> tuple[_Refused | None, int | None]:
+    """Apply an event unless it was before; return why not, and its client's highest number afterwards."""
     known = annotation_rows.event(session, event.key)
     if known is not None:
-        return None if known.user_id == actor.id else _Refused("invalid", "This event belongs to somebody else.")
+        of_another = _Refused("invalid", "This event belongs to somebody else.")
+        return (None if known.user_id == actor.id else of_another), highest
+    refused = _apply_one(session, actor, campaign, stage, event)
+    if refused is not None:
+        return refused, highest
+    annotation_rows.note_event(
+        session, key=event.key, user_id=actor.id, client=event.client, seq=event.seq, highest=highest
+    )
+    return None, max(highest or 0, event.seq)
+
+
+def _apply_one(session: Session, actor: Actor, campaign: Campaign, stage: str, event: Event) -> _Refused | None:
     task = task_rows.find(session, event.task)
     row = annotation_rows.sentences_of_tasks(session, [event.task]).get(event.task)
     if task is None or row is None or row.campaign_id != campaign.id or task.stage != stage:
@@ -144,7 +162,6 @@ def _apply_one(session: Session, actor: Actor, campaign: Campaign, stage: str, e
     refused = _refusal_of_archived(scene) if campaign.archived else _refusal(scene)
     if refused is None:
         _write(scene)
-        annotation_rows.note_event(session, key=event.key, user_id=actor.id, client=event.client, seq=event.seq)
     return refused
 
 
@@ -201,7 +218,7 @@ def _write(scene: _Scene) -> None:
     annotation.active_ms += event.active_ms
     annotation.keystrokes += event.keystrokes
     if event.kind == "submit":
-        steps.submit(session, scene.campaign, scene.actor, scene.task, annotation)
+        steps.submit(session, scene.campaign, scene.actor, scene.task, annotation, work)
     elif event.kind == "skip":
         steps.skip(session, scene.campaign, scene.actor, scene.task, annotation, event.reason)
 

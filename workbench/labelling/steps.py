@@ -15,7 +15,7 @@ from db.types import now
 from workbench.accounts.access import enter_alone, refuse_archived
 from workbench.accounts.actors import Actor, fresh, require
 from workbench.accounts.roles import LABELLERS, STAGE_ROLES
-from workbench.labelling.handout import lease_end, renew, renew_all
+from workbench.labelling.handout import ends_soon, lease_end, renew, renew_all
 from workbench.labelling.items import layers_of
 from workbench.labelling.saving import save
 from workbench.labelling.units import check_choices
@@ -41,8 +41,10 @@ def lost_to(session: Session, actor: Actor, task: Task) -> str | None:
 
 
 def hold(session: Session, campaign: Campaign, actor: Actor, task: Task) -> None:
-    """Lease the task to the actor, or renew their leases if it is theirs."""
+    """Lease the task to the actor; if it is theirs, renew their leases once half of its time has passed."""
     if task.leased_to == actor.id:
+        if not ends_soon(campaign, task.lease_expires):
+            return
         renew_all(session, campaign, actor, task.stage)
     else:
         task_rows.give_back(task, user_id=actor.id, until=lease_end(campaign))
@@ -75,12 +77,13 @@ def _check_flags(session: Session, task: Task, work: Work, first: tuple[Span, ..
             raise BadInput(f"The flag at [{flag.start}, {flag.end}) is on no span of annotator 1. Drop your changes.")
 
 
-def submit(session: Session, campaign: Campaign, actor: Actor, task: Task, annotation: Annotation) -> None:
-    """Submit the work and open the next stage; after the adjudication it is gold."""
+def submit(session: Session, campaign: Campaign, actor: Actor, task: Task, annotation: Annotation, work: Work) -> None:
+    """Submit the work, which is the annotation's, and open the next stage; after the adjudication it is gold."""
     finished_at = now()
     annotation.state, annotation.submitted_at, annotation.skip_reason = "submitted", finished_at, None
-    annotation.no_entities = not annotation.spans
-    annotation_rows.keep_version(session, annotation, to_json(work_of(annotation)), revision=annotation.revision)
+    annotation.no_entities = not work.spans
+    kept = replace(work, no_entities=annotation.no_entities)
+    annotation_rows.keep_version(session, annotation, to_json(kept), revision=annotation.revision)
     task_rows.finish(task, user_id=actor.id, at=finished_at)
     if task.stage == "adjudicate":
         question_rows.close_all(session, task.id)
@@ -88,7 +91,7 @@ def submit(session: Session, campaign: Campaign, actor: Actor, task: Task, annot
         if annotation_rows.sentences_of_tasks(session, [task.id])[task.id].split != "test":
             gold_came(session, campaign)
     else:
-        task_rows.open_stage(session, task.sentence_id, NEXT_STAGE[task.stage])
+        task_rows.open_stage(session, task, NEXT_STAGE[task.stage])
     session.flush()
 
 

@@ -280,8 +280,8 @@ def _require_free(session: Session, library: Path, name: str) -> None:
             raise Conflict(f"A pre-training of {name!r} (job {job.id}) {what}. Or choose another name.")
     if runs := run_rows.count_by_encoder(session).get(name, 0):
         raise Conflict(
-            f"{runs} runs name an earlier encoder {name!r}; choose another name, so that it stays clear which one they "
-            "used."
+            f"{runs} run{'s' * (runs != 1)} used an earlier encoder named {name!r}; choose another name, so that it "
+            "stays clear which encoder was used."
         )
 
 

@@ -165,7 +165,7 @@ def order_now(store: Store, actor: Actor, campaign_id: int) -> int:
         if not campaign.strategy:
             raise InvalidConfig("This campaign has no strategy; choose one, then order the queue.")
         if (busy := round_rows.under_way(session, campaign_id)) is not None:
-            raise Conflict(f"Turn {busy.id} is under way; wait for it, or cancel it.")
+            raise Conflict(f"Turn {busy.id} is queued or running; wait for it, or cancel it.")
         return _add(session, campaign, by=actor)
 
 
@@ -180,7 +180,7 @@ def cancel_round(store: Store, actor: Actor, campaign_id: int) -> str:
         enter(session, actor, campaign_id, *KEEPERS)
         round_ = round_rows.under_way(session, campaign_id)
         if round_ is None:
-            raise Conflict("No turn is under way in this campaign; there is nothing to cancel.")
+            raise Conflict("No turn is queued or running in this campaign; there is nothing to cancel.")
         job = _job_at_work(session, round_)
         if job is not None and queue.cancel(session, job) == "running":
             return "running"  # the round ends with its job

@@ -149,13 +149,13 @@ def list_plays(store: Store, actor: Actor, campaign_id: int, *, limit: int = 100
 
 
 def get_play(store: Store, actor: Actor, campaign_id: int, job_id: int) -> SimulationsView:
-    """Return one play with its points; raise NotFound for a job that played nothing on this campaign's gold."""
+    """Return one play with its points; raise NotFound for a job that simulated nothing on this campaign's gold."""
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
         job, rows = job_rows.get(session, job_id), simulation_rows.of_job(session, job_id)
         if job is None or job.campaign_id != campaign_id or not rows:
-            raise NotFound(f"Job {job_id} played nothing on this campaign's gold.")
+            raise NotFound(f"Job {job_id} simulated nothing on this campaign's gold.")
         return _measured(job, rows)
 
 
@@ -210,5 +210,7 @@ def _sizes(counts: Mapping[str, int]) -> tuple[int, ...]:
         )
     pool = counts["pool"]
     if pool < LEAST_POOL:
-        raise BadInput(f"{pool} sentences of the pool are gold; {LEAST_POOL} are needed to play a strategy on them.")
+        raise BadInput(
+            f"{pool} sentences of the pool are gold; {LEAST_POOL} are needed to simulate a strategy on them."
+        )
     return tuple(pool * step // STEPS for step in range(1, STEPS))

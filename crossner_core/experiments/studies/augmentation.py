@@ -14,7 +14,9 @@ from crossner_core.options.base import option
 class AugmentationConfig(PdalnConfig):
     """The paper's ratios for its 100 target sentences."""
 
-    ratios: tuple[int, ...] = option((1, 3, 5, 7), "Source sentences for each target sentence.", min=1, max=10_000)
+    ratios: tuple[int, ...] = option(
+        (1, 3, 5, 7), "Augmented source sentences for each target sentence.", min=1, max=10_000
+    )
 
 
 def rows(config: AugmentationConfig) -> list[Row]:

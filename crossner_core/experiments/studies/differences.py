@@ -127,11 +127,11 @@ CLAIMS = (
 class DifferencesConfig(StudyConfig):
     """Corpora are CrossNER's; PDALN has its own corpora, seeds and number of target sentences."""
 
-    claims: tuple[str, ...] = option((), f"Claims to try: {', '.join(claim.id for claim in CLAIMS)}. None means all.")
-    scarce_corpora: tuple[str, ...] = option(("wikigold",), "Corpora of the claims about PDALN.")
-    scarce_seeds: tuple[int, ...] = option(FIVE_SEEDS, "Seeds of the claims about PDALN.")
+    claims: tuple[str, ...] = option((), f"Claims to test: {', '.join(claim.id for claim in CLAIMS)}. Default: all.")
+    scarce_corpora: tuple[str, ...] = option(("wikigold",), "Corpora for the PDALN claims.")
+    scarce_seeds: tuple[int, ...] = option(FIVE_SEEDS, "Seeds for the PDALN claims.")
     target_sentences: int = option(
-        PDALN_SENTENCES, "Labelled target sentences of the claims about PDALN.", min=1, max=10**7
+        PDALN_SENTENCES, "Number of labelled target sentences for the PDALN claims.", min=1, max=10**7
     )
 
     def __post_init__(self) -> None:

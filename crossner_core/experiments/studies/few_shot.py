@@ -15,10 +15,14 @@ from crossner_core.options.base import option
 class FewShotConfig(StudyConfig):
     """Sizes and methods."""
 
-    sizes: tuple[int, ...] = option(PAPER_SIZES, "Labelled target sentences.", min=1, max=10**7)
+    sizes: tuple[int, ...] = option(PAPER_SIZES, "Numbers of labelled target sentences.", min=1, max=10**7)
     settings: tuple[str, ...] = option(("direct", "pretrain_finetune", "joint"), "Transfer settings.")
     architectures: tuple[str, ...] = option(("tagger",), "Architectures.")
-    order: str = option("file", "Which sentences: the file's first (the paper), or by the seed.", choices=ORDERS)
+    order: str = option(
+        "file",
+        "Which sentences to take: the first in the file (as in the paper), or drawn with the seed.",
+        choices=ORDERS,
+    )
 
 
 def rows(config: FewShotConfig) -> list[Row]:

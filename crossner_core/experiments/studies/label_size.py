@@ -13,7 +13,7 @@ from crossner_core.options.base import option
 class LabelSizeConfig(StudyConfig):
     """Sizes within the paper's range."""
 
-    sizes: tuple[int, ...] = option((10, 50, 100, 150, 300, 1000), "Sizes of a label's embedding.", min=1, max=4096)
+    sizes: tuple[int, ...] = option((10, 50, 100, 150, 300, 1000), "Sizes of the label embeddings.", min=1, max=4096)
 
 
 def rows(config: LabelSizeConfig) -> list[Row]:

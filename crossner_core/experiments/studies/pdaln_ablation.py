@@ -30,11 +30,13 @@ NO_TERMS = {**dict.fromkeys(_TERMS.values(), False), "pdaln_rounds": 0}
 class PdalnConfig(StudyConfig):
     """The paper's set-up: five runs, 100 target sentences."""
 
-    seeds: tuple[int, ...] = option(FIVE_SEEDS, "Seeds; each cell is trained once for each.")
+    seeds: tuple[int, ...] = option(FIVE_SEEDS, "Seeds; each cell is trained once per seed.")
     target_sentences: int = option(
-        PDALN_SENTENCES, "Labelled target sentences; the rest of train is bare text.", min=1, max=10**7
+        PDALN_SENTENCES, "Number of labelled target sentences; the rest of train is unlabelled text.", min=1, max=10**7
     )
-    order: str = option("random", "Which sentences: by the seed, or the file's first.", choices=("random", "file"))
+    order: str = option(
+        "random", "Which sentences to take: drawn with the seed, or the first in the file.", choices=("random", "file")
+    )
 
 
 def rows(config: PdalnConfig) -> list[Row]:

@@ -132,8 +132,10 @@ class PerCategoryConfig(StudyConfig):
         ("direct", "pretrain_finetune"), "Transfer settings to compare.", choices=setting_ids()
     )
     architectures: tuple[str, ...] = option(("tagger",), "Architectures to compare.", choices=architecture_ids())
-    size: int = option(0, "Training sentences of each corpus; 0 means all. PDALN takes 100.", min=0, max=10**7)
-    order: str = option("random", "Which sentences: by the seed, or the file's first.", choices=("random", "file"))
+    size: int = option(0, "Number of training sentences of each corpus; 0: all. PDALN uses 100.", min=0, max=10**7)
+    order: str = option(
+        "random", "Which sentences to take: drawn with the seed, or the first in the file.", choices=("random", "file")
+    )
 
 
 def rows(config: PerCategoryConfig) -> list[Row]:

@@ -38,7 +38,7 @@ class RecipesConfig(StudyConfig):
 
     candidates: tuple[str, ...] = option(
         ("learning_rate=1e-4", "label_smoothing=0.1", "schedule=constant"),
-        "What each candidate changes in the recipe: FIELD=VALUE, several with blanks between them.",
+        "Candidate recipes, each as its changes: FIELD=VALUE, several separated by blanks.",
         lines=True,
     )
 

@@ -270,10 +270,16 @@ def _caption(picture: Picture, suffix: str) -> dict[str, Any]:
 class RepresentationsConfig(StudyConfig):
     """How many entities are sampled and how they are projected; the first seed is used for both."""
 
-    most: int = option(1000, "Most entities of a corpus; of more so many are taken by chance.", min=20, max=20_000)
-    method: str = option("tsne", "What draws the picture; umap is an extra package.", choices=("tsne", "umap"))
-    perplexity: float = option(30.0, "Perplexity of t-SNE: about how many neighbours count.", min=2.0, max=200.0)
-    neighbours: int = option(15, "Neighbours of UMAP: fewer show the detail, more the whole.", min=2, max=200)
+    most: int = option(
+        1000, "Maximum number of entities per corpus; larger sets are sampled at random.", min=20, max=20_000
+    )
+    method: str = option("tsne", "Projection method; umap needs an extra package.", choices=("tsne", "umap"))
+    perplexity: float = option(
+        30.0, "Perplexity of t-SNE: roughly the number of neighbours that count.", min=2.0, max=200.0
+    )
+    neighbours: int = option(
+        15, "Number of neighbours of UMAP: few show local structure, many show global structure.", min=2, max=200
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -51,26 +51,34 @@ _WARM = re.compile(r" with warm start of (\d+) epochs?$")
 class StrategiesConfig(StudyConfig):
     """Strategies to compare with random sentences, and their annotators."""
 
-    seeds: tuple[int, ...] = option((555, 666, 777, 888, 999), "Seeds; each strategy is played once for each.")
+    seeds: tuple[int, ...] = option((555, 666, 777, 888, 999), "Seeds; each strategy is simulated once per seed.")
     strategies: tuple[str, ...] = option(
         (WITHOUT_GAZETTEER,),
         f"Strategies, such as '2*token_entropy + k_centre', 'rare_types {SELF_TRAINING}', 'badge {AND_GAZETTEER}' or "
         "'longest with warm start of 8 epochs'.",
     )
-    at: tuple[int, ...] = option((20, 40, 60, 85, 110), "Sizes at which a strategy's model is measured.", min=1)
-    baseline_at: tuple[int, ...] = option((20, 60, 100, 200), "The same for random sentences.", min=1)
-    goals: tuple[int, ...] = option((100, 200), "Numbers of random sentences whose F1 is to be reached.", min=1)
-    dev_sentences: int = option(50, "Sentences kept out of the pool for early stopping.", min=0, max=100_000)
-    random_share: float = option(
-        0.0, "Share of a strategy's sentences that chance chooses, as in a live queue; none without.", min=0, max=1
+    at: tuple[int, ...] = option(
+        (20, 40, 60, 85, 110), "Numbers of sentences at which a strategy's model is evaluated.", min=1
     )
-    suggestions: bool = option(False, "Annotators of strategies see suggestions: the newest model's, a gazetteer's.")
+    baseline_at: tuple[int, ...] = option(
+        (20, 60, 100, 200), "Numbers of random sentences at which the baseline's model is evaluated.", min=1
+    )
+    goals: tuple[int, ...] = option(
+        (100, 200), "Numbers of random sentences whose F1 the strategies are to reach.", min=1
+    )
+    dev_sentences: int = option(50, "Sentences held out of the pool for early stopping.", min=0, max=100_000)
+    random_share: float = option(
+        0.0, "Share of a strategy's sentences that are chosen at random, as in a live queue.", min=0, max=1
+    )
+    suggestions: bool = option(
+        False, "Show annotators suggestions of the newest model and a gazetteer (not for random sentences)."
+    )
     suggestions_from: float = option(0.4, "Proposals with a lower score are hints, which cost nothing.", min=0, max=1)
-    gazetteer: str = option("", "Folder of a built gazetteer, for suggestions and strategies; none without.")
+    gazetteer: str = option("", "Folder of a compiled gazetteer, for suggestions and strategies. Default: none.")
     annotator: Mapping[str, Any] = option(
         {},
-        "What annotators are like: error rates and seconds, by name. Several, each under a name of its own, take "
-        "sentences in turn.",
+        "Error rates and seconds of the annotator, by name; or several annotators by name, each with its own, who "
+        "share the sentences.",
     )
 
     @property
@@ -161,7 +169,7 @@ def play(
         )
         yield Playing(f"{played.simulation}: {outcome}", done, len(plans), missing)
     if left := len(plans) - done - len(missing):
-        yield Playing("Stopped.", done, len(plans), (*missing, f"{left} campaigns: not played yet"))
+        yield Playing("Stopped.", done, len(plans), (*missing, f"{left} campaigns: not simulated yet"))
 
 
 def build(config: StrategiesConfig, inputs: Inputs) -> Made:
@@ -193,7 +201,7 @@ def _people(config: StrategiesConfig) -> str:
     if len(annotators) == 1:
         return f"Annotators: {next(iter(annotators.values())).words}"
     each = " ".join(f"{name}: {annotator.words}" for name, annotator in annotators.items())
-    return f"{len(annotators)} annotators take sentences in turn, drawn by the seed. {each}"
+    return f"{len(annotators)} annotators share the sentences, assigned by the seed. {each}"
 
 
 def _known(gazetteer: Path, corpus: str, root: Path) -> str:

@@ -92,7 +92,7 @@ def _sentences(corpus: Corpus, splits: Sequence[str]) -> list[LabelledSentence]:
 class VocabularyConfig(StudyConfig):
     """Which words are compared."""
 
-    top: int = option(TOP, "Most frequent words of each corpus that are compared.", min=1, max=1_000_000)
+    top: int = option(TOP, "Number of most frequent words to compare per corpus.", min=1, max=1_000_000)
     splits: tuple[str, ...] = option(SPLITS, "Splits whose words are counted.", choices=SPLITS)
 
     def __post_init__(self) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, cast
@@ -11,6 +11,7 @@ from typing import Any, cast
 import streamlit as st
 
 from pages.components.palette import palette_css
+from workbench.http import parts
 
 HERE = Path(__file__).parent
 # In bundle order: each module uses only those above it.
@@ -22,6 +23,7 @@ MODULES = (
     "keys.js",
     "outbox.js",
     "session.js",
+    "wire.js",
     "dom.js",
     "sentence.js",
     "types.js",
@@ -36,19 +38,19 @@ _EXPORT = re.compile(r"^export (?!default\b)", re.MULTILINE)
 _COMMENT = re.compile(r"^\s*(?://[^\n]*|/\*\*.*?\*/)\n", re.MULTILINE | re.DOTALL)
 _INDENT = re.compile(r"^[ \t]+", re.MULTILINE)
 
-OUTBOX = "outbox"
+TASK = "task"
 
 
 @lru_cache(maxsize=1)
 def bundle() -> str:
-    """All modules as one script, without imports, comments and indentation: it is sent on every run."""
-    parts = []
+    """All modules and the style as one script, without imports, comments and indentation."""
+    sources = [f"const STYLE = {json.dumps(stylesheet())};"]
     for name in MODULES:
         source = (HERE / name).read_text(encoding="utf-8")
         for pattern in (_IMPORT, _EXPORT, _COMMENT, _INDENT):
             source = pattern.sub("", source)
-        parts.append(source)
-    return "\n".join(parts)
+        sources.append(source)
+    return "\n".join(sources)
 
 
 def stylesheet() -> str:
@@ -56,20 +58,18 @@ def stylesheet() -> str:
     return (HERE / "editor.css").read_text(encoding="utf-8") + palette_css()
 
 
-_mount = st.components.v2.component("crossner_span_editor", css=stylesheet(), js=bundle())
+# A page sends what it mounts with each run: only the loader goes with it, the browser keeps the script.
+_mount = st.components.v2.component("crossner_span_editor", js=parts.loader(parts.publish("span_editor", bundle())))
 
 
-def span_editor(
-    *, payload: dict[str, Any], key: str, on_outbox: Callable[[], None] | None = None
-) -> dict[str, Any] | None:
-    """Mount the editor and return the newest outbox `{"client", "events", "sent"}`, or None before the first message.
+def span_editor(*, payload: dict[str, Any], key: str) -> int | None:
+    """Mount the editor, which saves by itself, and return the task it shows, None before that has changed.
 
     `key` must stay the same from run to run: the mounted component holds the open sentence, its undo steps and focus.
-    After a server restart the outbox arrives without a callback, so apply the returned value in the page body too;
-    every event carries an idempotency key.
+    Only with `follow` in the payload does a change of the task run the script again.
     """
-    result = _mount(key=key, data=payload, default={OUTBOX: None}, on_outbox_change=on_outbox or _nothing)
-    return cast("dict[str, Any] | None", result.get(OUTBOX))
+    result = _mount(key=key, data=payload, default={TASK: None}, on_task_change=_nothing)
+    return cast("int | None", result.get(TASK))
 
 
 def _nothing() -> None:

@@ -1,7 +1,7 @@
 // The parts of the editor and how they are filled: bar, sentence, lines around it, commands.
 import { statusOf } from "./outbox.js";
 import { focusedMark } from "./model.js";
-import { changeLines, drawConflict, drawHelp, focusLine, STATUS } from "./panels.js";
+import { changeLines, drawConflict, drawHelp, focusLine, statusText } from "./panels.js";
 import { button, h, isDark, keycap, replace, setText } from "./dom.js";
 
 const RELOAD_AFTER = 15000;
@@ -109,24 +109,31 @@ export function drawGuide({ parts, session, data, hovered }) {
   parts.guide.title = type?.guideline ?? "";
 }
 
+function signIn() {
+  const { pathname, search } = window.location;
+  window.location.assign(`/auth/login?next=${encodeURIComponent(pathname + search)}`);
+}
+
 /** Progress and the state of saving. */
 export function drawBar(editor) {
   const { parts, data, outbox, sender, session } = editor;
   const { done = 0, left = 0 } = data.progress ?? {};
   setText(parts.progress, data.progress ? `${done} done, ${left} left` : "");
   const waited = sender.waited();
-  const now = statusOf({ outbox, waited, online: navigator.onLine });
+  const now = statusOf({ outbox, waited, online: navigator.onLine, trouble: editor.trouble });
   const status = now === "saved" && session.refused ? "refused" : now;
   parts.root.dataset.status = status;
-  const broken = ["offline", "lost", "refused"].includes(status);
+  const broken = ["offline", "lost", "refused", "barred", "signed-out"].includes(status);
   parts.status.setAttribute("aria-live", broken ? "assertive" : "off");
-  const text = data.mode === "view" ? "Read only" : status === "refused" ? `Not saved. ${session.refused}` : STATUS[status];
-  const reload = status === "offline" && waited > RELOAD_AFTER;
+  const words = status === "refused" ? session.refused : editor.trouble?.words;
+  const text = data.mode === "view" ? "Read only" : statusText(status, { words, pending: outbox.pending() > 0 });
+  const reload = (status === "offline" && waited > RELOAD_AFTER) || status === "barred";
   const waits = status === "refused" && session.state !== null && outbox.refusal(session.state.item.task) !== null;
   if (parts.status.dataset.shown === `${text}${reload}${waits}`) return;
   parts.status.dataset.shown = `${text}${reload}${waits}`;
   // A reload loses nothing: what is not acknowledged, or was refused, is in localStorage.
   const again = reload && button("Reload the page", { class: "small", press: () => window.location.reload() });
   const drop = waits && button("Discard my changes", { class: "small", press: () => editor.leave(session.letGo) });
-  replace(parts.status, document.createTextNode(text), again, drop);
+  const enter = status === "signed-out" && button("Sign in", { class: "small strong", press: signIn });
+  replace(parts.status, document.createTextNode(text), again, drop, enter);
 }

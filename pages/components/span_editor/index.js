@@ -1,27 +1,33 @@
 // Mounts the editor: one instance per element, kept from run to run.
 import { typeKeysOf } from "./keys.js";
-import { createOutbox, createSender } from "./outbox.js";
-import { createEffort, createSession } from "./session.js";
+import { createOutbox, createSender, othersWork } from "./outbox.js";
+import { completed, createEffort, createSession, progressAfter } from "./session.js";
+import { createWire, exchange } from "./wire.js";
 import { createSentence } from "./sentence.js";
 import { createTypes } from "./types.js";
 import { createUnits } from "./units.js";
 import { buildParts, drawBar, drawEditor, drawGuide, fillActions } from "./frame.js";
 import { createCommands, createFields, listen } from "./input.js";
+import { h } from "./dom.js";
 
 const instances = new WeakMap();
 const TIMERS = { set: (step, ms) => setTimeout(step, ms), clear: (id) => clearTimeout(id), now: () => Date.now() };
 const BEAT_EVERY = 10;
+const NOTHING = { items: [], types: [], progress: null, acks: {}, rejections: [] }; // until the store answers again
 const CLOSED = "crossner-outbox-closed";
+const RELOADED = "crossner-reloaded";
+const OTHERS =
+  "Somebody else left unsaved changes in this browser. They are neither shown nor sent under your name; they are sent when that person signs in here again.";
 
 export default function mount(component) {
-  const { data, parentElement } = component;
+  const { data, parentElement, setStateValue } = component;
   if (!data) return undefined;
   const identity = `${data.user}:${data.campaign}:${data.mode}`;
   const instance = instances.get(parentElement);
-  if (instance?.identity === identity) instance.receive(component);
+  if (instance?.identity === identity) instance.receive(data);
   else {
     instance?.destroy();
-    instances.set(parentElement, createEditor(component, identity));
+    instances.set(parentElement, createEditor({ data: { ...NOTHING, ...data }, parentElement, setStateValue }, identity));
   }
   return () => {
     instances.get(parentElement)?.destroy();
@@ -48,24 +54,66 @@ function localStore() {
 }
 
 function createEditor({ data, parentElement, setStateValue }, identity) {
-  const editor = { identity, data, post: setStateValue, hovered: null, leaving: false, drag: null, typeKeys: typeKeysOf(data.types) };
+  const storage = localStore();
+  const editor = { identity, data, live: true, trouble: null, hovered: null, leaving: false, drag: null, typeKeys: typeKeysOf(data.types) };
   editor.parts = buildParts(data.mode);
-  editor.outbox = createOutbox({ storage: localStore(), prefix: `crossner:${identity}`, client: newKey(), now: Date.now, newKey });
-  // A message goes to Streamlit once the next sentence is on the screen: handling it earlier would delay the frame.
-  // It names its author: after a server restart the browser may have another person's cookie.
-  const post = (message) => setTimeout(() => editor.post("outbox", { ...message, user: data.user }), 20);
-  editor.sender = createSender({ outbox: editor.outbox, timers: TIMERS, post });
+  editor.outbox = createOutbox({ storage, prefix: `crossner:${identity}`, client: newKey(), now: Date.now, newKey });
   editor.effort = createEffort({ now: () => performance.now() });
+  editor.sender = createSender({ outbox: editor.outbox, timers: TIMERS, post: wireOf(editor) });
   editor.session = createSession({ payload: data, outbox: editor.outbox, sender: editor.sender, effort: editor.effort });
+  if (othersWork(storage, data.user)) editor.session.notice = OTHERS;
+  editor.follow = followed(editor, setStateValue);
   addBehaviour(editor);
   addViews(editor);
   fillActions(editor);
-  parentElement.appendChild(editor.parts.root);
+  editor.style = h("style", {}, STYLE); // the bundle defines it: the stylesheet as text
+  parentElement.append(editor.style, editor.parts.root);
   addLife(editor);
   editor.draw();
   // Only take the focus when nobody is typing elsewhere on the page.
   if (!["INPUT", "TEXTAREA", "SELECT"].includes(document.activeElement?.tagName)) editor.focus();
   return editor;
+}
+
+/** The post to the server; its answers go to the session. */
+function wireOf(editor) {
+  const send = (message) => exchange({ fetch: (...request) => window.fetch(...request), url: editor.data.url, token: editor.data.token }, message);
+  // A box goes on to the next editor when this one is taken down: from then on this one must not number its events.
+  const answered = (answer) => editor.live && editor.take(answer);
+  const failed = (trouble) => editor.live && editor.fail(trouble);
+  const wire = createWire({ send, answered, failed, again: () => editor.sender.now() });
+  // A message goes out once the next sentence is on the screen: handling it earlier would delay the frame.
+  // It names its author: by then the browser may have another person's cookie.
+  return (message) =>
+    setTimeout(() => editor.live && wire({ ...message, ...stateOf(editor) }), 20);
+}
+
+/** What each message says beside its events: whose it is, since when nobody did anything, what is here already. */
+function stateOf({ data, effort }) {
+  return { user: data.user, quiet: Math.round(effort.quiet()), known: data.items.map((item) => item.task) };
+}
+
+/** Tell the page which sentence is open, where it draws something about it; that runs its script. */
+function followed(editor, setStateValue) {
+  let known = editor.session.state?.item.task ?? null;
+  return () => {
+    const task = editor.session.state?.item.task ?? null;
+    if (!editor.data.follow || task === known) return;
+    known = task;
+    setStateValue("task", task);
+  };
+}
+
+/** The page is not this session's any more: open it anew, unless that would lose work or did not help a moment ago. */
+function reload(outbox) {
+  try {
+    const before = Number(window.sessionStorage.getItem(RELOADED));
+    if (!outbox.keepsCopy() || Date.now() - before < 30000) return;
+    window.sessionStorage.setItem(RELOADED, String(Date.now()));
+  } catch {
+    return; // the status line says what to do
+  }
+  window.location.reload();
 }
 
 function addBehaviour(editor) {
@@ -126,24 +174,39 @@ function addLife(editor) {
       outbox.beat();
       adopt();
     }
-    if (editor.data.mode !== "view") sender.sign(editor.effort.quiet());
+    if (editor.data.mode !== "view" && !document.hidden) sender.ask(editor.effort.quiet());
     drawBar(editor);
   }, 1000);
-  editor.receive = ({ data, setStateValue }) => {
+  /** Take what the page or the server sent; returns the events it acknowledges. */
+  const show = (data) => {
     const before = session.state?.item.task;
-    Object.assign(editor, { data, post: setStateValue, typeKeys: typeKeysOf(data.types) });
     const idle = document.activeElement === document.body || parts.root.getRootNode().activeElement === parts.empty;
-    session.receive(data);
+    Object.assign(editor, { data, typeKeys: typeKeysOf(data.types) });
+    const acked = session.receive(data);
+    if (acked.length && data.progress && !data.counted) editor.data = { ...data, progress: progressAfter(data.progress, acked) };
     editor.draw();
     if (session.state && before !== session.state.item.task && idle) editor.focus();
   };
+  editor.receive = (data) => show({ ...editor.data, acks: {}, rejections: [], ...data });
+  editor.take = (answer) => {
+    editor.trouble = null;
+    show({ ...editor.data, ...answer, items: completed(answer.items, editor.data.items), counted: Boolean(answer.progress) });
+    editor.follow();
+  };
+  editor.fail = (trouble) => {
+    editor.trouble = trouble;
+    if (trouble.kind === "reload") reload(outbox);
+    drawBar(editor);
+  };
   editor.destroy = () => {
+    editor.live = false;
     clearInterval(ticker);
     sender.stop();
     window.removeEventListener(CLOSED, adopt);
     outbox.close();
     deaf();
     parts.root.remove();
+    editor.style.remove();
     window.dispatchEvent(new Event(CLOSED));
   };
 }

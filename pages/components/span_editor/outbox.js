@@ -5,6 +5,7 @@
 // not wait for each other. `seq` is assigned at the first send. A later snapshot replaces an unsent draft of its task.
 
 const FINAL = new Set(["submit", "skip"]);
+const MOST_EVENTS = 100; // of a message: the server limits its size
 
 // A tab that closes marks its box as closed; only closed boxes, and those whose tab has been silent for `stale` ms (a
 // crash), are taken over by another tab. Two tabs never number the events of one box.
@@ -72,7 +73,7 @@ export function createOutbox({ storage, prefix, client, now, newKey, stale = 900
   function message(id, counter) {
     const { events } = box(id);
     const tasks = new Set();
-    const first = events.filter((event) => !tasks.has(event.task) && tasks.add(event.task));
+    const first = events.filter((event) => !tasks.has(event.task) && tasks.add(event.task)).slice(0, MOST_EVENTS);
     const travelling = first.filter((event) => event.seq !== null || !held(event));
     if (!travelling.length) return null;
     let numbered = false;
@@ -211,9 +212,9 @@ function parseBox(text) {
 
 /**
  * Sends the outbox: at once or after a pause, again after `patience` ms without an answer, one client at a time. While
- * nothing waits, `sign` signals that somebody is here, at most every `often` ms.
+ * nothing waits, `ask` asks what has changed: every `often` ms while somebody is here, else every `rarely` ms.
  */
-export function createSender({ outbox, post, timers, pause = 400, patience = 4000, often = 30000 }) {
+export function createSender({ outbox, post, timers, pause = 400, patience = 4000, often = 30000, rarely = 60000 }) {
   let counter = 0;
   let due = null;
   let retry = null;
@@ -252,13 +253,13 @@ export function createSender({ outbox, post, timers, pause = 400, patience = 400
       due = timers.set(send, pause);
     },
     now: send,
-    /** Signal that somebody is here whose last input was `quiet` ms ago: leases are renewed for people, not for open tabs. */
-    sign: (quiet) => {
+    /** Ask, if it is time to; the last input was `quiet` ms ago. Leases are renewed for people, not for open tabs. */
+    ask: (quiet) => {
       const since = timers.now() - posted;
-      if (outbox.pending() || since < often || quiet >= since) return;
+      if (outbox.pending() || since < (quiet < since ? often : rarely)) return;
       counter += 1;
       posted = timers.now();
-      post({ client: outbox.client, events: [], sent: counter });
+      post({ client: outbox.client, events: [], sent: counter, ask: true });
     },
     answered: (progress) => {
       if (progress) waitingSince = null;
@@ -274,10 +275,18 @@ export function createSender({ outbox, post, timers, pause = 400, patience = 400
   };
 }
 
-/** One word for the state of saving: conflict, saved, offline, lost, saving. */
-export function statusOf({ outbox, waited, online, patience = 6000 }) {
+/** One word for the state of saving: conflict, signed-out, barred, saved, offline, lost, saving. */
+export function statusOf({ outbox, waited, online, trouble = null, patience = 6000 }) {
   if (outbox.conflicts().length) return "conflict";
+  if (trouble && trouble.kind !== "offline") return trouble.kind === "reload" ? "barred" : trouble.kind;
   if (!outbox.pending()) return "saved";
-  if (!online || waited > patience) return outbox.keepsCopy() ? "offline" : "lost";
+  if (!online || waited > patience || trouble?.words) return outbox.keepsCopy() ? "offline" : "lost";
   return "saving";
+}
+
+/** Whether unsent work of somebody else lies in this browser. */
+export function othersWork(storage, user) {
+  const owners = [];
+  for (let i = 0; i < storage.length; i++) owners.push(/^crossner:(\d+):/.exec(storage.key(i))?.[1]);
+  return owners.some((owner) => owner && owner !== String(user));
 }

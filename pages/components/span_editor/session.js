@@ -83,7 +83,7 @@ export function createSession({ payload, outbox, sender, effort }) {
     return true;
   };
 
-  /** Take a new payload; keeps the open item while it is still mine. */
+  /** Take a new payload; keeps the open item while it is still mine. Returns the events it acknowledges. */
   session.receive = (fresh) => {
     session.payload = fresh;
     const { acked, rejected } = outbox.answer(fresh);
@@ -91,6 +91,7 @@ export function createSession({ payload, outbox, sender, effort }) {
     for (const one of rejected) noteRejection(one);
     sender.answered(acked.length + rejected.length > 0);
     settleOpenItem();
+    return acked;
   };
 
   function noteAck(event) {
@@ -173,12 +174,26 @@ export function createSession({ payload, outbox, sender, effort }) {
   return session;
 }
 
+/** An answer's items, with those that came as their task's number taken from what is here; all as they are without any. */
+export function completed(items, here) {
+  return items?.map((item) => (item.text === undefined ? here.find((one) => one.task === item.task) : item)).filter(Boolean) ?? here;
+}
+
+/** Progress after these events were acknowledged, until the server counts again. */
+export function progressAfter(progress, acked) {
+  const moves = { submit: [1, -1], skip: [0, -1], reopen: [-1, 1] };
+  return acked.reduce(({ done, left }, { kind }) => {
+    const [more, open] = moves[kind] ?? [0, 0];
+    return { done: Math.max(0, done + more), left: Math.max(0, left + open) };
+  }, progress);
+}
+
 /** Counts active time and keystrokes per task; the clock stops after `idle` ms without input and while the tab is hidden. */
 export function createEffort({ now, idle = 30000 }) {
   const spent = new Map();
   let task = null;
   let mark = null;
-  let input = -Infinity;
+  let input = now();
   const entry = (id) => spent.get(id) ?? spent.set(id, { active_ms: 0, keystrokes: 0 }).get(id);
 
   function touch() {
@@ -194,7 +209,7 @@ export function createEffort({ now, idle = 30000 }) {
 
   return {
     touch: touched,
-    /** Milliseconds since somebody last did something here. */
+    /** Milliseconds since somebody last did something here, or opened the page. */
     quiet: () => now() - input,
     open: (id) => {
       touch();

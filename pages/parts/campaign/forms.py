@@ -184,7 +184,7 @@ def _preannotation(actor: Actor, campaign: CampaignView) -> None:
     if busy := [job for job in jobs if job.is_under_way]:
         with shell.shown_errors():
             if cancel_button(
-                "Cancel what is under way",
+                "Cancel pre-annotation",
                 asked=all(job.cancel_requested for job in busy),
                 key=f"campaigns:cancel:{campaign.id}",
                 help="Suggestions made so far are kept.",

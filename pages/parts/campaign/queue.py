@@ -23,7 +23,7 @@ from workbench.runs import encoders, rounds
 from workbench.runs.rounds import QueueState, RoundView
 
 _SECONDS_BETWEEN_LOOKS = 2
-_STATES = {"queued": "waiting", "running": "under way", "done": "done", "failed": "failed", "cancelled": "cancelled"}
+_STATES = {"queued": "waiting", "running": "running", "done": "done", "failed": "failed", "cancelled": "cancelled"}
 _TURNS_IN_WORDS = 5
 _OWN = "own mixture"
 _NONE = "none: the order of import"
@@ -71,7 +71,11 @@ def _rules_in_words(rules: RoundSettings, state: QueueState) -> str:
     if state.under_way:
         parts.append(state.under_way)
     elif state.missing is not None:
-        parts.append("the next run is due" if not state.missing else f"the next run after {state.missing} more gold")
+        parts.append(
+            "the next run is due"
+            if not state.missing
+            else f"the next run after {state.missing} more gold sentence{'s' * (state.missing != 1)}"
+        )
     return " · ".join(parts)
 
 

@@ -88,8 +88,8 @@ def draw(view: CoverageView, *, about: Sequence[str]) -> None:
         report.text(words, caption=True)
     parts = (
         (_percent(overall.found, overall.gold), "of gold found"),
-        (_percent(overall.right, overall.gold), "with the right type"),
-        (_percent(overall.right, overall.suggested), "precision"),
+        (_percent(overall.correct, overall.gold), "with the right type"),
+        (_percent(overall.correct, overall.suggested), "precision"),
     )
     st.markdown(" · ".join(f"**{share}** {words}" for share, words in parts))
     report.text(" · ".join(f"{share} {words}" for share, words in parts))
@@ -132,10 +132,10 @@ def coverage_table(rows: Mapping[str, Coverage], what: str) -> pd.DataFrame:
                 "gold": row.gold,
                 "found": row.found,
                 "found, %": _share(row.found, row.gold),
-                "right": row.right,
-                "right, %": _share(row.right, row.gold),
+                "right": row.correct,
+                "right, %": _share(row.correct, row.gold),
                 "suggested": row.suggested,
-                "precision, %": _share(row.right, row.suggested),
+                "precision, %": _share(row.correct, row.suggested),
             }
             for name, row in rows.items()
         ]

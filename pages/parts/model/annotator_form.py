@@ -16,7 +16,12 @@ _MOST = 5
 def annotator_inputs(key: str, usual: AnnotatorOptions) -> list[dict[str, Any]]:
     """Draw the inputs of n annotators; return how each differs from the usual one."""
     count = st.number_input(
-        "Annotators", 1, _MOST, 1, key=f"{key}:count", help="Several take sentences in turn, drawn by the seed."
+        "Annotators",
+        1,
+        _MOST,
+        1,
+        key=f"{key}:count",
+        help="Several annotators share the sentences, assigned by the seed.",
     )
     annotators = []
     for number in range(1, int(count) + 1):

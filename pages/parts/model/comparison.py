@@ -105,7 +105,7 @@ def _verdict(comparison: Comparison, report: HtmlReport) -> None:
         f"Entity F1 on {test.sentences} {comparison.split} sentences: "
         f"{100 * test.first:.1f} → {100 * test.second:.1f}, {_points(test.difference)} points "
         f"(95 % interval {_points(test.low)} to {_points(test.high)}). "
-        f"p = {_p(test.permutation_p)} by permutation, {_p(test.bootstrap_p)} by bootstrap."
+        f"p {p_value(test.permutation_p)} by permutation, {p_value(test.bootstrap_p)} by bootstrap."
     )
     out = comparison.outcomes
     entities = (
@@ -198,5 +198,6 @@ def _points(value: float) -> str:
     return f"{100 * value:+.1f}".replace("-", "−")
 
 
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+def p_value(value: float) -> str:
+    """Return a p-value with its sign, as it follows the p: `= 0.042`, `< 0.001`."""
+    return "< 0.001" if value < 0.001 else f"= {value:.3f}"

@@ -25,7 +25,7 @@ from workbench.runs.encoder_library import DAPT, TAGGING, figure, line_text
 from workbench.runs.encoders import EncoderView, PretrainingView
 from workbench.runs.recipe_names import encoder_name
 
-_STATE_WORDS = {"queued": "waiting", "running": "under way", "failed": "failed"}
+_STATE_WORDS = {"queued": "waiting", "running": "running", "failed": "failed"}
 _MEASURES = {"perplexity": "held-out perplexity", "f1": "held-out F1, %"}
 _TAUGHT_WITH_IT, _FRESH = "the head trained with it", "a fresh head, trained like the first"
 

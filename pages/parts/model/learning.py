@@ -70,7 +70,7 @@ def _drawn(actor: Actor, of: RunsOf) -> list[Series]:
     series = curves.curve(shell.store(), actor, of.campaign_id, dataset_id=of.dataset_id)
     drawn, pending = [line for line in series if line.points], sum(line.pending for line in series)
     if pending:
-        st.caption(f"{pending} runs wait or are under way; the curve grows as they finish.")
+        st.caption(f"{pending} runs are queued or running; the curve grows as they finish.")
     elif not drawn:
         st.info("No finished run yet. Start a few-shot curve under Train.")
     return drawn

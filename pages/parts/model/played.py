@@ -192,4 +192,4 @@ def _people(annotators: Sequence[AnnotatorOptions]) -> str:
     if len(annotators) == 1:
         return annotators[0].words
     each = " ".join(f"Annotator {number}: {prices.words}" for number, prices in enumerate(annotators, start=1))
-    return f"{len(annotators)} annotators took sentences in turn. {each}"
+    return f"{len(annotators)} annotators shared the sentences. {each}"

@@ -30,7 +30,7 @@ from workbench.runs.studies import StudyView
 
 _STATE_WORDS = {
     "queued": "waiting",
-    "running": "under way",
+    "running": "running",
     "failed": "failed",
     "cancelled": "cancelled",
 }

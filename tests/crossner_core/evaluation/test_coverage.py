@@ -40,26 +40,26 @@ SAID = [
 def test_coverage_counts_places_and_types() -> None:
     table = coverage(GOLD, SAID, types=("song", "event"))
     assert list(table.per_type) == ["song", "event", "album", "band"]
-    assert table.per_type["band"] == Coverage(gold=2, found=2, right=2, suggested=3, placed=2)
-    assert table.per_type["song"] == Coverage(gold=1, found=1, right=0, suggested=1, placed=0)
+    assert table.per_type["band"] == Coverage(gold=2, found=2, correct=2, suggested=3, placed=2)
+    assert table.per_type["song"] == Coverage(gold=1, found=1, correct=0, suggested=1, placed=0)
     assert table.per_type["album"] == Coverage(suggested=1, placed=1)
     assert table.per_type["event"] == Coverage()
-    assert table.overall == Coverage(gold=3, found=3, right=2, suggested=5, placed=3)
+    assert table.overall == Coverage(gold=3, found=3, correct=2, suggested=5, placed=3)
     assert table.sentences == 3
 
 
 def test_coverage_counts_a_doubled_suggestion_once_and_for_the_first_source() -> None:
     table = coverage(GOLD, SAID)
     assert table.per_source == {
-        "dbpedia": Coverage(gold=3, found=2, right=1, suggested=4, placed=2),
-        "link": Coverage(gold=3, found=1, right=1, suggested=1, placed=1),
+        "dbpedia": Coverage(gold=3, found=2, correct=1, suggested=4, placed=2),
+        "link": Coverage(gold=3, found=1, correct=1, suggested=1, placed=1),
     }
 
 
 def test_coverage_ratios_are_zero_where_undefined() -> None:
     nothing = Coverage()
     assert (nothing.coverage, nothing.recall, nothing.precision, nothing.span_precision) == (0, 0, 0, 0)
-    some = Coverage(gold=4, found=3, right=2, suggested=8, placed=4)
+    some = Coverage(gold=4, found=3, correct=2, suggested=8, placed=4)
     assert (some.coverage, some.recall, some.precision, some.span_precision) == (0.75, 0.5, 0.25, 0.5)
 
 
@@ -82,7 +82,7 @@ def test_coverage_of_real_sentences_is_near_what_the_slice_allows(
     rows = open_file(shared / "data" / "ner" / name / "dev.txt").labelled
     cell = measure(gazetteer, load_domain(name), "dev", rows)
     assert cell.table.overall.found > 0.95 * cell.known
-    assert cell.table.overall.right > 0.95 * cell.typed
+    assert cell.table.overall.correct > 0.95 * cell.typed
     assert cell.table.overall.precision > precision
 
 

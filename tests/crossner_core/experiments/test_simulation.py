@@ -251,7 +251,9 @@ def test_campaign_that_goes_on_hears_what_it_heard_and_nothing_where_nobody_was_
         assert [one.point for one in again if one.point] == [one.point for one in whole if one.point]
     notes = read_json(tmp_path / "whole" / "model-1" / "result.json")["notes"]
     bare = len(spans) - 4 - 8
-    assert any(f"{bare} of {bare} bare sentences too, in " in note and "of which gazetteer" in note for note in notes)
+    assert any(
+        f"{bare} of {bare} unlabelled sentences too, in " in note and "of which gazetteer" in note for note in notes
+    )
 
 
 def test_annotators_see_gazetteer_and_model_and_gold_says_what_they_are_worth(tmp_path: Path) -> None:
@@ -408,7 +410,7 @@ def test_strategies_study_plays_once_and_writes_tables(tmp_path: Path, capsys: p
     folder = tmp_path / "out" / "simulations"
     assert len(list(folder.glob("*.json"))) == 6 and not [one for one in folder.iterdir() if one.is_dir()]
     page = (tmp_path / "page.md").read_text()
-    assert "seeds 1, 2" in page.lower() and "2 annotators take sentences in turn" in page
+    assert "seeds 1, 2" in page.lower() and "2 annotators share the sentences" in page
     assert "quick: An entity takes 7.0 s" in page and "20% of the entities are missed" in page
     written = {path: path.stat().st_mtime_ns for path in folder.glob("*.json")}
     assert main([*words, "--workers", "2"]) == 0

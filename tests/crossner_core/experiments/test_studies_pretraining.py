@@ -133,7 +133,7 @@ def test_stopped_pre_training_goes_on_and_gives_the_same_encoder(
     def stop() -> bool:
         return any("step 8 of 12" in event.message for event in seen)
 
-    with pytest.raises(NothingMeasured, match="goes on from there"):
+    with pytest.raises(NothingMeasured, match="run the study again to resume"):
         for event in run_study("transfer", config, data=data, out=tmp_path / "parts", should_stop=stop):
             seen.append(event)
     assert made_encoders(tmp_path / "parts") == []
@@ -155,9 +155,9 @@ def test_corpus_size_pre_trains_on_shares_of_a_text(data: Path, encoder: str, tm
     text.write_text(text.read_text() + "One line more .\n")
     events = run(config, data, tmp_path / "out", id="corpus_size", should_stop=lambda: True)
     assert result_of(events).tables == result.tables and len(made_encoders(tmp_path / "out")) == 2
-    assert sum("the tables are of what it was" in event.message for event in events) == 2
+    assert sum("the tables show the encoder as it was" in event.message for event in events) == 2
     events = run(config, data, tmp_path / "out", id="corpus_size")
-    assert sum("has changed since it was begun, and it is made anew" in event.message for event in events) == 2
+    assert sum("have changed since it was started, so it starts over" in event.message for event in events) == 2
     assert (
         len(made_encoders(tmp_path / "out")) == 4
         and sum("-until-" in name for name in made_encoders(tmp_path / "out")) == 2
@@ -325,7 +325,7 @@ def test_ctrl_c_saves_a_pre_training(
         patched.setattr(pretrained, "_pretrain_one", interrupted)
         assert command.main(words) == 130
     assert signal.getsignal(signal.SIGINT) is before
-    assert "Stopped; the same command goes on from here." in capsys.readouterr().err
+    assert "Stopped; run the same command again to resume." in capsys.readouterr().err
     assert command.main(words) == 0
     assert "Resumed after step " in capsys.readouterr().out
 

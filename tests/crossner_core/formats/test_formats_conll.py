@@ -135,6 +135,14 @@ def test_conll_lenient_reading_gives_back_the_stray_tags() -> None:
         read("A\tB-x\nB\tx-B\n", lenient=True)
 
 
+def test_conll_recommends_lenient_reading_for_stray_tags_only() -> None:
+    with pytest.raises(BadInput, match="with --lenient"):
+        read("A\tB-x\nB\tO\nC\tI-x\n")
+    with pytest.raises(BadInput, match="'cannot follow' is not a tag") as caught:
+        read("A\tB-x\nB\tcannot follow\n")
+    assert "--lenient" not in str(caught.value)
+
+
 def test_conll_maps_types_there_and_back() -> None:
     text = "A\tB-PER\nB\tI-PER\nC\tB-LOC\n"
     parsed = read(text, type_map={"PER": "person", "LOC": "location"}, types=("person", "location"))

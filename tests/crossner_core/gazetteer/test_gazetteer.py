@@ -165,6 +165,7 @@ def test_gazetteer_embedded_file_that_is_unusable_is_a_clear_error(tmp_path: Pat
         EmbeddedSource(tmp_path / "a.csv")
 
 
+@pytest.mark.alone
 def test_gazetteer_sample_loads_in_less_than_a_second() -> None:
     started = time.perf_counter()
     store = lookup._read(SAMPLE, "en")

@@ -226,6 +226,7 @@ def test_endpoint_that_stays_broken_is_a_clear_error(reply: Reply, says: str) ->
     assert "Nothing was built" in str(refused.value)
 
 
+@pytest.mark.alone
 def test_endpoint_deadline_holds_and_the_breaker_is_heeded() -> None:
     def slow(number: int, query: str) -> Reply:
         reply = answer(query)

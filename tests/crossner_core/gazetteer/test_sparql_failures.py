@@ -137,6 +137,7 @@ def test_sparql_dripping_before_the_answer_ends_at_the_time_out(scheme: str, dat
         listener.close()
 
 
+@pytest.mark.alone
 def test_sparql_deadline_holds_over_all_batches_and_keeps_what_was_answered() -> None:
     def slow(number: int, query: str) -> Reply:
         reply = answer(query)

@@ -19,8 +19,8 @@ from crossner_core.models.viterbi import viterbi
 from crossner_core.tags import tag_problems
 from crossner_core.training.batches import tag_indices
 from crossner_core.training.data import SourceCorpus, TrainingData
+from crossner_core.training.engine import make_optimizer
 from crossner_core.training.loop import train
-from crossner_core.training.optim import make_optimizer
 from crossner_core.training.predictor import build_model, load_tagger
 from tests.support.training_builders import TYPES, labelled, own_sentences, tiny_data, tiny_encoder, tiny_recipe
 

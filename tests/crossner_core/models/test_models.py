@@ -13,7 +13,7 @@ from crossner_core.models.registry import architecture, architecture_ids, regist
 from crossner_core.models.viterbi import iob2_transitions, viterbi
 from crossner_core.tags import tag_problems
 from crossner_core.training.batches import tag_indices
-from crossner_core.training.optim import rate_factor
+from crossner_core.training.engine import rate_factor
 from crossner_core.training.predictor import build_model
 from tests.support.training_builders import TYPES, own_sentences, tiny_encoder, tiny_recipe
 

@@ -18,8 +18,7 @@ from transformers import BertForMaskedLM
 
 from crossner_core.adaptation import pretraining_job
 from crossner_core.adaptation.__main__ import main
-from crossner_core.adaptation.dapt import DaptTask, run_dapt
-from crossner_core.adaptation.language_model import MaskedLanguageModel, fits, trained_head
+from crossner_core.adaptation.dapt import DaptTask, MaskedLanguageModel, fits, run_dapt, trained_head
 from crossner_core.adaptation.prepared import Arrays, Blocks, WordIds, prepare_blocks
 from crossner_core.adaptation.pretraining import PretrainEvent, PretrainResult, read_result
 from crossner_core.adaptation.texts import (

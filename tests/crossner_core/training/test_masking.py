@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from crossner_core.adaptation.language_model import Mask, hide, span_masks, token_masks
+from crossner_core.adaptation.dapt import Mask, hide, span_masks, token_masks
 
 
 def one_row(masked: np.ndarray, allowed: np.ndarray) -> np.ndarray:

@@ -17,10 +17,16 @@ from crossner_core.training.engine import TaskRun
 from crossner_core.training.machine import RunRandom
 from crossner_core.training.predictor import Predictor, build_model
 from crossner_core.training.recipe import Recipe, effective
-from crossner_core.training.settings.pdaln import terms
-from crossner_core.training.settings.pdaln.objective import PdalnObjective, sentence_vectors, word_mmd
+from crossner_core.training.settings.pdaln import objective
+from crossner_core.training.settings.pdaln.objective import (
+    PdalnObjective,
+    Projection,
+    contrastive_loss,
+    sentence_vectors,
+    squared_mmd,
+    word_mmd,
+)
 from crossner_core.training.settings.pdaln.plan import source_sample
-from crossner_core.training.settings.pdaln.terms import Projection, contrastive_loss, squared_mmd
 from crossner_core.training.settings.registry import needs_source, needs_unlabelled, setting
 from crossner_core.training.tagging import Part, TaggerTask
 from tests.support.training_builders import TYPES, labelled, own_sentences, tiny_data, tiny_encoder, tiny_recipe
@@ -320,7 +326,7 @@ def test_pdaln_vat_finds_noise_that_hurts_more_than_chance() -> None:
     run = stage_run(1, pdaln_student="vat")
     own = parts_of(run)[0]
     rng = np.random.default_rng(1)
-    worst = terms.adversarial_loss(run.model, [own], 1.0, rng)
+    worst = objective.adversarial_loss(run.model, [own], 1.0, rng)
     worst.backward()
     table = run.model.encoder.get_input_embeddings().weight
     assert table.grad is not None and not run.model.encoder.get_input_embeddings()._forward_hooks
@@ -329,9 +335,9 @@ def test_pdaln_vat_finds_noise_that_hurts_more_than_chance() -> None:
     chance = []
     for seed in range(10):
         noise = torch.randn(*own.input_ids.shape, 32, generator=torch.Generator().manual_seed(seed))
-        with terms.embedding_noise(run.model, terms.unit_noise(noise, own) * length), torch.no_grad():
+        with objective.embedding_noise(run.model, objective.unit_noise(noise, own) * length), torch.no_grad():
             moved = run.model.tag_log_probabilities(replace(own, hidden=None))
-        chance.append(float(terms.kl_divergence(clean, moved, own.mask) / own.mask.sum()))
+        chance.append(float(objective.kl_divergence(clean, moved, own.mask) / own.mask.sum()))
     assert worst.item() > 1.5 * max(chance) > 0
 
 

@@ -11,15 +11,7 @@ from torch import Tensor
 
 from crossner_core.errors import InvalidConfig
 from crossner_core.schema import Span, check_spans
-from crossner_core.training.settings.pdaln.material import (
-    distorted,
-    exchange,
-    replaced,
-    surfaces,
-    with_synonyms,
-    without_stretch,
-)
-from crossner_core.training.settings.pdaln.synonyms import (
+from crossner_core.training.settings.pdaln.companions import (
     MOST,
     candidates,
     from_neighbours,
@@ -30,7 +22,15 @@ from crossner_core.training.settings.pdaln.synonyms import (
     whole_words,
     wordnet,
 )
-from crossner_core.training.settings.pdaln.terms import FIXED, MEDIANS, contrastive_loss, squared_mmd
+from crossner_core.training.settings.pdaln.material import (
+    distorted,
+    exchange,
+    replaced,
+    surfaces,
+    with_synonyms,
+    without_stretch,
+)
+from crossner_core.training.settings.pdaln.objective import FIXED, MEDIANS, contrastive_loss, squared_mmd
 from tests.support.training_builders import labelled, own_sentences, tiny_encoder
 
 SONG = labelled(["Ada", "Brook", "sang", "in", "New", "Haven", "."], [(0, 2, "person"), (4, 6, "location")], "a")

@@ -1,4 +1,4 @@
-"""Self-training: a student learns from its teacher's soft targets on bare sentences."""
+"""Self-training: a student learns from its teacher's soft targets on unlabelled sentences."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_self_training_plans_students_after_the_teacher() -> None:
 def test_self_training_learns_and_says_from_how_many_sentences(tmp_path: Path) -> None:
     made = result(tmp_path, data(), self_training_sentences=5)
     assert made.dev is not None and made.dev.f1 > 0.5
-    assert any("5 of 12 bare sentences" in note for note in made.notes)
+    assert any("5 of 12 unlabelled sentences" in note for note in made.notes)
     assert {record.phase for record in made.history} == {"target", "student 1"}
 
 
@@ -82,7 +82,7 @@ def test_self_training_without_the_teachers_word_is_the_labels_alone(
 def test_self_training_without_bare_text_is_the_teacher_alone(tmp_path: Path) -> None:
     made = result(tmp_path, data(0))
     assert {record.phase for record in made.history} == {"target"}
-    assert any("no bare target sentences" in note for note in made.notes)
+    assert any("no unlabelled target sentences" in note for note in made.notes)
 
 
 def test_self_training_shares_the_source_checkpoint_of_pretrain_finetune() -> None:

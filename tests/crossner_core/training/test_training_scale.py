@@ -250,7 +250,7 @@ def test_scale_command_reads_bare_text_and_says_first_what_it_means(
     options = {"setting": "self_training", "self_training_epochs": 1}
     assert main(command(tmp_path, "without", **options)) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[1] == "There are no bare target sentences: no student is trained."
+    assert lines[1] == "There are no unlabelled target sentences: no student is trained."
     assert sum("bare target" in line for line in lines) == 1
 
     songs = [item.sentence.text for item in own_sentences(5, offset=60)]
@@ -263,12 +263,12 @@ def test_scale_command_reads_bare_text_and_says_first_what_it_means(
     labelled = (*own_sentences(12), *own_sentences(6, offset=30), *own_sentences(6, offset=40))
     new = len(set(songs) - {item.sentence.text for item in labelled})
     assert lines[1:3] == [
-        f"Bare text: {new} of the 8 sentences in the files are new.",
-        f"Students learn from {new} of {new} bare sentences too.",
+        f"Unlabelled text: {new} of the 8 sentences in the files are new.",
+        f"Students learn from {new} of {new} unlabelled sentences too.",
     ]
     assert any(line.startswith("student 1 epoch") for line in lines) and new > 0
     assert main([*command(tmp_path, "direct"), "--unlabelled", files[0]]) == 0
-    assert "Setting direct reads no bare text" in capsys.readouterr().out
+    assert "Setting direct uses no unlabelled text" in capsys.readouterr().out
 
 
 def test_scale_command_tells_students_what_a_gazetteer_proposes(

@@ -45,13 +45,11 @@ class Harness:
     process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
-        command = [sys.executable, "-m", "streamlit", "run", str(ROOT / "tests" / "support" / "editor" / "harness.py")]
-        options = {
-            "server.port": self.port, "server.address": "127.0.0.1", "server.headless": "true",
-            "browser.gatherUsageStats": "false", "server.fileWatcherType": "none",
-        }  # fmt: skip
-        command += [part for name, value in options.items() for part in (f"--{name}", str(value))]
-        env = os.environ | {"EDITOR_STORE": str(self.store)}
+        command = [sys.executable, "-m", "uvicorn", "tests.support.editor.harness:app", "--log-level", "error"]
+        command += ["--host", "127.0.0.1", "--port", str(self.port), "--ws", "websockets-sansio"]
+        options = {"BROWSER_GATHER_USAGE_STATS": "false", "SERVER_FILE_WATCHER_TYPE": "none"}
+        env = os.environ | {f"STREAMLIT_{name}": value for name, value in options.items()}
+        env |= {"EDITOR_STORE": str(self.store), "PYTHONPATH": str(ROOT)}
         self.process = subprocess.Popen(
             command, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd=ROOT
         )

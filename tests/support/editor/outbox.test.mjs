@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { createOutbox, createSender, statusOf } from "../../../pages/components/span_editor/outbox.js";
-import { createEffort, createSession } from "../../../pages/components/span_editor/session.js";
+import { createOutbox, createSender, othersWork, statusOf } from "../../../pages/components/span_editor/outbox.js";
+import { completed, createEffort, createSession, progressAfter } from "../../../pages/components/span_editor/session.js";
 import { buildItem, memoryStorage, plain, suggestion } from "./builders.mjs";
 
 let keys = 0;
@@ -167,31 +167,65 @@ test("drafts wait 400 ms, are sent again every 4 s with a new counter, and stop 
   assert.equal(statusOf({ outbox, waited: sender.waited(), online: true }), "saved");
 });
 
-test("somebody who only reads gives a sign every 30 s; an idle tab, and one that waits for an answer, give none", () => {
+test("somebody who only reads asks every 30 s, an idle tab every 60 s and says how long, one that waits for an answer never", () => {
   const outbox = make();
   const timers = clock();
   const posts = [];
-  const sender = createSender({ outbox, timers, post: (message) => posts.push(structuredClone(message)) });
   const effort = createEffort({ now: timers.now });
+  const post = (message) => posts.push(structuredClone({ ...message, quiet: effort.quiet() }));
+  const sender = createSender({ outbox, timers, post });
   const live = (seconds, doing = () => {}) => {
     for (let i = 0; i < seconds; i++) {
       timers.pass(1000);
       doing();
-      sender.sign(effort.quiet());
+      sender.ask(effort.quiet());
     }
   };
   effort.open(41);
-  live(3600);
-  assert.equal(posts.length, 0, "an open sentence is no sign");
+  live(120);
+  assert.deepEqual(posts.map(({ quiet }) => quiet), [60000, 120000], "an open sentence is no sign of a person");
   live(95, effort.touch);
-  assert.deepEqual(posts.map(({ client, events, sent }) => [client, events.length, sent]), [["tab", 0, 1], ["tab", 0, 2], ["tab", 0, 3], ["tab", 0, 4]]);
-  live(3600);
-  assert.equal(posts.length, 5, "the last input is said, no more");
+  assert.deepEqual(posts.slice(2).map(({ client, events, ask, quiet }) => [client, events.length, ask, quiet]), Array(3).fill(["tab", 0, true, 0]));
+  assert.deepEqual(posts.map(({ sent }) => sent), [1, 2, 3, 4, 5]);
   outbox.put(draft(41, 0));
   live(60, effort.key);
-  assert.equal(posts.length, 5, "unsent work is sent, not covered by a sign");
+  assert.equal(posts.length, 5, "unsent work is sent, no question covers it");
   sender.now();
   assert.equal(posts.at(-1).sent, 6);
+});
+
+test("a message holds at most a hundred events, the others follow", () => {
+  const outbox = make();
+  for (let task = 1; task <= 130; task++) outbox.put(draft(task, 0));
+  const { events } = outbox.message("tab", 1);
+  assert.equal(events.length, 100);
+  outbox.answer({ acks: { tab: events.at(-1).seq } });
+  assert.equal(outbox.message("tab", 2).events.length, 30);
+});
+
+test("trouble with the server has a word of its own, and work of somebody else is noticed", () => {
+  const storage = memoryStorage();
+  const outbox = make(storage);
+  const word = (trouble, waited = 0) => statusOf({ outbox, waited, online: true, trouble });
+  assert.deepEqual([word({ kind: "offline", words: "" }), word({ kind: "signed-out" })], ["saved", "signed-out"]);
+  assert.equal(othersWork(storage, 7), false);
+  outbox.put(draft(41, 0));
+  assert.deepEqual([word(null), word({ kind: "offline", words: "" }), word({ kind: "offline", words: "Try later." })], ["saving", "saving", "offline"]);
+  assert.deepEqual([word({ kind: "barred" }), word({ kind: "reload" })], ["barred", "barred"]);
+  assert.deepEqual([othersWork(storage, 7), othersWork(storage, 8)], [false, true]);
+});
+
+test("sentences that are here already come as a number", () => {
+  const here = [1, 2, 3].map((task) => buildItem({ task }));
+  const fresh = buildItem({ task: 4 });
+  assert.deepEqual(completed([{ task: 2 }, { task: 3 }, { task: 9 }, fresh], here), [here[1], here[2], fresh]);
+  assert.deepEqual([completed(undefined, here), completed([], here)], [here, []]);
+});
+
+test("progress goes on with what is acknowledged", () => {
+  const kinds = ["draft", "submit", "submit", "skip", "reopen"].map((kind) => ({ kind }));
+  assert.deepEqual(progressAfter({ done: 3, left: 5 }, kinds), { done: 4, left: 3 });
+  assert.deepEqual(progressAfter({ done: 0, left: 0 }, [{ kind: "submit" }, { kind: "reopen" }, { kind: "reopen" }]), { done: 0, left: 2 });
 });
 
 test("leftovers that are never answered do not block the own outbox", () => {

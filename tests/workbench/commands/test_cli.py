@@ -55,6 +55,7 @@ def with_admin(run: Run) -> Run:
     return run
 
 
+@pytest.mark.alone
 def test_cli_help_is_fast_and_light() -> None:
     code = (
         "import sys, time; began = time.perf_counter()\n"
@@ -266,3 +267,51 @@ def test_cli_backup_is_a_whole_store(run: Run, tmp_path: Path) -> None:
     other.mkdir()
     target.rename(other / "workbench.sqlite3")
     assert "adm" in ok(run("--home", str(other), "user", "list"))
+
+
+def test_cli_backup_is_checked_and_restored(run: Run, tmp_path: Path) -> None:
+    with_admin(run)
+    kept, new = tmp_path / "kept.2026.11", tmp_path / "new"
+    assert "2 files" in ok(run("backup", str(kept), "--with", "store"))
+    assert "2 linked" in ok(run("backup", str(kept)))
+    assert "is whole." in ok(run("backup", str(kept), "--verify"))
+    assert "is equal to" in ok(run("restore", str(kept), "--home", str(new)))
+    assert "adm" in ok(run("--home", str(new), "user", "list"))
+    code, _, err = run("--home", str(new), "restore", str(kept))
+    assert code == 2 and "is not empty" in err and err.count("\n") == 1
+    for path in (new, kept, *new.rglob("*"), *kept.rglob("*")):
+        assert path.stat().st_mode & 0o077 == 0, path
+    newest = max(kept.iterdir())
+    (newest / "gold.jsonl").unlink()
+    code, out, err = run("backup", "--verify", str(kept))
+    assert code == 1 and "gold.jsonl cannot be read" in err and "is damaged." in out
+    code, _, err = run("restore", str(kept), "--home", str(tmp_path / "other"))
+    assert code == 2 and "gold.jsonl" in err and not (tmp_path / "other").exists()
+
+
+def test_cli_backup_names_what_it_takes(run: Run, tmp_path: Path) -> None:
+    with_admin(run)
+    code, _, err = run("backup", str(tmp_path / "kept"), "--with", "weights")
+    assert code == 2 and "choose from checkpoints, encoders" in err
+    for flags in (("--all",), ("--with", "encoders")):
+        code, _, err = run("backup", str(tmp_path / "copy.db"), *flags)
+        assert code == 2 and "give a folder" in err
+    assert ", 0 linked" in ok(run("backup", str(tmp_path / "kept"), "--all"))
+    ok(run("backup", str(tmp_path / "copy.db")))
+    assert "is whole." in ok(run("backup", str(tmp_path / "copy.db"), "--verify"))
+    ok(run("restore", str(tmp_path / "copy.db"), "--home", str(tmp_path / "new")))
+
+
+def test_cli_move_takes_urls_and_files(run: Run, tmp_path: Path) -> None:
+    with_admin(run)
+    source, target = tmp_path / "home" / "workbench.sqlite3", tmp_path / "moved.sqlite3"
+    ok(run("user", "add", "rosa", "--role", "researcher"))
+    code, _, err = run("--as", "rosa", "move", str(source), str(target))
+    assert code == 2 and "this is for admin" in err and not target.exists()
+    assert "the same in both" in ok(run("move", f"sqlite:///{source}", str(target)))
+    code, _, err = run("move", str(source), str(target))
+    assert code == 2 and "is not empty" in err
+    code, _, err = run("move", str(tmp_path / "none.sqlite3"), str(target))
+    assert code == 2 and "There is no store" in err and not (tmp_path / "none.sqlite3").exists()
+    code, _, err = run("move", "mongo://x/y", str(target))
+    assert code == 2 and "use sqlite or postgresql" in err

@@ -84,7 +84,7 @@ def test_datasets_that_runs_were_trained_on_stay(store: Store, tmp_path: Path) -
     data = own_dataset(store, actor)
     own_dataset(store, actor, name="unused")
     start_run(store, actor, dataset_id=data.id, recipe=recipe_here(tmp_path))
-    with pytest.raises(Conflict, match="1 runs"):
+    with pytest.raises(Conflict, match="1 run used it"):
         datasets.delete_dataset(store, actor, "own")
     datasets.delete_dataset(store, actor, "unused")
     assert [one.name for one in datasets.list_datasets(store, actor)] == ["own"]
@@ -103,7 +103,7 @@ def test_datasets_that_are_a_source_of_runs_or_rules_stay(store: Store, tmp_path
         recipe={"setting": "pretrain_finetune", "source": "rules"},
     )  # fmt: skip
     for name in ("source", "rules"):
-        with pytest.raises(Conflict, match=f"1 runs, round settings .* have the data set '{name}' as their source"):
+        with pytest.raises(Conflict, match=f"'{name}' cannot be deleted: it is the source .*1 in all"):
             datasets.delete_dataset(store, admin, name)
     rounds.change_round_settings(store, admin, campaign_id, strategy="longest")
     for name in ("rules", "unread"):
@@ -121,7 +121,7 @@ def test_datasets_that_are_one_of_several_sources_are_read_and_stay(store: Store
     with store.read() as session:
         sources = training_data.for_run(session, run_id)[1].sources
     assert [len(source.train) for source in sources] == [5, 7]
-    with pytest.raises(Conflict, match=r"1 runs, round settings .* have the data set 'press' as their source"):
+    with pytest.raises(Conflict, match=r"'press' cannot be deleted: it is the source .*1 in all"):
         datasets.delete_dataset(store, admin, "press")
     with pytest.raises(NotFound, match="needs a data set 'radio' with a train split"):
         start_run(store, admin, dataset_id=target.id, recipe=replace(recipe, source="news, radio"))

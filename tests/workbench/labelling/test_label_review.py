@@ -323,7 +323,7 @@ def test_look_under_way_can_be_cancelled_by_who_may_ask_for_one(
 
 def test_look_under_way_is_not_queued_twice(store: Store, people: dict[str, Actor], golden: int) -> None:
     label_review.look_again(store, people["eva"], golden)
-    with pytest.raises(Conflict, match="under way"):
+    with pytest.raises(Conflict, match="queued or running"):
         label_review.look_again(store, people["eva"], golden)
 
 

@@ -333,7 +333,7 @@ def test_encoders_that_something_needs_stay(store: Store, actor: Actor, home: Pa
     queue.cancel_job(store, actor, job_id)
     encoders.remove(store, actor, "by-hand")
     assert [one.name for one in encoders.list_encoders(store, actor)] == ["minilm"]
-    with pytest.raises(Conflict, match="1 runs name an earlier encoder 'by-hand'"):
+    with pytest.raises(Conflict, match="1 run used an earlier encoder named 'by-hand'"):
         encoders.start_dapt(store, actor, name="by-hand", options=options(home), text=own_text(home))
 
 

@@ -103,7 +103,7 @@ def test_turn_orders_the_queue_and_leaves_leased_work_alone(store: Store, tmp_pa
     before = places(store, campaign_id)
     rounds.change_round_settings(store, admin, campaign_id, strategy="longest", random_share=0.0)
     rounds.order_now(store, admin, campaign_id)
-    with pytest.raises(Conflict, match="under way"):
+    with pytest.raises(Conflict, match="queued or running"):
         rounds.order_now(store, admin, campaign_id)
     assert work(store, tmp_path / "home") == 1
     after = places(store, campaign_id)
@@ -179,7 +179,7 @@ def test_runs_of_a_strategy_with_self_training_learn_from_the_pool(store: Store,
     assert newest(store, admin, campaign_id).strategy == text
     found = adaptation.get_run(store, admin, adaptation.list_runs(store, admin, campaign_id)[0].id)
     assert found.run.recipe["setting"] == "self_training"
-    assert any("Students learn from 12 of 12 bare sentences" in reason for reason in found.reasons)
+    assert any("Students learn from 12 of 12 unlabelled sentences" in reason for reason in found.reasons)
     assert {why for *_, why in places(store, campaign_id)} <= {"longest", "chance"}
 
 
@@ -214,7 +214,9 @@ def test_runs_whose_teachers_hear_a_gazetteer_are_told_what_was_suggested_in_the
     )  # fmt: skip
     work(store, tmp_path / "home")
     reasons = adaptation.get_run(store, admin, again).reasons
-    assert any("12 bare sentences too, in 9 of which gazetteer and links propose 3 spans." in one for one in reasons)
+    assert any(
+        "12 unlabelled sentences too, in 9 of which gazetteer and links propose 3 spans." in one for one in reasons
+    )
     with store.write() as session:
         suggestion_rows.mark_preannotated(session, [row.id for row in rows])
     again = adaptation.start_run(
@@ -223,7 +225,7 @@ def test_runs_whose_teachers_hear_a_gazetteer_are_told_what_was_suggested_in_the
     )  # fmt: skip
     work(store, tmp_path / "home")
     reasons = adaptation.get_run(store, admin, again).reasons
-    assert any("12 bare sentences too, in which gazetteer and links propose 3 spans." in one for one in reasons)
+    assert any("12 unlabelled sentences too, in which gazetteer and links propose 3 spans." in one for one in reasons)
 
 
 def test_turns_are_one_curve_whatever_their_snapshots(store: Store, tmp_path: Path) -> None:
@@ -513,10 +515,10 @@ def test_turn_that_waits_is_cancelled_at_once(store: Store, tmp_path: Path) -> N
     admin = person(store, "admin")
     campaign_id = campaign(store, admin)
     rounds.change_round_settings(store, admin, campaign_id, strategy="longest")
-    with pytest.raises(Conflict, match="No turn is under way"):
+    with pytest.raises(Conflict, match="No turn is queued or running"):
         rounds.cancel_round(store, admin, campaign_id)
     before, round_id = places(store, campaign_id), rounds.order_now(store, admin, campaign_id)
-    with pytest.raises(Conflict, match=f"Turn {round_id} is under way; wait for it, or cancel it."):
+    with pytest.raises(Conflict, match=f"Turn {round_id} is queued or running; wait for it, or cancel it."):
         rounds.order_now(store, admin, campaign_id)
     state = rounds.queue_state(store, admin, campaign_id)
     assert (state.round_id, state.under_way) == (round_id, f"Turn {round_id} waits for the worker.")

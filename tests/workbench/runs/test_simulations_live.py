@@ -69,7 +69,7 @@ def test_strategies_are_played_on_a_campaigns_gold(store: Store, tmp_path: Path)
     campaign_id = campaign(store, admin, tmp_path)
     assert simulations.newest_simulations(store, admin, campaign_id) is None
     simulations.start_simulations(store, admin, campaign_id, ["token_entropy + bert_km"], seeds=(1, 2))
-    with pytest.raises(Conflict, match="under way"):
+    with pytest.raises(Conflict, match="queued or running"):
         simulations.start_simulations(store, admin, campaign_id, ["longest"])
     work(store, tmp_path / "home")
     found = simulations.newest_simulations(store, admin, campaign_id)
@@ -252,7 +252,7 @@ def test_cancelled_simulations_keep_what_was_played_and_no_folder(
 
     admin = person(store, "admin")
     campaign_id = campaign(store, admin, tmp_path)
-    with pytest.raises(Conflict, match="No simulated campaigns are under way"):
+    with pytest.raises(Conflict, match="No simulated campaigns are queued or running"):
         queue.cancel_in_campaign(store, admin, campaign_id, "simulation")
     simulations.start_simulations(store, admin, campaign_id, ["longest"], seeds=(1,))
 
@@ -404,7 +404,7 @@ def test_saved_screen_asks_what_annotators_are_like_and_tells_it(
     test.number_input(key=f"{key}:count").set_value(2).run()
     first, second = (f"{key}:{number}:{hash(own)}" for number in (1, 2))
     assert test.number_input(key=f"{first}-seconds_added").value == 11.5
-    assert "nobody suggests" in test.number_input(key=f"{first}-missed").help
+    assert "without a suggestion" in test.number_input(key=f"{first}-missed").help
     test.number_input(key=f"{second}-missed").set_value(0.1).run()
     next(one for one in test.button if one.label == "Simulate").click().run()
     assert not test.exception, test.exception
@@ -415,7 +415,7 @@ def test_saved_screen_asks_what_annotators_are_like_and_tells_it(
         simulation_rows.save_points(session, simulation_rows.of_job(session, play.job.id)[0].id, found)
     test.run()
     said = " ".join(one.value for one in test.caption).replace("\\", "")
-    assert "2 annotators took sentences in turn. Annotator 1: An entity takes 11.5 s" in said
+    assert "2 annotators shared the sentences. Annotator 1: An entity takes 11.5 s" in said
     assert "Annotator 2:" in said and "10% of the entities are missed." in said
     assert "Usual costs: fitted to 40 sentences annotated here." in said
 
@@ -514,7 +514,7 @@ def test_plays_are_listed_newest_first_with_what_they_were_told(store: Store, tm
     assert simulations.list_plays(store, admin, other) == ()
     round_job = rounds.job_of_round(store, admin, campaign_id, rounds.order_now(store, admin, campaign_id))
     for job_id, place in ((first, other), (9999, campaign_id), (round_job, campaign_id)):
-        with pytest.raises(NotFound, match="played nothing"):
+        with pytest.raises(NotFound, match="simulated nothing"):
             simulations.get_play(store, admin, place, job_id)
     for call in (simulations.list_plays, lambda *who: simulations.get_play(*who, first)):
         with pytest.raises(NotAllowed):
@@ -547,19 +547,21 @@ def test_commands_set_rules_play_strategies_and_print_what_they_saved(
     code, said = call("simulate", "longest", "--seeds", "1")
     assert code == 0 and "No worker is alive" in said
     code, said = call("saved")
-    assert code == 2 and "0 of 2 campaigns played, queued" in said
+    assert code == 2 and "0 of 2 campaigns simulated, queued" in said
     assert call("cancel-simulations") == (0, "Cancelled.\n") and call("cancel-simulations")[0] == 2
     code, said = call("simulate", "longest", "--seeds", "1", "--wait")
-    assert code == 0 and "2 of 2 campaigns played, done" in said and "time saved" in said
+    assert code == 0 and "2 of 2 campaigns simulated, done" in said and "time saved" in said
     assert [line.split()[0] for line in said.splitlines()[2:]].count("random") == 1
     assert call("simulate", "longest", "--seeds", "1")[0] == 0
     code, again = call("saved")
-    assert code == 0 and "0 of 2 campaigns played, queued" in again and "Previous ones, of" in again
+    assert code == 0 and "0 of 2 campaigns simulated, queued" in again and "Previous ones, of" in again
     assert again.splitlines()[-2:] == said.splitlines()[-2:]
     newest, before, *_ = simulations.list_plays(store, admin, place.id)
     code, chosen = call("saved", "--job", str(before.job.id))
     assert (
-        code == 0 and "2 of 2 campaigns played, done" in chosen and chosen.splitlines()[-2:] == said.splitlines()[-2:]
+        code == 0
+        and "2 of 2 campaigns simulated, done" in chosen
+        and chosen.splitlines()[-2:] == said.splitlines()[-2:]
     )
     assert call("saved", "--job", str(newest.job.id))[0] == 2 and call("saved", "--job", "999")[0] == 2
     assert call("cancel-simulations")[0] == 0

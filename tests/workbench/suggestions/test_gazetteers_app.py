@@ -190,7 +190,7 @@ def test_coverage_of_a_campaign_as_it_stands_and_afresh(store: Store, people: Pe
     assert (stands.total, stands.table.overall.suggested) == (6, 0) and stands.table.overall.gold == 12
     afresh = coverage.campaign_coverage_afresh(store, people["eva"], campaign, "tiny")
     band, artist = afresh.table.per_type["band"], afresh.table.per_type["musicalartist"]
-    assert (band.gold, band.found, band.right) == (1, 1, 1) and (artist.gold, artist.right) == (3, 2)
+    assert (band.gold, band.found, band.correct) == (1, 1, 1) and (artist.gold, artist.correct) == (3, 2)
     assert afresh.table.overall.suggested >= 5
     some = coverage.campaign_coverage_afresh(store, people["eva"], campaign, "tiny", most=2)
     assert (some.table.sentences, some.total) == (2, 6)
@@ -201,8 +201,8 @@ def test_coverage_of_a_data_set(store: Store, people: People, home: Path) -> Non
     make_gazetteer(home)
     datasets.import_dataset(store, people["res"], name="small", splits={"test": ("t.conll", CONLL)}, domain="music")
     found = coverage.dataset_coverage(store, people["eva"], "small", "test", "tiny")
-    assert (found.table.overall.gold, found.table.overall.right) == (2, 2)
-    assert coverage.dataset_coverage(store, people["eva"], "small", "test", None).table.overall.right == 0
+    assert (found.table.overall.gold, found.table.overall.correct) == (2, 2)
+    assert coverage.dataset_coverage(store, people["eva"], "small", "test", None).table.overall.correct == 0
     with pytest.raises(UnknownType, match="choose one that has"):
         coverage.dataset_coverage(store, people["eva"], "small", "test", "tiny", domain="politics")
     for name, split in (("gone", "test"), ("small", "dev")):

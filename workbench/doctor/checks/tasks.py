@@ -23,10 +23,10 @@ _FIRST_STAGE = "annotate"
 
 def _open_stages(context: Context) -> None:
     for sentence_id in health_rows.without_task(context.session):
-        task_rows.open_stage(context.session, sentence_id, _FIRST_STAGE)
+        health_rows.add_task(context.session, sentence_id, _FIRST_STAGE)
     for stage, following in NEXT_STAGE.items():
         for _, sentence_id in health_rows.without_next(context.session, stage, following):
-            task_rows.open_stage(context.session, sentence_id, following)
+            health_rows.add_task(context.session, sentence_id, following)
 
 
 @register(

@@ -37,7 +37,7 @@ register(
         payload=Fields,
         handle=_pre_annotate,
         roles=OVERSEERS,
-        idle="No pre-annotation is under way in this campaign",
+        idle="No pre-annotation is queued or running in this campaign",
         meets=waits_already,
     )
 )

@@ -72,7 +72,7 @@ def _report(context: JobContext, number: int, checks: int, done: float) -> None:
 
 
 def _meets(_job: Job, _payload: Mapping[str, Any]) -> bool:
-    raise Conflict("A second look is under way already; wait until it is done.")
+    raise Conflict("A second look is already queued or running; wait until it is done.")
 
 
 register(
@@ -83,7 +83,7 @@ register(
         payload=Asked,
         handle=look,
         roles=OVERSEERS,
-        idle="No second look is under way in this campaign",
+        idle="No second look is queued or running in this campaign",
         meets=_meets,
     )
 )

@@ -60,11 +60,11 @@ def play_simulations(context: JobContext, _asked: Asked) -> str:
         if not is_through:
             if context.cancelled.is_set():  # its rounds are never resumed; those of a job that only stopped are
                 shutil.rmtree(folder, ignore_errors=True)
-            return "Stopped; what was played until then is kept."
+            return "Stopped; what was simulated until then is kept."
         with context.store.write() as session:
             simulation_rows.save_points(session, row_id, [asdict(point) for point in points])
         shutil.rmtree(folder, ignore_errors=True)
-    return f"{len(rows)} simulated campaigns played."
+    return f"{len(rows)} campaigns simulated."
 
 
 def _read(context: JobContext, row_id: int) -> tuple[Simulation, TrainingData, Suggested | None]:
@@ -96,7 +96,7 @@ def _folder(checkpoints: Path, row_id: int) -> Path:
 
 
 def _meets(job: Job, _payload: Mapping[str, Any]) -> bool:
-    raise Conflict(f"Simulated campaigns are under way (job {job.id}); wait for them, or cancel them.")
+    raise Conflict(f"Simulated campaigns are queued or running (job {job.id}); wait for them, or cancel them.")
 
 
 register(
@@ -106,7 +106,7 @@ register(
         priority=25,  # after rounds, before studies: somebody waits for it, but not the annotators
         payload=Asked,
         handle=play_simulations,
-        idle="No simulated campaigns are under way on this campaign's gold",
+        idle="No simulated campaigns are queued or running on this campaign's gold",
         meets=_meets,
     )
 )

@@ -233,7 +233,7 @@ register(
         priority=PATIENT_ABOVE,  # before the cells of a curve, after what a person waits for
         payload=Asked,
         handle=order_queue,
-        idle="No turn is under way in this campaign",
+        idle="No turn is queued or running in this campaign",
         tick=rounds.tick,
     )
 )

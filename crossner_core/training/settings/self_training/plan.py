@@ -44,7 +44,7 @@ def with_students(recipe: Recipe, *, gazetteer: bool = False) -> Recipe:
 
 @register_setting(
     "self_training",
-    "Self-training: the target, then its bare text too",
+    "Self-training: the target, then its unlabelled text too",
     order=5,
     unlabelled=True,
     source=False,
@@ -72,12 +72,11 @@ def _with_students(stages: tuple[Stage, ...], recipe: Recipe, data: TrainingData
     """Add the students; without unlabelled sentences there is only the teacher, with a note."""
     teacher = stages[-1]
     if not data.unlabelled:
-        note = "There are no bare target sentences: no student is trained."
+        note = "There are no unlabelled target sentences: no student is trained."
         return (*stages[:-1], replace(teacher, notes=(*teacher.notes, note)))
     bare = _drawn(recipe, data)
-    note = (
-        f"Students learn from {len(bare)} of {len(data.unlabelled)} bare sentences too{_proposals(recipe, data, bare)}."
-    )
+    count, proposals = f"{len(bare)} of {len(data.unlabelled)}", _proposals(recipe, data, bare)
+    note = f"Students learn from {count} unlabelled sentences too{proposals}."
     rounds = range(1, recipe.self_training_rounds + 1)
     first, *later = (
         _student(teacher, recipe, number, _objective(recipe, data, bare, first=number == 1), fresh=fresh)

@@ -1,0 +1,32 @@
+"""A database of its own on the PostgreSQL server that CROSSNER_POSTGRES names."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import sqlalchemy as sa
+
+URL = os.environ.get("CROSSNER_POSTGRES", "")
+needs_postgres = [
+    pytest.mark.postgres,
+    pytest.mark.skipif(not URL, reason="set CROSSNER_POSTGRES to the URL of a PostgreSQL server to try one"),
+]
+
+
+@contextmanager
+def fresh_database() -> Iterator[str]:
+    """Make an empty database, yield its URL, and drop it."""
+    name = f"crossner_test_{uuid.uuid4().hex[:12]}"
+    server = sa.create_engine(URL, isolation_level="AUTOCOMMIT")
+    with server.connect() as connection:
+        connection.exec_driver_sql(f'CREATE DATABASE "{name}"')
+    try:
+        yield sa.make_url(URL).set(database=name).render_as_string(hide_password=False)
+    finally:
+        with server.connect() as connection:
+            connection.exec_driver_sql(f'DROP DATABASE "{name}" WITH (FORCE)')
+        server.dispose()

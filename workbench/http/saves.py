@@ -1,0 +1,112 @@
+"""The route by which the span editor saves and gets its next sentences: JSON in, JSON out, no script runs."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from crossner_core.errors import BadInput, NotAllowed, NotFound, StorageError
+from crossner_core.records import parse, to_json
+from workbench.accounts.actors import Actor
+from workbench.http import cookies
+from workbench.http.gate import TRY_LATER
+from workbench.http.headers import same_origin
+from workbench.labelling import outbox, screen
+from workbench.settings import Settings, open_store
+
+log = logging.getLogger(__name__)
+
+TOKEN_HEADER = "x-form-token"
+LARGEST_MESSAGE = 4 * 1024 * 1024
+"""Bytes; a message of the editor holds the work of at most a hundred sentences."""
+
+_THREADS = 4
+"""Messages that are worked on at a time; the others wait without holding a thread."""
+
+_OLD_PAGE = "This page is from before the last sign-in of this browser; reload it."
+_OTHER_SITE = "This message came from another site and was refused."
+_OTHER_PERSON = "Somebody else has signed in with this browser; reload the page."
+
+
+def address(campaign_id: int, stage: str) -> str:
+    """Return the path to which the editor of a campaign's stage posts its messages."""
+    return f"/labelling/{campaign_id}/{stage}"
+
+
+class Saves:
+    """Handlers that share the settings and a bounded number of threads, so that no use case runs on the event loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._slots: anyio.CapacityLimiter | None = None
+
+    def routes(self) -> list[Route]:
+        return [Route("/labelling/{campaign:int}/{stage:str}", self.save, methods=["POST"])]
+
+    async def save(self, request: Request) -> Response:
+        """Check origin, form token and size, then apply the message in a thread."""
+        if not same_origin(request.headers, required=True):
+            return _problem(403, _OTHER_SITE)
+        token = request.headers.get(TOKEN_HEADER, "")
+        if not cookies.form_token_fits(cookies.session_token(request, self.settings), token):
+            return _problem(403, _OLD_PAGE, reason="reload")
+        body = await _body(request)
+        if body is None:
+            return _problem(413, f"The message is larger than {LARGEST_MESSAGE:,} bytes; nothing of it was saved.")
+        if self._slots is None:
+            self._slots = anyio.CapacityLimiter(_THREADS)
+        return await anyio.to_thread.run_sync(
+            self._answer,
+            request.state.actor,
+            request.path_params["campaign"],
+            request.path_params["stage"],
+            body,
+            limiter=self._slots,
+        )
+
+    def _answer(self, actor: Actor, campaign_id: int, stage: str, body: bytes) -> Response:
+        try:
+            message = parse(body.decode("utf-8"), "JSON")
+            if outbox.is_of_another(actor, message):
+                return _problem(409, _OTHER_PERSON, reason="reload")
+            answer = screen.answer(open_store(self.settings), actor, campaign_id, stage, message)
+        except UnicodeDecodeError as error:
+            return _problem(400, f"The message is not UTF-8: {error.reason} at byte {error.start}.")
+        except BadInput as error:
+            return _problem(400, f"The message cannot be read: {error}")
+        except (NotAllowed, NotFound) as error:
+            return _problem(403, str(error))
+        except StorageError as error:
+            log.error("A message of user %s for campaign %s was not saved: %s", actor.id, campaign_id, error)
+            return _problem(503, TRY_LATER)
+        return _json(200, {name: value for name, value in to_json(answer).items() if value is not None})
+
+
+async def _body(request: Request) -> bytes | None:
+    """Read the body; None if it is too large."""
+    body = bytearray()
+    async for chunk in request.stream():
+        body += chunk
+        if len(body) > LARGEST_MESSAGE:
+            return None
+    return bytes(body)
+
+
+def _problem(status: int, words: str, *, reason: str | None = None) -> Response:
+    """Answer with why nothing was saved; the reason `reload` asks the browser to open the page anew."""
+    response = _json(status, {"problem": words} | ({"reason": reason} if reason else {}))
+    if status == 503:
+        response.headers["retry-after"] = "5"
+    return response
+
+
+def _json(status: int, value: dict[str, Any]) -> Response:
+    # Half a surrogate pair, which UTF-8 has no bytes for, becomes the escape that JSON has for it.
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return Response(text.encode("utf-8", "backslashreplace"), status, media_type="application/json")

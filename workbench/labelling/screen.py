@@ -1,0 +1,97 @@
+"""What the span editor shows of a stage, and the answer to each of its messages."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass, field
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from crossner_core.domains import Domain
+from crossner_core.records import read
+from db.engine import Store
+from workbench.accounts.actors import Actor
+from workbench.campaigns import campaigns
+from workbench.labelling import handout, outbox
+from workbench.labelling.events import Client, clamped
+from workbench.labelling.json_fields import Truth, Whole
+
+_MAX_QUIET_MS = 7 * 24 * 60 * 60 * 1000
+_NOT_QUIET = dt.timedelta(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Screen:
+    """The next sentences, the current one first, with the domain's entity types and the person's progress."""
+
+    items: tuple[dict[str, Any], ...]
+    types: list[dict[str, Any]]
+    progress: handout.Progress
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The answer to a message; what is None has not changed, or need not be known yet."""
+
+    acks: dict[str, int] = field(default_factory=dict)
+    rejections: list[dict[str, Any]] = field(default_factory=list)
+    items: tuple[dict[str, Any], ...] | None = None
+    types: list[dict[str, Any]] | None = None
+    progress: handout.Progress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    """What a message holds beside its events: how long nobody has done anything, whether all is to be shown, and of
+    which tasks the browser has the sentences.
+    """
+
+    client: Client
+    events: list[Any] = field(default_factory=list)
+    quiet: Annotated[int, clamped(_MAX_QUIET_MS)] = 0
+    ask: Truth = False
+    known: Annotated[list[Whole], Field(max_length=100)] = field(default_factory=list)
+
+
+def screen(store: Store, actor: Actor, campaign_id: int, stage: str, *, quiet: dt.timedelta = _NOT_QUIET) -> Screen:
+    """Return what the editor shows, its sentences leased to the actor; `quiet` as `handout.items` explains it."""
+    return Screen(
+        items=handout.items(store, actor, campaign_id, stage, quiet=quiet),
+        types=types_json(campaigns.get_domain(store, actor, campaign_id)),
+        progress=handout.progress(store, actor, campaign_id, stage),
+    )
+
+
+def answer(store: Store, actor: Actor, campaign_id: int, stage: str, message: object) -> Answer:
+    """Apply a message's events, as `outbox.apply` does, and return what has changed for the editor.
+
+    A draft changes nothing but the store; what moves a task brings the next sentences, those the browser has already
+    as their task's number; a rejection, and a message that asks for it, bring all. Raises BadInput for a message that
+    cannot be read; a single event of that kind is rejected.
+    """
+    wish = read(_Message, message, "message")
+    applied = outbox.apply(store, actor, campaign_id, stage, message)
+    quiet = dt.timedelta(milliseconds=wish.quiet)
+    if wish.ask or applied.rejections:
+        shown = screen(store, actor, campaign_id, stage, quiet=quiet)
+        return Answer(applied.acks, applied.rejections, shown.items, shown.types, shown.progress)
+    if not applied.moved:
+        return Answer(applied.acks)
+    items = handout.items(store, actor, campaign_id, stage, quiet=quiet, moved=True, known=frozenset(wish.known))
+    return Answer(applied.acks, items=items)
+
+
+def types_json(domain: Domain) -> list[dict[str, Any]]:
+    """Return the domain's entity types as the editor's payload names them."""
+    return [
+        {
+            "name": kind.name,
+            "title": kind.title,
+            "parent": kind.parent,
+            "key": kind.key,
+            "color": kind.color,
+            "guideline": kind.guideline,
+        }
+        for kind in domain.types
+    ]
