@@ -195,6 +195,13 @@ def give_back(session: Session, *, job_id: int, worker: str, message: str, count
     )
 
 
+def count_death(session: Session, job: Job, *, saved_step: int) -> None:
+    """Record how far the saved state of a job had come when its worker died; if it moved on, attempts start anew."""
+    if saved_step > (job.saved_step or 0):
+        job.attempts, job.saved_step = 1, saved_step
+        session.flush()
+
+
 def running(session: Session) -> list[Job]:
     """Return all running jobs, locked where the database supports it."""
     return list(session.scalars(lock_rows(sa.select(Job).where(Job.state == "running").order_by(Job.id))))

@@ -158,7 +158,10 @@ class Job(Base):
     worker: Mapped[str | None]
     heartbeat_at: Mapped[dt.datetime | None]
     attempts: Mapped[int] = mapped_column(default=0)
+    """Workers that have begun it since its saved state last moved on."""
     max_attempts: Mapped[int] = mapped_column(default=3)
+    saved_step: Mapped[int | None]
+    """How far its saved state had come when a worker last died on it."""
     cancel_requested: Mapped[bool] = mapped_column(default=False)
     progress: Mapped[float] = mapped_column(default=0.0)
     message: Mapped[str] = mapped_column(default="")

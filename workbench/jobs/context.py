@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import shutil
 import threading
@@ -146,6 +147,16 @@ class JobContext:
                 self.gave_way.set()
             self._looked = time.monotonic()
         return self.gave_way.is_set()
+
+
+def saved_step(state: Path) -> int:
+    """Return how many steps the state of a training in this folder has behind it; 0 without a readable one."""
+    try:
+        meta = json.loads((state / "meta.json").read_text(encoding="utf-8"))
+        progress = meta["progress"]
+        return int(meta.get("before", {}).get("steps", 0) + progress.get("head_step", 0) + progress["step"])
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return 0  # what cannot be read cannot be resumed either
 
 
 def require_space(folder: Path) -> None:

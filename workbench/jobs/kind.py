@@ -98,7 +98,8 @@ class JobKind(Generic[P]):
     returns whether that job already serves the request, or raises Conflict. `after` returns the id of a job that has to
     end first. `follow` updates the kind's own rows for a job's new state, in the transaction of that state; `forget`
     removes what a cancelled job had saved. `can_resume` is whether a failed job can be queued again and resumes from
-    its saved state. `say` and `log` write and read a log that is not kept with the job. `tick` does periodic work.
+    its saved state; `saved_step` is how far that state has come, 0 if there is none: worker deaths count anew once it
+    has grown. `say` and `log` write and read a log that is not kept with the job. `tick` does periodic work.
     """
 
     name: str
@@ -113,6 +114,7 @@ class JobKind(Generic[P]):
     follow: Callable[[Session, Claimed, str, str | None], None] = lambda session, job, state, error: None
     forget: Callable[[Settings, Claimed], object] = lambda settings, job: None
     can_resume: Callable[[Settings, Claimed], bool] | None = None
+    saved_step: Callable[[Session, Settings, Claimed], int] = lambda session, settings, job: 0
     names: Callable[[Claimed], str] = lambda job: f"Job {job.id}"
     say: Callable[[JobContext, str], None] = JobContext.say
     log: Callable[[Session, Settings, Claimed], tuple[LogLine, ...]] = _own_log

@@ -19,6 +19,7 @@ from db.training_tables import Job
 from db.types import now
 from workbench.jobs.context import Claimed, JobContext
 from workbench.jobs.kind import job_kinds, kind_of
+from workbench.settings import Settings, settings_of
 
 log = logging.getLogger(__name__)
 
@@ -58,9 +59,10 @@ def held_up(store: Store, priority: int) -> bool:
         return job_rows.waits_before(session, priority, kinds=job_kinds(), since=since)
 
 
-def reclaim_stale(store: Store, *, in_hand: int | None = None) -> tuple[int, ...]:
+def reclaim_stale(store: Store, *, in_hand: int | None = None, settings: Settings | None = None) -> tuple[int, ...]:
     """Queue the jobs of dead workers again, or fail those that used up their attempts; return the jobs' ids.
 
+    Attempts count from the last saved step: a job whose state has moved on since the previous death has them anew.
     A worker that calls this while running a job passes it as `in_hand`: it is alive, however late its heartbeat.
     """
     with store.read() as session:
@@ -73,18 +75,21 @@ def reclaim_stale(store: Store, *, in_hand: int | None = None) -> tuple[int, ...
             holder = workers.get(job.worker or "")
             gone = holder is not None and has_ended(holder.host, holder.pid)
             if job.id != in_hand and job_rows.older_than(job.heartbeat_at, GONE_SECONDS if gone else STALE_SECONDS):
-                _take_back(session, job)
+                _take_back(session, job, settings or settings_of(store))
                 stale.append(job.id)
         return tuple(stale)
 
 
-def _take_back(session: Session, row: Job) -> None:
+def _take_back(session: Session, row: Job, settings: Settings) -> None:
+    saved = kind_of(row.kind).saved_step(session, settings, Claimed.of(row))
+    job_rows.count_death(session, row, saved_step=saved)
     job, worker = Claimed.of(row), row.worker or ""
     if row.cancel_requested:
         end(session, job, worker, "cancelled", "Cancelled; the worker had died.")
     elif row.attempts >= row.max_attempts:
         error = (
-            f"The worker died {row.attempts} times while running this job (perhaps too little memory or disk). "
+            f"The worker died {row.attempts} times while running this job, without a step being saved in between "
+            "(perhaps too little memory or disk). "
             "Look at the worker's log, then start the job again; nothing annotated is lost."
         )
         end(session, job, worker, "failed", error=error)

@@ -107,7 +107,7 @@ class Worker:
                 job_kind(name).tick(self.store)
 
     def _reclaim(self, in_hand: int | None = None) -> None:
-        for job_id in lease.reclaim_stale(self.store, in_hand=in_hand):
+        for job_id in lease.reclaim_stale(self.store, in_hand=in_hand, settings=self.settings):
             log.warning("Job %s was left by a dead worker.", job_id)
 
     def _others_first(self, job: Claimed) -> bool:

@@ -6,12 +6,14 @@ import datetime as dt
 import os
 import socket
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from crossner_core.domains import load_domain
 from crossner_core.errors import NotAllowed, NotFound
+from crossner_core.folders import write_json
 from db import job_rows, worker_rows
 from db.engine import Store
 from db.training_tables import Job, WorkerRow
@@ -19,8 +21,11 @@ from db.types import now
 from tests.support.training_store import meanwhile, own_dataset, person, recipe_here, settings_for, when_asked
 from workbench.campaigns import campaigns
 from workbench.jobs import lease, queue
+from workbench.jobs.context import Claimed
+from workbench.jobs.kind import job_kind
 from workbench.jobs.worker import Worker
 from workbench.runs.adaptation import get_run, start_run
+from workbench.runs.encoder_library import work_folder
 
 
 def add_job(store: Store, *, priority: int = 10, max_attempts: int = 3) -> int:
@@ -93,6 +98,42 @@ def test_jobs_of_a_silent_worker_are_queued_again_until_attempts_are_used_up(sto
     assert lease.reclaim_stale(store) == (job_id,)
     ended = job(store, job_id)
     assert ended.state == "failed" and "died 2 times" in (ended.error or "")
+
+
+def test_jobs_that_save_something_between_deaths_are_not_given_up(store: Store, tmp_path: Path) -> None:
+    settings = settings_for(store, tmp_path)
+    with store.write() as session:
+        job_id = job_rows.add(session, kind="study", payload={})
+
+    def die() -> Job:
+        assert lease.claim(store, worker="w") is not None
+        grow_old(store, job_id, lease.STALE_SECONDS + 1)
+        assert lease.reclaim_stale(store, settings=settings) == (job_id,)
+        return job(store, job_id)
+
+    for number in range(5):
+        write_json(settings.experiments / "cells" / f"{number}.json", {})
+        assert [die().state, die().attempts] == ["queued", 2]
+    assert die().state == "failed"
+
+
+def test_jobs_know_how_far_their_saved_state_has_come(store: Store, tmp_path: Path) -> None:
+    settings = settings_for(store, tmp_path)
+    run = Claimed(1, "run", 10, {}, 7, None, None, 1, 3)
+    pretraining = replace(run, kind="pretrain", payload={"key": "abc"})
+    run_meta = settings.checkpoints / "run-7" / "state" / "meta.json"
+    pretraining_meta = work_folder(settings.encoders, "abc") / "state" / "meta.json"
+
+    def saved(claimed: Claimed) -> int:
+        with store.read() as session:
+            return job_kind(claimed.kind).saved_step(session, settings, claimed)
+
+    assert saved(run) == saved(pretraining) == saved(replace(run, kind="preannotate")) == 0
+    write_json(run_meta, {"before": {"steps": 30}, "progress": {"step": 12}})
+    write_json(pretraining_meta, {"progress": {"head_step": 5, "step": 12}})
+    assert [saved(run), saved(pretraining)] == [42, 17]
+    run_meta.write_text("{")
+    assert saved(run) == 0
 
 
 def test_jobs_of_a_process_that_is_gone_are_taken_back_soon(store: Store) -> None:

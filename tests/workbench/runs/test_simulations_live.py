@@ -36,7 +36,7 @@ from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns, sentences
 from workbench.data import snapshots
 from workbench.jobs import kind, queue
-from workbench.jobs.context import JobContext
+from workbench.jobs.context import Claimed, JobContext
 from workbench.jobs.kind import job_kind
 from workbench.jobs.worker import Worker
 from workbench.reports import annotator_costs
@@ -228,6 +228,10 @@ def test_played_campaign_that_is_cancelled_while_it_waits_leaves_no_folder_for_l
     def cancel_it(context: JobContext, payload: Any) -> str:
         found = simulations.newest_simulations(store, admin, campaign_id)
         assert found is not None and "Other work goes first" in found.job.message
+        with store.read() as session:
+            left = job_rows.get(session, found.job.id)
+            assert left is not None
+            assert job_kind("simulation").saved_step(session, context.settings, Claimed.of(left)) > 0
         assert queue.cancel_in_campaign(store, admin, campaign_id, "simulation") == ["cancelled"]
         return order_queue(context, payload)
 

@@ -16,7 +16,7 @@ from crossner_core.errors import BadInput, CheckpointError, Conflict
 from crossner_core.options.dapt import DaptOptions
 from db.engine import Session
 from db.types import now
-from workbench.jobs.context import Claimed, JobContext, require_space
+from workbench.jobs.context import Claimed, JobContext, require_space, saved_step
 from workbench.jobs.kind import JobKind, LogLine, Outcome, register
 from workbench.runs.encoder_library import LOG, Order, PretrainLog, line_text, read_log, remove_work_folder, work_folder
 from workbench.runs.pretraining_sources import open_tagged, open_texts
@@ -131,6 +131,7 @@ register(
         handle=pretrain,
         forget=lambda settings, job: remove_work_folder(settings.encoders, job.payload["key"]),
         can_resume=lambda settings, job: _folder(settings, job).is_dir(),
+        saved_step=lambda session, settings, job: saved_step(_folder(settings, job) / "state"),
         say=_say,
         log=_log,
     )

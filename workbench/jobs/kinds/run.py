@@ -16,7 +16,7 @@ from db.training_tables import RunEvent
 from db.types import now
 from workbench.accounts.actors import SYSTEM
 from workbench.jobs import queue
-from workbench.jobs.context import Claimed, JobContext, LeaseLost, require_space
+from workbench.jobs.context import Claimed, JobContext, LeaseLost, require_space, saved_step
 from workbench.jobs.kind import Fields, JobKind, LogLine, Outcome, register
 from workbench.runs.training_data import for_run
 from workbench.settings import Settings
@@ -224,6 +224,7 @@ register(
         follow=_follow,
         forget=lambda settings, job: shutil.rmtree(_folder(settings, _run_id(job)), ignore_errors=True),
         can_resume=lambda settings, job: True,
+        saved_step=lambda session, settings, job: saved_step(_folder(settings, _run_id(job)) / "state"),
         names=lambda job: f"Run {job.run_id}",
         say=_say,
         log=_log,

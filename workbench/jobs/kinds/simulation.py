@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -14,13 +15,17 @@ from crossner_core.simulation.config import Simulation
 from db import simulation_rows
 from db.engine import Session
 from db.training_tables import Job
-from workbench.jobs.context import JobContext, require_space
+from workbench.jobs.context import Claimed, JobContext, require_space
 from workbench.jobs.kind import Fields, JobKind, register
 from workbench.runs.training_data import for_simulation, suggested_by_names
+from workbench.settings import Settings
 
 if TYPE_CHECKING:
     from crossner_core.simulation.campaign import Suggested
     from crossner_core.training.data import TrainingData
+
+_ENDED = 1_000_000
+"""What a campaign that has ended counts for: more than one under way can keep."""
 
 
 class Asked(Fields):
@@ -95,6 +100,22 @@ def _folder(checkpoints: Path, row_id: int) -> Path:
     return checkpoints / f"simulation-{row_id}"
 
 
+def _saved_step(session: Session, settings: Settings, job: Claimed) -> int:
+    """Count what is kept: sentences chosen and rounds measured in each campaign under way, whole campaigns."""
+    kept = 0
+    for row in simulation_rows.of_job(session, job.id):
+        kept += _ENDED if row.points is not None else _rounds_kept(_folder(settings.checkpoints, row.id))
+    return kept
+
+
+def _rounds_kept(folder: Path) -> int:
+    try:
+        state = json.loads((folder / "state.json").read_text(encoding="utf-8"))
+        return len(state["labelled"]["spans"]) + len(state["points"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return 0  # what cannot be read cannot be resumed either
+
+
 def _meets(job: Job, _payload: Mapping[str, Any]) -> bool:
     raise Conflict(f"Simulated campaigns are queued or running (job {job.id}); wait for them, or cancel them.")
 
@@ -108,5 +129,6 @@ register(
         handle=play_simulations,
         idle="No simulated campaigns are queued or running on this campaign's gold",
         meets=_meets,
+        saved_step=_saved_step,
     )
 )

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from crossner_core.errors import Conflict
+from db.engine import Session
 from db.training_tables import Job
-from workbench.jobs.context import JobContext, require_space
+from workbench.jobs.context import Claimed, JobContext, require_space
 from workbench.jobs.kind import Fields, JobKind, register
 from workbench.runs.studies import known_study, own_places
+from workbench.settings import Settings
 
 
 class Asked(Fields):
@@ -63,6 +65,13 @@ def work_through(context: JobContext, asked: Asked) -> str:
     return f"All {len(result.cells)} cells have their result."
 
 
+def _saved_step(_session: Session, settings: Settings, _job: Claimed) -> int:
+    """Count the results of all studies: a cell belongs to whichever study asked for it."""
+    from crossner_core.experiments.records import CELLS, SIMULATIONS, Records
+
+    return sum(len(Records(settings.experiments, name, dict, dict).keys()) for name in (CELLS, SIMULATIONS))
+
+
 def _meets(job: Job, payload: Mapping[str, Any]) -> bool:
     """Return whether a job runs this study and section; raise Conflict if it does so with other values."""
     if any(job.payload.get(name, "") != payload.get(name, "") for name in ("study", "section")):
@@ -85,5 +94,6 @@ register(
         payload=Asked,
         handle=work_through,
         meets=_meets,
+        saved_step=_saved_step,
     )
 )
