@@ -162,3 +162,35 @@ def find_folder(folder: Path, kind: str, name: str) -> Path:
         known = ", ".join(path.name for path in named_folders(folder)) or "none yet"
         raise NotFound(f"There is no {kind} {name!r}; there are: {known}. Make one with workbench {kind} build.")
     return folder / name
+
+
+def abandoned(root: Path) -> list[Path]:
+    """Return what interrupted writes left anywhere below a folder, outermost only, sorted.
+
+    That is what `replace_folder` and `write_bytes` write beside, by processes that have ended or unchanged for an
+    hour, and older folders (`.NAME.old`) that a crash kept from being deleted or put back.
+    """
+    paths: list[Path] = []
+    for folder, names, files in os.walk(root):
+        left = [name for name in (*names, *files) if _is_abandoned(Path(folder, name))]
+        paths += [Path(folder, name) for name in left]
+        names[:] = [name for name in names if name not in left]
+    return sorted(paths)
+
+
+def settle_abandoned(path: Path) -> None:
+    """Delete what `abandoned` returned; put an older folder back whose successor never came."""
+    old = re.fullmatch(r"\.(.+)\.old", path.name)
+    if old is not None and not path.with_name(old[1]).exists():
+        path.rename(path.with_name(old[1]))
+    elif path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _is_abandoned(path: Path) -> bool:
+    name = re.fullmatch(r"\..*?\.?(?:[0-9a-f]{32})(?:-(\d+)-(.*))?\.new|\..+\.old", path.name)
+    if name is None:
+        return False
+    return bool(name[1] and has_ended(name[2], int(name[1]))) or _unchanged(path)

@@ -22,6 +22,7 @@ __all__ = [
     "Store",
     "backup_sqlite",
     "in_byte_order",
+    "integrity_problems",
     "is_postgres",
     "lock_rows",
     "open_copy",
@@ -288,13 +289,19 @@ def set_sequence(session: Session, column: sa.Column[Any]) -> None:
     session.execute(sa.select(sa.func.setval(sequence, largest, False)))
 
 
+def integrity_problems(session: Session) -> list[str]:
+    """Return the first lines in which SQLite's own check finds its file damaged; a server checks its files itself."""
+    if is_postgres(session):
+        return []
+    return [row[0] for row in session.execute(sa.text("PRAGMA integrity_check(20)")) if row[0] != "ok"]
+
+
 def sqlite_damage(session: Session) -> list[str]:
     """Return what SQLite itself finds wrong with its file, in words; nothing for another database."""
     if is_postgres(session):
         return []
-    pages = [row[0] for row in session.execute(sa.text("PRAGMA integrity_check(20)")) if row[0] != "ok"]
     lost = [
         f"Row {row} of {table} refers to a row of {target} that is not there."
         for table, row, target, _ in session.execute(sa.text("PRAGMA foreign_key_check"))
     ]
-    return [*(f"SQLite: {line}." for line in pages), *lost[:20]]
+    return [*(f"SQLite: {line}." for line in integrity_problems(session)), *lost[:20]]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from alembic import command
+from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
@@ -12,6 +13,7 @@ from sqlalchemy import Connection, inspect
 
 from crossner_core.errors import StorageError
 from db.engine import Session, Store
+from db.types import Base
 
 _SCRIPTS = Path(__file__).parent / "migrations"
 
@@ -83,3 +85,11 @@ def new_revision(store: Store, message: str) -> None:
     """Write a migration for the difference between the tables and the store (for developers)."""
     with store.engine.connect() as connection:
         command.revision(_config(connection), message=message, autogenerate=True)
+
+
+def schema_problems(session: Session) -> list[str]:
+    """Return how the store differs from the schema of this version; nothing is changed."""
+    if (current := revision_in(session)) != head():
+        return [f"The store is at revision {current}, this version of the workbench works with {head()}."]
+    context = MigrationContext.configure(session.connection())
+    return [f"Table or column differs: {difference}." for difference in compare_metadata(context, Base.metadata)]

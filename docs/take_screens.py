@@ -35,6 +35,7 @@ from workbench.accounts import accounts
 from workbench.accounts.passwords import random_password
 from workbench.campaigns import campaigns
 from workbench.demo import seed, wiki
+from workbench.doctor import examining
 from workbench.jobs import queue
 from workbench.labelling import label_review
 from workbench.runs import adaptation, encoders, rounds, simulations
@@ -115,6 +116,7 @@ SHOTS = (
     Shot("studies", "rosa", "/studies", height=1300, wait=".study table"),
     Shot("studies_run", "rosa", "/studies", height=860, view="Run"),
     Shot("people", "ada", "/people", height=600),
+    Shot("doctor", "ada", "/doctor", height=1060),
     Shot("campaigns", "ada", "/campaigns"),
     Shot("account", "ann", "/account", height=660),
 )
@@ -139,6 +141,7 @@ def take(home: Path, shots: Sequence[Shot], *, runs: int, seconds: float, data: 
         _wait_for_turn(store, campaign, seconds)
         _look_again(store, campaign, seconds)
         _play(store, campaign, seconds)
+        examining.examine(store, admin)
         for shot in shots:
             picture = _picture(base, shot, passwords.get(shot.person, ""), campaign)
             target = FOLDER / f"{shot.name}.png"

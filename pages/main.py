@@ -57,7 +57,11 @@ SECTIONS: dict[str, tuple[Screen, ...]] = {
         Screen("studies", "Studies", OVERSEERS),
         Screen("encoders", "Encoders", OVERSEERS),
     ),
-    "Admin": (Screen("people", "People", ("admin",)), Screen("campaigns", "Campaigns", ("admin",))),
+    "Admin": (
+        Screen("people", "People", ("admin",)),
+        Screen("campaigns", "Campaigns", ("admin",)),
+        Screen("doctor", "Doctor", ("admin",)),
+    ),
     "You": (Screen("account", "My account", EVERYONE),),
 }
 

@@ -16,6 +16,7 @@ from workbench.commands import (
     corpus,
     corpus_levels,
     data,
+    doctor,
     domains,
     encoders,
     gazetteer,
@@ -36,6 +37,7 @@ app = new_app(
 )
 for _part in (server, backups, data, training):
     _part.add_to(app)
+app.command()(doctor.doctor)
 app.add_typer(campaigns.app, name="campaign")
 corpus_levels.add_to(corpus.corpora)
 app.add_typer(corpus.corpora, name="corpus")

@@ -199,7 +199,7 @@ def test_page_list_gives_each_role_its_screens() -> None:
     overseen |= {"adaptation", "compare", "errors", "studies", "encoders"}
     assert seen["expert"] == seen["annotator"] | overseen | {"adjudicate", "second_look"}
     assert seen["researcher"] == common | overseen | {"data", "domains"}
-    assert seen["admin"] == seen["researcher"] | {"people", "campaigns"}
+    assert seen["admin"] == seen["researcher"] | {"people", "campaigns", "doctor"}
 
 
 def test_adjudicate_shows_every_expert_the_open_questions_and_closes_them(

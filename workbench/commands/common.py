@@ -51,6 +51,17 @@ class Place:
             migrate(self._store)
         return self._store
 
+    def store_as_it_is(self) -> Store:
+        """Return the store without migrating it; raise StorageError where a SQLite store has no file yet."""
+        from crossner_core.errors import StorageError
+        from workbench.settings import open_store
+
+        settings = self.settings
+        if settings.database_url is None and not (file := settings.home / "workbench.sqlite3").is_file():
+            raise StorageError(f"There is no store at {file}. Set CROSSNER_HOME or --home, or start with workbench up.")
+        self._store = open_store(settings)
+        return self._store
+
     @property
     def has_admin(self) -> bool:
         from crossner_core.errors import NotFound

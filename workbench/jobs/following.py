@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 
 from db import job_rows
 from db.engine import Store
-from workbench.accounts.actors import Actor
+from workbench.accounts.actors import Actor, admit
+from workbench.accounts.roles import OVERSEERS
 from workbench.jobs.queue import OPEN, JobView, get_job, worker_status
 from workbench.jobs.worker import Worker
 from workbench.runs.adaptation import RunDetail, get_run, waits_for
@@ -20,6 +21,7 @@ Echo = Callable[[str], None]
 
 def train_here(store: Store, actor: Actor, settings: Settings, run_ids: Sequence[int], *, echo: Echo = print) -> int:
     """Run the jobs of these runs as `work_here` does; one whose encoder another job makes waits for that job."""
+    admit(store, actor, *OVERSEERS)
     with store.read() as session:
         job_ids = sorted(job.id for job in job_rows.for_runs(session, run_ids).values())
     return work_here(store, actor, settings, job_ids, echo=echo)
@@ -28,8 +30,12 @@ def train_here(store: Store, actor: Actor, settings: Settings, run_ids: Sequence
 def work_here(store: Store, actor: Actor, settings: Settings, job_ids: Sequence[int], *, echo: Echo = print) -> int:
     """Run jobs in this process, or watch the worker that took them; return 0 when all are done, else 1.
 
-    If interrupted, a job goes back to the queue with its state saved.
+    If interrupted, a job goes back to the queue with its state saved. Raises NotAllowed or NotFound, before any job
+    begins, for one that the actor may not see.
     """
+    admit(store, actor, *OVERSEERS)
+    for job_id in job_ids:  # nothing begins before all may be seen
+        get_job(store, actor, job_id)
     worker, ended = _begin(store, settings, job_ids)
     followed = [_Followed(store, actor, job_id, echo) for job_id in job_ids]
     try:

@@ -198,7 +198,7 @@ def start_study(
     override the settings. Raises InvalidConfig for a value out of range, BadInput for missing corpora, Conflict if the
     study is queued or running with other values.
     """
-    require(actor, *KEEPERS)
+    admit(store, actor, *KEEPERS)
     if workers is not None and workers < 1:
         raise InvalidConfig(f"workers is {workers}; it must be 1 or more.")
     settings = settings_of(store)

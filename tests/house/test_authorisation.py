@@ -1,0 +1,68 @@
+"""Every use case × every kind of person: who is let in is a table, and a use case without a row fails.
+
+`authorisation.json` names, for each use case, who is let in; everybody else must get NotAllowed, or see no such
+campaign, and leave the store as it was.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from argon2 import PasswordHasher
+
+from db.engine import Store
+from db.migrate import migrate
+from tests.support.authorisation import ALLOWED, PERSONS, Scene, dump, make_scene, outcome, use_cases
+from workbench.accounts import passwords
+
+CASES = use_cases()
+ROWS: dict[str, str] = json.loads((Path(__file__).parent / "authorisation.json").read_text(encoding="utf-8"))
+NEVER = {"unknown", "closed"}
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    folder = tmp_path_factory.mktemp("scene")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(passwords, "HASHER", PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
+        patched.setenv("CROSSNER_HOME", str(folder))
+        store = Store(f"sqlite:///{folder / 'store.sqlite3'}")
+        migrate(store)
+        made = make_scene(store)
+        store.close()
+    return made
+
+
+def allowed(name: str) -> set[str]:
+    return set(ROWS[name].split(", "))
+
+
+def test_every_use_case_has_a_row_and_every_row_a_use_case() -> None:
+    assert len(CASES) > 120
+    missing, gone = sorted(CASES.keys() - ROWS.keys()), sorted(ROWS.keys() - CASES.keys())
+    assert not missing, f"say in authorisation.json who may call {missing}"
+    assert not gone
+
+
+def test_rows_name_known_persons_and_nobody_without_an_account() -> None:
+    for name in ROWS:
+        assert allowed(name) and allowed(name) <= set(PERSONS) - NEVER, name
+
+
+@pytest.mark.parametrize("name", sorted(CASES))
+def test_only_those_of_the_table_are_let_in(
+    name: str, scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CROSSNER_HOME", str(tmp_path))
+    monkeypatch.setattr(passwords, "HASHER", PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
+    let_in = set()
+    for person in PERSONS:
+        with scene.copied(tmp_path) as store:
+            before = dump(store)
+            if outcome(store, name, CASES[name], scene, person, tmp_path) == ALLOWED:
+                let_in.add(person)
+            else:
+                assert dump(store) == before, f"{person} was refused, but changed the store"
+    assert let_in == allowed(name)
