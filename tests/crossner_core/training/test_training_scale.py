@@ -251,7 +251,7 @@ def test_scale_command_reads_bare_text_and_says_first_what_it_means(
     assert main(command(tmp_path, "without", **options)) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1] == "There are no unlabelled target sentences: no student is trained."
-    assert sum("bare target" in line for line in lines) == 1
+    assert sum("unlabelled target" in line for line in lines) == 1
 
     songs = [item.sentence.text for item in own_sentences(5, offset=60)]
     (tmp_path / "plain.txt").write_text("\n".join(songs) + "\n", encoding="utf-8")

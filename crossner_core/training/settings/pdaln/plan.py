@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _SEEDS_APART = 100_003
 
 
-@register_setting("pdaln", "PDALN: adapt with a few target labels and bare target text", order=3, unlabelled=True)
+@register_setting("pdaln", "PDALN: adapt with a few target labels and unlabelled target text", order=3, unlabelled=True)
 def pdaln(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan the base stage on source and labelled target (eq. 9), then rounds on adaptive data (eq. 10 and 11).
 
@@ -39,12 +39,12 @@ def pdaln(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
         made, note = adaptive_data(recipe, source, target)
         items, notes = made or source, [*notes, note]
     if not data.unlabelled:
-        notes.append("There are no bare target sentences: sentence MMD compares with the labelled ones alone.")
+        notes.append("There are no unlabelled target sentences: sentence MMD compares with the labelled ones alone.")
     return _stages(recipe, data, material, items, notes)
 
 
 @register_setting(
-    "pdaln_unsupervised", "PDALN without target labels: adapt with bare target text", order=4, unlabelled=True
+    "pdaln_unsupervised", "PDALN without target labels: adapt with unlabelled target text", order=4, unlabelled=True
 )
 def pdaln_unsupervised(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     """Plan the base stage on source and unlabelled target sentences (eq. 8); only dev uses target labels.
@@ -60,7 +60,7 @@ def pdaln_unsupervised(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
     ]
     if recipe.pdaln_rounds and not _has_rounds(recipe):
         notes.append(
-            "No rounds of teacher and student: without target labels nothing is augmented; for rounds on bare "
+            "No rounds of teacher and student: without target labels nothing is augmented; for rounds on unlabelled "
             "sentences set pdaln_distil_on to augmented+unlabelled."
         )
     return _stages(recipe, data, Material(source, (), bare), source, notes)

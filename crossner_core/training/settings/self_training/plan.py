@@ -59,7 +59,7 @@ def self_training(recipe: Recipe, data: TrainingData) -> tuple[Stage, ...]:
 
 @register_setting(
     "transfer_self_training",
-    "Self-training after the source: pre-train, fine-tune, then bare target text too",
+    "Self-training after the source: pre-train, fine-tune, then unlabelled target text too",
     order=6,
     unlabelled=True,
 )
