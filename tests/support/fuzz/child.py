@@ -101,8 +101,10 @@ def attempt(way: Way, scene: Scene, files: Mapping[str, bytes], logged: list[str
         verdict, words = "traceback", traceback.format_exc()[-3000:]
     if logged:
         verdict, words = "traceback", logged[0][-3000:]
-    seconds = time.perf_counter() - began
-    return {"verdict": verdict, "words": words, "seconds": seconds, "bytes": max(0, _peak() - resident)}
+    seconds, memory = time.perf_counter() - began, max(0, _peak() - resident)
+    if memory > BYTES * 0.9 and verdict in ("accepted", "refused"):
+        verdict = "memory"  # the limit itself may have been what was refused
+    return {"verdict": verdict, "words": words, "seconds": seconds, "bytes": memory}
 
 
 @contextlib.contextmanager
