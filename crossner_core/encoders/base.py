@@ -132,8 +132,11 @@ class Encoder:
             save_file(self.model.state_dict(), folder / WEIGHTS)
 
     @classmethod
-    def empty(cls, folder: Path) -> Self:
-        """Read an encoder without its weights; name, fingerprint and `max_length` are not those of the saved one."""
+    def empty(cls, folder: Path, *, weights: Mapping[str, Tensor] | None = None) -> Self:
+        """Read an encoder without its weights; name, fingerprint and `max_length` are not those of the saved one.
+
+        `weights` are those it will get; a body larger than these is refused before it is made.
+        """
         return cls.make(_stated(folder)["settings"])
 
     @classmethod

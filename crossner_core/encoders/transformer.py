@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -107,16 +107,20 @@ class Transformer(Encoder):
             self.tokenizer.save_pretrained(folder)
 
     @classmethod
-    def empty(cls, folder: Path) -> Self:
+    def empty(cls, folder: Path, *, weights: Mapping[str, Tensor] | None = None) -> Self:
         from transformers import AutoConfig, AutoModel, AutoTokenizer
 
         with _damage():
             config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            if weights is not None:
+                _check_size(config, weights)
             model = AutoModel.from_config(config)
             tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            longest, rows = _max_length(config, tokenizer), len(model.get_input_embeddings().weight)
+        _check_tokenizer(tokenizer, rows, folder.name)
         if getattr(model, "pooler", None) is not None:
             model.pooler = None
-        return cls(model, tokenizer, int(config.hidden_size), _max_length(config, tokenizer), folder.name, "")
+        return cls(model, tokenizer, int(config.hidden_size), longest, folder.name, "")
 
     @classmethod
     def load(cls, folder: Path, name: str) -> Self:
@@ -150,6 +154,20 @@ def _damage(*passed_on: type[Exception]) -> Iterator[None]:
         if isinstance(error, (OSError, ValueError, ImportError, *passed_on)):
             raise
         raise ValueError(f"{type(error).__name__}: {error}") from error
+
+
+def _check_size(config: Any, weights: Mapping[str, Tensor]) -> None:
+    """Refuse a config whose body has more layers or weights than there are; a body without weights costs no memory."""
+    from transformers import AutoModel
+
+    if (layers := getattr(config, "num_hidden_layers", 0)) > len(weights):
+        raise ValueError(f"its config.json states {layers:,} layers, for which there are {len(weights):,} weights")
+    with torch.device("meta"):
+        body = AutoModel.from_config(config)
+    # The pooler is not kept.
+    size = sum(value.numel() for name, value in body.named_parameters() if not name.startswith("pooler."))
+    if size > (most := sum(value.numel() for value in weights.values())):
+        raise ValueError(f"its config.json describes {size:,} weights; there are {most:,}")
 
 
 def _by_word(ids: Sequence[int], word_ids: Sequence[int | None], count: int, unknown: int) -> list[list[int]]:

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import torch
+from pydantic import Field
 from torch import Tensor
 
 from crossner_core.calibration.model_scores import Calibration, TagScores, join_scores
 from crossner_core.encoders.base import Encoder, kind_in
 from crossner_core.encoders.windows import Batch, Window
-from crossner_core.errors import CheckpointError, InvalidConfig
+from crossner_core.errors import BadInput, CheckpointError, EncoderUnavailable, InvalidConfig
 from crossner_core.models.base import Decoded, TokenTagger
 from crossner_core.models.heads import head_tags
 from crossner_core.models.registry import architecture
+from crossner_core.records import read
 from crossner_core.schema import Sentence, Span, Suggestion
 from crossner_core.tags import spans_from_tags
 from crossner_core.training.batches import ordered_batches
@@ -192,6 +194,21 @@ def _flags(marked: Collection[int], indices: Sequence[int], batch: Batch) -> Ten
     return torch.tensor(flags, device=batch.mask.device) if any(flags) else None
 
 
+@dataclass(frozen=True, slots=True)
+class _Stated:
+    """What a tagger's meta.json must state of its model."""
+
+    encoder: str
+    encoder_hash: str
+    max_length: Annotated[int, Field(ge=8, le=1_000_000)]
+    recipe: dict[str, Any]
+    types: Annotated[list[str], Field(min_length=1)]
+    head_types: Annotated[list[str], Field(min_length=1)]
+
+
+_STATED = frozenset(field.name for field in fields(_Stated))
+
+
 def build_model(recipe: Recipe, encoder: Encoder, types: Sequence[str]) -> TokenTagger:
     """Make an untrained model of the recipe's architecture over the tags of the types."""
     return architecture(recipe.architecture).build(encoder, head_tags(types), recipe)
@@ -216,13 +233,14 @@ def load_tagger(path: str | Path, *, device: str = "auto", precision: str = "aut
         folder = folder / "tagger"
     meta, tensors = read_folder(folder)
     try:
-        encoder = kind_in(folder / "encoder").empty(folder / "encoder")
-        encoder.name, encoder.fingerprint = meta["encoder"], meta["encoder_hash"]
-        encoder.max_length = int(meta["max_length"])
-        model = build_model(Recipe.from_dict(meta["recipe"]), encoder, meta["head_types"])
+        stated = read(_Stated, {name: value for name, value in meta.items() if name in _STATED}, "meta.json")
+        encoder = kind_in(folder / "encoder").empty(folder / "encoder", weights=tensors)
+        encoder.name, encoder.fingerprint = stated.encoder, stated.encoder_hash
+        encoder.max_length = stated.max_length
+        model = build_model(Recipe.from_dict(stated.recipe), encoder, stated.head_types)
         model.load_state_dict(tensors)
-        predictor = Predictor(model, encoder, meta["types"], max_length=meta["max_length"], meta=meta)
-    except (KeyError, OSError, ValueError, RuntimeError) as error:
+        predictor = Predictor(model, encoder, stated.types, max_length=stated.max_length, meta=meta)
+    except (BadInput, EncoderUnavailable, KeyError, OSError, TypeError, ValueError, RuntimeError) as error:
         raise CheckpointError(f"Checkpoint {folder} is damaged: {error}. Delete it and train again.") from error
     except InvalidConfig as error:
         raise CheckpointError(

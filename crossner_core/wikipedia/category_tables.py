@@ -138,12 +138,12 @@ def _created(match: re.Match[bytes], line: bytes, stream: IO[bytes]) -> tuple[st
         else:
             body = stream.readline()
     words = [part.strip().split(None, 1)[0] for part in parts if part.strip()]
-    names = [word.strip(b"`").decode() for word in words if word.upper() not in _NOT_COLUMNS]
-    return match[1].decode(), tuple(names)
+    names = [word.strip(b"`").decode(errors="replace") for word in words if word.upper() not in _NOT_COLUMNS]
+    return match[1].decode(errors="replace"), tuple(names)
 
 
 def _stated(columns: bytes | None) -> tuple[str, ...]:
-    return tuple(name.strip(b" `\t").decode() for name in columns.split(b",")) if columns else ()
+    return tuple(name.strip(b" `\t").decode(errors="replace") for name in columns.split(b",")) if columns else ()
 
 
 def _check_columns(path: Path, table: str, wanted: Sequence[str], present: Sequence[str]) -> None:
