@@ -1,4 +1,4 @@
-"""Mutated inputs through every way in: imported, or refused in words with nothing kept; and the machinery that tells."""
+"""Mutated inputs through every way in: imported, or refused in words with nothing kept; and what tells."""
 
 from __future__ import annotations
 

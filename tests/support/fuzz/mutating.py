@@ -10,9 +10,9 @@ from typing import Any
 Files = dict[str, bytes]
 MOST_BYTES = 400_000
 _BYTES: Sequence[bytes] = (
-    b"\0", b"\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\xe2\x80\xa8", b"\x85", b"\r", b"\n", b"\n\n", b"\t", b"\x1f\x8b",
-    b'"', b"'", b"\\", b"\\u0000", b"\\ud800", b"%00", b"%ff", b"<", b">", b"&#0;", b"]]>", b"<!--", b"{{", b"[[", b"|}",
-    b"[" * 3000, b"{" * 3000, b'{"a":' * 3000, b'"' * 5000, b"9" * 6000, b"1e999", b"NaN", b"-Infinity", b"-1", b"0",
+    b"\0", b"\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\xe2\x80\xa8", b"\x85", b"\r", b"\n", b"\n\n", b"\t",
+    b"\x1f\x8b", b'"', b"'", b"\\", b"\\u0000", b"\\ud800", b"%00", b"%ff", b"<", b">", b"&#0;", b"]]>", b"<!--", b"{{", b"[[",
+    b"|}", b"[" * 3000, b"{" * 3000, b'{"a":' * 3000, b'"' * 5000, b"9" * 6000, b"1e999", b"NaN", b"-Infinity", b"-1", b"0",
     b"18446744073709551616", b"null", b"true", b"[]", b"{}", b"O", b"B-", b"I-song", b"../../x", b"CON", b" " * 5000,
     "\u202e\u200d\U0001f469\u200d\U0001f680".encode(), "e\u0301".encode(), "İ".encode(), b"PK\x03\x04", b"#", b"= = =",
 )  # fmt: skip
@@ -151,5 +151,6 @@ def _slice(data: bytes, rng: random.Random) -> tuple[int, int]:
 
 
 _CHANGES = (
-    _cut, _flip, _flip, _without, _doubled, _moved, _inserted, _inserted, _word_replaced, _word_replaced, _lines_changed,
+    _cut, _flip, _flip, _without, _doubled, _moved, _inserted, _inserted, _word_replaced, _word_replaced,
+    _lines_changed,
 )  # fmt: skip

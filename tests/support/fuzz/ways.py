@@ -102,14 +102,18 @@ def way(
 
 
 CONLL = (
-    "-DOCSTART- -X- O O\n\nAda NNP B-NP B-person\nsang VBD O O\nLow NNP B-NP B-album\nTide NNP I-NP I-album\n. . O O\n\n"
-    "Bo NNP B-NP B-band\n"
-).encode()
-PLAIN = 'Ada sang "Low Tide" in Oslo. It rained.\n\nBo, who was 12, came at 5 p.m.; see https://a.example/x.\n'.encode()
+    b"-DOCSTART- -X- O O\n\nAda NNP B-NP B-person\nsang VBD O O\nLow NNP B-NP B-album\nTide NNP I-NP I-album\n. . O O\n"
+    b"\nBo NNP B-NP B-band\n"
+)
+PLAIN = b'Ada sang "Low Tide" in Oslo. It rained.\n\nBo, who was 12, came at 5 p.m.; see https://a.example/x.\n'
 JSONL = "".join(
     json.dumps(line, ensure_ascii=False) + "\n"
     for line in (
-        {"id": "a", "text": "Ada sang Low Tide", "gold": [{"start": 9, "end": 17, "type": "album", "surface": "Low Tide"}]},
+        {
+            "id": "a",
+            "text": "Ada sang Low Tide",
+            "gold": [{"start": 9, "end": 17, "type": "album", "surface": "Low Tide"}],
+        },
         {"text": "Bo sang .", "tokens": ["Bo", "sang", "."], "entities": [[0, 2, "person"]], "meta": {"year": 1987}},
         {"tokens": ["Ada", "sang"], "ner_tags": ["B-person", "O"], "split": "dev"},
         {"text": "In Oslo it rained .", "links": [{"start": 3, "end": 7, "target": "Oslo"}]},
@@ -161,7 +165,9 @@ def _import_campaign(scene: Scene, files: Files) -> None:
     archive.export_campaign(scene.store, scene.people["adm"], campaign)
 
 
-@way("domains", lambda _: [{"d.toml": domain_to_toml(load_domain(name)).encode()} for name in ("music", "ai")], weight=12)
+@way(
+    "domains", lambda _: [{"d.toml": domain_to_toml(load_domain(name)).encode()} for name in ("music", "ai")], weight=12
+)
 def _domain(scene: Scene, files: Files) -> None:
     domain = parse_domain(_text(files), origin="d.toml")
     parse_domain(domain_to_toml(domain), origin="d.toml")
@@ -175,7 +181,14 @@ def _type_map(scene: Scene, files: Files) -> None:
     load_type_map(str(scene.written(files) / "m.toml"))
 
 
-RECIPE = {"architecture": "crf", "setting": "direct", "learning_rate": 5e-5, "max_epochs": 3, "seed": 7, "batch_size": 16}
+RECIPE = {
+    "architecture": "crf",
+    "setting": "direct",
+    "learning_rate": 5e-5,
+    "max_epochs": 3,
+    "seed": 7,
+    "batch_size": 16,
+}
 RECIPE_TOML = "".join(f"{name} = {json.dumps(value)}\n" for name, value in RECIPE.items()).encode()
 
 
@@ -211,7 +224,8 @@ def _gazetteer(scene: Scene, files: Files) -> None:
 def _dumps(_: Scene) -> list[Files]:
     from tests.support.dump_builders import END, HEAD, article, page
 
-    odd = "'''A''' {{Infobox|x=1}} is [[B|b]].<ref>c</ref>\n\n{| class=x\n| y\n|}\n== H ==\n* ''d'' &amp; <nowiki>[[e]]</nowiki>"
+    odd = "'''A''' {{Infobox|x=1}} is [[B|b]].<ref>c</ref>\n\n{| class=x\n| y\n|}\n== H ==\n"
+    odd += "* ''d'' &amp; <nowiki>[[e]]</nowiki>"
     text = (HEAD + article(1) + page(2, "Odd", odd) + page(3, "R", "#REDIRECT [[Odd]]", redirect="Odd") + END).encode()
     return [{"d.xml": text}] * 4 + [{"d.xml.bz2": bz2.compress(text)}]
 
@@ -248,9 +262,8 @@ def _taggers(scene: Scene) -> list[Files]:
 
 @way("checkpoints", _taggers, weight=6)
 def _checkpoint(scene: Scene, files: Files) -> None:
-    from tests.support.builders import make_sentences
-
     from crossner_core.training.predictor import load_tagger
+    from tests.support.builders import make_sentences
 
     load_tagger(scene.written(files), device="cpu").predict(make_sentences()[:2])
 
