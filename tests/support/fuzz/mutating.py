@@ -11,10 +11,11 @@ Files = dict[str, bytes]
 MOST_BYTES = 400_000
 _BYTES: Sequence[bytes] = (
     b"\0", b"\xff", b"\xed\xa0\x80", b"\xef\xbb\xbf", b"\xe2\x80\xa8", b"\x85", b"\r", b"\n", b"\n\n", b"\t",
-    b"\x1f\x8b", b'"', b"'", b"\\", b"\\u0000", b"\\ud800", b"%00", b"%ff", b"<", b">", b"&#0;", b"]]>", b"<!--", b"{{", b"[[",
-    b"|}", b"[" * 3000, b"{" * 3000, b'{"a":' * 3000, b'"' * 5000, b"9" * 6000, b"1e999", b"NaN", b"-Infinity", b"-1", b"0",
-    b"18446744073709551616", b"null", b"true", b"[]", b"{}", b"O", b"B-", b"I-song", b"../../x", b"CON", b" " * 5000,
-    "\u202e\u200d\U0001f469\u200d\U0001f680".encode(), "e\u0301".encode(), "İ".encode(), b"PK\x03\x04", b"#", b"= = =",
+    b"\x1f\x8b", b'"', b"'", b"\\", b"\\u0000", b"\\ud800", b"%00", b"%ff", b"<", b">", b"&#0;", b"]]>", b"<!--",
+    b"{{", b"[[", b"|}", b"[" * 3000, b"{" * 3000, b'{"a":' * 3000, b'"' * 5000, b"9" * 6000, b"1e999", b"NaN",
+    b"-Infinity", b"-1", b"0", b"18446744073709551616", b"null", b"true", b"[]", b"{}", b"O", b"B-", b"I-song",
+    b"../../x", b"CON", b" " * 5000, "\u202e\u200d\U0001f469\u200d\U0001f680".encode(), "e\u0301".encode(),
+    "İ".encode(), b"PK\x03\x04", b"#", b"= = =",
 )  # fmt: skip
 _VALUES: Sequence[Any] = (
     None, True, False, 0, -1, 5, 2**31, 2**63, 2**70, -(2**70), 0.5, 1e308, float("nan"), float("inf"), "", " ", "a",
