@@ -1,4 +1,4 @@
-"""A campaign's life by rules in any order: annotate, check, adjudicate, skip, reopen, lose a lease, archive, restore."""
+"""A campaign's life in any order: annotate, check, adjudicate, skip, reopen, lose a lease, archive, restore."""
 
 from __future__ import annotations
 
@@ -129,7 +129,9 @@ class LifeOfACampaign(RuleBasedStateMachine):
     def leases_run_out(self) -> None:
         with self.store.write() as session:
             session.execute(
-                sa.update(Task).where(Task.lease_expires.is_not(None)).values(lease_expires=now() - dt.timedelta(hours=1))
+                sa.update(Task)
+                .where(Task.lease_expires.is_not(None))
+                .values(lease_expires=now() - dt.timedelta(hours=1))
             )  # fmt: skip
 
     @rule(name=who, stage=where, number=pick, chosen=marks)
