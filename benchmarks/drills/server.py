@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,10 +17,11 @@ from tests.support.serving import free_port, wait_until_ready
 
 @dataclass
 class Server:
-    """A web process; `url` is a store's elsewhere than in `home`."""
+    """A web process; `url` is that of a store elsewhere than in `home`."""
 
     home: Path
     url: str = ""
+    environment: Mapping[str, str] = field(default_factory=dict)
     port: int = field(default_factory=free_port)
     process: subprocess.Popen[bytes] | None = None
 
@@ -33,6 +36,7 @@ class Server:
         }
         variables |= {"CROSSNER_HOME": str(self.home), "CROSSNER_PORT": str(self.port), "PYTHONUNBUFFERED": "1"}
         variables |= {"CROSSNER_DATABASE_URL": self.url} if self.url else {}
+        variables |= self.environment
         log = self.home / f"server-{self.port}.log"
         with log.open("wb") as output:
             self.process = subprocess.Popen(
@@ -46,6 +50,11 @@ class Server:
             self.process.send_signal(signal.SIGKILL)
             self.process.wait()
             self.process = None
+
+    def limit_files(self, size: int) -> None:
+        """Let it write no file beyond `size` bytes, as if the disk were full."""
+        assert self.process is not None
+        resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
     def resident(self) -> int:
         """Return the bytes of memory it holds."""
