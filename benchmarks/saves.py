@@ -96,7 +96,7 @@ def measure(
 ) -> Measured:
     """Measure one arrangement; `root` is the checkout whose server is run, `postgres` a server's URL or nothing."""
     measured = Measured(name, processes)
-    with tempfile.TemporaryDirectory() as folder, _database(postgres) as url, ExitStack() as stack:
+    with tempfile.TemporaryDirectory() as folder, database(postgres) as url, ExitStack() as stack:
         home = Path(folder)
         sentences = int(annotators * max(seconds, 40) * 8 / processes) + 500
         scene = make_scene(home, annotators=annotators + 1, sentences=sentences, seed=1, url=url)
@@ -168,7 +168,7 @@ def _cpu_seconds(pids: Sequence[int]) -> float:
 
 
 @contextmanager
-def _database(server_url: str) -> Iterator[str | None]:
+def database(server_url: str) -> Iterator[str | None]:
     """Make a database for one measurement and drop it; without a server there is none to make."""
     if not server_url:
         yield None

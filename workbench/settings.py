@@ -33,6 +33,9 @@ class Settings(BaseSettings):
         default=None, description="address of the Ray cluster that the worker trains studies on; local starts one"
     )
     worker_threads: int = Field(default=0, ge=0, le=1024, description="CPU threads of the worker; 0: PyTorch chooses")
+    save_seconds: float | None = Field(
+        default=None, ge=0, description="seconds between saves of a training's state; default 30, of a pre-training 120"
+    )
 
     @property
     def url(self) -> str:

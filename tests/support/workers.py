@@ -11,13 +11,14 @@ import pytest
 from db import run_rows
 from db.engine import Store
 
-# Saves after every step, and takes its time over one, so that a test can catch it half-way.
-SLOW = (
-    "import time, crossner_core.training.loop as loop, crossner_core.training.engine as engine\n"
-    "loop.SECONDS_BETWEEN_SAVES = 0.0\n"
+# Takes its time over a step, so that a test can catch it half-way.
+SLOW_STEPS = (
+    "import time, crossner_core.training.engine as engine\n"
     "learn = engine.TaskRun.learn\n"
     "engine.TaskRun.learn = lambda self, *given: (time.sleep(0.05), learn(self, *given))[1]\n"
 )
+# Saves after every step, too.
+SLOW = f"import crossner_core.training.loop as loop\nloop.SECONDS_BETWEEN_SAVES = 0.0\n{SLOW_STEPS}"
 QUICK_TO_NOTICE = "from workbench.jobs import lease\nlease.STALE_SECONDS = 1.0\nlease.GONE_SECONDS = 0.5\n"
 
 

@@ -51,7 +51,7 @@ class Worker:
         self.pulse.start()
         try:
             # Loading PyTorch takes seconds: the page should show the worker before that.
-            self.pulse.device = _prepare(self.settings.worker_threads)
+            self.pulse.device = _prepare(self.settings)
             log.info("Worker %s is ready on %s.", self.pulse.name, self.pulse.device)
             while not self.stopping.is_set():
                 if self._next():
@@ -132,12 +132,16 @@ class Worker:
             log.warning("Could not sign off: %s", error)
 
 
-def _prepare(threads: int) -> str:
+def _prepare(settings: Settings) -> str:
     # Waiting threads must not spin: the web app shares the machine. This only works before torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    from crossner_core.adaptation import pretraining_job
+    from crossner_core.training import loop
     from crossner_core.training.machine import prepare
 
-    return prepare(threads)
+    if settings.save_seconds is not None:
+        loop.SECONDS_BETWEEN_SAVES = pretraining_job.SECONDS_BETWEEN_SAVES = settings.save_seconds
+    return prepare(settings.worker_threads)
 
 
 def main(settings: Settings | None = None, *, once: bool = False) -> int:
