@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -240,6 +241,22 @@ def test_open_websocket_ends_with_its_session(served: Served, how: str) -> None:
         assert not any(message.WhichOneof("type") == "new_session" for message in heard)
         assert closed.value.rcvd is not None and closed.value.rcvd.code == 4401
         assert client.get("/", headers={"accept": "text/html"}).status_code == 303
+
+
+def test_download_belongs_to_the_session_it_was_made_for(served: Served) -> None:
+    with (
+        served.sign_in("adm") as admin,
+        served.sign_in("ann") as annotator,
+        served.sign_in("adm") as elsewhere,
+        _socket(served.url, Cookie=_cookie(admin)) as websocket,
+    ):
+        shown = _run(websocket, "domains")
+        offered = re.search(r"/media/[\w.]+", shown)
+        assert offered, shown
+        assert admin.get(offered[0]).status_code == 200
+        for other in (annotator, elsewhere):
+            for path in (offered[0], offered[0] + "?x=1", "/media/" + "a" * 56 + ".toml", "/media/"):
+                assert other.get(path).status_code == 404
 
 
 @pytest.mark.alone

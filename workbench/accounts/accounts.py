@@ -41,7 +41,7 @@ def create_user(store: Store, actor: Actor | None, *, name: str, display_name: s
     tidy = checked_name(name)
     _check_role(role)
     passwords.check_strength(password, name=tidy)
-    shown = _checked_display_name(display_name or tidy)
+    shown = checked_display_name(display_name or tidy)
     if actor is not None:
         require(actor, "admin")
     hashed = passwords.hash_password(password)
@@ -130,7 +130,7 @@ def set_active(store: Store, actor: Actor, user_id: int, active: bool) -> None:
 
 def set_display_name(store: Store, actor: Actor, user_id: int, display_name: str) -> None:
     """Change the name shown to others: one's own, or anyone's for an admin."""
-    shown = _checked_display_name(display_name)
+    shown = checked_display_name(display_name)
     with store.write() as session:
         _own_or_managed(session, actor, user_id).display_name = shown
 
@@ -180,7 +180,8 @@ def _check_role(role: str) -> None:
         raise InvalidAccount(f"There is no role {role!r}; the roles are {', '.join(EVERYONE)}.")
 
 
-def _checked_display_name(display_name: str) -> str:
+def checked_display_name(display_name: str) -> str:
+    """Return the name shown to others, with single spaces; raise InvalidAccount for one that cannot be used."""
     tidy = " ".join(display_name.split())
     if not 1 <= len(tidy) <= 80 or not tidy.isprintable():
         raise InvalidAccount(f"A display name has 1 to 80 printable characters; this one has {len(tidy)}.")

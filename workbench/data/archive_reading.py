@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from crossner_core.domains import Domain, parse_domain
-from crossner_core.errors import BadInput, InvalidSpan, UnknownType, WorkbenchError
+from crossner_core.errors import BadInput, InvalidAccount, InvalidSpan, UnknownType, WorkbenchError
 from crossner_core.records import read, read_json
 from crossner_core.schema import Link, Sentence, Span, Token, check_spans, fields_from_kept
+from workbench.accounts.accounts import checked_display_name, checked_name
 from workbench.data import frozen
 from workbench.data.archive_records import (
     FORMAT,
@@ -66,7 +67,7 @@ def read_archive(data: bytes) -> Archive:
         )
     toml = _text(files, "domain.toml")
     domain = parse_domain(toml, origin="domain.toml")
-    people = _read(tuple[PersonRecord, ...], files, "people.json")
+    people = _people(files)
     settings = _read(Object, files, "campaign.json")
     with _named("campaign.json, members"):
         members = read(tuple[Text, ...], settings.get("members", []), "campaign.json, members")
@@ -79,6 +80,22 @@ def read_archive(data: bytes) -> Archive:
         sentences=tuple(_sentences(_text(files, "sentences.jsonl"), domain, {person.name for person in people})),
         snapshots=tuple(_snapshots(files)),
     )
+
+
+def _people(files: Mapping[str, bytes]) -> tuple[PersonRecord, ...]:
+    """Read who worked on the campaign; they become accounts, so their names are checked like those of accounts."""
+    people = _read(tuple[PersonRecord, ...], files, "people.json")
+    for person in people:
+        try:
+            name = checked_name(person.name)
+            checked_display_name(person.display_name)
+        except InvalidAccount as error:
+            raise BadInput(f"people.json: {error}") from error
+        if name != person.name:
+            raise BadInput(f"people.json: the account name {person.name!r} is spelled {name!r}.")
+    if len({person.name for person in people}) < len(people):
+        raise BadInput("people.json: an account is listed twice.")
+    return people
 
 
 def _open(data: bytes) -> dict[str, bytes]:

@@ -15,6 +15,7 @@ from crossner_core.errors import StorageError, StoreFailed
 from workbench.accounts.actors import Actor
 from workbench.accounts.sign_in import actor_for_token
 from workbench.http.cookies import session_token
+from workbench.http.downloads import FOLDER, Downloads
 from workbench.http.headers import same_origin, with_security, without_identity
 from workbench.settings import Settings, open_store
 
@@ -60,6 +61,7 @@ class Gate:
         self.settings = settings
         self.authenticators = tuple(authenticators)
         self.farewell = farewell
+        self.downloads = Downloads()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -96,6 +98,10 @@ class Gate:
         if actor is None:
             await _to_sign_in(connection)(scope, receive, send)
             return
+        session = session_token(connection, self.settings)
+        if scope["path"].startswith(FOLDER.rstrip("/")) and not self.downloads.may(session, scope["path"]):
+            await PlainTextResponse("This download was made for another browser session.", 404)(scope, receive, send)
+            return
         await self.app({**scope, "state": {**scope.get("state", {}), "actor": actor}}, receive, send)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -109,7 +115,18 @@ class Gate:
         if not allowed:
             await send({"type": "websocket.close", "code": SIGNED_OUT, "reason": "sign in first"})
             return
-        await self.app(scope, self._watched(connection, receive, send), send)
+        await self.app(scope, self._watched(connection, receive, send), self._noted(connection, send))
+
+    def _noted(self, connection: HTTPConnection, send: Send) -> Send:
+        """Wrap `send` so that this browser may fetch the downloads it is told of, and nobody else may."""
+        session = session_token(connection, self.settings)
+
+        async def noted(message: Message) -> None:
+            if message["type"] == "websocket.send":
+                self.downloads.note(session, message.get("bytes") or (message.get("text") or "").encode())
+            await send(message)
+
+        return noted
 
     def _watched(self, connection: HTTPConnection, receive: Receive, send: Send) -> Receive:
         """Wrap `receive` to end the websocket at the first message after its session ended.

@@ -210,6 +210,9 @@ def test_exchange_campaign_with_rounds_that_cannot_be_is_refused(
         ("campaign.json", b'"members": [', b'"members": [1, "adm"], "were": [', r"\[0\] must be a text, not 1"),
         ("people.json", b"[", b"[[],", r"\[0\] must be an object"),
         ("people.json", b'"role": "', b'"rolle": "', r"\[0\]\.role is missing"),
+        ("people.json", b'"name": "a', b'"name": "\\u001b[2J', "cannot be an account name"),
+        ("people.json", b'"name": "a', b'"name": "A', "the account name 'A.*' is spelled 'a"),
+        ("people.json", b'"display_name": "', b'"display_name": "\\u202e', "has 1 to 80 printable characters"),
         ("snapshots.json", b"[", b"5 [", "is not JSON"),
     ],
 )
