@@ -174,7 +174,7 @@ def database(server_url: str) -> Iterator[str | None]:
         yield None
         return
     name = f"crossner_saves_{uuid.uuid4().hex[:12]}"
-    engine = sa.create_engine(server_url, isolation_level="AUTOCOMMIT")
+    engine = sa.create_engine(server_url, isolation_level="AUTOCOMMIT", pool_pre_ping=True)
     with engine.connect() as connection:
         connection.exec_driver_sql(f'CREATE DATABASE "{name}"')
     try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import shutil
 import time
@@ -17,12 +16,12 @@ from workbench.runs.adaptation import get_run, start_run
 
 SAME = ("test", "dev", "confusion", "predictions", "history", "best_epoch", "steps")
 EPOCHS_A_KILL = 2
+OFTEN = {"CROSSNER_SAVE_SECONDS": "0.2"}
 
 
 def run(options: Options) -> Outcome:
     """Kill the worker `times` times, each a random moment after it has made steps beyond the last death."""
     times, rng, folder = options.times or 5, random.Random(options.seed), options.folder
-    os.environ["CROSSNER_SAVE_SECONDS"] = "0.2"
     store = Store(f"sqlite:///{folder / 'store.sqlite3'}")
     migrate(store)
     actor = person(store, "researcher")
@@ -31,9 +30,9 @@ def run(options: Options) -> Outcome:
     alone = start_run(store, actor, dataset_id=data.id, recipe=recipe)
     work(store, folder / "home")
     killed = start_run(store, actor, dataset_id=data.id, recipe=recipe)
-    kills, deaths_without_progress = 0, 0
+    kills = 0
     while get_run(store, actor, killed).run.state in ("queued", "running"):
-        worker = start_worker(store, folder / "home", prelude=SLOW_STEPS + QUICK_TO_NOTICE)
+        worker = start_worker(store, folder / "home", prelude=SLOW_STEPS + QUICK_TO_NOTICE, environment=OFTEN)
         before = steps_done(store, killed)
         while worker.poll() is None and steps_done(store, killed) <= before + 2:
             time.sleep(0.02)
@@ -42,7 +41,6 @@ def run(options: Options) -> Outcome:
             worker.kill()
             kills += 1
         worker.communicate()
-        deaths_without_progress += steps_done(store, killed) == before
         time.sleep(0.6)  # until the death can be noticed
     with store.read() as session:
         attempts = job_rows.for_runs(session, [killed])[killed].attempts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -65,17 +65,20 @@ def work(store: Store, home: Path) -> int:
     return Worker(store, settings_for(store, home)).run(once=True)
 
 
-def start_worker(store: Store, home: Path, *, prelude: str = "", once: bool = True) -> subprocess.Popen[str]:
+def start_worker(
+    store: Store, home: Path, *, prelude: str = "", once: bool = True, environment: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
     """Start a worker process; `prelude` is run in it before."""
     code = f"{prelude}\nfrom workbench.jobs.worker import main\nraise SystemExit(main(once={once}))"
-    environment = {
+    variables = {
         **os.environ,
         "CROSSNER_HOME": str(home),
         "CROSSNER_DATABASE_URL": str(store.url),
         "CROSSNER_WORKER_THREADS": "1",
         "OMP_NUM_THREADS": "1",
+        **(environment or {}),
     }
-    return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=variables, stderr=subprocess.PIPE, text=True)
 
 
 def when_asked(
