@@ -35,7 +35,9 @@ SHORT = {
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", drills())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.alone] * (name == "annotators-50")) for name in drills()]
+)
 def test_what_must_survive_survives(tmp_path: Path, name: str) -> None:
     if name == "postgres-stops" and not URL:
         pytest.skip("set CROSSNER_POSTGRES, as .ci/run does, where PostgreSQL's programs are")
