@@ -10,7 +10,7 @@ _SOURCE = Path(__file__).with_name("clock.c")
 
 
 class JumpingClock:
-    """Where its `environment` is set, the time of day is as many seconds ahead as `set` last gave; negative: behind."""
+    """Where its `environment` is set, the time of day is ahead by as many seconds as `set` last gave, or behind."""
 
     def __init__(self, folder: Path) -> None:
         self._file, library = folder / "jump", folder / "clock.so"
