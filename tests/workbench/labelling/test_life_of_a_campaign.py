@@ -248,6 +248,6 @@ def test_a_campaigns_life_in_any_order(store_template: Path) -> None:
             suppress_health_check=list(HealthCheck),
         ),
     )
-    expected = {f"{kind} at {stage}" for kind in ("draft", "submit") for stage in STAGES}
-    expected |= {"skip at annotate", "reopen at annotate", "reopen at adjudicate", "restored"}
-    assert not expected - set(LifeOfACampaign.happened), LifeOfACampaign.happened
+    happened = set(LifeOfACampaign.happened)
+    assert {"restored", *(f"submit at {stage}" for stage in STAGES)} <= happened, happened
+    assert {kind.split(" at ")[0] for kind in happened} >= {"draft", "skip", "reopen"}, happened
