@@ -153,7 +153,8 @@ class Line:
         """Post JSON and return the answer's; raise RuntimeError for any status but 200."""
         body = json.dumps(value).encode()
         head = f"POST {path} HTTP/1.1\r\n{self.head}x-form-token: {token}\r\nContent-Type: application/json\r\n"
-        if self._streams is None or self._streams[0].at_eof():
+        if self._streams is None or self._streams[0].at_eof():  # a server closes what is idle for some seconds
+            self.close()
             self._streams = await asyncio.open_connection(self.host, self.port)
         reader, writer = self._streams
         writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
