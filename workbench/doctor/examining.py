@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, StorageError, WorkbenchError
 from crossner_core.folders import write_json
-from crossner_core.records import Record
+from crossner_core.records import Record, read_json
 from db.engine import Store
 from db.types import now
 from workbench.accounts.actors import Actor, admit, fresh, require
@@ -76,8 +75,8 @@ class Examination(Record):
 def examine(store: Store, actor: Actor, only: Sequence[str] = ()) -> Examination:
     """Run the checks of these ids, all by default, and change nothing; a whole examination is kept. For admins.
 
-    A check that found something looks a second time and reports what it found both times, since people work
-    meanwhile. Raises InvalidConfig for an unknown check.
+    A check that found something looks a second time and reports where it found something both times, since people
+    work meanwhile: how much it is may change. Raises InvalidConfig for an unknown check.
     """
     admit(store, actor, "admin")
     settings, results = settings_of(store), []
@@ -125,20 +124,20 @@ def last_examination(store: Store, actor: Actor) -> Examination | None:
     admit(store, actor, "admin")
     path = _file(settings_of(store))
     try:
-        return Examination.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        return read_json(Examination, path.read_bytes(), FILE)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise StorageError(f"{path} cannot be read: {error.strerror or error}. Check the folder's owner.") from error
-    except (ValueError, TypeError, WorkbenchError) as error:
+    except BadInput as error:
         raise BadInput(f"{path} is damaged: {error}. Run “workbench doctor” again, which replaces it.") from error
 
 
 def _look(store: Store, settings: Settings, check: Check) -> CheckResult:
     """Run one check; whatever keeps it from looking must not keep the others."""
     try:
-        first = _find(store, settings, check)
-        findings = [finding for finding in _find(store, settings, check) if finding in set(first)] if first else []
+        first = {finding.subject for finding in _find(store, settings, check)}
+        findings = [finding for finding in _find(store, settings, check) if finding.subject in first] if first else []
     except WorkbenchError as error:
         return _result(check, obstacle=str(error))
     except Exception as error:  # a damaged store can raise anything; the log has the details

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -49,6 +50,16 @@ def test_store_at_all_stages_is_well(patient: Patient) -> None:
     assert findings(examination) == [] and examination.exit_status == 0
     assert [result.id for result in examination.results] == list(base.CHECKS.ids())
     assert examination.line == f"All is well: {len(base.CHECKS.ids())} checks found nothing."
+
+
+@pytest.mark.parametrize(("free", "count"), [((9, 8), 1), ((9, 2**62), 0)], ids=["still so", "over"])
+def test_what_changes_between_two_looks_is_found_and_what_is_over_is_not(
+    patient: Patient, monkeypatch: pytest.MonkeyPatch, free: tuple[int, int], count: int
+) -> None:
+    seen = iter(free)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: SimpleNamespace(free=next(seen)))
+    (result,) = examine(patient.store, patient.people["adm"], ["disk"]).results
+    assert (result.count, list(seen)) == (count, [])
 
 
 def test_demo_is_well(tmp_path: Path) -> None:

@@ -58,8 +58,8 @@ def _misfits(sentence: Sentence, annotation: Annotation) -> Iterator[Finding]:
 @register(
     "suggestions",
     "Every suggestion is of a known source and an existing run",
-    remedy="No repair is needed: such suggestions are shown under the name they came with. “workbench preannotate” "
-    "makes them anew; those of an unknown source may be a newer version's.",
+    remedy="No repair is needed: such suggestions are shown under the name they came with. “workbench campaign "
+    "preannotate” makes them anew; those of an unknown source may be a newer version's.",
 )
 def suggestions(context: Context) -> Iterator[Finding]:
     """Find suggestions of sources that are not registered, and of runs that are gone."""
