@@ -11,8 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,15 +22,14 @@ from typing import Any
 import numpy as np
 
 from benchmarks.latency_browser import Timings, at_the_annotate_page
-from benchmarks.latency_store import Scene, applied_count, lost_events, make_scene
-from tests.support.paths import ROOT
+from benchmarks.latency_store import applied_count, crowd, lost_events, make_scene
 from tests.support.serving import serve
 
 NEXT_BAR = 50.0
 """Milliseconds at p95 from Enter to the frame with the next sentence."""
 SAVED_BAR = 200.0
 """Milliseconds at p95 from sending an event to its acknowledgement on the screen, with background users."""
-_CROWD_SECONDS = 300
+_SETTLE = 5.0
 
 
 @dataclass(slots=True)
@@ -71,12 +68,14 @@ def measure(home: Path, *, users: int, submits: int, sentences: int, seed: int) 
         phases.append(alone)
         if users:
             name = f"with {users} background users"
-            with _crowd(home, address, scene, users, seed) as crowd, _timed(name) as together:
-                began = time.monotonic()
-                timings = person.work(submits)
-                ended = time.monotonic()
-            acknowledged += [*timings.events, *crowd["saved"]]
-            window = [message for message in crowd["saved"] if began <= message["sent_at"] <= ended]
+            with crowd(home, address, scene, scene.people[1 : users + 1], seed=seed) as report:
+                time.sleep(_SETTLE)
+                with _timed(name) as together:
+                    began = time.monotonic()
+                    timings = person.work(submits)
+                    ended = time.monotonic()
+            acknowledged += [*timings.events, *report["saved"]]
+            window = [message for message in report["saved"] if began <= message["sent_at"] <= ended]
             together.milliseconds = _named(timings) | {
                 f"{title} (background users)": [
                     message["milliseconds"] for message in window if message["kind"] == kind
@@ -109,34 +108,6 @@ def _timed(name: str) -> Iterator[Phase]:
     before, began = os.getloadavg()[0], time.monotonic()
     yield phase
     phase.load, phase.seconds = (round(before, 2), round(os.getloadavg()[0], 2)), time.monotonic() - began
-
-
-@contextmanager
-def _crowd(home: Path, address: str, scene: Scene, users: int, seed: int) -> Iterator[dict[str, Any]]:
-    """Run background users in their own process; yield a mapping that holds their report afterwards."""
-    people, out = home / "people.json", home / "crowd.json"
-    people.write_text(json.dumps(scene.people[1 : users + 1]), encoding="utf-8")
-    command = [sys.executable, "-m", "benchmarks.streamlit_client", address, "--people", str(people)]
-    command += ["--campaign", str(scene.campaign), "--seed", str(seed), "--out", str(out)]
-    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    report: dict[str, Any] = {}
-    try:
-        assert process.stdout is not None
-        if process.stdout.readline().strip() != "ready":
-            raise RuntimeError("The background users did not start; see their output above.")
-        assert process.stdin is not None
-        process.stdin.write("go\n")
-        process.stdin.flush()
-        time.sleep(5)
-        yield report
-        process.communicate(timeout=_CROWD_SECONDS)
-        if process.returncode:
-            raise RuntimeError("The background users failed; see their output above.")
-        report |= json.loads(out.read_text(encoding="utf-8"))
-    finally:
-        people.unlink()
-        process.kill()
-        process.wait()
 
 
 def missed_bars(report: Mapping[str, Any]) -> list[str]:

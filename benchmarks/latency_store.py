@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import random
-from collections.abc import Iterable, Mapping, Sequence
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,6 +19,7 @@ from crossner_core.schema import Link, Sentence, sentence_from_words
 from db.engine import Store, upsert
 from db.migrate import migrate
 from db.tables import Annotation, AppliedEvent, SentenceRow, SpanRow, SuggestionRow
+from tests.support.paths import ROOT
 from workbench.accounts import accounts, passwords
 from workbench.campaigns import campaigns
 from workbench.campaigns import sentences as campaign_sentences
@@ -22,6 +27,7 @@ from workbench.campaigns import sentences as campaign_sentences
 _SYLLABLES = "ka lo mi ren ta su vel or an di pe ru go sha ni ber to la mon e"
 _FILLERS = "the of and a in with for to on by from after their his her was that which at as"
 _SUGGESTED = 4
+_PATIENCE = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +109,38 @@ def _add_suggestions(store: Store, campaign: int, suggestions: Mapping[str, list
 
 def _url(home: Path) -> str:
     return f"sqlite:///{home.resolve() / 'workbench.sqlite3'}"
+
+
+@contextmanager
+def crowd(
+    home: Path, address: str, scene: Scene, people: Sequence[Mapping[str, Any]], **options: float
+) -> Iterator[dict[str, Any]]:
+    """Run annotators in a process of their own; the mapping holds their report afterwards.
+
+    `options` are those of `benchmarks.streamlit_client`, such as `period` and `seed`.
+    """
+    members, out = home / "people.json", home / "crowd.json"
+    members.write_text(json.dumps(people), encoding="utf-8")
+    command = [sys.executable, "-m", "benchmarks.streamlit_client", address, "--people", str(members)]
+    command += ["--campaign", str(scene.campaign), "--out", str(out)]
+    command += [word for name, value in options.items() for word in (f"--{name}", str(value))]
+    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None and process.stdin is not None
+    report: dict[str, Any] = {}
+    try:
+        if process.stdout.readline().strip() != "ready":
+            raise RuntimeError("The annotators did not start; see their output above.")
+        process.stdin.write("go\n")
+        process.stdin.flush()
+        yield report
+        process.communicate(timeout=_PATIENCE)
+        if process.returncode:
+            raise RuntimeError("The annotators failed; see their output above.")
+        report |= json.loads(out.read_text(encoding="utf-8"))
+    finally:
+        members.unlink()
+        process.kill()
+        process.wait()
 
 
 def lost_events(home: Path, acknowledged: Iterable[Mapping[str, Any]], url: str | None = None) -> list[str]:

@@ -14,31 +14,28 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
-import uuid
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import sqlalchemy as sa
 
 from benchmarks.latency_browser import at_the_annotate_page
-from benchmarks.latency_store import Scene, lost_events, make_scene
+from benchmarks.latency_store import Scene, crowd, lost_events, make_scene
 from benchmarks.splitter import one_address
 from tests.support.paths import ROOT
-from tests.support.serving import CHROMIUM, server_process
+from tests.support.postgres import fresh_database
+from tests.support.serving import CHROMIUM, resident_bytes, server_process
 
 ACKNOWLEDGED_BAR, NEXT_BAR = 100.0, 30.0
 """Milliseconds at p95, with every annotator sending an event a second."""
 EVENTS_BAR = 150.0
 """Events a second of one process, with every annotator sending as soon as it can."""
-_PATIENCE = 300
 _SETTLE = 3.0
 """Seconds of a phase that do not count: the first events load what later ones use."""
 
@@ -77,11 +74,11 @@ class Measured:
         }
 
 
-def percentiles(milliseconds: Sequence[float]) -> dict[str, float]:
-    """Return p50, p95 and p99, or nothing of nothing."""
+def percentiles(milliseconds: Sequence[float], shares: Sequence[int] = (50, 95, 99)) -> dict[str, float]:
+    """Return p50, p95 and p99, or those of other shares; nothing of nothing."""
     if not milliseconds:
         return {}
-    return {f"p{share}": round(float(np.percentile(milliseconds, share)), 1) for share in (50, 95, 99)}
+    return {f"p{share}": round(float(np.percentile(milliseconds, share)), 1) for share in shares}
 
 
 def measure(
@@ -100,7 +97,7 @@ def measure(
         home = Path(folder)
         sentences = int(annotators * max(seconds, 40) * 8 / processes) + 500
         scene = make_scene(home, annotators=annotators + 1, sentences=sentences, seed=1, url=url)
-        environment = {"CROSSNER_DATABASE_URL": url} if url else {}
+        environment = store_at(url)
         servers = [
             stack.enter_context(
                 server_process(home, environment=environment, root=root, log_name=f"server{number}.log")
@@ -123,7 +120,7 @@ def _paced(
     """Let everybody send an event a second; afterwards the last person works beside them in a browser."""
     before = _memory(pids)
     saved: list[dict[str, Any]] = []
-    with _crowd(home, address, scene, period=4.0) as crowd:
+    with crowd(home, address, scene, scene.people[:-1], period=4.0) as report:
         time.sleep(_SETTLE)
         measured.megabytes_a_session = (_memory(pids) - before) / len(scene.people[:-1])
         began = time.monotonic()
@@ -134,31 +131,30 @@ def _paced(
                 timings = person.work(submits)
             measured.enter_to_next = timings.enter_to_next
             saved += timings.events
-    window = [event for event in crowd["saved"] if began <= event["sent_at"] < ended]
+    window = [event for event in report["saved"] if began <= event["sent_at"] < ended]
     measured.acknowledged = [event["milliseconds"] for event in window]
-    return saved + crowd["saved"]
+    return saved + report["saved"]
 
 
 def _saturated(
     measured: Measured, home: Path, address: str, scene: Scene, pids: Sequence[int], seconds: float
 ) -> list[dict[str, Any]]:
     """Let everybody send as soon as the last event is acknowledged."""
-    with _crowd(home, address, scene, period=0.0) as crowd:
+    with crowd(home, address, scene, scene.people[:-1], period=0.0) as report:
         time.sleep(_SETTLE)
         began, busy = time.monotonic(), _cpu_seconds(pids)
         time.sleep(seconds)
         ended, busy = time.monotonic(), _cpu_seconds(pids) - busy
-    window = [event for event in crowd["saved"] if began <= event["sent_at"] + event["milliseconds"] / 1000 <= ended]
+    window = [event for event in report["saved"] if began <= event["sent_at"] + event["milliseconds"] / 1000 <= ended]
     measured.saturated = [event["milliseconds"] for event in window]
     measured.events_a_second = len(window) / (ended - began)
     measured.cpu_ms_an_event = busy * 1000 / max(1, len(window))
-    return list(crowd["saved"])
+    return list(report["saved"])
 
 
 def _memory(pids: Sequence[int]) -> float:
     """Return the megabytes of memory that processes hold."""
-    statuses = [Path(f"/proc/{pid}/status").read_text(encoding="utf-8") for pid in pids]
-    return sum(int(text.split("VmRSS:")[1].split()[0]) for text in statuses) / 1024
+    return sum(map(resident_bytes, pids)) / 2**20
 
 
 def _cpu_seconds(pids: Sequence[int]) -> float:
@@ -167,47 +163,14 @@ def _cpu_seconds(pids: Sequence[int]) -> float:
     return sum(int(each[11]) + int(each[12]) for each in fields) / os.sysconf("SC_CLK_TCK")
 
 
-@contextmanager
-def database(server_url: str) -> Iterator[str | None]:
+def database(server_url: str) -> AbstractContextManager[str | None]:
     """Make a database for one measurement and drop it; without a server there is none to make."""
-    if not server_url:
-        yield None
-        return
-    name = f"crossner_saves_{uuid.uuid4().hex[:12]}"
-    engine = sa.create_engine(server_url, isolation_level="AUTOCOMMIT", pool_pre_ping=True)
-    with engine.connect() as connection:
-        connection.exec_driver_sql(f'CREATE DATABASE "{name}"')
-    try:
-        yield sa.make_url(server_url).set(database=name).render_as_string(hide_password=False)
-    finally:
-        with engine.connect() as connection:
-            connection.exec_driver_sql(f'DROP DATABASE "{name}" WITH (FORCE)')
-        engine.dispose()
+    return fresh_database(server_url) if server_url else nullcontext()
 
 
-@contextmanager
-def _crowd(home: Path, address: str, scene: Scene, *, period: float) -> Iterator[dict[str, Any]]:
-    """Run the annotators in a process of their own; the mapping holds their report afterwards."""
-    people, out = home / "people.json", home / "crowd.json"
-    people.write_text(json.dumps(scene.people[:-1]), encoding="utf-8")
-    command = [sys.executable, "-m", "benchmarks.streamlit_client", address, "--people", str(people)]
-    command += ["--campaign", str(scene.campaign), "--period", str(period), "--out", str(out)]
-    process = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None and process.stdin is not None
-    report: dict[str, Any] = {}
-    try:
-        if process.stdout.readline().strip() != "ready":
-            raise RuntimeError("The annotators did not start; see their output above.")
-        process.stdin.write("go\n")
-        process.stdin.flush()
-        yield report
-        process.communicate(timeout=_PATIENCE)
-        if process.returncode:
-            raise RuntimeError("The annotators failed; see their output above.")
-        report |= json.loads(out.read_text(encoding="utf-8"))
-    finally:
-        process.kill()
-        process.wait()
+def store_at(url: str | None) -> dict[str, str]:
+    """Return the environment of a server whose store lies in this database; without one it lies in its home."""
+    return {"CROSSNER_DATABASE_URL": url} if url else {}
 
 
 def missed_bars(rows: Sequence[Mapping[str, Any]]) -> list[str]:

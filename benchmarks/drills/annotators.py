@@ -21,6 +21,7 @@ from benchmarks.latency_store import Scene, lost_events
 from benchmarks.streamlit_client import Annotator, Saved, enter, work_on
 from db.engine import Store
 from db.tables import Annotation, AppliedEvent
+from tests.support.serving import Server
 
 KEYSTROKES = 3
 DRAFTS = 3
@@ -128,9 +129,10 @@ async def exchange(annotator: Annotator, client: str, user: int, event: Mapping[
 
 
 def crowd(
-    scene: Scene, addresses: Sequence[str], seed: int, think: tuple[float, float] = (0.0, 0.1)
+    scene: Scene, servers: Sequence[Server], seed: int, think: tuple[float, float] = (0.0, 0.1)
 ) -> list[Persistent]:
     """Return everybody of a scene."""
+    addresses = [server.url for server in servers]
     return [
         Persistent(person, scene.campaign, addresses, random.Random(seed + number), think)
         for number, person in enumerate(scene.people)
@@ -149,7 +151,18 @@ async def until_acknowledged(people: Sequence[Persistent], more: int = 1) -> Non
         await asyncio.sleep(0.01)
 
 
-async def work_during(people: Sequence[Persistent], harm: Callable[[], Any]) -> None:
+def drill(people: Sequence[Persistent], servers: Sequence[Server], harm: Callable[[], Any]) -> None:
+    """Start the servers, let people work while the coroutine function `harm` runs, and kill the servers."""
+    try:
+        for server in servers:
+            server.start()
+        asyncio.run(_work_during(people, harm))
+    finally:
+        for server in servers:
+            server.kill()
+
+
+async def _work_during(people: Sequence[Persistent], harm: Callable[[], Any]) -> None:
     """Let people work while the coroutine function `harm` runs, then until all is acknowledged."""
     stop = asyncio.Event()
     tasks = [asyncio.create_task(person.work(stop)) for person in people]

@@ -6,13 +6,13 @@ import asyncio
 import random
 import time
 
-from benchmarks.drills.annotators import crowd, judge, until_acknowledged, work_during
+from benchmarks.drills.annotators import crowd, drill, judge, until_acknowledged
 from benchmarks.drills.drill import Drill, Options, Outcome
-from benchmarks.drills.server import Server
 from benchmarks.latency_store import make_scene
 from db import job_rows
 from db.engine import Store
 from tests.support.clock import JumpingClock
+from tests.support.serving import Server
 from tests.support.training_store import own_dataset, person, recipe_here, start_worker
 from tests.support.workers import SLOW_STEPS
 from workbench.runs.adaptation import get_run, start_run
@@ -27,7 +27,7 @@ def run(options: Options) -> Outcome:
     scene = make_scene(options.folder, annotators=annotators, sentences=40 * annotators + 30 * times, seed=options.seed)
     clock = JumpingClock(options.folder)
     server = Server(options.folder, environment=clock.environment)
-    people = crowd(scene, [server.address], options.seed, (0.0, 0.3))
+    people = crowd(scene, [server], options.seed, (0.0, 0.3))
     store = Store(f"sqlite:///{options.folder.resolve() / 'workbench.sqlite3'}")
     actor = person(store, "researcher")
     recipe = recipe_here(options.folder, max_epochs=3 * times, patience=1000)
@@ -41,12 +41,10 @@ def run(options: Options) -> Outcome:
             await until_acknowledged(people)
             await asyncio.sleep(rng.uniform(0.2, 1.5))
 
-    server.start()
     try:
-        asyncio.run(work_during(people, harm))
+        drill(people, [server], harm)
         worker.communicate(timeout=300)
     finally:
-        server.kill()
         worker.kill()
     outcome = judge(people, options.folder, may_reject=True)
     ended = get_run(store, actor, trained).run

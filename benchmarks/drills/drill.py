@@ -42,7 +42,7 @@ class Drill:
     run: Callable[[Options], Outcome]
 
 
-_APART = ("__main__", "drill", "annotators", "server")
+_APART = ("__main__", "drill", "annotators")
 
 
 def drills() -> dict[str, Drill]:

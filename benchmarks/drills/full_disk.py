@@ -6,10 +6,10 @@ import asyncio
 import random
 import resource
 
-from benchmarks.drills.annotators import crowd, judge, until_acknowledged, work_during
+from benchmarks.drills.annotators import crowd, drill, judge, until_acknowledged
 from benchmarks.drills.drill import Drill, Options, Outcome
-from benchmarks.drills.server import Server
 from benchmarks.latency_store import make_scene
+from tests.support.serving import Server
 
 
 def run(options: Options) -> Outcome:
@@ -17,7 +17,7 @@ def run(options: Options) -> Outcome:
     times, annotators = options.times or 20, options.annotators or 4
     scene = make_scene(options.folder, annotators=annotators, sentences=40 * annotators + 60 * times, seed=options.seed)
     server, rng = Server(options.folder), random.Random(options.seed)
-    people = crowd(scene, [server.address], options.seed)
+    people = crowd(scene, [server], options.seed)
 
     async def harm() -> None:
         for _ in range(times):
@@ -28,11 +28,7 @@ def run(options: Options) -> Outcome:
             await asyncio.sleep(rng.uniform(0.2, 2))
             server.limit_files(resource.RLIM_INFINITY)
 
-    server.start()
-    try:
-        asyncio.run(work_during(people, harm))
-    finally:
-        server.kill()
+    drill(people, [server], harm)
     outcome = judge(people, options.folder)
     outcome.figures = {"times without space": times, **outcome.figures}
     return outcome

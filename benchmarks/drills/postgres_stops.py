@@ -9,12 +9,12 @@ from contextlib import suppress
 from pathlib import Path
 from subprocess import CalledProcessError
 
-from benchmarks.drills.annotators import crowd, judge, until_acknowledged, work_during
+from benchmarks.drills.annotators import crowd, drill, judge, until_acknowledged
 from benchmarks.drills.drill import Drill, Options, Outcome
-from benchmarks.drills.server import Server
 from benchmarks.latency_store import make_scene
-from benchmarks.saves import database
+from benchmarks.saves import database, store_at
 from tests.support.postgres_cluster import Cluster
+from tests.support.serving import Server
 
 
 def run(options: Options) -> Outcome:
@@ -37,8 +37,8 @@ def _drilled(options: Options, cluster: Cluster, times: int, annotators: int) ->
     with database(cluster.url) as url:
         sentences = 60 * annotators + 60 * times
         scene = make_scene(options.folder, annotators=annotators, sentences=sentences, seed=options.seed, url=url)
-        server = Server(options.folder, url or "")
-        people = crowd(scene, [server.address], options.seed)
+        server = Server(options.folder, environment=store_at(url))
+        people = crowd(scene, [server], options.seed)
 
         async def harm() -> None:
             for _ in range(times):
@@ -48,11 +48,7 @@ def _drilled(options: Options, cluster: Cluster, times: int, annotators: int) ->
                 await asyncio.sleep(rng.uniform(0, 2))
                 await asyncio.to_thread(cluster.start)
 
-        server.start()
-        try:
-            asyncio.run(work_during(people, harm))
-        finally:
-            server.kill()
+        drill(people, [server], harm)
         outcome = judge(people, options.folder, url)
     outcome.figures = {"hard stops": times, **outcome.figures}
     return outcome

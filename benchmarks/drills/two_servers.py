@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 
-from benchmarks.drills.annotators import crowd, judge, until_acknowledged, work_during
+from benchmarks.drills.annotators import crowd, drill, judge, until_acknowledged
 from benchmarks.drills.drill import Drill, Options, Outcome
-from benchmarks.drills.server import Server
 from benchmarks.latency_store import make_scene
-from benchmarks.saves import database
+from benchmarks.saves import database, store_at
+from tests.support.serving import Server
 
 
 def run(options: Options) -> Outcome:
@@ -19,8 +19,9 @@ def run(options: Options) -> Outcome:
         scene = make_scene(
             options.folder, annotators=annotators, sentences=60 * annotators + 60 * times, seed=options.seed, url=url
         )
-        servers, rng = [Server(options.folder, url or "") for _ in range(2)], random.Random(options.seed)
-        people = crowd(scene, [server.address for server in servers], options.seed)
+        rng = random.Random(options.seed)
+        servers = [Server(options.folder, environment=store_at(url)) for _ in range(2)]
+        people = crowd(scene, servers, options.seed)
 
         async def harm() -> None:
             for _ in range(times):
@@ -30,13 +31,7 @@ def run(options: Options) -> Outcome:
                 await until_acknowledged(people, more=10)  # the other one serves alone
                 await asyncio.to_thread(server.start)
 
-        try:
-            for server in servers:
-                server.start()
-            asyncio.run(work_during(people, harm))
-        finally:
-            for server in servers:
-                server.kill()
+        drill(people, servers, harm)
         outcome = judge(people, options.folder, url)
     store = "PostgreSQL" if url else "SQLite"
     outcome.figures = {"store": store, "kills of one of two servers": times, **outcome.figures}

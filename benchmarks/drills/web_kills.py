@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import random
 
-from benchmarks.drills.annotators import crowd, judge, until_acknowledged, work_during
+from benchmarks.drills.annotators import crowd, drill, judge, until_acknowledged
 from benchmarks.drills.drill import Drill, Options, Outcome
-from benchmarks.drills.server import Server
 from benchmarks.latency_store import make_scene
+from tests.support.serving import Server
 
 
 def run(options: Options) -> Outcome:
@@ -16,7 +16,7 @@ def run(options: Options) -> Outcome:
     times, annotators = options.times or 20, options.annotators or 4
     scene = make_scene(options.folder, annotators=annotators, sentences=40 * annotators + 30 * times, seed=options.seed)
     server, rng = Server(options.folder), random.Random(options.seed)
-    people = crowd(scene, [server.address], options.seed)
+    people = crowd(scene, [server], options.seed)
 
     async def harm() -> None:
         for _ in range(times):
@@ -25,11 +25,7 @@ def run(options: Options) -> Outcome:
             server.kill()
             await asyncio.to_thread(server.start)
 
-    server.start()
-    try:
-        asyncio.run(work_during(people, harm))
-    finally:
-        server.kill()
+    drill(people, [server], harm)
     outcome = judge(people, options.folder)
     outcome.figures = {"kills": times, **outcome.figures}
     return outcome

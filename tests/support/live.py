@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import resource
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -23,44 +17,19 @@ from db.migrate import migrate
 from db.tables import Annotation, AppliedEvent
 from tests.support import builders
 from tests.support.screens import give_session
-from tests.support.serving import BROWSER_ARGUMENTS, CHROMIUM, ROOT, free_port, wait_until_ready
+from tests.support.serving import BROWSER_ARGUMENTS, CHROMIUM, Server
 from workbench.accounts.actors import Actor
 
 KEYS = {kind.name: kind.key for kind in load_domain("music").types}
 Spans = list[tuple[int, int, str]]
 
 
-@dataclass
-class App:
-    """The server as a process that can be killed and started again on the same store and port."""
+@dataclass(kw_only=True)
+class App(Server):
+    """The server with its store and people, so that tests see what it kept."""
 
-    home: Path
     store: Store
     people: dict[str, Actor]
-    port: int = field(default_factory=free_port)
-    process: subprocess.Popen[bytes] | None = None
-    url: str = ""
-
-    def start(self) -> None:
-        variables = {key: text for key, text in os.environ.items() if not key.startswith(("CROSSNER_", "STREAMLIT_"))}
-        variables |= {"CROSSNER_HOME": str(self.home), "CROSSNER_PORT": str(self.port), "PYTHONUNBUFFERED": "1"}
-        log = self.home / "server.log"
-        with log.open("wb") as output:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "workbench.http.server"], cwd=ROOT, env=variables, stdout=output, stderr=output
-            )
-        self.url = wait_until_ready(self.process, log)
-
-    def kill(self) -> None:
-        if self.process is not None:
-            self.process.send_signal(signal.SIGKILL)
-            self.process.wait()
-            self.process = None
-
-    def limit_files(self, size: int) -> None:
-        """Let the server write no file beyond `size` bytes, as if the disk were full."""
-        assert self.process is not None
-        resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
 
     def spans(self, task: int, name: str = "ann1") -> Spans:
         """What the database holds of a person's work on a task."""
@@ -91,7 +60,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     home = tmp_path_factory.mktemp("home")
     store = Store(f"sqlite:///{home / 'workbench.sqlite3'}")
     migrate(store)
-    running = App(home, store, builders.make_people(store))
+    running = App(home=home, store=store, people=builders.make_people(store))
     running.start()
     yield running
     running.kill()

@@ -18,14 +18,14 @@ needs_postgres = [
 
 
 @contextmanager
-def fresh_database() -> Iterator[str]:
-    """Make an empty database, yield its URL, and drop it."""
+def fresh_database(server_url: str = URL) -> Iterator[str]:
+    """Make an empty database, yield its URL, and drop it, even if the server was stopped in between."""
     name = f"crossner_test_{uuid.uuid4().hex[:12]}"
-    server = sa.create_engine(URL, isolation_level="AUTOCOMMIT")
+    server = sa.create_engine(server_url, isolation_level="AUTOCOMMIT", pool_pre_ping=True)
     with server.connect() as connection:
         connection.exec_driver_sql(f'CREATE DATABASE "{name}"')
     try:
-        yield sa.make_url(URL).set(database=name).render_as_string(hide_password=False)
+        yield sa.make_url(server_url).set(database=name).render_as_string(hide_password=False)
     finally:
         with server.connect() as connection:
             connection.exec_driver_sql(f'DROP DATABASE "{name}" WITH (FORCE)')

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +41,13 @@ _START_SECONDS = 60.0
 _LOG = "server.log"
 
 
+def free_port() -> int:
+    """Return a port nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
 @contextmanager
 def serve(home: Path, *, port: int = 0, environment: dict[str, str] | None = None) -> Iterator[str]:
     """Run the app server on the store of `home` (made if absent) and yield its base URL.
@@ -56,13 +65,7 @@ def server_process(
     """Run the server of the checkout `root`, as `serve` does, and yield its process, too."""
     home.mkdir(parents=True, exist_ok=True)
     log = home / log_name
-    variables = {name: value for name, value in os.environ.items() if not name.startswith(("CROSSNER_", "STREAMLIT_"))}
-    variables |= {"CROSSNER_HOME": str(home), "CROSSNER_PORT": str(port or free_port()), "PYTHONUNBUFFERED": "1"}
-    variables |= {"PYTHONPATH": str(root)} | (environment or {})
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "workbench.http.server"], cwd=root, env=variables, stdout=output, stderr=output
-        )
+    process = _start(home, port or free_port(), environment or {}, root, log)
     try:
         yield wait_until_ready(process, log), process
     finally:
@@ -74,11 +77,52 @@ def server_process(
             process.wait()
 
 
-def free_port() -> int:
-    """Return a port nobody listens on at this moment."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+@dataclass
+class Server:
+    """The server as a process that is killed and started again on the same store and port."""
+
+    home: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    port: int = field(default_factory=free_port)
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        """Start it and wait until it answers."""
+        log = self.home / f"server-{self.port}.log"
+        self.process = _start(self.home, self.port, self.environment, ROOT, log)
+        wait_until_ready(self.process, log)
+
+    def kill(self) -> None:
+        """Kill it in the middle of whatever it does."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.wait()
+            self.process = None
+
+    def limit_files(self, size: int) -> None:
+        """Let it write no file beyond `size` bytes, as if the disk were full."""
+        assert self.process is not None
+        resource.prlimit(self.process.pid, resource.RLIMIT_FSIZE, (size, resource.RLIM_INFINITY))
+
+
+def _start(home: Path, port: int, environment: Mapping[str, str], root: Path, log: Path) -> subprocess.Popen[bytes]:
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("CROSSNER_", "STREAMLIT_"))}
+    variables |= {"CROSSNER_HOME": str(home), "CROSSNER_PORT": str(port), "PYTHONUNBUFFERED": "1"}
+    variables |= {"PYTHONPATH": str(root), **environment}
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            [sys.executable, "-m", "workbench.http.server"], cwd=root, env=variables, stdout=output, stderr=output
+        )
+
+
+def resident_bytes(pid: int) -> int:
+    """Return the bytes of memory that a process holds."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="utf-8")
+    return int(status.split("VmRSS:")[1].split()[0]) * 1024
 
 
 def wait_until_ready(process: subprocess.Popen[bytes], log: Path) -> str:
