@@ -21,6 +21,7 @@ __all__ = [
     "Session",
     "Store",
     "backup_sqlite",
+    "dangling_rows",
     "in_byte_order",
     "integrity_problems",
     "is_postgres",
@@ -296,12 +297,18 @@ def integrity_problems(session: Session) -> list[str]:
     return [row[0] for row in session.execute(sa.text("PRAGMA integrity_check(20)")) if row[0] != "ok"]
 
 
+def dangling_rows(connection: sa.Connection) -> list[tuple[str, int, str]]:
+    """Return table, row id and referenced table of rows with dangling foreign keys, which only SQLite lets in."""
+    if connection.dialect.name != "sqlite":
+        return []
+    rows = connection.exec_driver_sql("PRAGMA foreign_key_check")
+    return [(table, row, target) for table, row, target, _ in rows]
+
+
 def sqlite_damage(session: Session) -> list[str]:
     """Return what SQLite itself finds wrong with its file, in words; nothing for another database."""
-    if is_postgres(session):
-        return []
     lost = [
         f"Row {row} of {table} refers to a row of {target} that is not there."
-        for table, row, target, _ in session.execute(sa.text("PRAGMA foreign_key_check"))
+        for table, row, target in dangling_rows(session.connection())
     ]
     return [*(f"SQLite: {line}." for line in integrity_problems(session)), *lost[:20]]

@@ -214,11 +214,6 @@ def _is_dangling(key: sa.ForeignKey) -> sa.ColumnElement[bool]:
     return sa.and_(key.parent.is_not(None), ~exists)
 
 
-def runs(session: Session) -> list[Run]:
-    """Return all runs."""
-    return list(session.scalars(sa.select(Run).order_by(Run.id)))
-
-
 def runs_without_job(session: Session) -> list[Run]:
     """Return queued or running runs that no queued or running job is for."""
     job = sa.exists().where(Job.run_id == Run.id, Job.state.in_(_OPEN))

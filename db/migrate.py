@@ -12,7 +12,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, inspect
 
 from crossner_core.errors import StorageError
-from db.engine import Session, Store
+from db.engine import Session, Store, dangling_rows
 from db.types import Base
 
 _SCRIPTS = Path(__file__).parent / "migrations"
@@ -43,9 +43,9 @@ def migrate(store: Store) -> None:
         if current == script.get_current_head():
             return
         connection.rollback()
-        lost = _dangling(connection)
+        lost = set(dangling_rows(connection))
         command.upgrade(config, "head")
-        if more := _dangling(connection) - lost:
+        if more := set(dangling_rows(connection)) - lost:
             raise StorageError(
                 f"Upgrading the store from revision {current} to {script.get_current_head()} would leave rows of "
                 f"{', '.join(sorted({table for table, *_ in more}))} with dangling references. Nothing was changed; "
@@ -71,14 +71,6 @@ def revision_in(session: Session) -> str | None:
 def has_tables(session: Session) -> bool:
     """Return whether there are any tables, ours or others."""
     return bool(inspect(session.connection()).get_table_names())
-
-
-def _dangling(connection: Connection) -> set[tuple[str, int, str]]:
-    """Return table, row id and referenced table of rows with dangling foreign keys; checked on SQLite only."""
-    if connection.dialect.name != "sqlite":
-        return set()
-    violations = connection.exec_driver_sql("PRAGMA foreign_key_check")
-    return {(table, row, target) for table, row, target, _ in violations}
 
 
 def new_revision(store: Store, message: str) -> None:

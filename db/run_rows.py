@@ -51,6 +51,11 @@ def listed(
     return list(session.scalars(query))
 
 
+def everything(session: Session) -> list[Run]:
+    """Return all runs without their results and what they were trained on, oldest first."""
+    return list(session.scalars(sa.select(Run).options(defer(Run.result)).order_by(Run.id)))
+
+
 def ids_of_campaign(session: Session, campaign_id: int) -> list[int]:
     """Return the ids of a campaign's runs."""
     return list(session.scalars(sa.select(Run.id).where(Run.campaign_id == campaign_id).order_by(Run.id)))

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import Any
+from typing import Any, TypeVar
 
 from crossner_core.errors import BadInput, NotFound
 from crossner_core.folders import write_text
+from crossner_core.records import Record, read_json
 from db.copying import TableSum
 
+T = TypeVar("T")
 FORMAT = 1
 MANIFEST = "manifest.json"
 STORE = "workbench.sqlite3"
@@ -46,7 +48,7 @@ class Predictions:
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class Manifest(Record):
     """A backup's content: tables, files by their path in it, and what its taggers predict."""
 
     made_at: str
@@ -55,7 +57,7 @@ class Manifest:
     tables: Mapping[str, TableSum]
     files: Mapping[str, Entry]
     predictions: tuple[Predictions, ...] = ()
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     @property
     def has_store_file(self) -> bool:
@@ -64,38 +66,38 @@ class Manifest:
 
     def write(self, folder: Path) -> None:
         """Write the manifest, which makes a folder a backup."""
-        values = {"format": FORMAT, **asdict(self)}
+        values = {"format": FORMAT, **self.to_dict()}
         write_text(folder / MANIFEST, json.dumps({"sha256": _hash(values), "backup": values}, indent=1))
 
 
 def read_manifest(folder: Path) -> Manifest:
     """Read a backup's manifest; raise BadInput where it was changed or is of a newer version."""
     path = folder / MANIFEST
+    sealed = _undamaged(path, lambda: read_json(_Sealed, path.read_bytes(), MANIFEST))
+    if _hash(sealed.backup) != sealed.sha256:
+        raise BadInput(f"{path} was changed after the backup was made; use another backup.")
+    if sealed.backup.pop("format", None) != FORMAT:
+        raise BadInput(f"{path} is of another version of the workbench; use the version that made it.")
+    manifest = _undamaged(path, lambda: Manifest.from_dict(sealed.backup))
+    _check_paths(path, manifest.files)
+    return manifest
+
+
+def _undamaged(path: Path, read: Callable[[], T]) -> T:
     try:
-        values = json.loads(path.read_bytes())
-        backup = values["backup"]
-        if _hash(backup) != values["sha256"]:
-            raise BadInput(f"{path} was changed after the backup was made; use another backup.")
-        if backup.pop("format") != FORMAT:
-            raise BadInput(f"{path} is of another version of the workbench; use the version that made it.")
-        files = {name: _entry(**entry) for name, entry in backup.pop("files").items()}
-        _check_paths(path, files)
-        return Manifest(
-            files=files,
-            tables={name: TableSum(**entry) for name, entry in backup.pop("tables").items()},
-            predictions=tuple(Predictions(**entry) for entry in backup.pop("predictions")),
-            parts=tuple(backup.pop("parts")),
-            notes=tuple(backup.pop("notes")),
-            **backup,
-        )
+        return read()
     except OSError as error:
         raise BadInput(f"{path} cannot be read: {error.strerror or error}.") from error
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-        raise BadInput(f"{path} is damaged ({type(error).__name__}: {error}); use another backup.") from error
+    except BadInput as error:
+        raise BadInput(f"{path} is damaged ({str(error).rstrip('.')}); use another backup.") from error
 
 
-def _entry(size: int, sha256: str, seen: list[int] | None) -> Entry:
-    return Entry(size, sha256, None if seen is None else (seen[0], seen[1], seen[2]))
+@dataclass(frozen=True, slots=True)
+class _Sealed:
+    """A manifest's file: its values, and their hash."""
+
+    sha256: str
+    backup: dict[str, Any]
 
 
 def _check_paths(path: Path, files: Mapping[str, Entry]) -> None:

@@ -20,7 +20,6 @@ from workbench.runs.training_data import dataset_parts
 
 _SENTENCES = 3
 _SCORE_TOLERANCE = 1e-3  # other processors round otherwise
-_ALL = 1_000_000
 
 
 def gold_lines(session: Session) -> Iterator[str]:
@@ -74,8 +73,8 @@ def kept_taggers(session: Session) -> list[KeptTagger]:
     """Return the taggers that the store names, each with the first sentences of its test, dev or training gold."""
     samples: dict[tuple[int | None, int | None], tuple[Sentence, ...]] = {}
     taggers = []
-    for run in sorted(run_rows.listed(session, states=("done",), limit=_ALL), key=lambda run: run.id):
-        if run.checkpoint is None:
+    for run in run_rows.everything(session):
+        if run.state != "done" or run.checkpoint is None:
             continue
         key = (run.snapshot_id, run.dataset_id)
         if key not in samples:

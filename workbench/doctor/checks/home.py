@@ -13,7 +13,7 @@ from packaging.utils import canonicalize_name
 
 from crossner_core.errors import CheckpointError
 from crossner_core.folders import abandoned, named_folders, settle_abandoned
-from db import health_rows
+from db import run_rows
 from db.training_tables import Run
 from workbench.doctor.base import Context, Finding, register
 from workbench.jobs.context import LEAST_FREE_BYTES
@@ -32,7 +32,7 @@ _MANIFEST = "manifest.json"
 )
 def checkpoints(context: Context) -> Iterator[Finding]:
     """Look for the folder of every finished run on all sentences, and read the heads of its files."""
-    for run in health_rows.runs(context.session):
+    for run in run_rows.everything(context.session):
         if run.state == "done" and run.size is None and (problem := _missing(run, context.settings.checkpoints)):
             yield Finding(f"run {run.id}", problem)
 
@@ -57,7 +57,7 @@ def _missing(run: Run, folder: Path) -> str:
 
 def _run_folders(context: Context) -> Iterator[tuple[Path, Run | None]]:
     """Yield the folders of runs, each with its run, None where there is none."""
-    runs = {run.id: run for run in health_rows.runs(context.session)}
+    runs = {run.id: run for run in run_rows.everything(context.session)}
     folder = context.settings.checkpoints
     for path in sorted(folder.iterdir()) if folder.is_dir() else ():
         if path.is_dir() and (name := _RUN_FOLDER.fullmatch(path.name)):
