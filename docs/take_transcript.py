@@ -83,7 +83,15 @@ PARTS = (
             "workbench predict sentences.txt --run 3",
         ),
     ),
-    ("Safe keeping", ("workbench backup store-copy.sqlite3",)),
+    (
+        "Safe keeping",
+        (
+            "workbench backup kept",
+            "workbench backup --verify kept",
+            "workbench restore kept --home again",
+            "workbench doctor",
+        ),
+    ),
 )
 
 

@@ -31,7 +31,7 @@ def _draw(examination: Examination) -> None:
         if result.state != "ok":
             _draw_findings(result)
     st.dataframe(
-        [{"Check": result.id, "What should hold": result.title, "Result": _state(result)}
+        [{"Check": result.id, "Result": _state(result), "What should hold": result.title}
          for result in examination.results],
         hide_index=True,
         height="content",

@@ -66,7 +66,8 @@ class Examination(Record):
         blind = sum(bool(result.obstacle) for result in self.results)
         count = sum(result.count for result in self.results)
         if not count and not blind:
-            return f"All is well: {len(self.results)} checks found nothing."
+            examined = "1 check" if len(self.results) == 1 else f"{len(self.results)} checks"
+            return f"All is well: {examined} found nothing."
         failing = sum(bool(result.count) for result in self.results)
         parts = [f"{failing} of {len(self.results)} checks found something ({count} in all)"]
         return "; ".join(parts + ([f"{blind} could not look"] if blind else [])) + "."
