@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from importlib import import_module
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import Any
 import streamlit as st
 from starlette.middleware import Middleware
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from streamlit.runtime import get_instance
 
 from workbench.http import parts
 from workbench.http.gate import Gate
@@ -55,11 +56,17 @@ def _farewell() -> bytes:
     return message.SerializeToString()
 
 
+def _held_uploads(session: str, files: Sequence[str]) -> list[str]:
+    """Return which of a browser session's uploads Streamlit still holds."""
+    manager = get_instance().uploaded_file_mgr
+    return [file.file_id for file in manager.get_files(session, files)]
+
+
 # The main script lies in pages/ on purpose: Streamlit looks for a folder `pages` beside the main script, and would
 # serve its files before the page list has decided who may see what.
 app = st.App(
     _PAGES / "main.py",
     lifespan=_lifespan,
     routes=[*Accounts(_SETTINGS).routes(), *Saves(_SETTINGS).routes(), *parts.routes()],
-    middleware=[Middleware(Gate, settings=_SETTINGS, farewell=_farewell())],
+    middleware=[Middleware(Gate, settings=_SETTINGS, farewell=_farewell(), held=_held_uploads)],
 )

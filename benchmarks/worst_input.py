@@ -1,22 +1,27 @@
 """Time reading the worst inputs of each format at half a size and at the whole: a linear reader takes twice as long.
 
-    python -m benchmarks.worst_input [--megabytes 10] [--only quotes]
+    python -m benchmarks.worst_input [--megabytes 10] [--only quotes] [--waits]
 
 Each input is one that some step of reading could be quadratic in: a long run of one character in one line, many short
-lines, many problems, marks that open and never close.
+lines, many problems, marks that open and never close. With `--waits`: how long an event loop waits at most for its turn while
+they are read in a thread of its process, and out of process as the web app reads them.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import multiprocessing
 import resource
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 
 from crossner_core.errors import WorkbenchError
 from crossner_core.formats import read_bytes
+from workbench.data import exchange
+from workbench.out_of_process import call
 
 # Characters: a longer line is refused at once.
 LINE = 99_000
@@ -62,12 +67,16 @@ def inputs(format: str, size: int) -> Iterator[tuple[str, str]]:
 
 
 def main() -> None:
+    """Print a line for each input."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--megabytes", type=float, default=10.0)
     parser.add_argument("--only", default="", help="inputs whose names contain this")
     parser.add_argument("--limit", type=int, default=60, help="seconds after which an input is given up")
+    parser.add_argument("--waits", action="store_true", help="measure how long an event loop waits meanwhile")
     given = parser.parse_args()
     size = int(given.megabytes * 1e6)
+    if given.waits:
+        return asyncio.run(_waits(given.only, size))
     print(f"{'format':8} {'input':24} {'half':>7} {'whole':>7} {'memory':>8}  answer, of {size / 1e6:g} MB")
     for format in ("plain", "conll", "jsonl"):
         for (name, half), (_, whole) in zip(inputs(format, size // 2), inputs(format, size), strict=True):
@@ -76,6 +85,41 @@ def main() -> None:
                     _measured(text, format, given.limit) for text in (half, whole)
                 )
                 print(f"{format:8} {name:24} {first:7.2f} {second:7.2f} {memory:5.0f} MB  {answer}", flush=True)
+
+
+async def _waits(only: str, size: int) -> None:
+    print(
+        f"{'format':8} {'input':24} {'in a thread':>22} {'out of process':>22}  of {size / 1e6:g} MB; longest wait, whole"
+    )
+    for format in ("plain", "conll", "jsonl"):
+        for name, text in inputs(format, size):
+            if only in name:
+                data = text.encode()
+                thread = await _longest_wait(partial(_preview, data, format))
+                apart = await _longest_wait(partial(call, _preview, data, format))
+                columns = " ".join(f"{1000 * wait:8.0f} ms {whole:7.2f} s" for wait, whole in (thread, apart))
+                print(f"{format:8} {name:24} {columns}", flush=True)
+
+
+def _preview(data: bytes, format: str) -> str:
+    """Return what comes of a preview, in words."""
+    try:
+        options = {"split": "paragraphs"} if format == "plain" else {}
+        return f"{exchange.preview([('worst', data)], format=format, options=options).sentences} sentences"
+    except WorkbenchError as error:
+        return str(error)[:70]
+
+
+async def _longest_wait(work: Callable[[], object]) -> tuple[float, float]:
+    """Return how many seconds late the loop was at most in waking up every 5 ms, and how long the work took."""
+    began, longest = time.perf_counter(), 0.0
+    task = asyncio.get_running_loop().run_in_executor(None, work)
+    while not task.done():
+        due = time.perf_counter() + 0.005
+        await asyncio.sleep(0.005)
+        longest = max(longest, time.perf_counter() - due)
+    await task
+    return longest, time.perf_counter() - began
 
 
 def _measured(text: str, format: str, limit: int) -> tuple[float, float, str]:

@@ -41,6 +41,11 @@ class Settings(BaseSettings):
     def url(self) -> str:
         return self.database_url or f"sqlite:///{self.home.resolve() / 'workbench.sqlite3'}"
 
+    def environment(self) -> dict[str, str]:
+        """Return the variables from which another process reads the same settings, with `home` made absolute."""
+        values = self.model_dump(mode="json", exclude_none=True) | {"home": str(self.home.resolve())}
+        return {f"CROSSNER_{name.upper()}": str(value) for name, value in values.items()}
+
     @property
     def checkpoints(self) -> Path:
         return self.home.resolve() / "checkpoints"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
@@ -10,14 +9,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
-from pathlib import Path
 from types import FrameType
 
 from db.migrate import migrate
 from workbench.http.server import address, listen
+from workbench.out_of_process import environment
 from workbench.settings import Settings, get_settings, open_store
 
-_ROOT = Path(__file__).resolve().parents[1]
 _START_SECONDS = 60
 _STOP_SECONDS = 10
 
@@ -64,14 +62,6 @@ def _wait_for(url: str, family: _Family) -> bool:
     return False
 
 
-def _environment() -> dict[str, str]:
-    """Return the environment in which a child imports this same code, a checkout that is not installed too."""
-    path = [os.environ["PYTHONPATH"]] if os.environ.get("PYTHONPATH") else []
-    if str(_ROOT) not in sys.path[1:]:  # the first entry is what -P leaves out
-        path.insert(0, str(_ROOT))
-    return {**os.environ, "PYTHONUNBUFFERED": "1", "PYTHONPATH": os.pathsep.join(path)}
-
-
 class _Family:
     """The child processes: started together, watched, and stopped together."""
 
@@ -102,7 +92,7 @@ class _Family:
     def start(self, name: str, command: Sequence[str]) -> None:
         self._commands[name] = command
         # A session of its own, so that Ctrl-C reaches the children through us, in order.
-        self._children[name] = subprocess.Popen(command, env=_environment(), start_new_session=True)
+        self._children[name] = subprocess.Popen(command, env=environment(), start_new_session=True)
 
     def alive(self, name: str) -> bool:
         return self._children[name].poll() is None and not self._stopping

@@ -17,6 +17,7 @@ from workbench.accounts.sign_in import actor_for_token
 from workbench.http.cookies import session_token
 from workbench.http.downloads import FOLDER, Downloads
 from workbench.http.headers import same_origin, with_security, without_identity
+from workbench.http.uploads import Held, Uploads
 from workbench.settings import Settings, open_store
 
 log = logging.getLogger(__name__)
@@ -46,7 +47,8 @@ class Gate:
     """A pure ASGI middleware (Starlette's own base class would let websockets pass unchecked).
 
     A request belongs to the first person that one of `authenticators` returns. `farewell` is the last message of a
-    websocket whose session was revoked meanwhile; the app supplies it, in the format of its frontend.
+    websocket whose session was revoked meanwhile; the app supplies it, in the format of its frontend. `held` says which
+    uploads the frontend still holds.
     """
 
     def __init__(
@@ -56,12 +58,14 @@ class Gate:
         settings: Settings,
         authenticators: Sequence[Authenticator] = (by_cookie,),
         farewell: bytes | None = None,
+        held: Held | None = None,
     ) -> None:
         self.app = app
         self.settings = settings
         self.authenticators = tuple(authenticators)
         self.farewell = farewell
         self.downloads = Downloads()
+        self.uploads = Uploads(held) if held is not None else Uploads()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
@@ -102,7 +106,11 @@ class Gate:
         if scope["path"].startswith(FOLDER.rstrip("/")) and not self.downloads.may(session, scope["path"]):
             await PlainTextResponse("This download was made for another browser session.", 404)(scope, receive, send)
             return
-        await self.app({**scope, "state": {**scope.get("state", {}), "actor": actor}}, receive, send)
+        with self.uploads.admitted(actor, connection) as refusal:
+            if refusal is not None:
+                await PlainTextResponse(refusal.reason, refusal.status)(scope, receive, send)
+                return
+            await self.app({**scope, "state": {**scope.get("state", {}), "actor": actor}}, receive, send)
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection = HTTPConnection(scope)

@@ -25,7 +25,7 @@ _LARGEST_MESSAGE = 200 * 1024 * 1024
 def run(settings: Settings) -> None:
     """Serve until interrupted; a taken port ends the process with one line and exit code 2."""
     try:
-        _share(settings)
+        os.environ |= settings.environment()  # where the app and its pages read them
         listening = listen(settings.host, settings.port)
         migrate(open_store(settings))
     except WorkbenchError as error:
@@ -45,12 +45,6 @@ def run(settings: Settings) -> None:
         server.run(sockets=[listening])
     if not server.started:
         raise SystemExit(1)
-
-
-def _share(settings: Settings) -> None:
-    """Put the settings where the app and its pages read them, with `home` made absolute."""
-    for name, value in settings.model_dump(mode="json", exclude_none=True).items():
-        os.environ[f"CROSSNER_{name.upper()}"] = str(settings.home.resolve()) if name == "home" else str(value)
 
 
 def _config(host: str, port: int) -> uvicorn.Config:

@@ -17,6 +17,7 @@ from pages.parts.campaign.exchange import (
     suffixes,
     type_map_choice,
 )
+from workbench import out_of_process
 from workbench.accounts.actors import Actor
 from workbench.campaigns import domains
 from workbench.data import datasets
@@ -100,7 +101,8 @@ def _new(actor: Actor) -> None:
     if pressed:
         given = {split: (file.name, file.getvalue()) for split, file in files.items() if file is not None}
         with shell.shown_errors(), st.spinner("Reading and checking …"):
-            made = datasets.import_dataset(
+            made = out_of_process.call(
+                datasets.import_dataset,
                 shell.store(),
                 actor,
                 name=name.strip(),

@@ -17,6 +17,7 @@ from crossner_core.type_maps import load_type_map, type_map_ids
 from pages import shell
 from pages.components.lazy_download import download_problem, forget_problem, lazy_download
 from pages.components.marked_text import as_text
+from workbench import out_of_process
 from workbench.accounts.actors import Actor
 from workbench.campaigns.campaigns import CampaignView
 from workbench.data import archive, browsing, exchange
@@ -99,7 +100,8 @@ def import_view(actor: Actor, campaign: CampaignView) -> None:
         fit = _look(files, format, campaign.domain.type_names if with_gold else None, options, skip_bad)
         if st.button(f"Import into {as_text(campaign.name)}", type="primary", disabled=not fit):
             with st.spinner("Reading, checking, pre-annotating …"):
-                outcome = exchange.import_files(
+                outcome = out_of_process.call(
+                    exchange.import_files,
                     shell.store(),
                     actor,
                     campaign.id,
@@ -186,8 +188,12 @@ def _seen(
     seen: dict[object, Preview | BadInput] = st.session_state.setdefault(_SEEN, {})
     if key not in seen:
         try:
-            seen[key] = exchange.preview(
-                [(file.name, file.getvalue()) for file in files], format=format, types=types, options=options
+            seen[key] = out_of_process.call(
+                exchange.preview,
+                [(file.name, file.getvalue()) for file in files],
+                format=format,
+                types=types,
+                options=options,
             )
         except BadInput as error:
             seen[key] = error

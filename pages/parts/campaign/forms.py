@@ -12,6 +12,7 @@ from crossner_core.errors import NotFound
 from pages import shell
 from pages.components.marked_text import as_text
 from pages.components.under_way import cancel_button, worker_line
+from workbench import out_of_process
 from workbench.accounts import accounts
 from workbench.accounts.actors import Actor
 from workbench.accounts.roles import LABELLERS
@@ -74,7 +75,9 @@ def zip_view(actor: Actor) -> None:
         st.info("Choose a zip file first.")
     elif pressed and file is not None:
         with shell.shown_errors(), st.spinner("Checking and writing …"):
-            made = archive.import_campaign(shell.store(), actor, file.getvalue(), name=name.strip() or None)
+            made = out_of_process.call(
+                archive.import_campaign, shell.store(), actor, file.getvalue(), name=name.strip() or None
+            )
             _made(campaigns.get_campaign(shell.store(), actor, made).name)
 
 
