@@ -89,3 +89,7 @@ class Uploads:
             kept = {(name, file) for name in sessions for file in self.held(name, [f for s, f in uploads if s == name])}
             left = {key: upload for key, upload in uploads.items() if upload.under_way or key in kept}
             self._of[person] = left
+
+
+def _sizes(uploads: dict[tuple[str, str], _Upload]) -> list[int]:
+    return [upload.size for upload in uploads.values()]
