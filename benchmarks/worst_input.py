@@ -89,9 +89,8 @@ def main() -> None:
 
 
 async def _waits(only: str, size: int) -> None:
-    print(
-        f"{'format':8} {'input':24} {'in a thread':>22} {'out of process':>22}  of {size / 1e6:g} MB; longest wait, whole"
-    )
+    print(f"{size / 1e6:g} MB: longest wait of the event loop, and seconds in all")
+    print(f"{'format':8} {'input':24} {'in a thread':>21} {'out of process':>21}")
     for format in ("plain", "conll", "jsonl"):
         for name, text in inputs(format, size):
             if only in name:

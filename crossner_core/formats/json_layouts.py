@@ -32,6 +32,7 @@ _OF_UNOPENED = ("label", "labels")
 _RANGED = "tokenized_text"
 _START, _END = ("start", "start_offset"), ("end", "end_offset")
 _TYPE = ("type", "label", "entity_type", "tag")
+_READ = frozenset((_RANGED, *_WORDS, *_TAGS, *_SPANS))
 
 
 def tags_of(values: Mapping[str, Any]) -> list[str] | None:
@@ -49,7 +50,7 @@ def in_our_keys(values: Mapping[str, Any], scheme: str, *, lenient: bool = False
 
     Raises BadInput unless there is one tag per word, for tags that are numbers, and for incomplete spans.
     """
-    if _is_ours(values):
+    if _is_ours(values) or _READ.isdisjoint(values):
         return values
     words = _key(values, (_RANGED, *_WORDS), _are_words)
     if words == _RANGED and _are_ranges(values.get("ner")):

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import PurePath
 from typing import Any, NoReturn
 
@@ -62,7 +63,7 @@ def read(source: Source, options: ReadOptions) -> tuple[list[Record], JsonlLayou
             notes = {"before": before} if before != (source.newline if number > 1 else "") else {}
             notes |= _notes(record, values, line, layout)
             own = SentenceLayout("jsonl", notes)
-            records.append(replace(record, sentence=replace(record.sentence, document=source.name, layout=own)))
+            records.append(Record(replace(record.sentence, document=source.name, layout=own), record.spans))
         except WorkbenchError as error:
             source.problem(index, str(error))
         else:
@@ -80,7 +81,7 @@ def write(records: Sequence[Record], layout: JsonlLayout) -> str:
 
 def _load(line: str) -> dict[str, Any]:
     try:
-        values = json.loads(line, parse_constant=_no_constant, parse_float=_finite)
+        values = _DECODER.decode(line)
     except RecursionError as error:
         raise BadInput("the JSON is nested too deeply.") from error
     except ValueError as error:
@@ -101,6 +102,9 @@ def _finite(digits: str) -> float:
     if math.isinf(value):
         raise ValueError(f"the number {clip(digits)} is too large")
     return value
+
+
+_DECODER = json.JSONDecoder(parse_constant=_no_constant, parse_float=_finite)
 
 
 def _find_scheme(source: Source) -> str:
@@ -226,7 +230,7 @@ def _find_layout(
 
 def _notes(record: Record, values: Mapping[str, Any], line: str, layout: JsonlLayout) -> dict[str, Any]:
     """Return what the layout alone cannot reproduce of a record: key order, or the whole line."""
-    if LAYOUT_KEY not in values and _render(record, layout, {}) == line:
+    if LAYOUT_KEY not in values and "id" in values and _render(record, layout, {}) == line:
         return {}
     notes: dict[str, Any] = {"keys": [key for key in values if key != LAYOUT_KEY]}
     if _render(record, layout, notes) != line:
@@ -285,12 +289,17 @@ def _item(sentence: Sentence, span: Span | Link, rest: Mapping[str, str], layout
 
 
 def _dumps(values: Mapping[str, Any], ensure_ascii: bool, item_separator: str, key_separator: str) -> str:
-    line = json.dumps(values, ensure_ascii=ensure_ascii, separators=(item_separator, key_separator))
+    line = _encoder(ensure_ascii, item_separator, key_separator).encode(values)
     try:
         line.encode("utf-8")
     except UnicodeEncodeError as error:
         raise BadInput(f"{clip(ascii(line[error.start]))} is half of a surrogate pair and not text.") from error
     return line
+
+
+@cache
+def _encoder(ensure_ascii: bool, item_separator: str, key_separator: str) -> json.JSONEncoder:
+    return json.JSONEncoder(ensure_ascii=ensure_ascii, separators=(item_separator, key_separator))
 
 
 register(
