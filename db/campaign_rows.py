@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
@@ -11,6 +11,7 @@ from db.engine import Session, upsert
 from db.tables import Annotation, Campaign, LinkRow, Member, SentenceRow, SpanRow, Task
 
 _CHUNK = 500
+_Query = TypeVar("_Query", bound=sa.Select[*tuple[Any, ...]])
 
 
 def find(session: Session, campaign_id: int) -> Campaign | None:
@@ -151,12 +152,24 @@ def sentence_counts(session: Session, campaign_ids: Sequence[int]) -> dict[tuple
 
 def sentences_not_begun(session: Session, campaign_id: int, stage: str) -> list[SentenceRow]:
     """Return the sentences whose task at a stage does not exist yet, or is open with no work on it."""
+    return list(session.scalars(_not_begun(sa.select(SentenceRow), campaign_id, stage)))
+
+
+def ids_not_begun(session: Session, campaign_id: int, stage: str, among: Collection[int]) -> set[int]:
+    """Return the ids of those sentences among `among` whose task at a stage does not exist yet, or is untouched."""
+    query = _not_begun(sa.select(SentenceRow.id), campaign_id, stage)
+    if len(among) <= _CHUNK:
+        query = query.where(SentenceRow.id.in_(among))
+    return set(session.scalars(query)) & set(among)
+
+
+def _not_begun(query: _Query, campaign_id: int, stage: str) -> _Query:
     begun = sa.exists().where(
         Task.sentence_id == SentenceRow.id,
         Task.stage == stage,
         sa.or_(Task.state != "open", sa.exists().where(Annotation.task_id == Task.id)),
     )
-    return list(session.scalars(sa.select(SentenceRow).where(SentenceRow.campaign_id == campaign_id, ~begun)))
+    return query.where(SentenceRow.campaign_id == campaign_id, ~begun)
 
 
 def types_in_use(session: Session, campaign_id: int) -> set[str]:

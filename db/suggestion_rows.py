@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import sqlalchemy as sa
 
-from db.campaign_rows import sentences_not_begun
+from db.campaign_rows import ids_not_begun, sentences_not_begun
 from db.engine import Session, upsert
 from db.tables import Annotation, Campaign, SentenceRow, SpanRow, SparqlCache, SuggestionRow, Task
 from db.types import now
@@ -38,7 +38,7 @@ def awaits_model(session: Session, campaign_id: int) -> bool:
 
 def still_open(session: Session, campaign_id: int, sentence_ids: Collection[int]) -> set[int]:
     """Return the ids of those sentences that nobody has begun to annotate."""
-    return {row.id for row in sentences_not_begun(session, campaign_id, "annotate")} & set(sentence_ids)
+    return ids_not_begun(session, campaign_id, "annotate", sentence_ids)
 
 
 def ids_with_gold(session: Session, campaign_id: int) -> list[int]:

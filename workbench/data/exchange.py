@@ -34,6 +34,8 @@ from workbench.data.values import sentence_of
 from workbench.jobs import queue
 
 MAX_BYTES = 100_000_000
+MOST_AT_ONCE = 1_000
+"""Sentences that an import pre-annotates itself, which takes a few seconds."""
 Files = Sequence[tuple[str | None, bytes | Path]]
 
 
@@ -90,7 +92,8 @@ def import_files(
     parsed = _parse(files, format, given)
     rows = [row for document in parsed for row in _rows(document, with_gold)]
     report = campaign_sentences.add_sentences(store, actor, campaign_id, rows, split=split)
-    note = suggest_new(store, actor, campaign_id, endpoint) if wants_suggestions and report.added > report.gold else ""
+    new = report.added - report.gold
+    note = suggest_new(store, actor, campaign_id, endpoint, new) if wants_suggestions and new else ""
     formats = ", ".join(dict.fromkeys(document.format for document in parsed))
     problems = tuple(str(problem) for document in parsed for problem in document.problems)
     if report.doubts:
@@ -183,14 +186,14 @@ def _rows(parsed: Parsed, with_gold: bool) -> Iterable[LabelledSentence | Senten
         yield LabelledSentence(sentence, record.spans) if with_gold and record.spans is not None else sentence
 
 
-def suggest_new(store: Store, actor: Actor, campaign_id: int, endpoint: str | None) -> str:
-    """Pre-annotate at once from local sources; leave an endpoint, which may be slow, to the worker.
+def suggest_new(store: Store, actor: Actor, campaign_id: int, endpoint: str | None, new: int) -> str:
+    """Pre-annotate a few sentences at once from local sources; leave many, or a slow endpoint, to the worker.
 
     Returns a note about problems, empty if all went well.
     """
-    if endpoint is not None:
+    if endpoint is not None or new > MOST_AT_ONCE:
         queue.start_job(store, actor, "preannotate", campaign_id)
-        return "Pre-annotation is queued: the worker queries the endpoint."
+        return f"Pre-annotation is queued: the worker {'queries the endpoint' if endpoint else 'does it'}."
     from workbench.suggestions.preannotating import preannotate
 
     try:

@@ -154,7 +154,7 @@ def sample_into_campaign(
         done = append(session, current, campaign, [_with_origin(drawn, opened) for drawn in chosen], split=plan.split)
         suggested = _add_mentions(session, campaign, chosen) if with_own else 0
         endpoint, wants = campaign.endpoint, campaign.suggestions_on
-    note = suggest_new(store, actor, campaign_id, endpoint) if wants and not with_own and done.added else ""
+    note = suggest_new(store, actor, campaign_id, endpoint, done.added) if wants and not with_own and done.added else ""
     return replace(report, added=done.added, suggestions=suggested, note=note)
 
 

@@ -14,6 +14,7 @@ import pytest
 from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, Conflict, NotAllowed, WorkbenchError
 from db.engine import Store
+from db.training_tables import Job
 from tests.support.archives import change, contents, zipped
 from tests.support.training_store import person
 from workbench.accounts.actors import Actor
@@ -307,3 +308,16 @@ def test_exchange_campaign_damaged_or_hostile_zip_is_refused(
     with pytest.raises(BadInput, match="unpacks to too much"):
         archive.import_campaign(store, admin, zipped(files), name="Bomb")
     assert len(campaigns.list_campaigns(store, admin)) == before
+
+
+def test_pre_annotation_of_many_sentences_is_left_to_the_worker(
+    store: Store, admin: Actor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exchange, "MOST_AT_ONCE", 2)
+    campaign = campaigns.create_campaign(store, admin, name="Music", domain=load_domain("music"))
+    few = bring(store, admin, campaign, "One .\nTwo .\n", "a.txt", options={"split": "lines"})
+    many = bring(store, admin, campaign, "Three .\nFour .\nFive .\n", "b.txt", options={"split": "lines"})
+    assert "queued" not in few.note
+    assert many.note == "Pre-annotation is queued: the worker does it."
+    with store.read() as session:
+        assert [job.kind for job in session.query(Job)] == ["preannotate"]

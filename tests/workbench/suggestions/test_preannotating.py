@@ -142,3 +142,20 @@ def test_model_suggestions_replace_older_ones_of_untouched_sentences(
         preannotating.add_model_suggestions(
             store, SYSTEM, campaign, run_id=9, suggestions={ids[-1]: [Span(0, 1, "politician")]}
         )
+
+
+def test_pre_annotation_reads_each_sentence_once_however_many_chunks_there_are(
+    store: Store, people: People, campaign: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(preannotating, "_CHUNK", 1)
+    read = list[int]()
+
+    def count(row: SentenceRow, _context: object) -> None:
+        read.append(row.id)
+
+    sa.event.listen(SentenceRow, "load", count)
+    try:
+        report = preannotating.preannotate(store, people["res"], campaign, sources=[Known()])
+    finally:
+        sa.event.remove(SentenceRow, "load", count)
+    assert report.sentences == len(read) == len(set(read)) == 6
