@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,6 +23,7 @@ __all__ = [
     "Session",
     "Store",
     "backup_sqlite",
+    "copied_if_read_only",
     "dangling_rows",
     "in_byte_order",
     "integrity_problems",
@@ -267,6 +270,23 @@ def open_copy(path: Path) -> Store:
         query={"mode": "ro", "immutable": "1", "uri": "true"},
     )
     return Store(url.render_as_string())
+
+
+def copied_if_read_only(url: str, folder: Path) -> Store | None:
+    """Copy a SQLite store that lies on a read-only disk into `folder`, with its log, and open that; None for any other.
+
+    To read a store SQLite writes beside it; nobody can change a store on such a disk meanwhile.
+    """
+    parsed = _parsed(url)
+    if parsed.get_backend_name() != "sqlite" or not parsed.database:
+        return None
+    file = Path(parsed.database)
+    if not file.is_file() or not os.statvfs(file.parent).f_flag & os.ST_RDONLY:
+        return None
+    for suffix in ("", "-wal"):
+        if (part := file.with_name(file.name + suffix)).is_file():
+            shutil.copyfile(part, folder / part.name)
+    return Store(f"sqlite:///{(folder / file.name).resolve()}")
 
 
 def is_postgres(session: Session) -> bool:

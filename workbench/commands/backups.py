@@ -43,13 +43,14 @@ def backup(
     chosen = (
         PARTS if everything else making.BY_DEFAULT if parts is None else [part for part in parts if part != "store"]
     )
-    if _is_file(target):
-        if parts is not None or everything:
-            common.refuse(f"{target} is a file, which takes the store alone; give a folder for --with and --all.")
-        size = making.back_up_file(common.PLACE.store, common.PLACE.actor, target)
-        typer.echo(f"{target}: {size:,} bytes")
-        return 0
-    made = making.back_up(common.PLACE.store, common.PLACE.actor, common.PLACE.settings.home, target, chosen)
+    if _is_file(target) and (parts is not None or everything):
+        common.refuse(f"{target} is a file, which takes the store alone; give a folder for --with and --all.")
+    with common.PLACE.readable() as store:
+        actor = common.PLACE.actor
+        if _is_file(target):
+            typer.echo(f"{target}: {making.back_up_file(store, actor, target):,} bytes")
+            return 0
+        made = making.back_up(store, actor, common.PLACE.settings.home, target, chosen)
     for note in made.manifest.notes:
         typer.echo(note, err=True)
     size = sum(entry.size for entry in made.manifest.files.values())

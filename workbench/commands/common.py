@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -50,6 +52,21 @@ class Place:
             self._store = open_store(self.settings)
             migrate(self._store)
         return self._store
+
+    @contextmanager
+    def readable(self) -> Iterator[Store]:
+        """Yield the store, at its newest migration; one on a read-only disk as a copy in a temporary folder."""
+        from db.engine import copied_if_read_only
+        from db.migrate import migrate
+
+        with tempfile.TemporaryDirectory(prefix="workbench-") as folder:
+            if copy := copied_if_read_only(self.settings.url, Path(folder)):
+                migrate(copy)
+                self._store = copy
+            yield self.store
+            if copy:
+                copy.close()
+                self._store = None
 
     def store_as_it_is(self) -> Store:
         """Return the store without migrating it; raise StorageError where a SQLite store has no file yet."""

@@ -22,6 +22,7 @@ from workbench.accounts.actors import Actor
 from workbench.campaigns.campaigns import CampaignView
 from workbench.data import archive, browsing, exchange
 from workbench.data.exchange import ImportOutcome, Preview
+from workbench.http import uploads
 
 SPLIT_WORDS = {
     "pool": "pool – to annotate and to train on",
@@ -75,6 +76,7 @@ def import_view(actor: Actor, campaign: CampaignView) -> None:
             accept_multiple_files=True,
             key=f"data:files:{turn}",
             max_upload_size=exchange.MAX_BYTES // 1_000_000,
+            help=f"{exchange.MAX_BYTES // 1_000_000} MB a file, {uploads.MOST_BYTES // 1_000_000} MB in all.",
         )
     with right:
         format = format_choice("data:format")
@@ -188,13 +190,14 @@ def _seen(
     seen: dict[object, Preview | BadInput] = st.session_state.setdefault(_SEEN, {})
     if key not in seen:
         try:
-            seen[key] = out_of_process.call(
-                exchange.preview,
-                [(file.name, file.getvalue()) for file in files],
-                format=format,
-                types=types,
-                options=options,
-            )
+            with st.spinner("Reading …"):
+                seen[key] = out_of_process.call(
+                    exchange.preview,
+                    [(file.name, file.getvalue()) for file in files],
+                    format=format,
+                    types=types,
+                    options=options,
+                )
         except BadInput as error:
             seen[key] = error
     return seen[key]

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,7 @@ from workbench.backups.checking import verify
 from workbench.backups.files import take_part
 from workbench.backups.making import back_up, back_up_file
 from workbench.backups.manifest import PARTS, STORE, backups_in, find_backup
+from workbench.campaigns import campaigns
 from workbench.settings import Settings
 
 
@@ -233,3 +235,36 @@ def test_damaged_earlier_backup_is_not_used(home: Path, store: Store, tmp_path: 
 def _people(store: Store) -> dict[str, accounts.Actor]:
     listed = accounts.list_people(store, admin_of(store))
     return {person.name: accounts.current(store, person.id) for person in listed}  # type: ignore[misc]
+
+
+@pytest.fixture(params=["killed", "copied", "stopped"])
+def read_only(home: Path, store: Store, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """The home on a read-only disk, as a server left it: killed, with its last change only in the log, or stopped."""
+    make_campaign(store, {name: admin_of(store) for name in ("adm", "res")}, name="In the log")
+    assert (home / "workbench.sqlite3-wal").stat().st_size
+    if request.param == "stopped":
+        store.close()
+        assert not (home / "workbench.sqlite3-wal").exists()
+    shutil.copytree(home, tmp_path / "killed")
+    if request.param == "copied":
+        (tmp_path / "killed" / "workbench.sqlite3-shm").unlink()
+    (tmp_path / "disk").mkdir()
+    for command in ("--bind", "-o remount,ro,bind"):
+        where = [str(tmp_path / "disk")] if "ro" in command else [str(tmp_path / "killed"), str(tmp_path / "disk")]
+        if subprocess.run(["mount", *command.split(), *where], capture_output=True).returncode:
+            pytest.skip("only root can mount a read-only disk")
+    yield tmp_path / "disk"
+    subprocess.run(["umount", str(tmp_path / "disk")], check=True)
+
+
+def test_backup_from_a_read_only_disk_has_what_is_in_the_log(read_only: Path, tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="Read-only"):
+        (read_only / "new").touch()
+    for target in ("kept", "kept.sqlite3"):
+        command = [sys.executable, "-m", "workbench", "--home", str(read_only), "backup", str(tmp_path / target)]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    assert not verify(tmp_path / "kept").problems
+    copy = Store(f"sqlite:///{tmp_path / 'kept.sqlite3'}")
+    assert "In the log" in [view.name for view in campaigns.list_campaigns(copy, admin_of(copy))]
+    copy.close()
