@@ -93,7 +93,7 @@ def imported(session: Session, sentence_ids: Sequence[int]) -> dict[int, Annotat
     query = (
         sa.select(Task.sentence_id, Annotation)
         .join(Task, Task.id == Annotation.task_id)
-        .where(Task.sentence_id.in_(sentence_ids), Annotation.origin == "import")
+        .where(Task.sentence_id.in_(sentence_ids), Task.stage == "adjudicate", Annotation.origin == "import")
         .options(selectinload(Annotation.spans), selectinload(Annotation.flags))
     )
     return dict(session.execute(query).all())

@@ -11,6 +11,7 @@ from db.engine import Session, upsert
 from db.tables import Annotation, Campaign, LinkRow, Member, SentenceRow, SpanRow, Task
 
 _CHUNK = 500
+_Value = TypeVar("_Value")
 _Query = TypeVar("_Query", bound=sa.Select[*tuple[Any, ...]])
 
 
@@ -66,26 +67,26 @@ def keep_members(session: Session, campaign_id: int, user_ids: Iterable[int]) ->
     session.execute(sa.delete(Member).where(Member.campaign_id == campaign_id, gone))
 
 
-def known_hashes(session: Session, campaign_id: int, hashes: Sequence[str]) -> set[str]:
-    """Return the content hashes that the campaign already has."""
-    known: set[str] = set()
-    for first in range(0, len(hashes), _CHUNK):
-        query = sa.select(SentenceRow.content_hash).where(
-            SentenceRow.campaign_id == campaign_id, SentenceRow.content_hash.in_(hashes[first : first + _CHUNK])
-        )
-        known.update(session.scalars(query))
-    return known
+def names_of(session: Session, campaign_id: int, hashes: Sequence[str]) -> dict[str, str]:
+    """Return the names of the campaign's sentences with these content hashes, as they came with their files."""
+    return _of_hashes(session, SentenceRow.external_id, campaign_id, hashes)
 
 
 def ids_of(session: Session, campaign_id: int, hashes: Sequence[str]) -> dict[str, int]:
     """Return the ids of the campaign's sentences with these content hashes."""
-    ids: dict[str, int] = {}
+    return _of_hashes(session, SentenceRow.id, campaign_id, hashes)
+
+
+def _of_hashes(
+    session: Session, column: sa.orm.InstrumentedAttribute[_Value], campaign_id: int, hashes: Sequence[str]
+) -> dict[str, _Value]:
+    values: dict[str, _Value] = {}
     for first in range(0, len(hashes), _CHUNK):
-        query = sa.select(SentenceRow.content_hash, SentenceRow.id).where(
+        query = sa.select(SentenceRow.content_hash, column).where(
             SentenceRow.campaign_id == campaign_id, SentenceRow.content_hash.in_(hashes[first : first + _CHUNK])
         )
-        ids |= dict(session.execute(query).all())
-    return ids
+        values |= dict(session.execute(query).all())
+    return values
 
 
 def last_position(session: Session, campaign_id: int) -> float:

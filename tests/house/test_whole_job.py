@@ -102,7 +102,9 @@ def job(tmp_path: Path, shared: Path) -> _Campaign:
     for split in ("dev", "test"):
         some = open_file(music / f"{split}.txt").labelled[:12]
         data = write(list(some), "conll").encode()
-        exchange.import_files(store, people["ada"], campaign_id, [(f"{split}.conll", data)], split=split)
+        exchange.import_files(
+            store, people["ada"], campaign_id, [(f"{split}.conll", data)], split=split, annotation="gold"
+        )
     gold = {text: _gold_here(store, one) for one in train if (text := one.sentence.text)}
     return _Campaign(store, people, gold)
 

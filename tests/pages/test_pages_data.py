@@ -145,6 +145,7 @@ def test_import_brings_files_in_with_their_gold(screen: Open, store: Store, peop
     test.file_uploader[0].set_value([("new.conll", CONLL.encode(), "text/plain")])
     assert healthy(test.run()).dataframe[0].value["Annotated"].tolist() == [2]
     test.selectbox(key=f"data:into:{calm}").set_value("dev")
+    test.selectbox(key=f"data:annotation:{calm}").set_value("gold")
     press(test, "Import into")
     view = campaigns.get_campaign(store, people["res"], calm)
     assert (view.splits["dev"], view.gold) == (2, 2)
@@ -159,7 +160,7 @@ def test_import_asks_for_the_split_in_each_campaign(
     test.session_state["campaign"] = calm
     healthy(test.run())
     test.selectbox(key=f"data:into:{calm}").set_value("test")
-    test.toggle(key=f"data:gold:{calm}").set_value(False)
+    test.selectbox(key=f"data:annotation:{calm}").set_value("none")
     test.file_uploader[0].set_value([("new.conll", CONLL.encode(), "text/plain")])
     press(healthy(test.run()), "Import into Calm")
     test.session_state["campaign"] = campaign
@@ -168,7 +169,7 @@ def test_import_asks_for_the_split_in_each_campaign(
     press(healthy(test.run()), "Import into Music")
     first, second = (campaigns.get_campaign(store, people["res"], id_) for id_ in (calm, campaign))
     assert (first.splits["test"], first.gold) == (2, 0)
-    assert (second.splits["test"], second.splits["pool"], second.gold) == (0, 8, 2)
+    assert (second.splits["test"], second.splits["pool"], second.gold) == (0, 8, 0)
 
 
 def test_import_takes_a_type_map(screen: Open, store: Store, people: dict[str, Actor]) -> None:
@@ -210,7 +211,7 @@ def test_import_without_gold_sends_sentences_to_people(screen: Open, store: Stor
     calm = calm_campaign(store, people)
     test = switch(screen("data", "res"), "data:view", "Import")
     test.file_uploader[0].set_value([("new.conll", BAD.encode(), "text/plain")])
-    test.toggle(key=f"data:gold:{calm}").set_value(False)
+    test.selectbox(key=f"data:annotation:{calm}").set_value("none")
     press(healthy(test.run()), "Import into")
     view = campaigns.get_campaign(store, people["res"], calm)
     assert (view.sentences, view.gold, view.stages[0].open) == (7, 0, 7)

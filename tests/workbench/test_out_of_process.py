@@ -65,7 +65,9 @@ def test_an_import_there_is_the_same_as_here(store: Store, admin: Actor, monkeyp
         exchange.preview, [("a.conll", CONLL)], types=("person", "band"), options={"skip_bad": True}
     )
     assert there == here
-    outcome = out_of_process.call(exchange.import_files, store, admin, campaign, [("a.conll", CONLL)])
+    outcome = out_of_process.call(
+        exchange.import_files, store, admin, campaign, [("a.conll", CONLL)], annotation="gold"
+    )
     assert outcome == exchange.ImportOutcome(added=2, duplicates=0, gold=2, format="conll")
     assert exchange.export_layer(store, admin, campaign, "gold", format="conll") == CONLL
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 
 from crossner_core.errors import BadInput, UnknownType
-from crossner_core.schema import LabelledSentence, Sentence, check_spans, meta_to_keep
-from db import campaign_rows
+from crossner_core.schema import LabelledSentence, Sentence, Suggestion, check_spans, meta_to_keep
+from crossner_core.suggest.imported import IMPORTED
+from db import campaign_rows, suggestion_rows
 from db.engine import Session, Store
 from db.tables import SPLITS, Campaign
 from db.types import now
@@ -19,6 +20,14 @@ from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.domains import domain_of
 from workbench.data.double_imports import note_again
+from workbench.data.values import suggestion_values
+
+Annotation = Literal["suggestions", "first", "gold"]
+"""What annotation that comes with a sentence becomes: suggestions, the work of annotator 1, or gold."""
+ANNOTATIONS: tuple[str, ...] = get_args(Annotation)
+
+_MOST_LISTED, _SHOWN = 200, 80
+(_SOURCE,) = IMPORTED.kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,12 +35,17 @@ class ImportReport:
     """Outcome of an import: sentences added, duplicates left out, and how many of the added came with gold.
 
     `doubts` counts places where the gold of a duplicate differs from that in the campaign; see Second look.
+    `suggestions` and `first` count sentences whose annotation became that, duplicates included. `again` lists the
+    first duplicates, a line each.
     """
 
     added: int
     duplicates: int
     gold: int
     doubts: int = 0
+    suggestions: int = 0
+    first: int = 0
+    again: tuple[str, ...] = ()
 
 
 def add_sentences(
@@ -41,18 +55,19 @@ def add_sentences(
     labelled: Iterable[LabelledSentence | Sentence],
     *,
     split: str = "pool",
+    annotation: str = "gold",
 ) -> ImportReport:
-    """Append sentences to the queue, all or none; a `LabelledSentence` brings its gold with it.
+    """Append sentences to the queue, all or none; `annotation` is what that of a `LabelledSentence` becomes.
 
-    Sentences the campaign already has (same text and tokens) are left out and counted as duplicates; where their gold
-    differs, the places are queued for the expert's label review. Raises BadInput, InvalidSpan or UnknownType that
-    name the sentence. For researchers and admins.
+    Sentences the campaign already has (same text and tokens) are left out and listed as duplicates. Where their gold
+    differs, the places are queued for the expert's label review; suggestions go to those that nobody has begun.
+    Raises BadInput, InvalidSpan or UnknownType that name the sentence. For researchers and admins.
     """
     require(actor, *KEEPERS)
     rows = tuple(labelled)
     with store.write() as session:
         current, campaign = enter(session, actor, campaign_id, *KEEPERS)
-        return append(session, current, campaign, rows, split=split)
+        return append(session, current, campaign, rows, split=split, annotation=annotation)
 
 
 def append(
@@ -62,20 +77,40 @@ def append(
     rows: Sequence[LabelledSentence | Sentence],
     *,
     split: str = "pool",
+    annotation: str = "gold",
 ) -> ImportReport:
     """Like `add_sentences`, inside a transaction whose caller has authorised the actor."""
     if split not in SPLITS:
         raise BadInput(f"There is no split {split!r}; splits are {', '.join(SPLITS)}.")
+    if annotation not in ANNOTATIONS:
+        raise BadInput(f"Annotation cannot become {annotation!r}; it becomes {', '.join(ANNOTATIONS)}.")
     refuse_archived(campaign)
     types = domain_of(campaign).type_names
     for row in rows:
         _check_import(row, types)
-    fresh_rows = _without_known(session, campaign.id, rows)
-    gold = _insert(session, campaign, fresh_rows, split=split, user_id=actor.id)
-    added = {id(sentence) for sentence, _ in fresh_rows}
-    again = [row for row in rows if isinstance(row, LabelledSentence) and id(row.sentence) not in added]
-    doubts = note_again(session, campaign.id, again, split=split)
-    return ImportReport(added=len(fresh_rows), duplicates=len(rows) - len(fresh_rows), gold=gold, doubts=doubts)
+    new, again = _without_known(session, campaign.id, rows)
+    places = _insert(session, campaign, [_sentence(row) for row in new], split=split)
+    as_work = annotation != "suggestions"
+    works = [(key, row) for key, row in zip(places, new, strict=True) if as_work and isinstance(row, LabelledSentence)]
+    with_work = {key["sentence_id"] for key, _ in works}
+    untouched = [key for key in places if key["sentence_id"] not in with_work]
+    campaign_rows.add_tasks(session, [{**key, "stage": "annotate"} for key in untouched])
+    report = ImportReport(len(new), len(rows) - len(new), gold=0, again=tuple(again[:_MOST_LISTED]))
+    labelled = [row for row in rows if isinstance(row, LabelledSentence)]
+    if annotation == "suggestions":
+        return replace(report, suggestions=_insert_suggestions(session, campaign.id, labelled))
+    if annotation == "first":
+        _insert_work(session, works, stage="annotate", user_id=actor.id)
+        campaign_rows.add_tasks(session, [{**key, "stage": "check"} for key, _ in works])
+        return replace(report, first=len(works))
+    _insert_work(session, works, stage="adjudicate", user_id=actor.id)
+    came = {id(row) for _, row in works}
+    doubts = note_again(session, campaign.id, [row for row in labelled if id(row) not in came], split=split)
+    return replace(report, gold=len(works), doubts=doubts)
+
+
+def _sentence(row: LabelledSentence | Sentence) -> Sentence:
+    return row.sentence if isinstance(row, LabelledSentence) else row
 
 
 def _check_import(row: LabelledSentence | Sentence, types: Sequence[str]) -> None:
@@ -94,44 +129,36 @@ def _check_import(row: LabelledSentence | Sentence, types: Sequence[str]) -> Non
 
 def _without_known(
     session: Session, campaign_id: int, rows: Sequence[LabelledSentence | Sentence]
-) -> list[tuple[Sentence, LabelledSentence | None]]:
-    pairs = [(row.sentence, row) if isinstance(row, LabelledSentence) else (row, None) for row in rows]
-    first_of: dict[str, tuple[Sentence, LabelledSentence | None]] = {}
-    for sentence, gold in pairs:
-        first_of.setdefault(sentence.content_hash, (sentence, gold))
-    known = campaign_rows.known_hashes(session, campaign_id, list(first_of))
-    return [pair for content_hash, pair in first_of.items() if content_hash not in known]
+) -> tuple[list[LabelledSentence | Sentence], list[str]]:
+    """Return the first of each sentence that the campaign does not have, and a line on each of the others."""
+    known = campaign_rows.names_of(session, campaign_id, [_sentence(row).content_hash for row in rows])
+    new, again = dict[str, LabelledSentence | Sentence](), list[str]()
+    for row in rows:
+        sentence = _sentence(row)
+        if (name := known.get(sentence.content_hash)) is not None:
+            again.append(f"{sentence.id} is in the campaign as {name}: {sentence.text[:_SHOWN]}")
+        elif (first := new.setdefault(sentence.content_hash, row)) is not row:
+            again.append(f"{sentence.id} comes twice, first as {_sentence(first).id}: {sentence.text[:_SHOWN]}")
+    return list(new.values()), again
 
 
-def _insert(
-    session: Session,
-    campaign: Campaign,
-    pairs: Sequence[tuple[Sentence, LabelledSentence | None]],
-    *,
-    split: str,
-    user_id: int,
-) -> int:
-    """Write sentences, links and tasks, and imported gold; return how many came with gold."""
+def _insert(session: Session, campaign: Campaign, sentences: Sequence[Sentence], *, split: str) -> list[dict[str, Any]]:
+    """Write sentences and links; return what tasks name: each sentence's id, campaign and position."""
     position = campaign_rows.last_position(session, campaign.id) + 1
     values = [
-        _sentence_values(campaign, sentence, split, position + number) for number, (sentence, _) in enumerate(pairs)
+        _sentence_values(campaign, sentence, split, position + number) for number, sentence in enumerate(sentences)
     ]
     ids = campaign_rows.add_sentences(session, values)
     links = [
         {"sentence_id": id_, "start": link.start, "end": link.end, "target": link.target}
-        for id_, (sentence, _) in zip(ids, pairs, strict=True)
+        for id_, sentence in zip(ids, sentences, strict=True)
         for link in sentence.links
     ]
     campaign_rows.add_links(session, links)
-    places = [
+    return [
         {"sentence_id": id_, "campaign_id": campaign.id, "position": value["position"]}
         for id_, value in zip(ids, values, strict=True)
     ]
-    plain = [key for key, (_, gold) in zip(places, pairs, strict=True) if gold is None]
-    campaign_rows.add_tasks(session, [{**key, "stage": "annotate"} for key in plain])
-    labelled = [(key, gold) for key, (_, gold) in zip(places, pairs, strict=True) if gold is not None]
-    _insert_gold(session, labelled, user_id=user_id)
-    return len(labelled)
 
 
 def _sentence_values(campaign: Campaign, sentence: Sentence, split: str, position: float) -> dict[str, Any]:
@@ -150,24 +177,41 @@ def _sentence_values(campaign: Campaign, sentence: Sentence, split: str, positio
     }
 
 
-def _insert_gold(
-    session: Session, labelled: Sequence[tuple[dict[str, Any], LabelledSentence]], *, user_id: int
+def _insert_work(
+    session: Session, works: Sequence[tuple[dict[str, Any], LabelledSentence]], *, stage: str, user_id: int
 ) -> None:
+    """Write imported annotation as the finished work of a stage."""
     finished_at = now()
-    done = {"stage": "adjudicate", "state": "done", "done_by": user_id, "done_at": finished_at}
-    tasks = campaign_rows.add_tasks(session, [{**key, **done} for key, _ in labelled])
+    done = {"stage": stage, "state": "done", "done_by": user_id, "done_at": finished_at}
+    tasks = campaign_rows.add_tasks(session, [{**key, **done} for key, _ in works])
     rows = [
         {"task_id": task_id, "user_id": user_id, "origin": "import", "revision": 1, "state": "submitted",
-         "no_entities": not gold.spans, "submitted_at": finished_at}
-        for task_id, (_, gold) in zip(tasks, labelled, strict=True)
+         "no_entities": not item.spans, "submitted_at": finished_at}
+        for task_id, (_, item) in zip(tasks, works, strict=True)
     ]  # fmt: skip
     spans = [
         {"annotation_id": id_, "start": span.start, "end": span.end, "type": span.type,
-         "surface": gold.sentence.surface(span.start, span.end), "origin": "kept"}
-        for id_, (_, gold) in zip(campaign_rows.add_annotations(session, rows), labelled, strict=True)
-        for span in check_spans(gold.sentence, gold.spans)
+         "surface": item.sentence.surface(span.start, span.end), "origin": "kept"}
+        for id_, (_, item) in zip(campaign_rows.add_annotations(session, rows), works, strict=True)
+        for span in check_spans(item.sentence, item.spans)
     ]  # fmt: skip
     campaign_rows.add_spans(session, spans)
+
+
+def _insert_suggestions(session: Session, campaign_id: int, labelled: Sequence[LabelledSentence]) -> int:
+    """Write imported annotation as suggestions where nobody has begun yet, replacing earlier imported ones."""
+    items = {item.sentence.content_hash: item for item in labelled}
+    ids = campaign_rows.ids_of(session, campaign_id, list(items))
+    still = suggestion_rows.still_open(session, campaign_id, ids.values())
+    still -= set(suggestion_rows.ids_with_gold(session, campaign_id))  # imported gold has no task to annotate
+    rows = [
+        suggestion_values(ids[content_hash], Suggestion(span.start, span.end, span.type, _SOURCE, 1.0))
+        for content_hash, item in items.items()
+        if ids[content_hash] in still
+        for span in check_spans(item.sentence, item.spans)
+    ]
+    suggestion_rows.replace_suggestions(session, sorted(still), rows, kinds=IMPORTED.kinds)
+    return len(still)
 
 
 def draw(campaign: Campaign, content_hash: str) -> tuple[bool, bool]:

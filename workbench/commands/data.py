@@ -36,7 +36,9 @@ def import_(
     domain: Annotated[
         str | None, typer.Option(help="Domain of the data set, which defines the allowed entity types.")
     ] = None,
-    gold: Annotated[bool, typer.Option(help="Import the file's annotations as gold, or ignore them.")] = True,
+    annotation: Annotated[
+        str, typer.Option(help="What the files' annotation becomes in a campaign: suggestions, first, gold or none.")
+    ] = "suggestions",
     skip_bad: Annotated[bool, typer.Option("--skip-bad", help="Skip invalid sentences and report each.")] = False,
     paragraphs: Annotated[
         bool, typer.Option("--paragraphs", help="Plain text: split paragraphs into sentences.")
@@ -74,15 +76,19 @@ def import_(
         [named for file in files for named in _named(file)],
         format=format or ("plain" if paragraphs else None),
         split=split,
-        with_gold=gold,
+        annotation=annotation,
         skip_bad=skip_bad,
         options=options,
     )
     _report(done.problems)
+    for line in done.again:
+        typer.echo(f"left out: {line}", err=True)
     what = str(files[0]) if len(files) == 1 else f"{len(files)} files"
+    came = {"with gold": done.gold, "annotated once": done.first, "with suggestions": done.suggestions}
+    annotated = "; ".join(f"{count} {words}" for words, count in came.items() if count)
     typer.echo(
-        f"{what}: {done.added} sentences added to {split} ({done.gold} with gold), {done.duplicates} duplicates "
-        f"left out, {len(done.problems)} skipped. {done.note}".rstrip()
+        f"{what}: {done.added} sentences added to {split}{f' ({annotated})' if annotated else ''}, {done.duplicates} "
+        f"duplicates left out, {len(done.problems)} skipped. {done.note}".rstrip()
     )
 
 

@@ -36,12 +36,17 @@ from workbench.jobs import queue
 MAX_BYTES = 100_000_000
 MOST_AT_ONCE = 1_000
 """Sentences that an import pre-annotates itself, which takes a few seconds."""
+NONE = "none"
+ANNOTATIONS = (*campaign_sentences.ANNOTATIONS, NONE)
 Files = Sequence[tuple[str | None, bytes | Path]]
 
 
 @dataclass(frozen=True, slots=True)
 class ImportOutcome:
-    """Outcome of an import: sentences added, duplicates left out, how many came with gold; `problems` were skipped."""
+    """Outcome of an import: sentences added, duplicates left out, and where their annotation went.
+
+    `suggestions`, `first` and `gold` count sentences; `problems` were skipped, and `again` lists the first duplicates.
+    """
 
     added: int
     duplicates: int
@@ -49,6 +54,9 @@ class ImportOutcome:
     format: str
     problems: tuple[str, ...] = ()
     note: str = ""
+    suggestions: int = 0
+    first: int = 0
+    again: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,28 +79,32 @@ def import_files(
     *,
     format: str | None = None,
     split: str = "pool",
-    with_gold: bool = True,
+    annotation: str = "suggestions",
     skip_bad: bool = False,
     preannotate: bool = True,
     options: Mapping[str, Any] | None = None,
 ) -> ImportOutcome:
     """Add the sentences of files to a campaign: all of them, or with `skip_bad` all good ones, or none.
 
-    Files come with their names; those of a format of several files are read together. Annotation becomes imported
-    gold unless `with_gold` is off; then the sentences go through all stages. `options` are the format's own, such as
+    Files come with their names; those of a format of several files are read together. Their annotation becomes
+    suggestions, the work of annotator 1 (`first`), gold, or nothing (`none`). `options` are the format's own, such as
     `{"split": "paragraphs"}` for plain text. If one file is rejected all are: raises BadInput with file:line: reason
     for everything that is wrong.
     """
+    if annotation not in ANNOTATIONS:
+        raise BadInput(f"Annotation cannot become {annotation!r}; choose one of {', '.join(ANNOTATIONS)}.")
+    wanted = annotation != NONE
     require(actor, *KEEPERS)
     with store.read() as session:
         _, campaign = enter(session, actor, campaign_id, *KEEPERS)
         types, endpoint = domain_of(campaign).type_names, campaign.endpoint
         wants_suggestions = preannotate and campaign.suggestions_on
-    given = {**(options or {}), "types": types if with_gold else None, "skip_bad": skip_bad}
+    given = {**(options or {}), "types": types if wanted else None, "skip_bad": skip_bad}
     parsed = _parse(files, format, given)
-    rows = [row for document in parsed for row in _rows(document, with_gold)]
-    report = campaign_sentences.add_sentences(store, actor, campaign_id, rows, split=split)
-    new = report.added - report.gold
+    rows = [row for document in parsed for row in _rows(document, wanted)]
+    becomes = annotation if wanted else "suggestions"
+    report = campaign_sentences.add_sentences(store, actor, campaign_id, rows, split=split, annotation=becomes)
+    new = report.added - report.gold - report.first
     note = suggest_new(store, actor, campaign_id, endpoint, new) if wants_suggestions and new else ""
     formats = ", ".join(dict.fromkeys(document.format for document in parsed))
     problems = tuple(str(problem) for document in parsed for problem in document.problems)
@@ -101,7 +113,17 @@ def import_files(
         note = f"{note} Duplicates had different gold at {places}: see Second look.".strip()
     if losses := sum((Counter(document.losses) for document in parsed), Counter[str]()):
         note = f"{note} Not imported: {in_numbers(losses)}.".strip()
-    return ImportOutcome(report.added, report.duplicates, report.gold, formats, problems, note)
+    return ImportOutcome(
+        added=report.added,
+        duplicates=report.duplicates,
+        gold=report.gold,
+        format=formats,
+        problems=problems,
+        note=note,
+        suggestions=report.suggestions,
+        first=report.first,
+        again=report.again,
+    )
 
 
 def preview(
@@ -177,13 +199,13 @@ def _named(name: str | None, data: bytes | Path) -> NamedFile:
     return name or "upload", file_bytes(data) if isinstance(data, Path) else data
 
 
-def _rows(parsed: Parsed, with_gold: bool) -> Iterable[LabelledSentence | Sentence]:
+def _rows(parsed: Parsed, annotated: bool) -> Iterable[LabelledSentence | Sentence]:
     """Make the sentences to store, each with the layout of its file beside its own."""
     file = FileLayout(parsed.name, parsed.layout.to_dict())
     for record in parsed.sentences:
         layout = SentenceLayout(parsed.format, notes_of(record.sentence, parsed.format), file)
         sentence = replace(record.sentence, layout=layout)
-        yield LabelledSentence(sentence, record.spans) if with_gold and record.spans is not None else sentence
+        yield LabelledSentence(sentence, record.spans) if annotated and record.spans is not None else sentence
 
 
 def suggest_new(store: Store, actor: Actor, campaign_id: int, endpoint: str | None, new: int) -> str:

@@ -22,8 +22,7 @@ from workbench.campaigns.domains import domain_of, find_domain
 from workbench.campaigns.sentences import append
 from workbench.data.corpora import open_corpus
 from workbench.data.exchange import suggest_new
-from workbench.data.values import sentence_of
-from workbench.suggestions.preannotating import suggestion_values
+from workbench.data.values import sentence_of, suggestion_values
 
 if TYPE_CHECKING:
     from crossner_core.near_duplicates import NearDuplicates

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from crossner_core.calibration.proposals import best_of, propose
 from crossner_core.calibration.sources import SourceWeights
@@ -57,3 +58,17 @@ def best_suggestions(
     """
     best = best_of(made for made in propose(list(suggestions), weights) if made.score >= hint_below)
     return tuple(Suggestion(made.start, made.end, made.type, made.sources[0], made.score, made.entity) for made in best)
+
+
+def suggestion_values(sentence_id: int, one: Suggestion, *, run_id: int | None = None) -> dict[str, Any]:
+    """Return the columns of a suggestion."""
+    return {
+        "sentence_id": sentence_id,
+        "start": one.start,
+        "end": one.end,
+        "type": one.type,
+        "source": one.source,
+        "score": one.score,
+        "entity": one.entity,
+        "run_id": run_id,
+    }

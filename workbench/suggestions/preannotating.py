@@ -22,7 +22,7 @@ from workbench.accounts.access import enter, refuse_archived
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import KEEPERS
 from workbench.campaigns.domains import domain_of
-from workbench.data.values import sentence_of
+from workbench.data.values import sentence_of, suggestion_values
 from workbench.settings import settings_of
 
 _ALLOWED = (*KEEPERS, "system")
@@ -156,20 +156,6 @@ def _write(
 
 def _rows(done: set[int], suggested: Mapping[int, Sequence[Suggestion]]) -> list[dict[str, Any]]:
     return [suggestion_values(id_, suggestion) for id_ in sorted(done) for suggestion in suggested[id_]]
-
-
-def suggestion_values(sentence_id: int, one: Suggestion, *, run_id: int | None = None) -> dict[str, Any]:
-    """Return the columns of a suggestion."""
-    return {
-        "sentence_id": sentence_id,
-        "start": one.start,
-        "end": one.end,
-        "type": one.type,
-        "source": one.source,
-        "score": one.score,
-        "entity": one.entity,
-        "run_id": run_id,
-    }
 
 
 def add_model_suggestions(

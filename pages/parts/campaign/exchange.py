@@ -29,6 +29,12 @@ SPLIT_WORDS = {
     "dev": "dev – to choose between models",
     "test": "test – to score models",
 }
+_ANNOTATION_WORDS = {
+    "suggestions": "becomes suggestions – all stages follow",
+    "first": "is annotator 1's work – check and adjudication follow",
+    "gold": "is gold – nothing follows",
+    exchange.NONE: "is left out",
+}
 _LAYER_WORDS = {
     "gold": "Gold – what the expert settled, or was imported as gold",
     "first": "First – what annotator 1 sent",
@@ -84,11 +90,12 @@ def import_view(actor: Actor, campaign: CampaignView) -> None:
         split = st.selectbox(
             "Split", list(SPLIT_WORDS), format_func=SPLIT_WORDS.__getitem__, key=f"data:into:{campaign.id}"
         )
-        with_gold = st.toggle(
-            "Annotation in the files becomes gold",
-            value=True,
-            key=f"data:gold:{campaign.id}",
-            help="Off: only text and links are taken, and the sentences go through all three stages.",
+        annotation = st.selectbox(
+            "Annotation in the files",
+            list(_ANNOTATION_WORDS),
+            format_func=_ANNOTATION_WORDS.__getitem__,
+            key=f"data:annotation:{campaign.id}",
+            help="Models are trained and scored on gold: choose it for what people have finished.",
         )
         skip_bad = st.toggle(
             "Skip bad sentences",
@@ -99,7 +106,8 @@ def import_view(actor: Actor, campaign: CampaignView) -> None:
         _examples()
         return
     with shell.shown_errors():
-        fit = _look(files, format, campaign.domain.type_names if with_gold else None, options, skip_bad)
+        types = campaign.domain.type_names if annotation != exchange.NONE else None
+        fit = _look(files, format, types, options, skip_bad)
         if st.button(f"Import into {as_text(campaign.name)}", type="primary", disabled=not fit):
             with st.spinner("Reading, checking, pre-annotating …"):
                 outcome = out_of_process.call(
@@ -110,7 +118,7 @@ def import_view(actor: Actor, campaign: CampaignView) -> None:
                     [(file.name, file.getvalue()) for file in files],
                     format=format,
                     split=split,
-                    with_gold=with_gold,
+                    annotation=annotation,
                     skip_bad=skip_bad,
                     options=options,
                 )
@@ -212,27 +220,34 @@ def _finish(outcome: ImportOutcome) -> None:
     """Keep the message for the next run, and empty the uploader."""
     are_in = "sentence imported" if outcome.added == 1 else "sentences imported"
     parts = [f"{outcome.added} {are_in}" + (f", {outcome.gold} of them with gold" if outcome.gold else "")]
+    if outcome.first:
+        parts.append(f"{outcome.first} wait for the check")
+    if outcome.suggestions:
+        parts.append(f"{outcome.suggestions} have suggestions from the files")
     if outcome.duplicates:
         parts.append(f"{outcome.duplicates} were already there and were left out")
     if outcome.problems:
         parts.append(f"{len(outcome.problems)} were skipped")
     shell.note("; ".join(parts) + "." + (f" {outcome.note}" if outcome.note else ""))
-    remember_skipped(outcome.problems)
+    remember_skipped(outcome.problems, outcome.again)
     st.session_state[_ROUND] += 1
     st.session_state.pop(_SEEN, None)
     st.rerun()
 
 
-def remember_skipped(problems: Sequence[str]) -> None:
+def remember_skipped(problems: Sequence[str], again: Sequence[str] = ()) -> None:
     """Keep what an import left out, to be listed at the next run."""
-    st.session_state[_SKIPPED] = tuple(problems)
+    st.session_state[_SKIPPED] = (tuple(problems), tuple(again))
 
 
 def skipped_last_time() -> None:
     """List what the last import left out, once."""
-    problems = st.session_state.pop(_SKIPPED, ())
+    problems, again = st.session_state.pop(_SKIPPED, ((), ()))
     if problems:
         _list(problems, "Skipped in the last import:")
+    if again:
+        with st.expander("Duplicates that were left out"):
+            st.code("\n".join(again), language=None, wrap_lines=True, height=min(60 + 24 * len(again), 240))
 
 
 def export_view(actor: Actor, campaign: CampaignView) -> None:

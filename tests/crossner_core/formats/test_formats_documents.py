@@ -174,7 +174,7 @@ def test_documents_know_their_sentences_and_places(pairs: Format) -> None:
 @pytest.mark.parametrize("which", ["gold", "sentences"])
 def test_documents_go_through_a_campaign_and_come_back(store: Store, admin: Actor, pairs: Format, which: str) -> None:
     campaign_id = music(store, admin)
-    done = exchange.import_files(store, admin, campaign_id, BYTES)
+    done = exchange.import_files(store, admin, campaign_id, BYTES, annotation="gold")
     assert (done.added, done.gold, done.format, done.note) == (5, 5, "pairs", "")
     written = exchange.export_files(store, admin, campaign_id, which, format="pairs")
     assert dict(written.files) == dict(BYTES) and not written.losses
@@ -189,7 +189,7 @@ def test_documents_go_through_a_campaign_and_come_back(store: Store, admin: Acto
 
 def test_documents_are_written_with_what_was_labelled_since(store: Store, admin: Actor, pairs: Format) -> None:
     campaign_id = music(store, admin)
-    exchange.import_files(store, admin, campaign_id, BYTES, with_gold=False)
+    exchange.import_files(store, admin, campaign_id, BYTES, annotation="none")
     bare = dict(exchange.export_files(store, admin, campaign_id, "sentences", format="pairs").files)
     assert bare == {name: data if not name.endswith(".spans") else b"" for name, data in BYTES}
     other = exchange.export_layer(store, admin, campaign_id, "sentences", format="plain").decode()
@@ -199,9 +199,11 @@ def test_documents_are_written_with_what_was_labelled_since(store: Store, admin:
 def test_documents_say_what_was_not_carried(store: Store, admin: Actor, pairs: Format) -> None:
     campaign_id = music(store, admin)
     files = [*BYTES[:3], ("two.spans", b"E1\t4 13 band\nR1\tE1 E1\nR2\tE1 E1\n")]
-    assert exchange.import_files(store, admin, campaign_id, files).note == "Not imported: 2 relations."
+    assert (
+        exchange.import_files(store, admin, campaign_id, files, annotation="gold").note == "Not imported: 2 relations."
+    )
     linked = b'{"text": "See Porto", "links": [{"start": 4, "end": 9, "target": "Porto"}], "gold": []}\n'
-    exchange.import_files(store, admin, campaign_id, [("l.jsonl", linked)])
+    exchange.import_files(store, admin, campaign_id, [("l.jsonl", linked)], annotation="gold")
     lost = {"pairs": {"links": 1}, "conll": {"links": 1}, "plain": {"entities": 4, "links": 1}, "jsonl": {}}
     for format, losses in lost.items():
         assert exchange.export_files(store, admin, campaign_id, "gold", format=format).losses == losses, format
@@ -211,7 +213,7 @@ def test_documents_one_fault_refuses_all(store: Store, admin: Actor, pairs: Form
     campaign_id = music(store, admin)
     files = [*BYTES[:3], ("two.spans", b"E1\t4 13 gang\n"), ("a.conll", b"Oslo\tB-city\n")]
     with pytest.raises(BadInput) as caught:
-        exchange.import_files(store, admin, campaign_id, files)
+        exchange.import_files(store, admin, campaign_id, files, annotation="gold")
     assert [line.split(":")[0] for line in caught.value.problems] == ["two.spans", "a.conll"]
     assert campaigns.get_campaign(store, admin, campaign_id).sentences == 0
 
@@ -229,14 +231,14 @@ def test_documents_of_a_folder_come_in_by_command(tmp_path: Path, store: Store, 
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     campaign_id = music(store, admin)
-    exchange.import_files(store, admin, campaign_id, list(_named(tmp_path / "folder")))
+    exchange.import_files(store, admin, campaign_id, list(_named(tmp_path / "folder")), annotation="gold")
     assert unzipped(exchange.export_layer(store, admin, campaign_id, "gold", format="pairs")) == FILES
 
 
 def test_documents_a_name_stays_inside_the_zip(store: Store, admin: Actor, pairs: Format) -> None:
     campaign_id = music(store, admin)
     hostile = [("../../two.txt", b"Nobody came."), ("../../two.spans", b"T1\t0 6 person\n")]
-    exchange.import_files(store, admin, campaign_id, hostile)
+    exchange.import_files(store, admin, campaign_id, hostile, annotation="gold")
     assert set(unzipped(exchange.export_layer(store, admin, campaign_id, "gold", format="pairs"))) == {
         "two.txt", "two.spans",
     }  # fmt: skip
@@ -269,7 +271,7 @@ def test_documents_older_rows_are_read_and_kept_as_they_were(meta: dict[str, Any
 def test_documents_older_rows_go_out_as_they_came(store: Store, admin: Actor) -> None:
     campaign_id = music(store, admin)
     text = "# made\r\nOslo\tB-location\r\nsang\tO\r\n\r\nNobody\tO\r\n"
-    exchange.import_files(store, admin, campaign_id, [("a.conll", text.encode())])
+    exchange.import_files(store, admin, campaign_id, [("a.conll", text.encode())], annotation="gold")
     with store.read() as session:
         assert [row.meta for row in layer_rows.sentences(session, campaign_id)] == OLD[:2]
     assert exchange.export_layer(store, admin, campaign_id, "gold", format="conll") == text.encode()

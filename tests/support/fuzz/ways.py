@@ -126,7 +126,9 @@ FILES = [{"a.conll": CONLL}, {"a.txt": PLAIN}, {"a.jsonl": JSONL}]
 def _import_files(scene: Scene, files: Files) -> None:
     campaign = scene.campaign
     ((name, data),) = files.items()
-    exchange.import_files(scene.store, scene.people["res"], campaign, [(name, data)], preannotate=False)
+    exchange.import_files(
+        scene.store, scene.people["res"], campaign, [(name, data)], annotation="gold", preannotate=False
+    )
     exchange.export_layer(scene.store, scene.people["res"], campaign, "sentences", format="jsonl")
 
 

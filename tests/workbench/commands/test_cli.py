@@ -149,7 +149,9 @@ def test_cli_campaign_in_and_out(run: Run, tmp_path: Path) -> None:
     text = "Milo\tB-musicalartist\nsang\tO\n\nOslo\tB-location\nwaits\tO\n"
     path = tmp_path / "in.conll"
     path.write_text(text)
-    assert "2 sentences added to pool (2 with gold)" in ok(run("import", str(path), "-c", "Small"))
+    assert "2 sentences added to pool (2 with gold)" in ok(
+        run("import", str(path), "-c", "Small", "--annotation", "gold")
+    )
     assert ok(run("export", "-c", "Small", "--format", "conll")) == text
     assert "2" in ok(run("campaign", "list")) and "ann" in ok(run("campaign", "show", "1"))
     first = ok(run("snapshot", "-c", "Small"))

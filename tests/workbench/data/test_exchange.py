@@ -14,8 +14,10 @@ import pytest
 from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, Conflict, NotAllowed, WorkbenchError
 from db.engine import Store
+from db.tables import SuggestionRow
 from db.training_tables import Job
 from tests.support.archives import change, contents, zipped
+from tests.support.builders import Tab
 from tests.support.training_store import person
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
@@ -47,7 +49,8 @@ def music(store: Store, admin: Actor, name: str = "Music") -> int:
 def bring(
     store: Store, actor: Actor, campaign_id: int, text: str, name: str, **options: object
 ) -> exchange.ImportOutcome:
-    return exchange.import_files(store, actor, campaign_id, [(name, text.encode())], **options)  # type: ignore[arg-type]
+    given = {"annotation": "gold", **options}
+    return exchange.import_files(store, actor, campaign_id, [(name, text.encode())], **given)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(("text", "name", "format"), [(CONLL, "a.conll", "conll"), (JSONL, "b.jsonl", "jsonl")])
@@ -91,7 +94,7 @@ def test_exchange_bad_file_leaves_nothing_behind(store: Store, admin: Actor) -> 
 
 def test_exchange_without_gold_puts_sentences_into_the_queue(store: Store, admin: Actor) -> None:
     campaign_id = music(store, admin)
-    done = bring(store, admin, campaign_id, CONLL, "a.conll", with_gold=False)
+    done = bring(store, admin, campaign_id, CONLL, "a.conll", annotation="none")
     assert (done.added, done.gold) == (2, 0)
     assert campaigns.get_campaign(store, admin, campaign_id).stages[0].open == 2
     again = bring(store, admin, campaign_id, CONLL, "again.conll")
@@ -321,3 +324,55 @@ def test_pre_annotation_of_many_sentences_is_left_to_the_worker(
     assert many.note == "Pre-annotation is queued: the worker does it."
     with store.read() as session:
         assert [job.kind for job in session.query(Job)] == ["preannotate"]
+
+
+def test_imported_annotation_is_suggested_unless_the_person_says_more(store: Store, admin: Actor) -> None:
+    campaign = music(store, admin)
+    files = [("a.conll", CONLL.encode())]
+    outcome = exchange.import_files(store, admin, campaign, files)
+    assert (outcome.added, outcome.suggestions, outcome.first, outcome.gold) == (2, 2, 0, 0)
+    view = campaigns.get_campaign(store, admin, campaign)
+    assert (view.gold, view.stages[0].open) == (0, 2)
+    with store.read() as session:
+        rows = session.query(SuggestionRow).order_by(SuggestionRow.id)
+        assert [(row.start, row.end, row.type, row.source, row.score) for row in rows] == [
+            (1, 3, "band", "import", 1.0), (5, 6, "location", "import", 1.0), (0, 2, "musicalartist", "import", 1.0)
+        ]  # fmt: skip
+
+
+def test_imported_suggestions_reach_sentences_that_are_there_and_not_begun(store: Store, admin: Actor) -> None:
+    campaign = music(store, admin)
+    bring(store, admin, campaign, CONLL, "a.conll", annotation="none")
+    other = CONLL.replace("band", "album")
+    again = bring(store, admin, campaign, other, "b.conll", annotation="suggestions")
+    assert (again.added, again.duplicates, again.suggestions) == (0, 2, 2)
+    assert again.again[0] == "b-1 is in the campaign as a-1: The Tin Foxes played in Oslo ."
+    assert "album" in exchange.export_layer(store, admin, campaign, "suggestions", format="conll").decode()
+    bring(store, admin, campaign, CONLL, "c.conll", annotation="suggestions")
+    assert "album" not in exchange.export_layer(store, admin, campaign, "suggestions", format="conll").decode()
+    gold = music(store, admin, "Gold")
+    bring(store, admin, gold, CONLL, "a.conll")
+    assert bring(store, admin, gold, other, "b.conll", annotation="suggestions").suggestions == 0
+
+
+def test_imported_annotation_as_the_first_waits_for_the_check(store: Store, admin: Actor) -> None:
+    campaign = music(store, admin)
+    outcome = bring(store, admin, campaign, CONLL, "a.conll", annotation="first")
+    assert (outcome.added, outcome.first, outcome.gold) == (2, 2, 0)
+    view = campaigns.get_campaign(store, admin, campaign)
+    assert [(stage.open, stage.done) for stage in view.stages] == [(0, 2), (2, 0), (0, 0)]
+    assert exchange.export_layer(store, admin, campaign, "first", format="conll") == CONLL.encode()
+    checker = person(store, "annotator", "ann")
+    campaigns.set_members(store, admin, campaign, [checker.id])
+    items = Tab(store, checker, campaign, "check").items(2)
+    assert [len(item["first"]) for item in items] == [2, 1]
+
+
+def test_a_sentence_that_comes_twice_is_listed(store: Store, admin: Actor) -> None:
+    twice = bring(store, admin, music(store, admin), "Ada sang .\nAda sang .\n", "a.txt", options={"split": "lines"})
+    assert twice.again == ("a-2 comes twice, first as a-1: Ada sang .",)
+
+
+def test_annotation_becomes_one_of_four_things(store: Store, admin: Actor) -> None:
+    with pytest.raises(BadInput, match="cannot become 'truth'; choose one of suggestions, first, gold, none"):
+        bring(store, admin, music(store, admin), CONLL, "a.conll", annotation="truth")
