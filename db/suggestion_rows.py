@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from db.campaign_rows import ids_not_begun, sentences_not_begun
 from db.engine import Session, upsert
 from db.tables import Annotation, Campaign, SentenceRow, SpanRow, SparqlCache, SuggestionRow, Task
+from db.training_tables import Run
 from db.types import now
 
 _CHUNK = 400
@@ -39,6 +40,13 @@ def awaits_model(session: Session, campaign_id: int) -> bool:
 def still_open(session: Session, campaign_id: int, sentence_ids: Collection[int]) -> set[int]:
     """Return the ids of those sentences that nobody has begun to annotate."""
     return ids_not_begun(session, campaign_id, "annotate", sentence_ids)
+
+
+def run_shown(session: Session, campaign_id: int) -> Run | None:
+    """Return the newest run whose suggestions lie in sentences of the campaign."""
+    query = sa.select(sa.func.max(SuggestionRow.run_id)).join(SentenceRow, SentenceRow.id == SuggestionRow.sentence_id)
+    run_id = session.scalar(query.where(SentenceRow.campaign_id == campaign_id))
+    return None if run_id is None else session.get(Run, run_id)
 
 
 def ids_with_gold(session: Session, campaign_id: int) -> list[int]:

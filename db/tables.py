@@ -107,6 +107,10 @@ class Campaign(Base):
     suggestions_on: Mapped[bool] = mapped_column(default=True)
     hint_below: Mapped[float] = mapped_column(default=0.4, server_default="0.4")
     """Proposals with a lower confidence are hints: shown, but no decision is required."""
+    model_floor: Mapped[float] = mapped_column(default=0.3, server_default="0.3")
+    """The dev F1 from which a new model suggests by itself."""
+    model_gain: Mapped[float] = mapped_column(default=0.0, server_default="0")
+    """How much higher its dev F1 must be than that of the model that suggests now."""
     source_weights: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
     """The weights of the suggestion sources, learnt from gold; None before there is any."""
     strategy: Mapped[str] = mapped_column(default="", server_default="")

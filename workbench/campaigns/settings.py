@@ -77,6 +77,22 @@ class CampaignSettings:
     hint_below: float = setting(
         0.4, "Hints below", "Proposals with a lower probability are shown as hints.", min=0, max=1, percent=True
     )
+    model_floor: float = setting(
+        0.3,
+        "Models suggest from dev F1",
+        "Dev F1 from which a new model suggests without being asked to; 0: always.",
+        min=0,
+        max=1,
+        percent=True,
+    )
+    model_gain: float = setting(
+        0.0,
+        "Better by",
+        "How much higher a new model's dev F1 must be than that of the model that suggests now.",
+        min=0,
+        max=1,
+        percent=True,
+    )
     archived: bool = setting(False, "Archived", "An archived campaign accepts no more work.", group="campaign")
 
 

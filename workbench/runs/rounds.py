@@ -25,6 +25,7 @@ from workbench.jobs.context import of_row
 from workbench.jobs.kind import job_kind
 from workbench.runs import adaptation
 from workbench.runs.adaptation import waits_for
+from workbench.suggestions.feeding import held_back
 
 log = logging.getLogger(__name__)
 
@@ -319,8 +320,8 @@ def _go_on(session: Session, campaign: Campaign, round_: Round) -> None:
     elif round_.strategy and campaign.strategy:
         _queue(session, round_)
     else:  # the order stays; the new model suggests
-        have_suggested(session, round_.campaign_id, round_.run_id)
-        _end(round_, "done", "The queue keeps its order.")
+        waits = have_suggested(session, round_.campaign_id, round_.run_id)
+        _end(round_, "done", f"The queue keeps its order. {waits}".strip())
 
 
 def _job_at_work(session: Session, round_: Round) -> Job | None:
@@ -369,10 +370,17 @@ def _add(session: Session, campaign: Campaign, *, by: Actor, run_id: int | None 
     return round_id
 
 
-def have_suggested(session: Session, campaign_id: int, run_id: int | None) -> None:
-    """Queue a run's suggestions in the pool, with the priority of a round."""
+def have_suggested(session: Session, campaign_id: int, run_id: int | None) -> str:
+    """Queue a run's suggestions in the pool, with the priority of a round; return why they wait instead, if so."""
+    campaign = campaign_rows.find(session, campaign_id)
+    run = run_rows.get(session, run_id) if run_id is not None else None
+    if campaign is None or run is None:
+        return ""
+    if waits := held_back(session, campaign, run):
+        return waits
     payload, priority = {"run_id": run_id}, job_kind("turn").priority
     queue.start(session, "score_pool", payload, by=SYSTEM, campaign_id=campaign_id, priority=priority)
+    return ""
 
 
 def _queue(session: Session, round_: Round) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from crossner_core.errors import CheckpointError
-from db import job_rows, round_rows, run_rows, suggestion_rows
+from db import campaign_rows, job_rows, round_rows, run_rows, suggestion_rows
 from db.engine import Session
 from db.training_tables import RunEvent
 from db.types import now
@@ -20,6 +20,7 @@ from workbench.jobs.context import Claimed, JobContext, LeaseLost, require_space
 from workbench.jobs.kind import Fields, JobKind, LogLine, Outcome, register
 from workbench.runs.training_data import for_run
 from workbench.settings import Settings
+from workbench.suggestions.feeding import held_back
 
 if TYPE_CHECKING:
     from crossner_core.training.events import RunResult, TrainEvent
@@ -87,8 +88,13 @@ def _queue_suggestions(session: Session, run_id: int) -> None:
     round_ = round_rows.under_way(session, run.campaign_id)
     if round_ is not None and round_.run_id == run_id:
         return  # the queue is reordered first; the round then queues the suggestions
-    if suggestion_rows.awaits_model(session, run.campaign_id):
-        queue.start(session, "score_pool", {"run_id": None}, by=SYSTEM, campaign_id=run.campaign_id)
+    campaign = campaign_rows.find(session, run.campaign_id)
+    if campaign is None or not suggestion_rows.awaits_model(session, run.campaign_id):
+        return
+    if waits := held_back(session, campaign, run):
+        run_rows.add_event(session, run_id, {"phase": "suggestions", "step": 0, "epoch": 0.0, "message": waits})
+        return
+    queue.start(session, "score_pool", {"run_id": None}, by=SYSTEM, campaign_id=run.campaign_id)
 
 
 def _scores(settings: Settings, run_id: int, result: RunResult, keeps_weights: bool) -> dict[str, Any]:

@@ -222,7 +222,8 @@ def _write(
         round_.state, round_.scored, round_.ordered, round_.seconds = "done", scored, moved, seconds
         round_.notes, round_.finished_at = list(notes), now()
         if suggests:
-            rounds.have_suggested(session, plan.campaign_id, plan.run_id)
+            waits = rounds.have_suggested(session, plan.campaign_id, plan.run_id)
+            round_.notes = [*notes, *([waits] if waits else [])]
     return f"{moved} sentences in the order of {plan.strategy}; {scored} were scored in {seconds:.0f} s."
 
 
