@@ -32,6 +32,8 @@ _OF_CLIENT = (
     .order_by(AppliedEvent.seq.desc())
     .limit(1)
 )
+_AUTHOR = sa.select(AppliedEvent.user_id).where(AppliedEvent.key == sa.bindparam("key"))
+_SEEN = sa.select(_AUTHOR.scalar_subquery(), _OF_CLIENT.scalar_subquery())
 _WORK = sa.select(Annotation).where(
     Annotation.task_id == sa.bindparam("task_id"), Annotation.user_id == sa.bindparam("user_id")
 )
@@ -50,6 +52,9 @@ _CLEARING: dict[type[Any], sa.Delete] = {
     table: sa.delete(cast(sa.Table, table.__table__)).where(table.annotation_id == sa.bindparam("of"))
     for table in (SpanRow, FlagRow, RejectedRow, Decision)
 }
+_FILLED = sa.select(
+    *(sa.exists().where(table.annotation_id == sa.bindparam("of")).label(table.__tablename__) for table in _CLEARING)
+)
 _PARTS = (Annotation.spans, Annotation.flags, Annotation.rejected, Annotation.decisions)
 _MINE = (
     sa.select(Annotation)
@@ -162,8 +167,10 @@ def replace_parts(
         (RejectedRow, rejected),
         (Decision, decisions),
     )
+    filled = session.execute(_FILLED, {"of": annotation.id}).one()._mapping
     for table, rows in parts:  # by the tables: what the session holds of them expires below
-        session.execute(_CLEARING[table], {"of": annotation.id})
+        if filled[table.__tablename__]:
+            session.execute(_CLEARING[table], {"of": annotation.id})
         values = [{**row, "annotation_id": annotation.id} for row in rows]
         if values:
             session.execute(sa.insert(table.__table__), values)
@@ -184,9 +191,10 @@ def versions(session: Session, annotation_id: int) -> list[AnnotationVersion]:
     return list(session.scalars(query.order_by(AnnotationVersion.revision)))
 
 
-def event(session: Session, key: str) -> AppliedEvent | None:
-    """Return the applied event with this key."""
-    return session.get(AppliedEvent, key)
+def seen(session: Session, *, key: str, client: str, user_id: int) -> tuple[int | None, int | None]:
+    """Return whose applied event has this key, and the client's highest number as `highest_seq` returns it."""
+    author, highest = session.execute(_SEEN, {"key": key, "client": client, "user_id": user_id}).one()
+    return author, highest
 
 
 def note_event(session: Session, *, key: str, user_id: int, client: str, seq: int, highest: int | None) -> None:

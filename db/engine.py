@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +15,15 @@ from urllib.parse import quote
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError, DataError, DBAPIError, IntegrityError, NoSuchModuleError, ProgrammingError
+from sqlalchemy.exc import (
+    ArgumentError,
+    DataError,
+    DBAPIError,
+    DisconnectionError,
+    IntegrityError,
+    NoSuchModuleError,
+    ProgrammingError,
+)
 from sqlalchemy.orm import Session, sessionmaker
 
 from crossner_core.errors import BadInput, StorageError, StoreFailed
@@ -37,6 +46,8 @@ __all__ = [
 
 _BUSY_TIMEOUT_MS = 15_000
 _PRAGMAS_THAT_WRITE = 2
+_TRUSTED_S = 1.0
+"""Seconds for which a connection to a server counts as sound after its last use; later it is tried first."""
 
 
 class Store:
@@ -50,12 +61,20 @@ class Store:
         self.engine = _make_engine(self.url)
         self._round = threading.RLock() if self.url.get_backend_name() == "sqlite" else None
         self._read = sessionmaker(self.engine, expire_on_commit=False)
+        at_once = self.engine.execution_options(isolation_level="AUTOCOMMIT") if self._round is None else self.engine
+        self._look = sessionmaker(at_once, expire_on_commit=False)
         self._write = sessionmaker(self.engine.execution_options(workbench_write=True), expire_on_commit=False)
 
     @contextmanager
     def read(self) -> Iterator[Session]:
         """Yield a session for reading; changes made in it are not kept."""
         with _storage_errors(self.url), self._read() as session:
+            yield session
+
+    @contextmanager
+    def look(self) -> Iterator[Session]:
+        """Yield a session for a single statement that reads: a server need not begin and end a transaction for it."""
+        with _storage_errors(self.url), self._look() as session:
             yield session
 
     @contextmanager
@@ -203,7 +222,7 @@ def _make_engine(url: sa.URL) -> sa.Engine:
 def _make_server_engine(url: sa.URL) -> sa.Engine:
     where = url.render_as_string(hide_password=True)
     try:
-        return sa.create_engine(url, pool_pre_ping=True)
+        engine = sa.create_engine(url)
     except NoSuchModuleError as error:
         raise StorageError(f"Unknown database {url.drivername!r} in {where}; use sqlite or postgresql.") from error
     except ImportError as error:
@@ -211,6 +230,25 @@ def _make_server_engine(url: sa.URL) -> sa.Engine:
             f"The store at {where} needs the Python package {error.name or 'psycopg'!r}, which cannot be loaded: "
             f"{error}. For postgresql:// run: pip install -r requirements-postgres.txt"
         ) from error
+    _look_at_idle_connections(engine)
+    return engine
+
+
+def _look_at_idle_connections(engine: sa.Engine) -> None:
+    """Replace connections that broke while they lay idle; between two saves that costs nothing."""
+
+    @sa.event.listens_for(engine, "checkin")
+    def _note(_connection: Any, record: Any) -> None:
+        record.info["idle_since"] = time.monotonic()
+
+    @sa.event.listens_for(engine, "checkout")
+    def _look(connection: Any, record: Any, _proxy: Any) -> None:
+        if time.monotonic() - record.info.get("idle_since", time.monotonic()) < _TRUSTED_S:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.dbapi.Error as error:  # type: ignore[union-attr]
+            raise DisconnectionError("The connection broke while it lay idle.") from error
 
 
 def upsert(

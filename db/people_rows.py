@@ -7,15 +7,34 @@ from collections.abc import Iterable
 import sqlalchemy as sa
 
 from db.engine import Session
-from db.tables import Member, User
+from db.tables import Campaign, Member, User
 
 _PERSON = sa.select(User).where(User.id == sa.bindparam("id"))
-"""Asked by every use case, so it is made once."""
+_MEMBER = (
+    sa.select(User, Campaign)
+    .join(Member, Member.user_id == User.id)
+    .join(Campaign, Campaign.id == Member.campaign_id)
+    .where(User.id == sa.bindparam("user_id"), Campaign.id == sa.bindparam("campaign_id"))
+)
+_MEMBER_HELD = _MEMBER.with_for_update(of=Member)
+# Asked by every use case, so they are made once.
 
 
 def find(session: Session, user_id: int) -> User | None:
     """Return the person with this id as the store has it now."""
     return session.scalar(_PERSON, {"id": user_id})
+
+
+def in_campaign(
+    session: Session, *, campaign_id: int, user_id: int, lock: bool = False
+) -> tuple[User, Campaign] | None:
+    """Return a campaign's member and the campaign, as the store has them now; None for somebody who is no member.
+
+    With `lock` the membership is locked until the transaction ends, and other calls with `lock` wait.
+    """
+    values = {"campaign_id": campaign_id, "user_id": user_id}
+    row = session.execute(_MEMBER_HELD if lock else _MEMBER, values).one_or_none()
+    return None if row is None else (row[0], row[1])
 
 
 def by_ids(session: Session, ids: Iterable[int]) -> dict[int, User]:
@@ -28,13 +47,3 @@ def members(session: Session, campaign_id: int) -> list[User]:
     """Return the members of a campaign, by name."""
     query = sa.select(User).join(Member, Member.user_id == User.id).where(Member.campaign_id == campaign_id)
     return list(session.scalars(query.order_by(User.name)))
-
-
-def is_member(session: Session, *, campaign_id: int, user_id: int) -> bool:
-    """Return whether the person is a member of the campaign."""
-    return session.get(Member, (campaign_id, user_id)) is not None
-
-
-def hold_member(session: Session, *, campaign_id: int, user_id: int) -> bool:
-    """Do as `is_member`, and lock a member until the transaction ends; other calls of `hold_member` wait."""
-    return session.get(Member, (campaign_id, user_id), with_for_update=True) is not None

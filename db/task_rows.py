@@ -10,7 +10,7 @@ from typing import Any
 import sqlalchemy as sa
 from sqlalchemy.orm import aliased
 
-from db.engine import Session, lock_rows
+from db.engine import Session, lock_rows, upsert
 from db.tables import Annotation, Answer, Member, Question, SentenceRow, Task, User
 
 _Value = Any
@@ -31,11 +31,23 @@ _HELD = (
     .order_by(Task.id)  # locks are taken in this order
 )
 _HELD_LOCKED = _HELD.with_for_update()
+_WITH_SENTENCE = (
+    sa.select(Task, SentenceRow)
+    .join(SentenceRow, SentenceRow.id == Task.sentence_id)
+    .where(Task.id == sa.bindparam("task_id"))
+    .with_for_update(of=Task)
+)
 
 
 def find(session: Session, task_id: int) -> Task | None:
     """Return a task, locked until the transaction ends where the database locks rows."""
     return session.get(Task, task_id, with_for_update=True)
+
+
+def with_sentence(session: Session, task_id: int) -> tuple[Task | None, SentenceRow | None]:
+    """Return a task, locked as by `find`, and its sentence."""
+    row = session.execute(_WITH_SENTENCE, {"task_id": task_id}).one_or_none()
+    return (None, None) if row is None else (row[0], row[1])
 
 
 def of_sentence(session: Session, sentence_id: int) -> dict[str, Task]:
@@ -192,10 +204,8 @@ def give_back(task: Task, *, user_id: int, until: dt.datetime) -> None:
 
 def open_stage(session: Session, task: Task, stage: str) -> None:
     """Make sure that the sentence of a task has a task of this stage, too."""
-    if stage not in of_sentence(session, task.sentence_id):
-        place = {"campaign_id": task.campaign_id, "position": task.position}
-        session.add(Task(sentence_id=task.sentence_id, stage=stage, **place))
-        session.flush()
+    place = {"sentence_id": task.sentence_id, "campaign_id": task.campaign_id, "position": task.position}
+    upsert(session, Task, [{**place, "stage": stage}], keys=("sentence_id", "stage"))
 
 
 def has_begun(session: Session, task: Task) -> bool:

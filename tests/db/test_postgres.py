@@ -208,7 +208,7 @@ def test_an_event_that_arrives_twice_at_once_is_applied_once(
 ) -> None:
     tab = Tab(store, people["ann1"], campaign, "annotate")
     event = tab.event("draft", tab.items(1)[0], [(0, 1, "person")])
-    answers = beside.run(lambda: tab.send(event), lambda: tab.send(event), pause=(annotation_rows, "event"))
+    answers = beside.run(lambda: tab.send(event), lambda: tab.send(event), pause=(annotation_rows, "seen"))
     assert [answer.rejections for answer in answers] == [[], []]
     assert [answer.acks for answer in answers] == [{tab.client: event["seq"]}] * 2
     with store.read() as session:
@@ -232,7 +232,7 @@ def test_two_tabs_that_save_at_once_do_not_wait_for_each_other_for_ever(
         return two.do(kind, b, [(2, 4, "album")]).rejections
 
     rejections, answer = beside.run(
-        lambda: one.do("draft", a, [(0, 2, "musicalartist")]).rejections, second, pause=(task_rows, "find")
+        lambda: one.do("draft", a, [(0, 2, "musicalartist")]).rejections, second, pause=(task_rows, "with_sentence")
     )
     assert rejections == [] and not answer
     _fits_together(store)

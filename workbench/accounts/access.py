@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from crossner_core.errors import NotAllowed, NotFound
 from db import campaign_rows, people_rows, run_rows
 from db.engine import Session
 from db.tables import Campaign
 from db.training_tables import Run
-from workbench.accounts.actors import Actor, fresh
+from workbench.accounts.actors import Actor, fresh, permitted
 from workbench.accounts.roles import LABELLERS
 
 
@@ -18,7 +16,7 @@ def enter(session: Session, actor: Actor, campaign_id: int, *roles: str) -> tupl
 
     Annotators and experts must be members; to them any other campaign looks like one that does not exist.
     """
-    return _entered(session, actor, campaign_id, roles, people_rows.is_member)
+    return _entered(session, actor, campaign_id, roles, lock=False)
 
 
 def enter_run(session: Session, actor: Actor, run_id: int, *roles: str) -> Run:
@@ -39,18 +37,21 @@ def enter_alone(session: Session, actor: Actor, campaign_id: int, *roles: str) -
     Only one transaction at a time then changes what a person holds. The lock is taken before any task is locked, so
     that two tabs never deadlock. SQLite has a single writer anyway.
     """
-    return _entered(session, actor, campaign_id, roles, people_rows.hold_member)
+    return _entered(session, actor, campaign_id, roles, lock=True)
 
 
 def _entered(
-    session: Session, actor: Actor, campaign_id: int, roles: tuple[str, ...], is_member: Callable[..., bool]
+    session: Session, actor: Actor, campaign_id: int, roles: tuple[str, ...], *, lock: bool
 ) -> tuple[Actor, Campaign]:
-    now = fresh(session, actor, *roles)
-    campaign = campaign_rows.find(session, campaign_id)
-    member = is_member(session, campaign_id=campaign_id, user_id=now.id)
-    if campaign is None or (now.role in LABELLERS and not member):
+    entry = people_rows.in_campaign(session, campaign_id=campaign_id, user_id=actor.id, lock=lock)
+    if entry is not None:
+        user, campaign = entry
+        return permitted(actor, user, *roles), campaign
+    now = fresh(session, actor, *roles)  # no member: an admin or researcher, or somebody to be refused
+    outsider = campaign_rows.find(session, campaign_id)
+    if outsider is None or now.role in LABELLERS:
         raise NotFound(f"There is no campaign {campaign_id} for {now.display_name}; an admin can add members.")
-    return now, campaign
+    return now, outsider
 
 
 def refuse_archived(campaign: Campaign) -> None:

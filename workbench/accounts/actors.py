@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from crossner_core.errors import NotAllowed
 from db import people_rows
 from db.engine import Session, Store
+from db.tables import User
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,11 @@ def fresh(session: Session, actor: Actor, *roles: str) -> Actor:
     if actor == SYSTEM:
         require(actor, *roles)
         return actor
-    user = people_rows.find(session, actor.id)
+    return permitted(actor, people_rows.find(session, actor.id), *roles)
+
+
+def permitted(actor: Actor, user: User | None, *roles: str) -> Actor:
+    """Return the actor as their account, read just now, has them; raise NotAllowed if it does not permit this."""
     if user is None or not user.active:
         raise NotAllowed(f"The account {actor.name!r} is no longer active; ask an admin.")
     now = Actor(id=user.id, name=user.name, display_name=user.display_name, role=user.role)

@@ -95,7 +95,7 @@ def actor_for_token(store: Store, token: str) -> Actor | None:
     """Return who holds the token, with the role they have now; None if it is not valid (any more)."""
     if not token:
         return None
-    with store.read() as session:
+    with store.look() as session:
         login = account_rows.valid_session(session, token_hash=token_hash(token))
         if login is None:
             return None

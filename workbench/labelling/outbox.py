@@ -121,8 +121,7 @@ def _apply_alone(
     try:
         with store.write() as session:
             current, campaign = enter_alone(session, actor, campaign_id, *stage_roles(stage))
-            highest = annotation_rows.highest_seq(session, client=event.client, user_id=current.id)
-            refused, highest = _apply_once(session, current, campaign, stage, event, highest)
+            refused, highest = _apply_once(session, current, campaign, stage, event)
         if highest is not None:  # and only now: what is acknowledged is committed
             acks[event.client] = highest
         return refused
@@ -136,13 +135,13 @@ def _apply_alone(
 
 
 def _apply_once(
-    session: Session, actor: Actor, campaign: Campaign, stage: str, event: Event, highest: int | None
+    session: Session, actor: Actor, campaign: Campaign, stage: str, event: Event
 ) -> tuple[_Refused | None, int | None]:
     """Apply an event unless it was before; return why not, and its client's highest number afterwards."""
-    known = annotation_rows.event(session, event.key)
-    if known is not None:
+    author, highest = annotation_rows.seen(session, key=event.key, client=event.client, user_id=actor.id)
+    if author is not None:
         of_another = _Refused("invalid", "This event belongs to somebody else.")
-        return (None if known.user_id == actor.id else of_another), highest
+        return (None if author == actor.id else of_another), highest
     refused = _apply_one(session, actor, campaign, stage, event)
     if refused is not None:
         return refused, highest
@@ -153,8 +152,7 @@ def _apply_once(
 
 
 def _apply_one(session: Session, actor: Actor, campaign: Campaign, stage: str, event: Event) -> _Refused | None:
-    task = task_rows.find(session, event.task)
-    row = annotation_rows.sentences_of_tasks(session, [event.task]).get(event.task)
+    task, row = task_rows.with_sentence(session, event.task)
     if task is None or row is None or row.campaign_id != campaign.id or task.stage != stage:
         return _Refused("invalid", f"There is no task {event.task} at this stage of the campaign.")
     mine = annotation_rows.find(session, task_id=task.id, user_id=actor.id)
