@@ -3,6 +3,8 @@ SHELL := /bin/bash
 PYTHON ?= python3
 VENV ?= .venv
 PROCESSES ?= 2
+# Whole files go to one process each, in the order of tests/conftest.py: what takes longest first.
+SHARED := -n $(PROCESSES) --dist loadfile --no-loadscope-reorder
 BIN := $(VENV)/bin
 TORCH := $(shell sed -n '/^torch==/p' requirements.txt)
 PIP := $(BIN)/python -m pip --disable-pip-version-check -qq
@@ -17,11 +19,11 @@ app: $(VENV)/.installed ## set everything up and start the web app and one worke
 	@$(BIN)/python -m workbench up
 
 test: $(VENV)/.installed-dev browser ## set up what the tests need and run them all
-	@$(BIN)/python -m pytest -m "not alone" -n $(PROCESSES) --dist loadfile
+	@$(BIN)/python -m pytest -m "not alone" $(SHARED)
 	@$(BIN)/python -m pytest -m alone
 
 check: lint types imports ## what to run between commits: all but the slow tests and those in a browser
-	@$(BIN)/python -m pytest -m "not slow and not browser and not alone" -n $(PROCESSES) --dist loadfile
+	@$(BIN)/python -m pytest -m "not slow and not browser and not alone" $(SHARED)
 
 lint: $(VENV)/.installed-dev ## style and formatting
 	@$(BIN)/ruff check . && $(BIN)/ruff format --check .

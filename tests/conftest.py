@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,20 @@ from workbench.accounts.actors import Actor
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 SHARED = Path(__file__).resolve().parents[2] / "shared"
+
+
+SECONDS = {"slow": 5, "browser": 10}
+"""About what a test with this mark takes, where others take a tenth of a second."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Sort by file, longest first: of two processes neither is left with a long file at the end."""
+    files: Counter[Path] = Counter()
+    for item in items:
+        files[item.path] += max(
+            [1, *(10 * seconds for mark, seconds in SECONDS.items() if item.get_closest_marker(mark))]
+        )
+    items.sort(key=lambda item: (-files[item.path], item.path))
 
 
 @pytest.fixture(autouse=True)

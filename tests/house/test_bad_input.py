@@ -141,6 +141,7 @@ def run(
     return call
 
 
+@pytest.mark.slow
 def test_bad_input_on_the_command_line(
     store: Store, people: People, tmp_path: Path, run: Callable[..., tuple[int, str]]
 ) -> None:

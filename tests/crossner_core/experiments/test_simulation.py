@@ -132,6 +132,7 @@ def test_campaign_goes_on_after_an_interruption_and_ends_the_same(tmp_path: Path
     assert resumed == whole
 
 
+@pytest.mark.slow
 def test_campaign_leaves_its_share_of_the_sentences_to_chance(tmp_path: Path) -> None:
     many = TrainingData(own_sentences(70), TYPES, (), own_sentences(6, offset=400))
 
@@ -225,6 +226,7 @@ def test_campaign_asks_the_gazetteer_once(tmp_path: Path) -> None:
     assert state["chosen"] == [3] and state["heard"] == [[]]  # chosen by its names; annotated from scratch
 
 
+@pytest.mark.slow
 def test_campaign_that_goes_on_hears_what_it_heard_and_nothing_where_nobody_was_asked(tmp_path: Path) -> None:
     spans = {item.sentence.content_hash: item.spans for item in (*data().train, *data().dev)}
 
@@ -401,6 +403,7 @@ def words_for(tmp_path: Path) -> list[str]:
     return [*words, "--recipe", '{"max_epochs": 2, "batch_size": 4, "self_training_epochs": 2}']
 
 
+@pytest.mark.slow
 def test_strategies_study_plays_once_and_writes_tables(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = [*words_for(tmp_path), "--strategies", "token_entropy", "longest with self-training"]
     words += ["--report", str(tmp_path / "page.md"), "--annotator", '{"quick": {"missed": 0.2}, "careful": {}}']

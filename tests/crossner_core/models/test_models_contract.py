@@ -56,6 +56,7 @@ def test_architecture_overfits_twenty_sentences(tmp_path: Path, changes: dict[st
     assert load_tagger(tmp_path).predict_spans([item.sentence for item in sentences]) == [s.spans for s in sentences]
 
 
+@pytest.mark.slow
 def test_architecture_resumed_equals_uninterrupted(tmp_path: Path, changes: dict[str, object]) -> None:
     data = tiny_data(source=True)
     changes = {"setting": "pretrain_finetune", "max_epochs": 2, "head_first_epochs": 1, **changes}

@@ -50,6 +50,7 @@ def assert_same_weights(first: Path, second: Path) -> None:
     assert all(torch.equal(one[name], two[name]) for name in one)
 
 
+@pytest.mark.slow
 def test_training_overfits_own_sentences(tmp_path: Path) -> None:
     sentences = own_sentences(20)
     data = TrainingData(train=sentences, types=TYPES, dev=sentences, test=sentences)

@@ -26,7 +26,11 @@ Run = Callable[..., tuple[int, str, str]]
 def run(
     tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, store_template: Path
 ) -> Run:
-    """Run a command line in a fresh home; return exit code, output and errors."""
+    """Run a command line in a fresh home; return exit code, output and errors.
+
+    A worker's lower priority is not taken on: it would stay with this process, for every later test.
+    """
+    monkeypatch.setattr("workbench.jobs.worker.os.nice", lambda by: by)
     home = tmp_path / "home"
     home.mkdir()
     (home / "workbench.sqlite3").write_bytes(store_template.read_bytes())
