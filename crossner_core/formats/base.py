@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -67,6 +68,11 @@ class ReadOptions:
                 f"{', '.join(self.type_map)}; add it there, or read the file without that map."
             )
         ours = self.type_map.get(theirs, theirs)
+        if not ours.isprintable() or ours != ours.strip():
+            raise BadInput(
+                f"entity type {clip(ours)} has a character that a tag cannot hold, or white space at an end; rename it "
+                "with a type map."
+            )
         if ours and self.types is not None and ours not in self.types:
             named = clip(theirs) if ours == theirs else f"{clip(theirs)}, here {clip(ours)},"
             raise BadInput(f"entity type {named} is not one of {', '.join(self.types)}; rename it with a type map.")
@@ -225,10 +231,18 @@ def notes_of(sentence: Sentence, format: str) -> Mapping[str, Any]:
     return sentence.layout.notes if sentence.layout is not None and sentence.layout.format == format else {}
 
 
-def join_pieces(pieces: Iterable[str], records: Sequence[Record], format: str, gap: str, layout: Layout) -> str:
-    """Join sentences with the text that stood between them; `gap` where a sentence has none noted."""
+def join_pieces(
+    pieces: Iterable[str], records: Sequence[Record], format: str, gap: str, layout: Layout, *, apart: str = ""
+) -> str:
+    """Join sentences with the text that stood between them; `gap` where a sentence has none noted.
+
+    The gap is also put before text that does not begin with `apart`, a regular expression: what a file began with
+    need not come first again.
+    """
+    begins = re.compile(apart)
     parts: list[str] = []
     for piece, record in zip(pieces, records, strict=True):
-        parts += [notes_of(record.sentence, format).get("before", gap if parts else ""), piece]
+        before = notes_of(record.sentence, format).get("before", gap if parts else "")
+        parts += [before if not parts or begins.match(before) else gap + before, piece]
     parts.append(layout.newline if layout.tail is None else layout.tail)
     return "".join(parts)

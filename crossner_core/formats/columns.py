@@ -11,7 +11,7 @@ from crossner_core.errors import BadInput
 from crossner_core.formats.source import Source, clip
 
 DOCSTART = "-DOCSTART-"
-_TAG = re.compile(r"O|[BIESLU]-\S+")
+_TAG = re.compile(r"O|[BIESLU]-\S(?:.*\S)?")
 _WHITE = re.compile(r"[ \t]+")
 _SAMPLE = 4_000
 _SEPARATORS = {"\t": "a tab", " ": "a space"}

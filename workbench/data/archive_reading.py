@@ -15,7 +15,7 @@ from typing import Any
 from crossner_core.domains import Domain, parse_domain
 from crossner_core.errors import BadInput, InvalidAccount, InvalidSpan, UnknownType, WorkbenchError
 from crossner_core.records import read, read_json
-from crossner_core.schema import Link, Sentence, Span, Token, check_spans, fields_from_kept
+from crossner_core.schema import Link, Sentence, Span, Token, check_content, check_spans, fields_from_kept
 from workbench.accounts.accounts import checked_display_name, checked_name
 from workbench.data import frozen
 from workbench.data.archive_records import (
@@ -199,14 +199,13 @@ def _sentences(text: str, domain: Domain, people: set[str]) -> Iterator[tuple[Se
 
 def _sentence(record: SentenceRecord) -> Sentence:
     tokens = tuple(Token(start, end) for start, end in record.tokens)
-    if not tokens:
-        raise BadInput("a sentence without tokens.")
     links = tuple(Link(link.start, link.end, link.target) for link in record.links)
     try:
         kept = fields_from_kept(record.meta)
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise BadInput(f"meta has an origin of the sentence that cannot be read: {error!r}.") from error
     sentence = Sentence(record.external_id, record.text, tokens, links, **kept)
+    check_content(sentence)
     for suggestion in record.suggestions:
         _check_range(suggestion, sentence)
     return sentence

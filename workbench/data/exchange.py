@@ -227,8 +227,6 @@ def _document_of(record: Record) -> str | None:
 def _to_write(name: str, records: Sequence[Record], format: str) -> Parsed:
     """Make a document of records, in their order in it, with the layout they came in, if any."""
     layout = _common_layout(records, format)
-    if layout is None:
-        records = [replace(record, sentence=replace(record.sentence, layout=None)) for record in records]
     if get_format(format).by_document:
         records = sorted(records, key=lambda record: record.sentence.offset or 0)
     return make_document(name, records, format, layout)

@@ -123,10 +123,10 @@ def test_formats_refuse_binary_and_utf16(format: str) -> None:
 
 @pytest.mark.parametrize("format", OF_ONE_TEXT)
 @pytest.mark.parametrize("word", ["word ", "a\t", "[", '{"a":', "I-", "\u0301"])
-def test_formats_a_million_token_line_is_refused_in_no_time(format: str, word: str) -> None:
-    data = (SAMPLES[format] + "\n" + word * 1_000_000 + "\n").encode()
+def test_formats_a_line_of_millions_of_tokens_is_refused_in_no_time(format: str, word: str) -> None:
+    data = (SAMPLES[format] + "\n" + word * 2_100_000 + "\n").encode()
     begin = time.perf_counter()
-    with pytest.raises(BadInput, match=r"characters in one line; at most 100,000 are read") as caught:
+    with pytest.raises(BadInput, match=r"characters in one line; at most [\d,]+00,000 are read") as caught:
         read_bytes(data, name="x", format=format)
     assert time.perf_counter() - begin < 5
     assert len(str(caught.value)) < 1_000

@@ -110,7 +110,7 @@ GOOD = {"id": "good", "text": "fine"}
         ({"id": "q"}, "text must be a non-empty string, not 'null'"),
         ({"text": "  "}, "text must be a non-empty string"),
         ({"text": 3}, "text must be a non-empty string"),
-        ('{"text": "a \\ud800"}', "half of a surrogate pair"),
+        ('{"text": "a \\ud800"}', "half a surrogate pair"),
         ({"text": "a", "id": ["q"]}, "id must be"),
         ({"text": "a", "id": "good"}, "id 'good' is already on line 1"),
         ({"text": "a b", "tokens": [[0, 2], [1, 3]]}, r"token \[1, 3\] overlaps"),
