@@ -11,9 +11,12 @@ from typing import Any, Protocol
 
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.formats.source import clip
+from crossner_core.records import Record as JsonRecord
+from crossner_core.records import read as read_record
 from crossner_core.registry import Registry
-from crossner_core.schema import LabelledSentence, Sentence, Span
+from crossner_core.schema import LabelledSentence, Sentence, SentenceLayout, Span
 
+NEWLINES = ("\n", "\r\n", "\r")
 NamedFile = tuple[str, bytes]  # name, or path relative to the documents' folder, with "/"
 
 
@@ -91,6 +94,12 @@ class Layout:
     tail: str | None = None  # what follows the last sentence; None: one newline
     type_map: Mapping[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        if self.newline not in NEWLINES:
+            raise InvalidConfig(
+                f"A layout's newline is {self.newline!r}; allowed are {', '.join(map(repr, NEWLINES))}."
+            )
+
     @property
     def format(self) -> str:
         """The id of the format this is a layout of."""
@@ -145,6 +154,13 @@ class Written:
     losses: Mapping[str, int]
 
 
+@dataclass(frozen=True)
+class Notes(JsonRecord):
+    """What a format notes of a sentence besides the layout of its file, where it is needed; a format adds fields."""
+
+    before: str = ""  # what stood between it and the sentence before
+
+
 class Reader(Protocol):
     """Read files into documents (one per file unless the format is `by_document`), problems included."""
 
@@ -173,6 +189,7 @@ class Format:
     writer: Writer
     options_type: type[ReadOptions] = ReadOptions
     layout_type: type[Layout] = Layout
+    notes_type: type[Notes] = Notes
     by_document: bool = False
     beside: tuple[str, ...] = ()
     example: str = ""
@@ -224,6 +241,21 @@ def layout_from_dict(values: Mapping[str, Any]) -> Layout:
     if unknown := sorted(set(own) - set(valid)):
         raise InvalidConfig(f"Unknown layout keys {', '.join(unknown)}; valid are {', '.join(valid)}.")
     return layout_type(**own)
+
+
+def check_layout(sentence: SentenceLayout) -> None:
+    """Raise BadInput or InvalidConfig where a kept layout is not what its format writes; unknown formats are free."""
+    values = sentence.file.layout if sentence.file is not None else {"format": ""}
+    for what, kept in (("notes", sentence.notes), ("layout", values)):
+        if not isinstance(kept, Mapping):
+            raise BadInput(f"the {what} of {sentence.format} must be an object, not {clip(repr(kept))}.")
+    if sentence.format in format_ids():
+        read_record(get_format(sentence.format).notes_type, sentence.notes, f"the notes of {sentence.format}")
+    if read_record(str, values["format"], "the layout's format") in format_ids():
+        layout = layout_from_dict(values)
+        own = {name: value for name, value in values.items() if name != "format"}
+        if read_record(type(layout), own, "the layout") != layout:
+            raise BadInput(f"the layout has values of another kind: {clip(repr(own), 200)}.")
 
 
 def notes_of(sentence: Sentence, format: str) -> Mapping[str, Any]:

@@ -8,8 +8,8 @@ from pathlib import PurePath
 from typing import Any
 
 from crossner_core.errors import BadInput, InvalidConfig
-from crossner_core.formats.base import Layout, ReadOptions, Record, join_pieces, notes_of, register
-from crossner_core.formats.columns import DOCSTART, Block, Shape, find_blocks, find_shape, split_columns
+from crossner_core.formats.base import Layout, Notes, ReadOptions, Record, join_pieces, notes_of, register
+from crossner_core.formats.columns import DOCSTART, SEPARATORS, Block, Shape, find_blocks, find_shape, split_columns
 from crossner_core.formats.source import Source
 from crossner_core.formats.text import links, text_format
 from crossner_core.schema import SentenceLayout, Span, sentence_from_words
@@ -44,6 +44,25 @@ class ConllLayout(Layout):
     index_from: int = 1
     scheme: str = "IOB2"
     lenient: bool = False  # the file may hold tags its scheme does not allow
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        columns = [column for column in (self.token_column, self.tag_column, self.index_column) if column is not None]
+        if len(set(columns)) < len(columns) or not all(0 <= column < self.width for column in columns):
+            raise InvalidConfig(f"Columns {columns} of {self.width}: token, tag and index each need one of their own.")
+        if self.separator not in SEPARATORS or self.scheme not in SCHEMES:
+            raise InvalidConfig(
+                f"Columns cut by {self.separator!r} with tags as {self.scheme!r}; known are a tab or a space, and "
+                f"{', '.join(SCHEMES)}."
+            )
+
+
+@dataclass(frozen=True)
+class ConllNotes(Notes):
+    """A sentence's other columns by number, and its lines where these do not give them."""
+
+    columns: dict[str, list[str]] = field(default_factory=dict)
+    raw: str = ""
 
 
 def read(source: Source, options: ConllOptions) -> tuple[list[Record], ConllLayout]:
@@ -256,6 +275,7 @@ register(
         writer=write,
         options_type=ConllOptions,
         layout_type=ConllLayout,
+        notes_type=ConllNotes,
         leaves_out={"links": links, "tokens unchanged": _changed_tokens},
         times=2,
         example="Mara\tB-person\nVell\tI-person\nsang\tO",

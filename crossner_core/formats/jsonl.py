@@ -10,12 +10,12 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import PurePath
 from typing import Any, NoReturn
 
-from crossner_core.errors import BadInput, WorkbenchError
-from crossner_core.formats.base import Layout, ReadOptions, Record, join_pieces, notes_of, register
+from crossner_core.errors import BadInput, InvalidConfig, WorkbenchError
+from crossner_core.formats.base import Layout, Notes, ReadOptions, Record, join_pieces, notes_of, register
 from crossner_core.formats.json_layouts import in_our_keys, tags_of
 from crossner_core.formats.source import MOST_PROBLEMS, Source, clip
 from crossner_core.formats.text import text_format
@@ -30,7 +30,7 @@ from crossner_core.schema import (
     check_content,
     check_spans,
 )
-from crossner_core.tags import detect_scheme, is_tag
+from crossner_core.tags import SCHEMES, detect_scheme, is_tag
 from crossner_core.tokenize import tokenize, tokenize_at_most
 
 _STYLES = tuple((ascii, item, key) for ascii in (False, True) for item in (", ", ",") for key in (": ", ":"))
@@ -46,6 +46,22 @@ class JsonlLayout(Layout):
     surface: bool = False
     scheme: str = "IOB2"
     lenient: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.ensure_ascii, self.item_separator, self.key_separator) not in _STYLES or self.scheme not in SCHEMES:
+            raise InvalidConfig(
+                f"JSON with {self.item_separator!r} and {self.key_separator!r}, tags as {self.scheme!r}; known are "
+                f"', ' or ',', ': ' or ':', and {', '.join(SCHEMES)}."
+            )
+
+
+@dataclass(frozen=True)
+class JsonlNotes(Notes):
+    """The order of a line's keys, and the line where these do not give it."""
+
+    keys: list[str] = field(default_factory=list)
+    raw: str = ""
 
 
 def read(source: Source, options: ReadOptions) -> tuple[list[Record], JsonlLayout]:
@@ -342,6 +358,7 @@ register(
         reader=read,
         writer=write,
         layout_type=JsonlLayout,
+        notes_type=JsonlNotes,
         times=20,
         example='{"text": "Mara Vell sang .", "gold": [{"start": 0, "end": 9, "type": "person"}]}',
     )

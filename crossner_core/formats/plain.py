@@ -41,6 +41,7 @@ class PlainLayout(Layout):
     split: str = "lines"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_split(self.split)
 
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from crossner_core.domains import Domain, parse_domain
-from crossner_core.errors import BadInput, InvalidAccount, InvalidSpan, UnknownType, WorkbenchError
+from crossner_core.errors import BadInput, InvalidAccount, InvalidConfig, InvalidSpan, UnknownType, WorkbenchError
+from crossner_core.formats.base import check_layout
 from crossner_core.records import read, read_json
 from crossner_core.schema import Link, Sentence, Span, Token, check_content, check_spans, fields_from_kept
 from workbench.accounts.accounts import checked_display_name, checked_name
@@ -22,6 +23,7 @@ from workbench.data.archive_records import (
     FORMAT,
     VERSION,
     FindingRecord,
+    OriginRecord,
     PersonRecord,
     SentenceRecord,
     SnapshotRecord,
@@ -201,7 +203,9 @@ def _sentence(record: SentenceRecord) -> Sentence:
     tokens = tuple(Token(start, end) for start, end in record.tokens)
     links = tuple(Link(link.start, link.end, link.target) for link in record.links)
     try:
-        kept = fields_from_kept(record.meta)
+        kept = _origin(record.meta)
+    except (BadInput, InvalidConfig) as error:
+        raise BadInput(f"meta has an origin of the sentence that cannot be read: {error}") from error
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise BadInput(f"meta has an origin of the sentence that cannot be read: {error!r}.") from error
     sentence = Sentence(record.external_id, record.text, tokens, links, **kept)
@@ -209,6 +213,17 @@ def _sentence(record: SentenceRecord) -> Sentence:
     for suggestion in record.suggestions:
         _check_range(suggestion, sentence)
     return sentence
+
+
+def _origin(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Read from which document a sentence came and how it stood there; an export relies on it."""
+    kept = fields_from_kept(meta)
+    layout = kept.get("layout")
+    file = layout.file.name if layout is not None and layout.file is not None else None
+    read(OriginRecord, {"document": kept.get("document"), "offset": kept.get("offset"), "file": file}, "it")
+    if layout is not None:
+        check_layout(layout)
+    return kept
 
 
 def _check_task(task: TaskRecord, sentence: Sentence, domain: Domain, people: set[str]) -> None:

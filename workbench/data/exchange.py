@@ -29,7 +29,7 @@ from workbench.accounts.roles import KEEPERS
 from workbench.campaigns import sentences as campaign_sentences
 from workbench.campaigns.domains import domain_of
 from workbench.data import layers
-from workbench.data.packing import file_suffix, in_numbers, packed
+from workbench.data.packing import file_suffix, in_numbers, packed, safe_paths
 from workbench.data.values import sentence_of
 from workbench.jobs import queue
 
@@ -152,7 +152,8 @@ def export_files(
     for record in records:
         name = _document_of(record) if chosen.by_document else None
         documents.setdefault(name or whole, []).append(record)
-    return write_files([_to_write(*document, chosen.id) for document in documents.items()], chosen.id)
+    names = safe_paths(list(documents)) if chosen.by_document else list(documents)
+    return write_files([_to_write(*item, chosen.id) for item in zip(names, documents.values(), strict=True)], chosen.id)
 
 
 def file_name(campaign: str, which: str, format: str) -> str:

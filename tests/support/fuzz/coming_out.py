@@ -12,7 +12,7 @@ from crossner_core.errors import BadInput
 from crossner_core.formats import read_files
 from crossner_core.formats.base import Layout, NamedFile, Record, format_ids, get_format, layout_from_dict
 from crossner_core.schema import LabelledSentence
-from db import layer_rows
+from db import dataset_rows, layer_rows
 from db.engine import Store
 from workbench.accounts.actors import Actor
 from workbench.data import archive, datasets, exchange, frozen, layers, snapshots
@@ -37,13 +37,21 @@ def check_campaign(store: Store, admin: Actor, campaign_id: int, **options: Any)
     _check_snapshot(store, admin, campaign_id, records["gold"])
 
 
-def check_dataset(store: Store, admin: Actor, name: str, splits: Mapping[str, Sequence[LabelledSentence]]) -> None:
+def check_dataset(store: Store, admin: Actor, name: str) -> None:
     """Assert that each split of a data set comes out in each format."""
-    for split, items in splits.items():
+    for split, items in _splits(store, name).items():
         records = [Record(item.sentence, item.spans) for item in items]
         for format in format_ids():
             data = datasets.export_dataset(store, admin, name, split, format=format)
             _check_read(_files(data, format, f"{name}-{split}"), format, records, {}, None)
+
+
+def _splits(store: Store, name: str) -> dict[str, list[LabelledSentence]]:
+    with store.read() as session:
+        row = dataset_rows.find(session, name)
+        assert row is not None
+        kept = {part.split: dataset_rows.content(session, dataset_id=row.id, split=part.split) for part in row.splits}
+    return {split: [item for item, _ in frozen.read_lines(content or "")] for split, content in kept.items()}
 
 
 def stored(store: Store, admin: Actor, campaign_id: int, which: str) -> list[Record]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -14,14 +15,13 @@ from hypothesis import strategies as st
 
 from crossner_core.domains import load_domain
 from crossner_core.errors import WorkbenchError
-from crossner_core.schema import LabelledSentence
-from db import dataset_rows
-from db.engine import Store
+from tests.support.archives import contents, zipped
 from tests.support.builders import Tab, first_choices
 from tests.support.fuzz.coming_out import check_campaign, check_dataset
+from tests.support.fuzz.mutating import mutate, mutate_value
 from tests.support.fuzz.ways import Scene
 from workbench.campaigns import campaigns
-from workbench.data import datasets, exchange, frozen
+from workbench.data import archive, datasets, exchange
 
 ODD_TYPES = ("hip hop", " x", "a\tb", "a\nb", "O", "-", "\0", "", "a,b", "\u2028", "\ud800", "\u200f")
 TYPES = ("person", "band", "song", "musicalartist")
@@ -143,7 +143,7 @@ _NUMBERS = itertools.count()
 OPTIONS = st.fixed_dictionaries({"with_gold": st.booleans(), "skip_bad": st.booleans()})
 FEW = settings(
     deadline=None,
-    max_examples=60,
+    max_examples=40,
     derandomize=True,
     suppress_health_check=[
         HealthCheck.function_scoped_fixture,
@@ -184,7 +184,41 @@ def test_data_sets_come_out(scene: Scene, splits: Any, skip_bad: bool) -> None:
         datasets.import_dataset(store, admin, name=name, splits=splits, skip_bad=skip_bad)
     except WorkbenchError:
         return
-    check_dataset(store, admin, name, dataset_items(store, name))
+    check_dataset(store, admin, name)
+
+
+@given(files=st.lists(named_file(), min_size=1, max_size=2), skip_bad=st.booleans(), seed=st.integers(0, 10**6))
+@FEW
+def test_mutated_archives_come_out(scene: Scene, files: Any, skip_bad: bool, seed: int) -> None:
+    store, admin, campaign = scene.store, scene.people["adm"], new_campaign(scene)
+    try:
+        exchange.import_files(store, admin, campaign, files, preannotate=False, skip_bad=skip_bad)
+    except WorkbenchError:
+        return
+    work_on(scene, campaign, seed % 4)
+    inside = contents(archive.export_campaign(store, admin, campaign))
+    lines = inside["sentences.jsonl"].splitlines(keepends=True)
+    number, rng = seed % len(lines), random.Random(seed)
+    line = json.loads(lines[number])
+    part = rng.choice(["meta", "meta", "meta", "meta", "external_id", "links", "suggestions", "tokens", "tasks"])
+    value = mutate_value(line[part], rng)
+    if gaps(value) != gaps(line[part]):
+        return  # what stood between sentences is given back as it came, sentences among it too
+    lines[number] = json.dumps({**line, part: value}).encode() + b"\n"
+    changed = zipped({**inside, "sentences.jsonl": b"".join(lines)} if seed % 5 else mutate([inside], rng))
+    try:
+        again = archive.import_campaign(store, admin, changed, name=f"C{next(_NUMBERS)}")
+    except WorkbenchError:
+        return
+    check_campaign(store, admin, again, max_tokens=10**9)
+
+
+def gaps(value: Any) -> list[Any]:
+    """Return the texts between sentences that a sentence's metadata keeps."""
+    if not isinstance(value, dict):
+        return []
+    own = [part for name, part in value.items() if name in ("before", "tail")]
+    return own + [gap for part in value.values() for gap in gaps(part)]
 
 
 def new_campaign(scene: Scene) -> int:
@@ -203,11 +237,3 @@ def work_on(scene: Scene, campaign: int, seed: int) -> None:
             if stage == "adjudicate":
                 spans, parts["decisions"] = first_choices(item)
             assert not tab.do("submit", item, spans, parts=parts).rejections
-
-
-def dataset_items(store: Store, name: str) -> dict[str, list[LabelledSentence]]:
-    with store.read() as session:
-        row = dataset_rows.find(session, name)
-        assert row is not None
-        kept = {part.split: dataset_rows.content(session, dataset_id=row.id, split=part.split) for part in row.splits}
-    return {split: [item for item, _ in frozen.read_lines(content or "")] for split, content in kept.items()}
