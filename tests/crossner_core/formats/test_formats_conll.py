@@ -235,3 +235,11 @@ def test_conll_a_broken_row_does_not_turn_the_count_into_tokens() -> None:
 def test_conll_stray_tags_leave_no_trace_without_their_layout() -> None:
     parsed = read("A\tB-x\nB\tO\nC\tI-x\n", lenient=True)
     assert write(parsed.sentences, "conll") == "A\tB-x\nB\tO\nC\tB-x\n"
+
+
+@pytest.mark.parametrize("bad", [b"caf\xe9", b"a\x00b"])
+def test_conll_a_comment_that_is_no_text_does_not_spoil_the_export(bad: bytes) -> None:
+    data = b"# " + bad + b" x y\nAda\tO\n\n# " + bad + b" x y\nBo\tO\n# " + bad + b" x y\n"
+    (parsed,) = read_files([("f", data)], "conll", skip_bad=True)
+    (again,) = read_files(write_files([parsed], "conll").files, "conll", skip_bad=True)
+    assert again.sentences == parsed.sentences and parsed.sentences

@@ -176,14 +176,14 @@ def _import_campaign(scene: Scene, files: Files) -> None:
     archive.export_campaign(scene.store, scene.people["adm"], campaign)
 
 
-@way("files, and out again", lambda _: [*FILES, *ODD], weight=8)
+@way("files, and out again", lambda _: [*FILES, *ODD], weight=4)
 def _files_and_out(scene: Scene, files: Files) -> None:
     admin, campaign = scene.people["adm"], scene.empty_campaign()
     exchange.import_files(scene.store, admin, campaign, list(files.items()), preannotate=False, skip_bad=True)
     check_campaign(scene.store, admin, campaign, max_tokens=10**9)
 
 
-@way("data sets, and out again", lambda _: [{"train.conll": CONLL}, {"train.jsonl": JSONL.split(b"\n")[0]}], weight=4)
+@way("data sets, and out again", lambda _: [{"train.conll": CONLL}, {"train.jsonl": JSONL.split(b"\n")[0]}], weight=3)
 def _dataset_and_out(scene: Scene, files: Files) -> None:
     ((file, data),) = files.items()
     name = f"out-{scene.rows()['dataset']}"

@@ -143,7 +143,7 @@ _NUMBERS = itertools.count()
 OPTIONS = st.fixed_dictionaries({"with_gold": st.booleans(), "skip_bad": st.booleans()})
 FEW = settings(
     deadline=None,
-    max_examples=40,
+    max_examples=30,
     derandomize=True,
     suppress_health_check=[
         HealthCheck.function_scoped_fixture,
