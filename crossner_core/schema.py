@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from crossner_core.errors import InvalidSpan
+from crossner_core.errors import BadInput, InvalidSpan
 
 LAYOUT_KEY = "_layout"  # reserved key in stored metadata, for document and layout
+OUR_KEYS = ("id", "text", "tokens", "links", "gold")  # of a sentence as JSON; metadata stands beside them
+MOST_NESTED = 100  # levels of metadata: every reader and store of ours takes as many
+UNSTORABLE = "holds a character that cannot be stored (NUL or half a surrogate pair)"
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -155,6 +159,50 @@ class LabelledSentence:
 
     sentence: Sentence
     spans: tuple[Span, ...]
+
+
+def is_storable(text: str) -> bool:
+    """Return whether every store and file can hold a text: no NUL, no half of a surrogate pair."""
+    return "\x00" not in text and (text.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in text))
+
+
+def check_content(sentence: Sentence) -> None:
+    """Raise BadInput for what some store, format or archive could not hold: whatever comes in must come out again."""
+    texts = {"id": sentence.id, "text": sentence.text, "document": sentence.document or ""}
+    texts |= {f"link {link.target!a}": link.target for link in sentence.links}
+    for what, text in texts.items():
+        if not is_storable(text):
+            raise BadInput(f"Sentence {sentence.id!a}: its {what} {UNSTORABLE}.")
+    if not sentence.id:
+        raise BadInput("A sentence has an empty id; give it one, or leave the id out.")
+    if not sentence.tokens:
+        raise BadInput(f"Sentence {sentence.id}: it has no tokens, so nothing can be labelled; leave it out.")
+    if blank := next((token for token in sentence.tokens if not sentence.text[token.start : token.end].strip()), None):
+        raise BadInput(f"Sentence {sentence.id}: token [{blank.start}, {blank.end}] holds nothing but white space.")
+    _check_meta(sentence)
+
+
+def _check_meta(sentence: Sentence) -> None:
+    """Raise BadInput for metadata that is not JSON, is nested too deep, or has a key of a sentence's own."""
+    what = f"Sentence {sentence.id}: its metadata"
+    if reserved := next((key for key in OUR_KEYS if key in sentence.meta), None):
+        raise BadInput(f"{what} may not be called {reserved!r}, which is a sentence's own.")
+    level: list[Any] = [sentence.meta] if sentence.meta else []
+    for _ in range(MOST_NESTED):
+        below: list[Any] = []
+        for value in level:
+            if isinstance(value, str) and not is_storable(value):
+                raise BadInput(f"{what} {UNSTORABLE}.")
+            if isinstance(value, float) and not math.isfinite(value):
+                raise BadInput(f"{what} holds the number {value}, which JSON does not have.")
+            if isinstance(value, Mapping):
+                below += [*value, *value.values()]
+            elif isinstance(value, list | tuple):
+                below += value
+        if not below:
+            return
+        level = below
+    raise BadInput(f"{what} is nested deeper than {MOST_NESTED} levels.")
 
 
 def check_spans(sentence: Sentence, spans: Iterable[Span]) -> tuple[Span, ...]:

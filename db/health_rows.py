@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import sqlalchemy as sa
-from sqlalchemy.orm import aliased
+from sqlalchemy.orm import aliased, selectinload
 
 from db.engine import Session
 from db.label_review_tables import FindingRow
@@ -63,6 +63,7 @@ def sentences(session: Session) -> Iterator[list[SentenceRow]]:
 def annotations_of(session: Session, sentence_ids: Sequence[int]) -> dict[int, list[Annotation]]:
     """Return all annotations of these sentences, whatever their state, by sentence id."""
     query = sa.select(Task.sentence_id, Annotation).join(Annotation, Annotation.task_id == Task.id)
+    query = query.options(selectinload(Annotation.spans))
     grouped: dict[int, list[Annotation]] = {}
     for sentence_id, annotation in session.execute(query.where(Task.sentence_id.in_(sentence_ids))):
         grouped.setdefault(sentence_id, []).append(annotation)
@@ -157,6 +158,8 @@ def gold_tasks(session: Session) -> Iterator[list[tuple[Task, Annotation]]]:
     query = query.where(
         Task.stage == "adjudicate", Task.state == "done", Annotation.state == "submitted", Annotation.origin == "person"
     )
+    parts = (Annotation.spans, Annotation.flags, Annotation.rejected, Annotation.decisions)
+    query = query.options(*map(selectinload, parts))
     last = 0
     while rows := session.execute(query.where(Task.id > last).order_by(Task.id).limit(_CHUNK)).all():
         yield [(task, annotation) for task, annotation in rows]
@@ -172,7 +175,9 @@ def snapshot_ids(session: Session) -> list[int]:
 def splits(session: Session) -> Iterator[tuple[str, list[str], DatasetSplit]]:
     """Yield the splits of all data sets, each after its data set's name and types."""
     query = sa.select(Dataset.name, Dataset.types, DatasetSplit).join(Dataset, Dataset.id == DatasetSplit.dataset_id)
-    yield from ((name, types, split) for name, types, split in session.execute(query.order_by(DatasetSplit.id)))
+    for id_ in session.scalars(sa.select(DatasetSplit.id).order_by(DatasetSplit.id)).all():
+        yield from ((name, types, split) for name, types, split in session.execute(query.where(DatasetSplit.id == id_)))
+        session.expunge_all()
 
 
 def unknown_runs(session: Session) -> list[tuple[int, int]]:

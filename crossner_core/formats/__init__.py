@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +45,7 @@ def read_files(files: Sequence[base.NamedFile], format: str | None = None, **opt
 
     All are read before any is refused, so that one error lists the problems of all.
     """
+    files = [(_storable_name(name), data) for name, data in files]
     parsed: list[base.Parsed] = []
     errors: list[BadInput] = []
     for chosen, group in group_files([name for name, _ in files], format):
@@ -99,8 +101,11 @@ def make_document(
     chosen = base.get_format(format)
     if layout is not None and type(layout) is not chosen.layout_type:
         raise InvalidConfig(f"A layout of format {layout.format} does not fit format {chosen.id}.")
+    made = tuple(map(_as_record, records))
+    if layout is None:  # what a sentence notes of its file fits that file's layout alone
+        made = tuple(replace(record, sentence=replace(record.sentence, layout=None)) for record in made)
     own = layout if layout is not None else chosen.layout_type()
-    return base.Parsed(name, chosen.id, tuple(map(_as_record, records)), (), own)
+    return base.Parsed(name, chosen.id, made, (), own)
 
 
 def write_files(documents: Sequence[base.Parsed], format: str) -> base.Written:
@@ -112,6 +117,9 @@ def write_files(documents: Sequence[base.Parsed], format: str) -> base.Written:
 
 def _read_group(files: Sequence[base.NamedFile], format: str | None, options: dict[str, Any]) -> list[base.Parsed]:
     chosen = base.get_format(format) if format else sniff.guess_format(*files[0])
+    if chosen.by_document and len(dict(files)) < len(files):
+        twice = next(name for name, count in Counter(name for name, _ in files).items() if count > 1)
+        raise BadInput(f"Two files are called {twice!r}; those of a document are told apart by name.")
     made = chosen.options(**options)
     with without_collecting():
         parsed = list(chosen.reader(files, made))
@@ -129,6 +137,11 @@ def _refusal(parsed: base.Parsed, skip_bad: bool) -> BadInput | None:
         what = f"every sentence is bad. {describe(problems)}" if problems else "the file holds no sentence."
         return BadInput(f"{parsed.name}: {what}", problems)
     return None
+
+
+def _storable_name(name: str) -> str:
+    """Return a file's name as a document's: what is no text, or would not print, becomes `�`."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in name)
 
 
 def _joined(errors: Sequence[BadInput]) -> BadInput:

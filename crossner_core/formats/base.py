@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -10,9 +11,12 @@ from typing import Any, Protocol
 
 from crossner_core.errors import BadInput, InvalidConfig
 from crossner_core.formats.source import clip
+from crossner_core.records import Record as JsonRecord
+from crossner_core.records import read as read_record
 from crossner_core.registry import Registry
-from crossner_core.schema import LabelledSentence, Sentence, Span
+from crossner_core.schema import LabelledSentence, Sentence, SentenceLayout, Span
 
+NEWLINES = ("\n", "\r\n", "\r")
 NamedFile = tuple[str, bytes]  # name, or path relative to the documents' folder, with "/"
 
 
@@ -67,6 +71,11 @@ class ReadOptions:
                 f"{', '.join(self.type_map)}; add it there, or read the file without that map."
             )
         ours = self.type_map.get(theirs, theirs)
+        if not ours.isprintable() or ours != ours.strip():
+            raise BadInput(
+                f"entity type {clip(ours)} has a character that a tag cannot hold, or white space at an end; rename it "
+                "with a type map."
+            )
         if ours and self.types is not None and ours not in self.types:
             named = clip(theirs) if ours == theirs else f"{clip(theirs)}, here {clip(ours)},"
             raise BadInput(f"entity type {named} is not one of {', '.join(self.types)}; rename it with a type map.")
@@ -84,6 +93,12 @@ class Layout:
     bom: bool = False
     tail: str | None = None  # what follows the last sentence; None: one newline
     type_map: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.newline not in NEWLINES:
+            raise InvalidConfig(
+                f"A layout's newline is {self.newline!r}; allowed are {', '.join(map(repr, NEWLINES))}."
+            )
 
     @property
     def format(self) -> str:
@@ -139,6 +154,13 @@ class Written:
     losses: Mapping[str, int]
 
 
+@dataclass(frozen=True)
+class Notes(JsonRecord):
+    """What a format notes of a sentence besides the layout of its file, where it is needed; a format adds fields."""
+
+    before: str = ""  # what stood between it and the sentence before
+
+
 class Reader(Protocol):
     """Read files into documents (one per file unless the format is `by_document`), problems included."""
 
@@ -167,6 +189,7 @@ class Format:
     writer: Writer
     options_type: type[ReadOptions] = ReadOptions
     layout_type: type[Layout] = Layout
+    notes_type: type[Notes] = Notes
     by_document: bool = False
     beside: tuple[str, ...] = ()
     example: str = ""
@@ -220,15 +243,38 @@ def layout_from_dict(values: Mapping[str, Any]) -> Layout:
     return layout_type(**own)
 
 
+def check_layout(sentence: SentenceLayout) -> None:
+    """Raise BadInput or InvalidConfig where a kept layout is not what its format writes; unknown formats are free."""
+    values = sentence.file.layout if sentence.file is not None else {"format": ""}
+    for what, kept in (("notes", sentence.notes), ("layout", values)):
+        if not isinstance(kept, Mapping):
+            raise BadInput(f"the {what} of {sentence.format} must be an object, not {clip(repr(kept))}.")
+    if sentence.format in format_ids():
+        read_record(get_format(sentence.format).notes_type, sentence.notes, f"the notes of {sentence.format}")
+    if read_record(str, values["format"], "the layout's format") in format_ids():
+        layout = layout_from_dict(values)
+        own = {name: value for name, value in values.items() if name != "format"}
+        if read_record(type(layout), own, "the layout") != layout:
+            raise BadInput(f"the layout has values of another kind: {clip(repr(own), 200)}.")
+
+
 def notes_of(sentence: Sentence, format: str) -> Mapping[str, Any]:
     """Return what `format` needs to write the sentence back unchanged; empty if it was read from another format."""
     return sentence.layout.notes if sentence.layout is not None and sentence.layout.format == format else {}
 
 
-def join_pieces(pieces: Iterable[str], records: Sequence[Record], format: str, gap: str, layout: Layout) -> str:
-    """Join sentences with the text that stood between them; `gap` where a sentence has none noted."""
+def join_pieces(
+    pieces: Iterable[str], records: Sequence[Record], format: str, gap: str, layout: Layout, *, apart: str = ""
+) -> str:
+    """Join sentences with the text that stood between them; `gap` where a sentence has none noted.
+
+    The gap is also put before text that does not begin with `apart`, a regular expression: what a file began with
+    need not come first again.
+    """
+    begins = re.compile(apart)
     parts: list[str] = []
     for piece, record in zip(pieces, records, strict=True):
-        parts += [notes_of(record.sentence, format).get("before", gap if parts else ""), piece]
+        before = notes_of(record.sentence, format).get("before", gap if parts else "")
+        parts += [before if not parts or begins.match(before) else gap + before, piece]
     parts.append(layout.newline if layout.tail is None else layout.tail)
     return "".join(parts)

@@ -11,10 +11,10 @@ from crossner_core.errors import BadInput
 from crossner_core.formats.source import Source, clip
 
 DOCSTART = "-DOCSTART-"
-_TAG = re.compile(r"O|[BIESLU]-\S+")
+_TAG = re.compile(r"O|[BIESLU]-\S(?:.*\S)?")
 _WHITE = re.compile(r"[ \t]+")
 _SAMPLE = 4_000
-_SEPARATORS = {"\t": "a tab", " ": "a space"}
+SEPARATORS = {"\t": "a tab", " ": "a space"}
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def _block(source: Source, shape: Shape, first: int, stop: int, written: int, ma
             expected = f"{shape.width} column{'s' if shape.width > 1 else ''}"
             line = clip(source.lines[first + position])
             block.problem(source, position, f"{len(row)} columns where the file has {expected}: {line}.")
-            source.hint = f"Each row needs {expected}, with {_SEPARATORS[shape.separator]} between them: correct these "
+            source.hint = f"Each row needs {expected}, with {SEPARATORS[shape.separator]} between them: correct these "
             source.hint += "lines, or leave bad sentences out."
         elif not row[shape.token].strip():
             block.problem(source, position, f"column {shape.token + 1}, the token, is empty.")

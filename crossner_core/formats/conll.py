@@ -8,10 +8,10 @@ from pathlib import PurePath
 from typing import Any
 
 from crossner_core.errors import BadInput, InvalidConfig
-from crossner_core.formats.base import Layout, ReadOptions, Record, join_pieces, notes_of, register
-from crossner_core.formats.columns import DOCSTART, Block, Shape, find_blocks, find_shape, split_columns
+from crossner_core.formats.base import Layout, Notes, ReadOptions, Record, join_pieces, notes_of, register
+from crossner_core.formats.columns import DOCSTART, SEPARATORS, Block, Shape, find_blocks, find_shape, split_columns
 from crossner_core.formats.source import Source
-from crossner_core.formats.text import text_format
+from crossner_core.formats.text import links, text_format
 from crossner_core.schema import SentenceLayout, Span, sentence_from_words
 from crossner_core.tags import SCHEMES, detect_scheme, is_tag, spans_from_tags, tag_problems, tags_from_spans
 
@@ -45,6 +45,25 @@ class ConllLayout(Layout):
     scheme: str = "IOB2"
     lenient: bool = False  # the file may hold tags its scheme does not allow
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        columns = [column for column in (self.token_column, self.tag_column, self.index_column) if column is not None]
+        if len(set(columns)) < len(columns) or not all(0 <= column < self.width for column in columns):
+            raise InvalidConfig(f"Columns {columns} of {self.width}: token, tag and index each need one of their own.")
+        if self.separator not in SEPARATORS or self.scheme not in SCHEMES:
+            raise InvalidConfig(
+                f"Columns cut by {self.separator!r} with tags as {self.scheme!r}; known are a tab or a space, and "
+                f"{', '.join(SCHEMES)}."
+            )
+
+
+@dataclass(frozen=True)
+class ConllNotes(Notes):
+    """A sentence's other columns by number, and its lines where these do not give them."""
+
+    columns: dict[str, list[str]] = field(default_factory=dict)
+    raw: str = ""
+
 
 def read(source: Source, options: ConllOptions) -> tuple[list[Record], ConllLayout]:
     """Read sentences; they are annotated where the file has a tag column.
@@ -74,6 +93,8 @@ def read(source: Source, options: ConllOptions) -> tuple[list[Record], ConllLayo
     article = 0
     for number, block in enumerate(blocks, 1):
         article += DOCSTART in block.before
+        if (length := sum(map(len, block.words)) + len(block.words) - 1) > options.max_line:
+            block.problem(source, 0, f"a text of {length:,} characters; at most {options.max_line:,} are read.")
         if not block.bad:
             spans = _read_spans(source, block, options, layout)
             if not block.bad:
@@ -86,16 +107,23 @@ def read(source: Source, options: ConllOptions) -> tuple[list[Record], ConllLayo
 
 def write(records: Sequence[Record], layout: ConllLayout) -> str:
     """Write columns; raise BadInput if only some sentences are annotated."""
-    if any(record.spans is not None for record in records):
-        if bare := next((record for record in records if record.spans is None), None):
-            raise BadInput(
-                f"Sentence {bare.sentence.id} has no annotation but others do: export annotated and unannotated "
-                "sentences to separate files."
-            )
-        if layout.tag_column is None:
-            layout = ConllLayout(**{**vars(layout), "width": layout.width + 1, "tag_column": layout.width})
-    gap = layout.newline * 2
-    return join_pieces((_piece(record, layout) for record in records), records, "conll", gap, layout)
+    layout = _with_tags(records, layout)
+    bare = next((record for record in records if record.spans is None), None)
+    if bare is not None and any(record.spans is not None for record in records):
+        raise BadInput(
+            f"Sentence {bare.sentence.id} has no annotation but others do: export annotated and unannotated sentences "
+            "to separate files."
+        )
+    gap, end = layout.newline * 2, "\r*" + layout.newline[-1]
+    apart = rf"{end}([^\S\r\n]*{end}|{DOCSTART})"
+    return join_pieces((_piece(record, layout) for record in records), records, "conll", gap, layout, apart=apart)
+
+
+def _with_tags(records: Sequence[Record], layout: ConllLayout) -> ConllLayout:
+    """Add a column for tags where sentences are annotated and the layout has none."""
+    if layout.tag_column is not None or all(record.spans is None for record in records):
+        return layout
+    return replace(layout, width=layout.width + 1, tag_column=layout.width)
 
 
 def _report_cut_tag(source: Source, blocks: Sequence[Block]) -> None:
@@ -200,8 +228,9 @@ def _still_holds(raw: str, record: Record, layout: ConllLayout) -> bool:
 
 def _render(record: Record, layout: ConllLayout, notes: Mapping[str, Any]) -> str:
     """Write one sentence's lines, without the newline after the last."""
-    words = record.sentence.words
-    _check_words(record, words, layout)
+    if not record.sentence.tokens:
+        raise BadInput(f"Sentence {record.sentence.id} has no tokens: a column file cannot hold it.")
+    words = [_fitting(word, layout) for word in record.sentence.words]
     extra: Mapping[str, list[str]] = notes.get("columns", {})
     columns: list[Sequence[str]] = []
     for column in range(layout.width):
@@ -218,13 +247,23 @@ def _render(record: Record, layout: ConllLayout, notes: Mapping[str, Any]) -> st
     return layout.newline.join(layout.separator.join(row) for row in zip(*columns, strict=True))
 
 
-def _check_words(record: Record, words: tuple[str, ...], layout: ConllLayout) -> None:
-    if not words:
-        raise BadInput(f"Sentence {record.sentence.id} has no tokens: a column file cannot hold it.")
-    joined = "".join(words)
-    for bad in ["\n", "\r", "\t", *([" "] if layout.separator == " " else [])]:
-        if bad in joined:
-            raise BadInput(f"Sentence {record.sentence.id}: a token holds {bad!r}, which a column file cannot hold.")
+def _fitting(word: str, layout: ConllLayout) -> str:
+    """Return a token as its column can hold it: `_` for white space that would end it, `_DOCSTART-` for that mark."""
+    inner = "\t\n\r " if layout.separator == " " or layout.width == 1 else "\t\n\r"
+    fitting = "".join("_" if letter in inner else letter for letter in word)
+    if layout.token_column == layout.width - 1:
+        start, end = len(fitting) - len(fitting.lstrip()), len(fitting.rstrip())
+        fitting = "_" * start + fitting[start:end] + "_" * (len(fitting) - end)
+    if layout.token_column == 0 and fitting.startswith("# "):
+        return f"#_{fitting[2:]}"
+    if layout.token_column == 0 and (fitting == DOCSTART or fitting.startswith(f"{DOCSTART} ")):
+        return f"_{fitting[1:]}"
+    return fitting
+
+
+def _changed_tokens(records: Sequence[Record], layout: ConllLayout) -> int:
+    layout = _with_tags(records, layout)
+    return sum(_fitting(word, layout) != word for record in records for word in record.sentence.words)
 
 
 register(
@@ -236,7 +275,9 @@ register(
         writer=write,
         options_type=ConllOptions,
         layout_type=ConllLayout,
-        leaves_out=("links",),
+        notes_type=ConllNotes,
+        leaves_out={"links": links, "tokens unchanged": _changed_tokens},
+        times=2,
         example="Mara\tB-person\nVell\tI-person\nsang\tO",
     )
 )

@@ -65,7 +65,10 @@ def in_our_keys(values: Mapping[str, Any], scheme: str, *, lenient: bool = False
 
 
 def _is_ours(values: Mapping[str, Any]) -> bool:
-    return values.get("gold") is not None
+    """Tell our objects from other tools'; where `gold` is null there is none, whatever the metadata looks like."""
+    if "gold" not in values or values["gold"] is not None:
+        return "gold" in values
+    return isinstance(values.get("text"), str) and not _are_words(values.get("tokens"))
 
 
 def _key(values: Mapping[str, Any], names: Sequence[str], fits: Callable[[Any], bool]) -> str:

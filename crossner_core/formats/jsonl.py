@@ -8,22 +8,32 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import PurePath
 from typing import Any, NoReturn
 
-from crossner_core.errors import BadInput, WorkbenchError
-from crossner_core.formats.base import Layout, ReadOptions, Record, join_pieces, notes_of, register
+from crossner_core.errors import BadInput, InvalidConfig, WorkbenchError
+from crossner_core.formats.base import Layout, Notes, ReadOptions, Record, join_pieces, notes_of, register
 from crossner_core.formats.json_layouts import in_our_keys, tags_of
 from crossner_core.formats.source import MOST_PROBLEMS, Source, clip
 from crossner_core.formats.text import text_format
-from crossner_core.schema import LAYOUT_KEY, Link, Sentence, SentenceLayout, Span, Token, check_spans
-from crossner_core.tags import detect_scheme, is_tag
+from crossner_core.schema import (
+    LAYOUT_KEY,
+    OUR_KEYS,
+    Link,
+    Sentence,
+    SentenceLayout,
+    Span,
+    Token,
+    check_content,
+    check_spans,
+)
+from crossner_core.tags import SCHEMES, detect_scheme, is_tag
 from crossner_core.tokenize import tokenize, tokenize_at_most
 
-_OURS = ("id", "text", "tokens", "links", "gold")
 _STYLES = tuple((ascii, item, key) for ascii in (False, True) for item in (", ", ",") for key in (": ", ":"))
 
 
@@ -37,6 +47,22 @@ class JsonlLayout(Layout):
     surface: bool = False
     scheme: str = "IOB2"
     lenient: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if (self.ensure_ascii, self.item_separator, self.key_separator) not in _STYLES or self.scheme not in SCHEMES:
+            raise InvalidConfig(
+                f"JSON with {self.item_separator!r} and {self.key_separator!r}, tags as {self.scheme!r}; known are "
+                f"', ' or ',', ': ' or ':', and {', '.join(SCHEMES)}."
+            )
+
+
+@dataclass(frozen=True)
+class JsonlNotes(Notes):
+    """The order of a line's keys, and the line where these do not give it."""
+
+    keys: list[str] = field(default_factory=list)
+    raw: str = ""
 
 
 def read(source: Source, options: ReadOptions) -> tuple[list[Record], JsonlLayout]:
@@ -75,8 +101,26 @@ def read(source: Source, options: ReadOptions) -> tuple[list[Record], JsonlLayou
 
 
 def write(records: Sequence[Record], layout: JsonlLayout) -> str:
-    """Write one object per line; unchanged ones as they were read, others in their key order."""
-    return join_pieces((_piece(record, layout) for record in records), records, "jsonl", layout.newline, layout)
+    """Write one object per line; unchanged ones as they were read, others in their key order.
+
+    Sentences of several files may share an id, lines of one file may not: the later ones get a number.
+    """
+    records, apart = _with_own_ids(records), "\r*" + layout.newline[-1]
+    pieces = (_piece(record, layout) for record in records)
+    return join_pieces(pieces, records, "jsonl", layout.newline, layout, apart=apart)
+
+
+def _with_own_ids(records: Sequence[Record]) -> list[Record]:
+    taken, seen, apart = {record.sentence.id for record in records}, set[str](), list[Record]()
+    numbers = Counter[str]()
+    for record in records:
+        id = given = record.sentence.id
+        while id in seen or (id != given and id in taken):
+            numbers[given] += 1
+            id = f"{given}-{numbers[given] + 1}"
+        seen.add(id)
+        apart.append(record if id == given else replace(record, sentence=replace(record.sentence, id=id)))
+    return apart
 
 
 def _load(line: str) -> dict[str, Any]:
@@ -132,6 +176,8 @@ def _record(values: Mapping[str, Any], default_id: str, options: ReadOptions, sc
     text, id = values.get("text"), values.get("id", default_id)
     if not isinstance(text, str) or not text.strip():
         raise BadInput(f"text must be a non-empty string, not {clip(json.dumps(text))}.")
+    if len(text) > options.max_line:
+        raise BadInput(f"a text of {len(text):,} characters; at most {options.max_line:,} are read.")
     if "\0" in text:
         raise BadInput(f"a NUL character at position {text.index(chr(0)) + 1} of the text; databases reject it.")
     if not isinstance(id, str | int) or isinstance(id, bool) or id == "":
@@ -149,8 +195,9 @@ def _record(values: Mapping[str, Any], default_id: str, options: ReadOptions, sc
         Link(*_token_range(item, text, bounds, "link"), _string(item, "target", "link"))
         for item in _items(values.get("links") or [], "links")
     )
-    meta = {key: value for key, value in values.items() if key not in _OURS and key != LAYOUT_KEY}
+    meta = {key: value for key, value in values.items() if key not in OUR_KEYS and key != LAYOUT_KEY}
     sentence = Sentence(str(id), text, tokens, links, meta)
+    check_content(sentence)
     if values.get("gold") is None:
         return Record(sentence)
     spans = []
@@ -271,8 +318,10 @@ def _render(record: Record, layout: JsonlLayout, notes: Mapping[str, Any]) -> st
             _item(sentence, span, {"type": layout.outer_type(span.type)}, layout)
             for span in check_spans(sentence, record.spans)
         ]
+    if record.spans is None and _reads_as_gold({**sentence.meta, **values}, layout):
+        values["gold"] = None
     for key, value in sentence.meta.items():
-        if key in _OURS:
+        if key in OUR_KEYS:
             raise BadInput(f"Sentence {sentence.id}: metadata may not be called {key!r}.")
         values[key] = value
     if keys:
@@ -280,6 +329,14 @@ def _render(record: Record, layout: JsonlLayout, notes: Mapping[str, Any]) -> st
             key: values[key] for key in [*(k for k in keys if k in values), *(k for k in values if k not in keys)]
         }
     return _dumps(values, layout.ensure_ascii, layout.item_separator, layout.key_separator)
+
+
+def _reads_as_gold(values: Mapping[str, Any], layout: JsonlLayout) -> bool:
+    """Tell whether metadata of a sentence without gold would be read as another tool's annotation."""
+    try:
+        return in_our_keys(values, layout.scheme) is not values
+    except WorkbenchError:
+        return True
 
 
 def _item(sentence: Sentence, span: Span | Link, rest: Mapping[str, str], layout: JsonlLayout) -> dict[str, Any]:
@@ -310,6 +367,8 @@ register(
         reader=read,
         writer=write,
         layout_type=JsonlLayout,
+        notes_type=JsonlNotes,
+        times=20,
         example='{"text": "Mara Vell sang .", "gold": [{"start": 0, "end": 9, "type": "person"}]}',
     )
 )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
 
 from crossner_core.errors import InvalidConfig
-from crossner_core.formats.base import Layout, ReadOptions, Record, join_pieces, register
+from crossner_core.formats.base import Layout, ReadOptions, Record, join_pieces, notes_of, register
 from crossner_core.formats.source import Source
-from crossner_core.formats.text import text_format
+from crossner_core.formats.text import entities, links, text_format
 from crossner_core.schema import Sentence, SentenceLayout
 from crossner_core.tokenize import split_sentences, tokenize_at_most
 
@@ -39,6 +41,7 @@ class PlainLayout(Layout):
     split: str = "lines"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _check_split(self.split)
 
 
@@ -68,10 +71,40 @@ def read(source: Source, options: PlainOptions) -> tuple[list[Record], PlainLayo
 
 
 def write(records: Sequence[Record], layout: PlainLayout) -> str:
-    """Write the texts, one sentence per line unless they were split from paragraphs. Annotation is left out."""
-    by_line = layout.split == "lines"
-    pieces = (" ".join(r.sentence.text.split("\n")) if by_line else r.sentence.text for r in records)
-    return join_pieces(pieces, records, "plain", _gap(layout.split, layout.newline), layout)
+    """Write the texts, one sentence per line unless they are whole paragraphs. Annotation is left out."""
+    if not _by_line(records, layout):
+        return join_pieces((record.sentence.text for record in records), records, "plain", " ", layout)
+    breaks = _breaks(layout)
+    pieces = (breaks.sub(" ", record.sentence.text) for record in records)
+    if layout.split == "lines":
+        apart = "\r*" + layout.newline[-1]
+        return join_pieces(pieces, records, "plain", layout.newline, layout, apart=apart)
+    return layout.newline.join(pieces) + layout.newline
+
+
+def _by_line(records: Sequence[Record], layout: PlainLayout) -> bool:
+    """Tell whether sentences are written as lines: also those of paragraphs of which some are missing or moved.
+
+    Without what stood between them they could be split elsewhere.
+    """
+    if layout.split == "lines":
+        return True
+    for record, following in itertools.pairwise(record.sentence for record in records):
+        if record.offset is not None and following.offset is not None:
+            before = notes_of(following, "plain").get("before", " ")
+            if record.offset + len(record.text) + len(before) != following.offset:
+                return True
+    return False
+
+
+def _breaks(layout: PlainLayout) -> re.Pattern[str]:
+    """Match what would end the line of a text within it."""
+    return re.compile(r"\r\n?|\n" if layout.newline == "\r" else r"\r*\n|\r+\Z")
+
+
+def _line_breaks(records: Sequence[Record], layout: PlainLayout) -> int:
+    breaks = _breaks(layout)
+    return sum(len(breaks.findall(r.sentence.text)) for r in records) if _by_line(records, layout) else 0
 
 
 def _gap(split: str, newline: str) -> str:
@@ -122,7 +155,7 @@ register(
         writer=write,
         options_type=PlainOptions,
         layout_type=PlainLayout,
-        leaves_out=("entities", "links"),
+        leaves_out={"entities": entities, "links": links, "line breaks": _line_breaks},
         example="Mara Vell sang in Oslo.\nThe album was praised.",
     )
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -10,6 +11,7 @@ from crossner_core.errors import BadInput
 # So many problems end the reading of a file whose bad sentences are not to be skipped.
 MOST_PROBLEMS = 2_000
 _HEAD = 60
+_NO_TEXT = re.compile("[\x00\udc80-\udcff]")
 _SHOWN = 20
 
 
@@ -121,3 +123,5 @@ def _check_characters(source: Source) -> None:
         else:
             source.problem(index, f"byte 0x{ord(line[column]) - 0xDC00:02x} at character {column + 1} is not UTF-8.")
         source.lines[index] = line[:column].rstrip() or "?"
+    # What is kept of the text, such as comments, goes into the store and out again.
+    source.text = _NO_TEXT.sub("\ufffd", source.text)

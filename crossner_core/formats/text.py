@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from crossner_core.formats.base import Format, Layout, NamedFile, Parsed, Problem, Record
@@ -22,34 +22,50 @@ class TextWriter(Protocol):
     def __call__(self, records: Sequence[Record], layout: Any) -> str: ...
 
 
+Counting = Callable[[Sequence[Record], Any], int]
+
+
+def entities(records: Sequence[Record], _layout: Layout) -> int:
+    """Count the entities of sentences."""
+    return sum(len(record.spans or ()) for record in records)
+
+
+def links(records: Sequence[Record], _layout: Layout) -> int:
+    """Count the links of sentences."""
+    return sum(len(record.sentence.links) for record in records)
+
+
 def text_format(
-    id: str, *, reader: TextReader, writer: TextWriter, leaves_out: Sequence[str] = (), **values: Any
+    id: str,
+    *,
+    reader: TextReader,
+    writer: TextWriter,
+    leaves_out: Mapping[str, Counting] | None = None,
+    times: int = 1,
+    **values: Any,
 ) -> Format:
     """Make a format from a text reader and a text writer; `values` are further fields of `Format`.
 
-    `leaves_out` names what the text cannot hold of a sentence: entities, links.
+    `leaves_out` counts by kind what the text cannot hold of the sentences; a line may be so many `times` longer than
+    the longest text allowed.
     """
 
     def read(files: Sequence[NamedFile], options: Any) -> Iterator[Parsed]:
         for name, data in files:
             source = decode(data, name, skip_bad=options.skip_bad)
-            source.check_lines(options.max_line)
+            source.check_lines(options.max_line * times)
             records, layout = reader(source, options)
             problems = tuple(Problem(name, line, reason) for line, reason in sorted(source.problems))
             yield Parsed(name, id, tuple(records), problems, layout, hint=source.advice())
 
     def write(documents: Sequence[Parsed], losses: Counter[str]) -> Iterator[NamedFile]:
         for document in documents:
-            counts = _counts(document.sentences)
-            losses.update({kind: counts[kind] for kind in leaves_out if counts[kind]})
-            mark = "\ufeff" if document.layout.bom else ""
-            yield document.name, (mark + writer(document.sentences, document.layout)).encode("utf-8")
+            for kind, count in (leaves_out or {}).items():
+                if number := count(document.sentences, document.layout):
+                    losses[kind] += number
+            text = writer(document.sentences, document.layout)
+            # A reader takes one mark at the beginning for no part of the text.
+            mark = "\ufeff" if document.layout.bom or text.startswith("\ufeff") else ""
+            yield document.name, (mark + text).encode("utf-8")
 
     return Format(id=id, reader=read, writer=write, **values)
-
-
-def _counts(records: Sequence[Record]) -> dict[str, int]:
-    return {
-        "entities": sum(len(record.spans or ()) for record in records),
-        "links": sum(len(record.sentence.links) for record in records),
-    }

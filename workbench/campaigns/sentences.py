@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from crossner_core.errors import BadInput, UnknownType
-from crossner_core.schema import LabelledSentence, Sentence, Suggestion, check_spans, meta_to_keep
+from crossner_core.schema import LabelledSentence, Sentence, Suggestion, check_content, check_spans, meta_to_keep
 from crossner_core.suggest.imported import IMPORTED
 from db import campaign_rows, suggestion_rows
 from db.engine import Session, Store
@@ -115,8 +115,7 @@ def _sentence(row: LabelledSentence | Sentence) -> Sentence:
 
 def _check_import(row: LabelledSentence | Sentence, types: Sequence[str]) -> None:
     sentence = row.sentence if isinstance(row, LabelledSentence) else row
-    if not sentence.tokens:
-        raise BadInput(f"Sentence {sentence.id}: it has no tokens, so nothing can be labelled; leave it out.")
+    check_content(sentence)
     if not isinstance(row, LabelledSentence):
         return
     for span in check_spans(sentence, row.spans):

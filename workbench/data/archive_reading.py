@@ -13,15 +13,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from crossner_core.domains import Domain, parse_domain
-from crossner_core.errors import BadInput, InvalidAccount, InvalidSpan, UnknownType, WorkbenchError
+from crossner_core.errors import BadInput, InvalidAccount, InvalidConfig, InvalidSpan, UnknownType, WorkbenchError
+from crossner_core.formats.base import check_layout
 from crossner_core.records import read, read_json
-from crossner_core.schema import Link, Sentence, Span, Token, check_spans, fields_from_kept
+from crossner_core.schema import Link, Sentence, Span, Token, check_content, check_spans, fields_from_kept
 from workbench.accounts.accounts import checked_display_name, checked_name
 from workbench.data import frozen
 from workbench.data.archive_records import (
     FORMAT,
     VERSION,
     FindingRecord,
+    OriginRecord,
     PersonRecord,
     SentenceRecord,
     SnapshotRecord,
@@ -199,17 +201,29 @@ def _sentences(text: str, domain: Domain, people: set[str]) -> Iterator[tuple[Se
 
 def _sentence(record: SentenceRecord) -> Sentence:
     tokens = tuple(Token(start, end) for start, end in record.tokens)
-    if not tokens:
-        raise BadInput("a sentence without tokens.")
     links = tuple(Link(link.start, link.end, link.target) for link in record.links)
     try:
-        kept = fields_from_kept(record.meta)
+        kept = _origin(record.meta)
+    except (BadInput, InvalidConfig) as error:
+        raise BadInput(f"meta has an origin of the sentence that cannot be read: {error}") from error
     except (KeyError, TypeError, AttributeError, ValueError) as error:
         raise BadInput(f"meta has an origin of the sentence that cannot be read: {error!r}.") from error
     sentence = Sentence(record.external_id, record.text, tokens, links, **kept)
+    check_content(sentence)
     for suggestion in record.suggestions:
         _check_range(suggestion, sentence)
     return sentence
+
+
+def _origin(meta: Mapping[str, Any]) -> dict[str, Any]:
+    """Read from which document a sentence came and how it stood there; an export relies on it."""
+    kept = fields_from_kept(meta)
+    layout = kept.get("layout")
+    file = layout.file.name if layout is not None and layout.file is not None else None
+    read(OriginRecord, {"document": kept.get("document"), "offset": kept.get("offset"), "file": file}, "it")
+    if layout is not None:
+        check_layout(layout)
+    return kept
 
 
 def _check_task(task: TaskRecord, sentence: Sentence, domain: Domain, people: set[str]) -> None:

@@ -143,6 +143,15 @@ class FindingRecord(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class OriginRecord(Record):
+    """The document a sentence came in, where it begins in it, and the file whose layout was kept."""
+
+    document: Text | None = None
+    offset: Count | None = None
+    file: Text | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class SentenceRecord(Record):
     """A line of `sentences.jsonl`: a sentence with all that people and machines added."""
 

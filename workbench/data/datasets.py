@@ -12,7 +12,7 @@ from typing import Any
 from crossner_core.errors import BadInput, Conflict, InvalidConfig, NotFound
 from crossner_core.formats import file_bytes, make_document, read_files, write_files
 from crossner_core.formats.base import Parsed
-from crossner_core.schema import LabelledSentence
+from crossner_core.schema import LabelledSentence, check_content
 from crossner_core.training.recipe import effective, source_names
 from db import dataset_rows
 from db.engine import Session, Store
@@ -182,6 +182,8 @@ def _all_labelled(parsed: Parsed) -> tuple[LabelledSentence, ...]:
     if len(parsed.labelled) < len(parsed.sentences):
         first = next(record.sentence.id for record in parsed.sentences if record.spans is None)
         raise BadInput(f"{parsed.name}: sentence {first} has no annotation; a data set needs gold for every sentence.")
+    for record in parsed.sentences:
+        check_content(record.sentence)
     return parsed.labelled
 
 

@@ -29,7 +29,7 @@ from workbench.accounts.roles import KEEPERS
 from workbench.campaigns import sentences as campaign_sentences
 from workbench.campaigns.domains import domain_of
 from workbench.data import layers
-from workbench.data.packing import file_suffix, in_numbers, packed
+from workbench.data.packing import file_suffix, in_numbers, packed, safe_paths
 from workbench.data.values import sentence_of
 from workbench.jobs import queue
 
@@ -177,7 +177,8 @@ def export_files(
     for record in records:
         name = _document_of(record) if chosen.by_document else None
         documents.setdefault(name or whole, []).append(record)
-    return write_files([_to_write(*document, chosen.id) for document in documents.items()], chosen.id)
+    names = safe_paths(list(documents)) if chosen.by_document else list(documents)
+    return write_files([_to_write(*item, chosen.id) for item in zip(names, documents.values(), strict=True)], chosen.id)
 
 
 def file_name(campaign: str, which: str, format: str) -> str:
@@ -252,8 +253,6 @@ def _document_of(record: Record) -> str | None:
 def _to_write(name: str, records: Sequence[Record], format: str) -> Parsed:
     """Make a document of records, in their order in it, with the layout they came in, if any."""
     layout = _common_layout(records, format)
-    if layout is None:
-        records = [replace(record, sentence=replace(record.sentence, layout=None)) for record in records]
     if get_format(format).by_document:
         records = sorted(records, key=lambda record: record.sentence.offset or 0)
     return make_document(name, records, format, layout)

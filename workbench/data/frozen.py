@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from crossner_core.errors import InvalidSpan
@@ -52,7 +53,12 @@ def from_line(line: str) -> tuple[LabelledSentence, dict[str, Any]]:
 
 def read_lines(content: str) -> list[tuple[LabelledSentence, dict[str, Any]]]:
     """Read all sentences of a content, in order."""
-    return [from_line(line) for line in content.split("\n") if line]
+    return list(each_line(content))
+
+
+def each_line(content: str) -> Iterator[tuple[LabelledSentence, dict[str, Any]]]:
+    """Read the sentences of a content one by one."""
+    return (from_line(line.group()) for line in re.finditer(r"[^\n]+", content))
 
 
 def content_hash(types: Sequence[str], lines: Iterable[tuple[str, LabelledSentence]]) -> str:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import io
+import re
+import unicodedata
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 
 from crossner_core.formats.base import NamedFile, get_format
+
+_MOST_BYTES = 200  # a name may have 255; the format adds an ending
+_RESERVED = {"CON", "PRN", "AUX", "NUL", *(f"{port}{number}" for port in ("COM", "LPT") for number in range(1, 10))}
 
 
 def packed(files: Sequence[NamedFile], format: str) -> bytes:
@@ -34,6 +39,29 @@ def zipped(files: Mapping[str, bytes]) -> bytes:
 def in_numbers(losses: Mapping[str, int]) -> str:
     """List what a format could not hold, by kind and number."""
     return ", ".join(f"{count:,} {kind}" for kind, count in sorted(losses.items()))
+
+
+def safe_paths(names: Sequence[str]) -> list[str]:
+    """Return paths that any system can hold, each only once, whatever case it folds; those that are so already stay."""
+    taken: set[str] = set()
+    paths = []
+    for name in names:
+        parts = [_safe(part) for part in re.split(r"[/\\]", name) if part not in ("", ".", "..")]
+        path = free = "/".join(parts) or "document"
+        number = 1
+        while (folded := unicodedata.normalize("NFKC", free).casefold()) in taken:
+            number += 1
+            free = f"{path}-{number}"
+        taken.add(folded)
+        paths.append(free)
+    return paths
+
+
+def _safe(part: str) -> str:
+    """Return a part of a path without what some system gives a meaning, cut to what each can hold."""
+    kept = "".join("_" if letter in '<>:"|?*' or not letter.isprintable() else letter for letter in part)
+    kept = kept.encode()[:_MOST_BYTES].decode("utf-8", "ignore").strip(" ").rstrip(".") or "_"
+    return f"_{kept}" if kept.partition(".")[0].upper() in _RESERVED else kept
 
 
 def _inside(name: str) -> str:

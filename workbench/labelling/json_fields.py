@@ -7,6 +7,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, Strict
 
+from crossner_core.schema import UNSTORABLE, is_storable
+
 _LARGEST = 2**53
 """The largest integer that a browser writes exactly."""
 
@@ -17,8 +19,8 @@ def _whole(value: Any) -> Any:
 
 
 def _storable(value: str) -> str:
-    if "\x00" in value or (not value.isascii() and any("\ud800" <= letter <= "\udfff" for letter in value)):
-        raise ValueError("holds a character that cannot be stored (NUL or half a surrogate pair).")
+    if not is_storable(value):
+        raise ValueError(f"{UNSTORABLE}.")
     return value
 
 

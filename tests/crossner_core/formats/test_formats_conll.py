@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from crossner_core.errors import BadInput, InvalidConfig
-from crossner_core.formats import read_bytes, write
+from crossner_core.formats import make_document, read_bytes, read_files, write, write_files
 from crossner_core.formats.base import Parsed, Record
 from crossner_core.formats.conll import ConllLayout
 from crossner_core.schema import Sentence, Span, sentence_from_words
@@ -208,9 +208,19 @@ def test_conll_a_named_column_wins_over_the_guess() -> None:
     assert back(parsed) == "Mira B-NP B-x\nsang O O\n"
 
 
-def test_conll_refuses_tokens_a_column_file_cannot_hold() -> None:
-    with pytest.raises(BadInput, match="s: a token holds"):
-        write([sentence_from_words(["a\tb"], id="s")], "conll")
+def test_conll_changes_and_counts_tokens_a_column_cannot_hold() -> None:
+    words = ["a\tb", "-DOCSTART-", "c d", "# e", "-DOCSTART-s"]
+    tagged = Record(sentence_from_words(words, id="s"), (Span(1, 2, "x"),))
+    written = write_files([make_document("f", [tagged], "conll")], "conll")
+    assert written.files[0][1].decode() == "a_b\tO\n_DOCSTART-\tB-x\nc d\tO\n#_e\tO\n-DOCSTART-s\tO\n"
+    assert written.losses == {"tokens unchanged": 3}
+    (again,) = read_files(written.files, "conll")
+    assert again.sentences[0].spans == tagged.spans
+    # A single column has no tab that would tell a space from the end of the token.
+    assert write([sentence_from_words(words, id="s")], "conll").split("\n")[2] == "c_d"
+
+
+def test_conll_refuses_a_sentence_without_tokens() -> None:
     with pytest.raises(BadInput, match="s has no tokens"):
         write([Sentence("s", "", ())], "conll")
 
@@ -225,3 +235,11 @@ def test_conll_a_broken_row_does_not_turn_the_count_into_tokens() -> None:
 def test_conll_stray_tags_leave_no_trace_without_their_layout() -> None:
     parsed = read("A\tB-x\nB\tO\nC\tI-x\n", lenient=True)
     assert write(parsed.sentences, "conll") == "A\tB-x\nB\tO\nC\tB-x\n"
+
+
+@pytest.mark.parametrize("bad", [b"caf\xe9", b"a\x00b"])
+def test_conll_a_comment_that_is_no_text_does_not_spoil_the_export(bad: bytes) -> None:
+    data = b"# " + bad + b" x y\nAda\tO\n\n# " + bad + b" x y\nBo\tO\n# " + bad + b" x y\n"
+    (parsed,) = read_files([("f", data)], "conll", skip_bad=True)
+    (again,) = read_files(write_files([parsed], "conll").files, "conll", skip_bad=True)
+    assert again.sentences == parsed.sentences and parsed.sentences

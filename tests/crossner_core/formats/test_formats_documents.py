@@ -293,3 +293,23 @@ def test_documents_plain_text_knows_its_places() -> None:
     (parsed,) = read_files([("p.txt", text.encode())], split="paragraphs")
     places = [(record.sentence.offset, record.sentence.text) for record in parsed.sentences]
     assert places == [(0, "First one."), (11, "And two."), (21, "Third  here.")]
+
+
+def test_documents_of_any_name_are_files_of_their_own(store: Store, admin: Actor, pairs: Format) -> None:
+    stems = ["x", "../x", "X", "/x", "CON", "a:b", "n" * 300, "e\u0301", "é", "..", "north/one"]
+    files = [(f"{stem}{ending}", text) for number, stem in enumerate(stems) for ending, text in
+             ((".txt", f"Ada sang {number}.".encode()), (".spans", b"T1\t0 3 person\n"))]  # fmt: skip
+    campaign_id = music(store, admin)
+    assert exchange.import_files(store, admin, campaign_id, files).added == len(stems)
+    written = unzipped(exchange.export_layer(store, admin, campaign_id, "gold", format="pairs"))
+    names = sorted(name.removesuffix(".txt") for name in written if name.endswith(".txt"))
+    assert names == sorted(
+        ["x", "x-2", "X-3", "x-4", "_CON", "a_b", "n" * 200, "e\u0301", "é-2", "document", "north/one"]
+    )
+    assert len({text for name, text in written.items() if name.endswith(".txt")}) == len(stems)
+    assert len(read_files([(name, text.encode()) for name, text in written.items()])) == len(stems)
+
+
+def test_documents_two_files_of_one_name_are_refused(pairs: Format) -> None:
+    with pytest.raises(BadInput, match=r"Two files are called 'two\.txt'"):
+        read_files([*BYTES, ("two.txt", b"Another.")])

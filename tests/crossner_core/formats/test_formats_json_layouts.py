@@ -131,7 +131,11 @@ def test_json_layouts_a_line_that_was_read_otherwise_before_can_be_written() -> 
     sentence = read({"text": "a b"}).sentences[0].sentence
     meta = {"label": [[0, 2, "x"]], "_layout": {"jsonl": {"raw": line.strip(), "keys": ["text", "label"]}}}
     kept = replace(sentence, **fields_from_kept(meta))
-    assert json.loads(write([Record(kept, None)], "jsonl", layout)) == {"text": "a b", "label": [[0, 2, "x"]]}
+    assert json.loads(write([Record(kept, None)], "jsonl", layout)) == {
+        "text": "a b",
+        "label": [[0, 2, "x"]],
+        "gold": None,
+    }
 
 
 def test_json_layouts_spans_inside_a_word_cut_it() -> None:

@@ -110,7 +110,7 @@ GOOD = {"id": "good", "text": "fine"}
         ({"id": "q"}, "text must be a non-empty string, not 'null'"),
         ({"text": "  "}, "text must be a non-empty string"),
         ({"text": 3}, "text must be a non-empty string"),
-        ('{"text": "a \\ud800"}', "half of a surrogate pair"),
+        ('{"text": "a \\ud800"}', "half a surrogate pair"),
         ({"text": "a", "id": ["q"]}, "id must be"),
         ({"text": "a", "id": "good"}, "id 'good' is already on line 1"),
         ({"text": "a b", "tokens": [[0, 2], [1, 3]]}, r"token \[1, 3\] overlaps"),
@@ -146,3 +146,46 @@ def test_jsonl_bad_lines_are_named_and_may_be_skipped(line: str | dict[str, obje
 def test_jsonl_meta_may_not_hide_a_field() -> None:
     with pytest.raises(BadInput, match="metadata may not be called 'gold'"):
         write([Sentence("s", "a", tokenize("a"), meta={"gold": 1})], "jsonl")
+
+
+def test_jsonl_ids_that_several_files_share_are_told_apart() -> None:
+    records = [Record(Sentence(id, text, tokenize(text))) for id, text in (("a", "x"), ("a", "y"), ("a-2", "z"))]
+    again = read_bytes(write(records, "jsonl").encode(), name="f", format="jsonl").sentences
+    assert [(r.sentence.id, r.sentence.text) for r in again] == [("a", "x"), ("a-3", "y"), ("a-2", "z")]
+
+
+def test_jsonl_half_a_surrogate_pair_is_refused_in_a_file_of_escapes() -> None:
+    with pytest.raises(BadInput, match="f:2: Sentence 'f-2': its text holds a character that cannot be stored"):
+        read_bytes(b'{"text": "\\u00e9"}\n{"text": "\\ud800"}\n', name="f", format="jsonl")
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"id": "\0"}, "its id holds a character"),
+        ({"links": [{"start": 0, "end": 3, "target": "\0"}]}, "its link '.x00' holds a character"),
+        ({"n": {"\0": 1}}, "its metadata holds a character"),
+        ({"n": json.loads("[" * 101 + "]" * 101)}, "its metadata is nested deeper than 100 levels"),
+        ({"gold": [{"start": 0, "end": 3, "type": "a\tb"}]}, "a character that a tag cannot hold"),
+        ({"gold": [{"start": 0, "end": 3, "type": " x"}]}, "white space at an end"),
+    ],
+)
+def test_jsonl_refuses_what_could_not_come_out_again(values: dict[str, object], message: str) -> None:
+    with pytest.raises(BadInput, match=f"f:1: .*{message}"):
+        read_bytes(json.dumps({"text": "Ada", **values}).encode(), name="f", format="jsonl")
+
+
+@pytest.mark.parametrize("meta", [{"entities": [[0, 3, "x"]]}, {"spans": [{"start": 0}]}, {"words": ["no"]}])
+def test_jsonl_metadata_that_looks_like_annotation_stays_metadata(meta: dict[str, object]) -> None:
+    record = Record(Sentence("a", "Ada", tokenize("Ada"), meta=meta))
+    (again,) = read_bytes(write([record], "jsonl").encode(), name="f", format="jsonl").sentences
+    assert (again.spans, again.sentence.meta) == (None, meta)
+
+
+def test_jsonl_holds_the_longest_text_that_comes_in() -> None:
+    text = "\U00010348" * 99_999
+    record = read_bytes(text.encode(), name="f", format="plain").sentences[0]
+    line = json.dumps({"text": text}) + "\n"
+    for data in (line, write([record], "jsonl"), write([record], "conll")):
+        format = "jsonl" if data.startswith("{") else "conll"
+        assert read_bytes(data.encode(), name="f", format=format).sentences[0].sentence.text == text

@@ -5,8 +5,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crossner_core.errors import BadInput, InvalidConfig
-from crossner_core.formats import read_bytes, write
-from crossner_core.formats.base import Parsed
+from crossner_core.formats import make_document, read_bytes, write, write_files
+from crossner_core.formats.base import Parsed, Record
+from crossner_core.schema import Sentence
+from crossner_core.tokenize import tokenize
 
 
 def read(text: str, **options: object) -> Parsed:
@@ -61,3 +63,21 @@ def test_plain_bad_lines_spoil_only_their_sentences() -> None:
 def test_plain_refuses_an_unknown_split() -> None:
     with pytest.raises(InvalidConfig, match="lines or paragraphs, not 'words'"):
         read("a", split="words")
+
+
+@pytest.mark.parametrize("left", [(0, 2, 4), (4, 1, 0)])
+def test_plain_paragraphs_of_which_some_are_missing_or_moved_are_written_as_lines(left: tuple[int, ...]) -> None:
+    parsed = read("He came. She\n\nleft\n\nin a hurry. Nobody\nsaw her.", split="paragraphs")
+    records = [parsed.sentences[number] for number in left]
+    written = write_files([make_document("f", records, "plain", parsed.layout)], "plain")
+    texts = [record.sentence.text.replace("\n", " ") for record in records]
+    assert [r.sentence.text for r in read(written.files[0][1].decode()).sentences] == texts
+    assert written.losses == {"line breaks": 1}
+
+
+def test_plain_writes_line_breaks_within_a_text_as_spaces_and_counts_them() -> None:
+    texts = ["a\nb", "a\r\nb", "a\rb", "a\r"]
+    records = [Record(Sentence(str(number), text, tokenize(text))) for number, text in enumerate(texts)]
+    written = write_files([make_document("f", records, "plain")], "plain")
+    assert written.losses == {"line breaks": 3}
+    assert [r.sentence.text for r in read(written.files[0][1].decode()).sentences] == ["a b", "a b", "a\rb", "a "]

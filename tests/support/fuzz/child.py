@@ -85,7 +85,7 @@ def attempt(way: Way, scene: Scene, files: Mapping[str, bytes], logged: list[str
     before = scene.rows() if way.rows else {}
     logged.clear()
     verdict, words, began = "accepted", "", time.perf_counter()
-    resident = _begin_measuring()
+    resident = begin_measuring()
     try:
         with _limits():
             way.feed(scene, files)
@@ -101,7 +101,7 @@ def attempt(way: Way, scene: Scene, files: Mapping[str, bytes], logged: list[str
         verdict, words = "traceback", traceback.format_exc()[-3000:]
     if logged:
         verdict, words = "traceback", logged[0][-3000:]
-    seconds, memory = time.perf_counter() - began, max(0, _peak() - resident)
+    seconds, memory = time.perf_counter() - began, max(0, peak() - resident)
     if memory > BYTES * 0.9 and verdict in ("accepted", "refused"):
         verdict = "memory"  # the limit itself may have been what was refused
     return {"verdict": verdict, "words": words, "seconds": seconds, "bytes": memory}
@@ -125,13 +125,13 @@ def _too_slow(_number: int, _frame: FrameType | None) -> None:
     raise TooSlow
 
 
-def _begin_measuring() -> int:
+def begin_measuring() -> int:
     """Set the process's peak of memory back; return what it holds."""
     Path("/proc/self/clear_refs").write_text("5")
     return _status("VmRSS")
 
 
-def _peak() -> int:
+def peak() -> int:
     return _status("VmHWM")
 
 

@@ -24,6 +24,8 @@ from db.migrate import migrate
 from db.tables import Base
 from tests.support.archives import contents, zipped
 from tests.support.builders import GOLD, Tab, make_campaign, make_gold, make_people
+from tests.support.fuzz.coming_out import check_campaign, check_dataset
+from workbench.campaigns import campaigns
 from workbench.data import archive, datasets, exchange, snapshots
 
 Files = Mapping[str, bytes]
@@ -50,6 +52,11 @@ class Scene:
     @cached_property
     def campaign(self) -> int:
         return make_campaign(self.store, self.people)
+
+    def empty_campaign(self) -> int:
+        """Make a further campaign without sentences; return its id."""
+        name, domain = f"C{self.rows()['campaign']}", load_domain("music")
+        return campaigns.create_campaign(self.store, self.people["adm"], name=name, domain=domain)
 
     def rows(self) -> dict[str, int]:
         """Count every row of the store."""
@@ -120,6 +127,10 @@ JSONL = "".join(
     )
 ).encode()
 FILES = [{"a.conll": CONLL}, {"a.txt": PLAIN}, {"a.jsonl": JSONL}]
+ODD = [
+    {"a.conll": CONLL.replace(b"\n", b"\r\n"), "b.jsonl": JSONL},
+    {"a.txt": PLAIN, "b/a.txt": PLAIN.replace(b"\n", b"\r")},
+]
 
 
 @way("files", lambda _: FILES, weight=30, rows=True)
@@ -165,6 +176,21 @@ def _import_campaign(scene: Scene, files: Files) -> None:
     name = f"again {scene.rows()['campaign']}"
     campaign = archive.import_campaign(scene.store, scene.people["adm"], data, name=name)
     archive.export_campaign(scene.store, scene.people["adm"], campaign)
+
+
+@way("files, and out again", lambda _: [*FILES, *ODD], weight=4)
+def _files_and_out(scene: Scene, files: Files) -> None:
+    admin, campaign = scene.people["adm"], scene.empty_campaign()
+    exchange.import_files(scene.store, admin, campaign, list(files.items()), preannotate=False, skip_bad=True)
+    check_campaign(scene.store, admin, campaign, max_tokens=10**9)
+
+
+@way("data sets, and out again", lambda _: [{"train.conll": CONLL}, {"train.jsonl": JSONL.split(b"\n")[0]}], weight=3)
+def _dataset_and_out(scene: Scene, files: Files) -> None:
+    ((file, data),) = files.items()
+    name = f"out-{scene.rows()['dataset']}"
+    datasets.import_dataset(scene.store, scene.people["res"], name=name, splits={"train": (file, data)}, skip_bad=True)
+    check_dataset(scene.store, scene.people["adm"], name)
 
 
 @way(

@@ -13,6 +13,7 @@ import pytest
 
 from crossner_core.domains import load_domain
 from crossner_core.errors import BadInput, Conflict, NotAllowed, WorkbenchError
+from crossner_core.formats import read_files
 from db.engine import Store
 from db.tables import SuggestionRow
 from db.training_tables import Job
@@ -376,3 +377,61 @@ def test_a_sentence_that_comes_twice_is_listed(store: Store, admin: Actor) -> No
 def test_annotation_becomes_one_of_four_things(store: Store, admin: Actor) -> None:
     with pytest.raises(BadInput, match="cannot become 'truth'; choose one of suggestions, first, gold, none"):
         bring(store, admin, music(store, admin), CONLL, "a.conll", annotation="truth")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_exchange_gold_in_another_order_keeps_sentences_apart(store: Store, people: dict[str, Actor], end: str) -> None:
+    """What a file begins with, here an article's mark, need not come first again."""
+    text = "-DOCSTART- -X- O O\n\nAda NNP B-NP O\n\nBo NNP B-NP O\n".replace("\n", end)
+    campaign_id = campaigns.create_campaign(
+        store, people["adm"], name="Order", domain=load_domain("music"),
+        member_ids=[person.id for person in people.values()], suggestions_on=False,
+    )  # fmt: skip
+    bring(store, people["adm"], campaign_id, text, "a.conll", annotation="none")
+    for name, stage in (("ann1", "annotate"), ("ann2", "check"), ("eva", "adjudicate")):
+        tab = Tab(store, people[name], campaign_id, stage)
+        for item in reversed(tab.items(2)):
+            tab.do("submit", item)
+    written = exchange.export_layer(store, people["adm"], campaign_id, "gold", format="conll")
+    (again,) = read_files([("a.conll", written)], "conll")
+    assert [record.sentence.text for record in again.sentences] == ["Bo", "Ada"]
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("text",), "Bo"), (("n",), float("nan")), (("n",), json.loads("[" * 101 + "]" * 101)),
+        (("_layout", "conll"), ""), (("_layout", "conll"), {"before": 5}),
+        (("_layout", "conll"), {"columns": {"1": [5]}}),
+        (("_layout", "conll"), {"colour": "red"}), (("_layout", "document"), {"name": 5, "offset": 0}),
+        (("_layout", "document"), {"name": "a", "offset": "0"}), (("_layout", "file", "name"), ["a"]),
+        (("_layout", "file", "layout", "format"), 5), (("_layout", "file", "layout", "newline"), ""),
+        (("_layout", "file", "layout", "separator"), ""), (("_layout", "file", "layout", "width"), "2"),
+        (("_layout", "file", "layout", "token_column"), 2), (("_layout", "file", "layout", "scheme"), "X"),
+        (("_layout", "file", "layout", "type_map"), {"a": 5}), (("_layout", "file", "layout", "colour"), "red"),
+    ],
+)  # fmt: skip
+def test_exchange_campaign_with_metadata_that_no_export_could_write_is_refused(
+    store: Store, admin: Actor, path: tuple[str, ...], value: object
+) -> None:
+    files = contents(archive.export_campaign(store, admin, filled(store, admin)))
+    line = json.loads(files["sentences.jsonl"].splitlines()[0])
+    inside = line["meta"]
+    for key in path[:-1]:
+        inside = inside[key]
+    inside[path[-1]] = value
+    files["sentences.jsonl"] = json.dumps(line).encode()
+    with pytest.raises(BadInput, match=r"sentences\.jsonl:1: .*(metadata|meta has an origin)"):
+        archive.import_campaign(store, admin, zipped(files), name="Copy")
+
+
+@pytest.mark.parametrize(("key", "value"), [("external_id", ""), ("text", "   "), ("tokens", [[3, 4]])])
+def test_exchange_campaign_with_a_sentence_that_no_reader_takes_is_refused(
+    store: Store, admin: Actor, key: str, value: object
+) -> None:
+    files = contents(archive.export_campaign(store, admin, filled(store, admin)))
+    bare = {"external_id": "a", "text": "Ada sang", "tokens": [[0, 3]], "links": [], "suggestions": [], "tasks": []}
+    line = {**json.loads(files["sentences.jsonl"].splitlines()[0]), **bare, "second_look": [], "meta": {}, key: value}
+    files["sentences.jsonl"] = json.dumps(line).encode()
+    with pytest.raises(BadInput, match=r"sentences\.jsonl:1: .*(empty id|white space)"):
+        archive.import_campaign(store, admin, zipped(files), name="Copy")

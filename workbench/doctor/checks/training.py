@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -42,23 +43,24 @@ def snapshots(context: Context) -> Iterator[Finding]:
 
 def _changed(content: str, types: Iterable[str], named: str, *, split: str | None, counts: Mapping[str, int]) -> str:
     """Return how a content differs from its hash and counts; empty if it does not."""
+    seen: Counter[str] = Counter()
     try:
-        items = [(split or values["split"], item) for item, values in frozen.read_lines(content)]
+        hashed = frozen.content_hash(tuple(types), _counted(content, split, seen))
     except (WorkbenchError, TypeError, ValueError, KeyError) as error:
         return f"cannot be read: {error}"
-    if frozen.content_hash(tuple(types), items) != named:
+    if hashed != named:
         return "its content is not what its hash names"
-    if (seen := _counts(items)) != {name: count for name, count in counts.items() if count}:
-        return f"has {seen}, but is listed with {dict(counts)}"
+    if +seen != {name: count for name, count in counts.items() if count}:
+        return f"has {dict(+seen)}, but is listed with {dict(counts)}"
     return ""
 
 
-def _counts(items: list[tuple[str, LabelledSentence]]) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for split, _ in items:
-        counts[split] = counts.get(split, 0) + 1
-    entities = frozen.entities(item for _, item in items)
-    return {**counts, **({"entities": entities} if entities else {})}
+def _counted(content: str, split: str | None, seen: Counter[str]) -> Iterator[tuple[str, LabelledSentence]]:
+    """Yield each sentence with its split, and count both sentences and entities."""
+    for item, values in frozen.each_line(content):
+        seen[split or values["split"]] += 1
+        seen["entities"] += len(item.spans)
+        yield split or values["split"], item
 
 
 def _end_runs(context: Context) -> None:
