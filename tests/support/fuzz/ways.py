@@ -181,7 +181,9 @@ def _import_campaign(scene: Scene, files: Files) -> None:
 @way("files, and out again", lambda _: [*FILES, *ODD], weight=4)
 def _files_and_out(scene: Scene, files: Files) -> None:
     admin, campaign = scene.people["adm"], scene.empty_campaign()
-    exchange.import_files(scene.store, admin, campaign, list(files.items()), preannotate=False, skip_bad=True)
+    exchange.import_files(
+        scene.store, admin, campaign, list(files.items()), annotation="gold", preannotate=False, skip_bad=True
+    )
     check_campaign(scene.store, admin, campaign, max_tokens=10**9)
 
 

@@ -167,7 +167,7 @@ def test_files_of_a_campaign_come_out(scene: Scene, files: Any, options: Any, pa
     if paragraphs and len(files) == 1 and files[0][0].endswith(".txt"):
         options = {**options, "options": {"split": "paragraphs"}, "format": "plain"}
     try:
-        exchange.import_files(store, admin, campaign, files, preannotate=seed == 0, **options)
+        exchange.import_files(store, admin, campaign, files, annotation="gold", preannotate=seed == 0, **options)
     except WorkbenchError:
         return
     work_on(scene, campaign, seed)
@@ -192,7 +192,7 @@ def test_data_sets_come_out(scene: Scene, splits: Any, skip_bad: bool) -> None:
 def test_mutated_archives_come_out(scene: Scene, files: Any, skip_bad: bool, seed: int) -> None:
     store, admin, campaign = scene.store, scene.people["adm"], new_campaign(scene)
     try:
-        exchange.import_files(store, admin, campaign, files, preannotate=False, skip_bad=skip_bad)
+        exchange.import_files(store, admin, campaign, files, annotation="gold", preannotate=False, skip_bad=skip_bad)
     except WorkbenchError:
         return
     work_on(scene, campaign, seed % 4)

@@ -32,8 +32,8 @@ def admin(store: Store) -> Actor:
 def trained(store: Store, admin: Actor, campaign: int, dev_f1: float | None, folder: Path) -> int:
     """Add a run that ended with this dev F1, without training it."""
     snapshot = snapshots.freeze(store, admin, campaign)
-    run_id = adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=recipe_here(folder, seed=trained.seed))
-    trained.seed += 1
+    recipe = recipe_here(folder, seed=next(SEEDS))
+    run_id = adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=recipe)
     with store.write() as session:
         run_rows.update(session, run_id, dev_f1=dev_f1, state="done")
     return run_id
