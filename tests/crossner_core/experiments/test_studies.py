@@ -180,6 +180,7 @@ def test_study_numbers_are_those_of_the_cells(whole: tuple[Path, TransferConfig,
     assert (gain[2].mean, gain[2].sd) == (pytest.approx(statistics.mean(apart)), pytest.approx(statistics.stdev(apart)))
 
 
+@pytest.mark.slow
 def test_study_stopped_in_a_cell_goes_on_from_there(
     whole: tuple[Path, TransferConfig, StudyEvent], config: TransferConfig, data: Path, tmp_path: Path
 ) -> None:

@@ -119,6 +119,7 @@ def test_scale_options_count_only_when_used() -> None:
         tiny_recipe(accumulate=0)
 
 
+@pytest.mark.slow
 def test_scale_peak_memory_is_measured_anew_and_stated(tmp_path: Path) -> None:
     code = (
         "import torch\n"
