@@ -171,13 +171,14 @@ def test_page_lists_what_is_left_out_and_takes_it_in_again(
     label_review.decide(store, people["eva"], one.id, "leave_out")
     screen = page(monkeypatch, store, people["eva"], repeated)
     assert any(part.label == "Left out · 1" for part in screen.expander)
-    table = next(one for one in screen.dataframe if "split" in one.value.columns)
+    table = next(one for one in screen.dataframe if "sentence" in one.value.columns)
     assert table.value[["who", "split", "sentence"]].to_numpy().tolist() == [["Eva", "pool", REPEATED]]
     assert next(button for button in screen.button if button.label == "Include again").disabled
     screen.session_state[table.key] = {"selection": {"rows": [0], "columns": [], "cells": []}}
     press(screen.run(), "Include again")
     assert left_out(store, people, repeated) == [] and "its doubt is open in its queue" in words(screen)
-    assert label_review.findings(store, people["eva"], repeated, "near_duplicates") == (one,)
+    (again,) = label_review.findings(store, people["eva"], repeated, "near_duplicates")
+    assert again.id == one.id and [entry["state"] for entry in again.history] == ["left_out", "reverted"]
     assert not any(part.label.startswith("Left out") for part in screen.expander)
 
 
@@ -205,3 +206,17 @@ def test_sentences_say_what_is_left_out(
     query = {"sentence": str(one.sentence_id)}
     test = open_screen(monkeypatch, store, "data", people["res"], campaign=repeated, query=query)
     assert "Left out of training: Eva, 20" in words(test)
+
+
+def test_page_reverts_a_decision_after_a_reload(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
+) -> None:
+    before = gold_of(store, doubted)
+    press(page(monkeypatch, store, people["eva"], doubted), "Change")
+    screen = page(monkeypatch, store, people["eva"], doubted)  # a new session knows of no last decision
+    assert not [button for button in screen.button if button.label == "Undo"]
+    table = next(table for table in screen.dataframe if "decided" in table.value.columns)
+    screen.session_state[table.key] = {"selection": {"rows": [0], "columns": [], "cells": []}}
+    assert "changed by eva on" in words(screen.run()).replace("\\", "")
+    press(screen, "Revert")
+    assert gold_of(store, doubted) == before and label_review.decided(store, people["eva"], doubted) == ()

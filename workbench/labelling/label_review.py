@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound
+from crossner_core.errors import BadInput, Conflict, NotFound
 from crossner_core.label_review.base import Finding, check, check_ids, touching
 from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import Sentence, Span
@@ -44,7 +44,8 @@ class QueueView:
 class FindingView:
     """One finding with its sentence: all its gold, the gold at tokens `[start, end)` (`there`), and the proposal.
 
-    `proposed` equals `there` if there is nothing to change. `other` is the sentence it is compared with.
+    `proposed` equals `there` if there is nothing to change. `other` is the sentence it is compared with. `history` has
+    every decision and its reversal, oldest first.
     """
 
     id: int
@@ -66,6 +67,9 @@ class FindingView:
     state: str = "open"
     decided_by: str = ""
     decided_at: dt.datetime | None = None
+    proposed_probability: float | None = None
+    present_probability: float | None = None
+    history: tuple[Mapping[str, str], ...] = ()
 
     @property
     def can_change(self) -> bool:
@@ -192,41 +196,39 @@ def decide(store: Store, actor: Actor, finding_id: int, decision: str) -> None:
                 change_gold(session, campaign, current, task, [*rest, *view.proposed])
             else:
                 take_up(session, campaign, current, task)
-        label_review_rows.decide(row, state=DECISIONS[decision], user_id=current.id, left_out_id=out)
+        label_review_rows.decide(
+            row, state=DECISIONS[decision], user_id=current.id, name=current.name, split=view.split, left_out_id=out
+        )
 
 
-def take_back(store: Store, actor: Actor, finding_id: int) -> None:
-    """Take back one's own decision: the doubt is open again, and changed gold is restored.
+def revert(store: Store, actor: Actor, finding_id: int) -> None:
+    """Revert anybody's decision: the doubt is open again, and changed gold is restored; the history keeps both.
 
-    Any expert may take in again a sentence that was left out, as nothing else does. Raises Conflict if nothing was
-    decided, the sentence was reopened, or the gold has changed since; NotAllowed if somebody else decided.
+    For experts of the campaign, at any time. Raises Conflict if nothing was decided, the sentence was reopened, or the
+    gold has changed since.
     """
     require(actor, "expert")
     with store.write() as session:
         row, current, campaign = _for_decision(session, actor, finding_id)
         if row.state == "open":
-            raise Conflict("This doubt is open; there is no decision to take back.")
-        if row.state == "left_out":
-            label_review_rows.reopen(row)
-            return
-        if row.decided_by != current.id:
-            raise NotAllowed("Somebody else decided this; only they can take it back.")
+            raise Conflict("This doubt is open; there is no decision to revert.")
         if row.state == "reopened":
             raise Conflict("The sentence already waits under Adjudicate; correct its labels there.")
-        current_spans, proposed = (tuple(sorted(_spans(spans))) for spans in (row.there, row.proposed))
-        mine = _gold(session, [row]).get(row.sentence_id)
-        if mine is None or touching(mine, row.start, row.end) != (
-            proposed if row.state == "changed" else current_spans
-        ):
-            raise Conflict(
-                "The gold has changed here since, so the decision stands; look again to see what is in doubt."
-            )
-        if row.state == "changed":
-            task = task_rows.of_sentence(session, row.sentence_id)["adjudicate"]
-            change_gold(
-                session, campaign, current, task, [*(span for span in mine if span not in proposed), *current_spans]
-            )
-        label_review_rows.reopen(row)
+        if row.state != "left_out":
+            _restore(session, row, current, campaign)
+        split = _sentences(session, [row])[row.sentence_id].split
+        label_review_rows.reopen(row, name=current.name, split=split)
+
+
+def _restore(session: Session, row: FindingRow, actor: Actor, campaign: Campaign) -> None:
+    """Bring back the gold of before a decision; raise Conflict unless it is still what the decision left."""
+    before, proposed = (tuple(sorted(_spans(spans))) for spans in (row.there, row.proposed))
+    mine = _gold(session, [row]).get(row.sentence_id)
+    if mine is None or touching(mine, row.start, row.end) != (proposed if row.state == "changed" else before):
+        raise Conflict("The gold has changed here since, so the decision stands; look again to see what is in doubt.")
+    if row.state == "changed":
+        task = task_rows.of_sentence(session, row.sentence_id)["adjudicate"]
+        change_gold(session, campaign, actor, task, [*(span for span in mine if span not in proposed), *before])
 
 
 def keep_findings(
@@ -266,6 +268,8 @@ def _values(finding: Finding, sentence_ids: Sequence[int]) -> dict[str, Any]:
         "proposed": _json(finding.proposed),
         "score": min(max(finding.score, 0.0), 1.0),
         "why": finding.why,
+        "proposed_probability": finding.proposed_probability,
+        "present_probability": finding.present_probability,
         "other_id": other,
         "other_there": None if other is None else _json(finding.other_there),
     }
@@ -346,4 +350,7 @@ def _view(
         state=row.state,
         decided_by=who,
         decided_at=row.decided_at,
+        proposed_probability=row.proposed_probability,
+        present_probability=row.present_probability,
+        history=tuple(row.history),
     )

@@ -56,7 +56,7 @@ def label_review_view(actor: Actor, campaign: CampaignView) -> None:
         _work_off(actor, campaign, views)
     _start(actor, campaign, first=not looked)
     done = label_review.decided(shell.store(), actor, campaign.id)
-    _decided(done)
+    _decided(actor, campaign, done)
     _left_out(actor, campaign, [finding for finding in done if finding.state == "left_out"])
     if looked or done:
         make = partial(_report, shell.store(), actor, campaign, views, done)
@@ -195,7 +195,7 @@ def _take_back(actor: Actor, campaign: CampaignView) -> None:
         st.caption(as_text(f"Last {words}"))
     if wanted:
         st.session_state[key] = None
-        label_review.take_back(shell.store(), actor, id)
+        label_review.revert(shell.store(), actor, id)
         st.rerun()
 
 
@@ -235,16 +235,41 @@ def _start(actor: Actor, campaign: CampaignView, *, first: bool) -> None:
             st.rerun()
 
 
-def _decided(done: Sequence[FindingView]) -> None:
+def _decided(actor: Actor, campaign: CampaignView, done: Sequence[FindingView]) -> None:
+    """List the decisions, anybody's, with a button to revert the chosen one."""
     if not done:
         return
     with st.expander(f"Decided · {len(done)}"):
-        st.dataframe(
+        ids = [finding.id for finding in done]
+        chosen = chosen_row(
             _decided_table(done),
-            hide_index=True,
+            ids,
+            key=f"second-look-decided-{campaign.id}",
             height="content" if len(done) < 10 else 360,
             column_config={"when": st.column_config.DatetimeColumn(format="D MMM, HH:mm")},
         )
+        with st.container(horizontal=True, vertical_alignment="center"):
+            wanted = st.button("Revert", disabled=chosen is None, key=f"second-look-revert-{campaign.id}")
+            st.caption(
+                "Choose a row to revert its decision: the gold is as it was before, and the doubt is open again."
+                if chosen is None
+                else as_text(_past(done[ids.index(chosen)]))
+            )
+    if wanted and chosen is not None:
+        if (st.session_state.get(key := f"{_LAST}-{campaign.id}") or (None,))[0] == chosen:
+            st.session_state[key] = None
+        label_review.revert(shell.store(), actor, chosen)
+        shell.note("The decision is reverted; its doubt is open in its queue.")
+        st.rerun()
+
+
+def _past(finding: FindingView) -> str:
+    """Return a finding's sentence and all that was decided about it, in one line."""
+    steps = [
+        f"{_STATES.get(entry['state'], entry['state'])} by {entry['by']} on {entry['at'][:16].replace('T', ' ')} UTC"
+        for entry in finding.history
+    ]
+    return f"{finding.sentence.text} ({finding.split}) — {', '.join(steps)}"
 
 
 def _decided_table(done: Sequence[FindingView]) -> pd.DataFrame:
@@ -254,6 +279,7 @@ def _decided_table(done: Sequence[FindingView]) -> pd.DataFrame:
                 "when": finding.decided_at,
                 "who": finding.decided_by,
                 "decided": _STATES[finding.state],
+                "split": finding.split,
                 "gold was": _words(finding.sentence, finding.there),
                 "proposed": _words(finding.sentence, finding.proposed),
                 "why": finding.why,
@@ -296,7 +322,7 @@ def _left_out(actor: Actor, campaign: CampaignView, out: Sequence[FindingView]) 
     if again and chosen is not None:
         if (st.session_state.get(key := f"{_LAST}-{campaign.id}") or (None,))[0] == chosen:
             st.session_state[key] = None
-        label_review.take_back(shell.store(), actor, chosen)
+        label_review.revert(shell.store(), actor, chosen)
         shell.note("The sentence is included again; its doubt is open in its queue.")
         st.rerun()
 

@@ -166,32 +166,48 @@ def test_decision_taken_back_is_open_again_with_the_gold_of_before(
     look(store, golden)
     before, one = gold_of(store, golden), one_of(store, people["eva"], golden)
     label_review.decide(store, people["eva"], one.id, decision)
-    label_review.take_back(store, people["eva"], one.id)
+    label_review.revert(store, people["eva"], one.id)
     assert gold_of(store, golden) == before and label_review.decided(store, people["eva"], golden) == ()
     assert one_of(store, people["eva"], golden).id == one.id
-    with pytest.raises(Conflict, match="no decision to take back"):
-        label_review.take_back(store, people["eva"], one.id)
+    with pytest.raises(Conflict, match="no decision to revert"):
+        label_review.revert(store, people["eva"], one.id)
     label_review.decide(store, people["eva"], one.id, "change")
     assert gold_of(store, golden) != before
 
 
-def test_decision_is_taken_back_by_who_made_it_and_only_while_the_gold_is_that(
+def test_decision_is_reverted_by_another_expert_and_history_keeps_both(
     store: Store, people: dict[str, Actor], golden: int
 ) -> None:
     look(store, golden)
-    one = one_of(store, people["eva"], golden)
-    label_review.decide(store, people["eva"], one.id, "change")
+    before, finding = gold_of(store, golden), one_of(store, people["eva"], golden)
+    label_review.decide(store, people["eva"], finding.id, "change")
     other = builders.make_person(store, "ewa", "expert")
+    with pytest.raises(NotFound):
+        label_review.revert(store, other, finding.id)
     campaigns.add_members(store, people["adm"], golden, [other.id])
-    with pytest.raises(NotAllowed, match="Somebody else decided"):
-        label_review.take_back(store, other, one.id)
+    label_review.revert(store, other, finding.id)
+    assert gold_of(store, golden) == before
+    look(store, golden)  # a new review keeps an open finding that has a history
+    again = one_of(store, other, golden)
+    assert [(entry["state"], entry["by"], entry["split"]) for entry in again.history] == [
+        ("changed", "eva", "pool"),
+        ("reverted", "ewa", "pool"),
+    ]
+
+
+def test_decision_is_reverted_only_while_the_gold_is_what_it_left(
+    store: Store, people: dict[str, Actor], golden: int
+) -> None:
+    look(store, golden)
+    finding = one_of(store, people["eva"], golden)
+    label_review.decide(store, people["eva"], finding.id, "change")
     with store.read() as session:
-        task = task_rows.of_sentence(session, one.sentence_id)["adjudicate"].id
+        task = task_rows.of_sentence(session, finding.sentence_id)["adjudicate"].id
     from workbench.labelling.steps import reopen
 
     reopen(store, people["eva"], task)
     with pytest.raises(Conflict, match="has changed here since"):
-        label_review.take_back(store, people["eva"], one.id)
+        label_review.revert(store, people["eva"], finding.id)
     assert [found.state for found in label_review.decided(store, people["eva"], golden)] == ["changed"]
 
 
@@ -200,7 +216,7 @@ def test_reopening_is_not_taken_back(store: Store, people: dict[str, Actor], gol
     one = one_of(store, people["eva"], golden)
     label_review.decide(store, people["eva"], one.id, "reopen")
     with pytest.raises(Conflict, match="already waits under Adjudicate"):
-        label_review.take_back(store, people["eva"], one.id)
+        label_review.revert(store, people["eva"], one.id)
 
 
 @pytest.fixture
@@ -273,7 +289,7 @@ def test_decide_is_for_experts(store: Store, people: dict[str, Actor], golden: i
     with pytest.raises(NotAllowed):
         label_review.decide(store, people[name], one_of(store, people["eva"], golden).id, "keep")
     with pytest.raises(NotAllowed):
-        label_review.take_back(store, people[name], one_of(store, people["eva"], golden).id)
+        label_review.revert(store, people[name], one_of(store, people["eva"], golden).id)
 
 
 def test_strangers_see_no_queue(store: Store, people: dict[str, Actor], golden: int) -> None:
@@ -284,7 +300,7 @@ def test_strangers_see_no_queue(store: Store, people: dict[str, Actor], golden: 
         lambda: label_review.queues(store, stranger, golden),
         lambda: label_review.findings(store, stranger, golden, "near_duplicates"),
         lambda: label_review.decide(store, stranger, finding, "keep"),
-        lambda: label_review.take_back(store, stranger, finding),
+        lambda: label_review.revert(store, stranger, finding),
         lambda: label_review.look_again(store, stranger, golden),
     ):
         with pytest.raises(NotFound):
