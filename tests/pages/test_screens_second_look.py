@@ -220,3 +220,21 @@ def test_page_reverts_a_decision_after_a_reload(
     assert "changed by eva on" in words(screen.run()).replace("\\", "")
     press(screen, "Revert")
     assert gold_of(store, doubted) == before and label_review.decided(store, people["eva"], doubted) == ()
+
+
+def test_page_asks_once_before_it_alters_test(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
+) -> None:
+    rows = [said("Oda Brandt and Mara Vell .", (3, 5, "band"), id="in-test")]
+    sentences.add_sentences(store, people["res"], doubted, rows, split="test")
+    rows = [said(f"Mara Vell {word} .", (0, 2, "musicalartist"), id=word) for word in ("a", "b", "c")]
+    sentences.add_sentences(store, people["res"], doubted, rows)
+    look(store, doubted)
+    screen = page(monkeypatch, store, people["eva"], doubted)
+    while not any("test · doubt" in str(caption.value) for caption in screen.caption):
+        press(screen, "Later")
+    before = gold_of(store, doubted)
+    press(screen, "Change")
+    assert "This sentence is in test" in words(screen) and gold_of(store, doubted) == before
+    press(screen, "Change")
+    assert gold_of(store, doubted) != before

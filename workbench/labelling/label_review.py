@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from crossner_core.errors import BadInput, Conflict, NotFound
+from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound
 from crossner_core.label_review.base import Finding, check, check_ids, touching
 from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import Sentence, Span
@@ -75,6 +75,10 @@ class FindingView:
     def can_change(self) -> bool:
         """Whether the proposal differs from the gold."""
         return self.proposed != self.there
+
+    def alters_test(self, decision: str) -> bool:
+        """Whether a decision alters the gold of test, which nobody may do unasked."""
+        return self.split == "test" and decision in ("change", "reopen")
 
     @property
     def leaves(self) -> str:
@@ -162,12 +166,13 @@ def decided(store: Store, actor: Actor, campaign_id: int) -> tuple[FindingView, 
         )  # fmt: skip
 
 
-def decide(store: Store, actor: Actor, finding_id: int, decision: str) -> None:
+def decide(store: Store, actor: Actor, finding_id: int, decision: str, *, changes_test: bool = False) -> None:
     """Keep the gold, change it to what is proposed, reopen it for adjudication, or leave a repeated sentence out.
 
     A change is saved like every adjudication: the previous version is kept, and so are existing snapshots. For a leak,
-    the copy farther from test is left out: it stays gold, but later snapshots lack it. For experts. Raises Conflict if
-    it was decided already, or if the gold has changed since.
+    the copy farther from test is left out: it stays gold, but later snapshots lack it. What would alter the gold of a
+    test sentence needs `changes_test`, or NotAllowed is raised; the history names the split. For experts. Raises
+    Conflict if it was decided already, or if the gold has changed since.
     """
     require(actor, "expert")
     if decision not in DECISIONS:
@@ -184,6 +189,11 @@ def decide(store: Store, actor: Actor, finding_id: int, decision: str) -> None:
         (view,) = views
         if decision == "change" and not view.can_change:
             raise BadInput("There is no proposal to change the gold to; keep it, or reopen the sentence.")
+        if view.alters_test(decision) and not changes_test:
+            raise NotAllowed(
+                f"This sentence is in test, and “{decision}” alters the gold that models are measured on; "
+                "confirm it, or keep the gold."
+            )
         out = None
         if decision == "leave_out":
             if not view.leaves:

@@ -29,6 +29,7 @@ from workbench.labelling.label_review import FindingView, QueueView
 
 _LATER = "second-look-later"
 _LAST = "second-look-last"
+_ASKED_TEST = "second-look-asked-test"
 _IN_REPORT = 200  # of each queue
 _ASKED = ("judge", "encoder", "folds", "repeats", "epochs", "learning_rate", "share", "alike")
 _KINDS = {
@@ -130,11 +131,18 @@ def _finding(finding: FindingView, domain: Domain) -> str:
     marked = marked_sentence(finding.sentence, finding.spans, domain, {}, links=doubted)
     if finding.kind == "leak":
         return marked
-    sides = [("Gold", _side(finding.sentence, finding.there, domain))]
+    given = f"{_side(finding.sentence, finding.there, domain)}{_given(finding.present_probability)}"
+    sides = [("Gold", given)]
     if finding.can_change:
-        sides.append(("Proposed", _side(finding.sentence, finding.proposed, domain)))
+        proposed = f"{_side(finding.sentence, finding.proposed, domain)}{_given(finding.proposed_probability)}"
+        sides.append(("Proposed", proposed))
     rows = "".join(f'<span style="opacity:.75">{name}</span><span dir="auto">{side}</span>' for name, side in sides)
     return f'{marked}<div style="{_SIDE}">{rows}</div>'
+
+
+def _given(probability: float | None) -> str:
+    """Return what the checking models give a side, as HTML; nothing if none was asked."""
+    return "" if probability is None else f' <span style="opacity:.75">{100 * probability:.0f} %</span>'
 
 
 def _side(sentence: Sentence, spans: Sequence[Span], domain: Domain) -> str:
@@ -174,8 +182,16 @@ def _decisions(actor: Actor, campaign: CampaignView, finding: FindingView) -> No
         st.rerun()
     pressed = {"keep": keep, "change": change, "leave_out": leave_out, "reopen": reopen}
     decision = next((name for name, is_pressed in pressed.items() if is_pressed), None)
+    if decision and finding.alters_test(decision) and st.session_state.get(_ASKED_TEST) != (finding.id, decision):
+        st.session_state[_ASKED_TEST] = (finding.id, decision)
+        st.warning(
+            "This sentence is in test: models are measured on its gold, and scores before and after would differ. "
+            f"Press *{decision.capitalize()}* again to alter test all the same; it is recorded."
+        )
+        decision = None
     if decision:
-        label_review.decide(shell.store(), actor, finding.id, decision)
+        asked = st.session_state.pop(_ASKED_TEST, None) == (finding.id, decision)
+        label_review.decide(shell.store(), actor, finding.id, decision, changes_test=asked)
         if decision == "reopen":
             shell.note("The sentence waits for you under Adjudicate.")
         what = finding.leaving.text if decision == "leave_out" else _words(finding.sentence, finding.there)

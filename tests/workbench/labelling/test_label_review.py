@@ -151,6 +151,27 @@ def test_finding_is_past_when_gold_changes_under_it(store: Store, people: dict[s
         label_review.decide(store, people["eva"], one.id, "keep")
 
 
+@pytest.mark.parametrize("decision", ["change", "reopen"])
+def test_decision_alters_test_only_when_it_says_so(
+    store: Store, people: dict[str, Actor], golden: int, decision: str
+) -> None:
+    rows = [said("Oda Brandt and Mara Vell .", (3, 5, "band"), id="in-test")]
+    sentences.add_sentences(store, people["res"], golden, rows, split="test")
+    rows = [said(f"Mara Vell {word} .", (0, 2, "musicalartist"), id=word) for word in ("a", "b")]
+    sentences.add_sentences(store, people["res"], golden, rows)
+    look(store, golden)
+    found = label_review.findings(store, people["eva"], golden, "inconsistent_surfaces")
+    finding = next(view for view in found if view.split == "test")
+    before = gold_of(store, golden)
+    with pytest.raises(NotAllowed, match="is in test"):
+        label_review.decide(store, people["eva"], finding.id, decision)
+    assert gold_of(store, golden) == before
+    label_review.decide(store, people["eva"], finding.id, decision, changes_test=True)
+    assert gold_of(store, golden) != before
+    decided = label_review.decided(store, people["eva"], golden)[0]
+    assert [entry["split"] for entry in decided.history] == ["test"]
+
+
 def test_decide_twice_is_refused(store: Store, people: dict[str, Actor], golden: int) -> None:
     look(store, golden)
     one = one_of(store, people["eva"], golden)
