@@ -61,9 +61,9 @@ def test_page_queues_a_look(
     job = queue.newest_job(store, people["eva"], "second_look", campaign)
     assert job is not None and job.state == "queued"
     assert "No worker is alive" in words(screen)
-    press(screen, "Cancel this look")
+    press(screen, "Cancel this review")
     job = queue.newest_job(store, people["eva"], "second_look", campaign)
-    assert job is not None and job.state == "cancelled" and "Cancel this look" not in [b.label for b in screen.button]
+    assert job is not None and job.state == "cancelled" and "Cancel this review" not in [b.label for b in screen.button]
 
 
 def test_page_offers_no_report_before_it_has_looked(

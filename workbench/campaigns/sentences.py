@@ -25,7 +25,7 @@ from workbench.data.double_imports import note_again
 class ImportReport:
     """Outcome of an import: sentences added, duplicates left out, and how many of the added came with gold.
 
-    `doubts` counts places where the gold of a duplicate differs from that in the campaign; see Second look.
+    `doubts` counts places where the gold of a duplicate differs from that in the campaign; see Label review.
     """
 
     added: int

@@ -1,4 +1,4 @@
-"""The parts of Second look: the queues, one doubt with its decisions, starting a look, what was decided."""
+"""The parts of Label review: the queues, one doubt with its decisions, starting a look, what was decided."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def _report(
     store: Store, actor: Actor, campaign: CampaignView, found: Sequence[QueueView], done: Sequence[FindingView]
 ) -> HtmlReport:
     """Make the report: what each check doubts, its most doubtful places, and what was decided."""
-    report, domain = HtmlReport("Second look", [campaign.name]), campaign.domain
+    report, domain = HtmlReport("Label review", [campaign.name]), campaign.domain
     for each in found:
         report.heading(each.title)
         report.text(f"{each.line} {each.open} open, {each.decided} decided.", caption=True)
@@ -226,12 +226,12 @@ def _under_way(actor: Actor, campaign: CampaignView) -> None:
         watched_job(
             actor,
             partial(_newest, actor, campaign),
-            cancel="Cancel this look",
+            cancel="Cancel this review",
             key=f"cancel-look-{job.id}",
             help="The checks that are done keep what they found.",
         )
     elif job is not None and job.state == "failed":
-        st.error(as_text(f"The last second look failed: {job.error}"))
+        st.error(as_text(f"The last label review failed: {job.error}"))
 
 
 def _start(actor: Actor, campaign: CampaignView, *, first: bool) -> None:
