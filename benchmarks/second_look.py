@@ -22,15 +22,23 @@ import numpy as np
 
 from crossner_core.domains import load_domain
 from crossner_core.formats import open_file
-from crossner_core.label_review.base import Desk
-from crossner_core.label_review.checks.label_errors import rank
+from crossner_core.label_review.base import Desk, Finding, touching
+from crossner_core.label_review.checks.label_errors import proposals, rank
 from crossner_core.label_review.cross_validation import out_of_sample
 from crossner_core.label_review.evidence import Place
 from crossner_core.label_review.planting import KINDS, Planted, plant
+from crossner_core.label_review.weighing import RULE, Rule
 from crossner_core.options.label_review import JUDGES, LabelReviewOptions
+from crossner_core.schema import LabelledSentence
 
 SHARE, TOP, BAR = 0.05, 0.15, 0.80
 TOPS = (0.05, 0.10, TOP, 0.20)
+RULES = {
+    "nothing held back": Rule(floor=0.0, margin=-1.0),
+    "more than gold": Rule(floor=0.0, margin=0.0),
+    **{f"floor {floor:.2f}": Rule(floor=floor) for floor in (0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95)},
+    "the rule": RULE,
+}
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,8 @@ class Cell:
     queue: int
     entities: int
     seconds: float
+    proposals: dict[str, tuple[int, int]]
+    """By rule: how many proposals are listed, and how many of them are the gold of before."""
 
     def recall(self, top: float) -> float:
         return self.found[top].total() / self.planted.total()
@@ -74,7 +84,18 @@ def measure(options: argparse.Namespace, domain: str, seed: int) -> Cell:
     by_top = {top: _found(queue[: round(top * len(queue))], planted) for top in TOPS}
     entities = sum(len(item.spans) for item in spoilt)
     kinds = Counter(error.kind for error in planted)
-    return Cell(seed, kinds, by_top, len(queue), entities, time.process_time() - began)
+    listed = {
+        name: _right(proposals(spoilt, probabilities, types, look.share, rule), train) for name, rule in RULES.items()
+    }
+    return Cell(seed, kinds, by_top, len(queue), entities, time.process_time() - began, listed)
+
+
+def _right(listed: Sequence[Finding], truth: Sequence[LabelledSentence]) -> tuple[int, int]:
+    """Count the proposals, and those that restore the gold of before exactly."""
+    right = sum(
+        finding.proposed == touching(truth[finding.item].spans, finding.start, finding.end) for finding in listed
+    )
+    return len(listed), right
 
 
 def _found(head: Sequence[Place], planted: Sequence[Planted]) -> Counter[str]:
@@ -103,6 +124,13 @@ def table(domain: str, cells: Sequence[Cell]) -> str:
         recalls = [cell.recall(top) for cell in cells]
         spread = f" ± {statistics.stdev(recalls):.1%}" if len(recalls) > 1 else ""
         lines.append(f"  mean in the top {top:.0%}: {statistics.mean(recalls):.1%}{spread} over {len(recalls)} seeds")
+    errors = sum(cell.planted.total() for cell in cells)
+    for name in RULES:
+        listed, right = (sum(cell.proposals[name][side] for cell in cells) for side in (0, 1))
+        lines.append(
+            f"  {name}: {listed} proposals, {right / max(listed, 1):.1%} of them right, {right / errors:.1%} of the "
+            "errors mended"
+        )
     return "\n".join(lines)
 
 

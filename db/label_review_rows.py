@@ -19,11 +19,16 @@ def replace_open(
 ) -> tuple[int, int]:
     """Replace a check's open findings; return how many were added, and how many were left out as already decided.
 
+    An open finding with reverted decisions stays, for its history.
+
     A finding is left out if a decided one of the same check touches its tokens and was about the same gold.
     """
     session.execute(
         sa.delete(FindingRow).where(
-            FindingRow.campaign_id == campaign_id, FindingRow.found_by == found_by, FindingRow.state == "open"
+            FindingRow.campaign_id == campaign_id,
+            FindingRow.found_by == found_by,
+            FindingRow.state == "open",
+            sa.cast(FindingRow.history, sa.Text) == "[]",
         )
     )
     return add(session, campaign_id=campaign_id, found_by=found_by, rows=rows)
@@ -59,14 +64,21 @@ def find(session: Session, finding_id: int) -> FindingRow | None:
     return session.get(FindingRow, finding_id, with_for_update=True)
 
 
-def decide(row: FindingRow, *, state: str, user_id: int, left_out_id: int | None = None) -> None:
-    """Record a decision, who made it and when; `left_out_id` is the sentence left out, if any."""
+def decide(row: FindingRow, *, state: str, user_id: int, name: str, split: str, left_out_id: int | None = None) -> None:
+    """Record a decision, who made it, when and in which split; `left_out_id` is the sentence left out, if any."""
     row.state, row.decided_by, row.decided_at, row.left_out_id = state, user_id, now(), left_out_id
+    _log(row, state, name, split)
 
 
-def reopen(row: FindingRow) -> None:
-    """Reopen a decided finding."""
+def reopen(row: FindingRow, *, name: str, split: str) -> None:
+    """Reopen a decided finding, and record who reverted the decision."""
     row.state, row.decided_by, row.decided_at, row.left_out_id = "open", None, None, None
+    _log(row, "reverted", name, split)
+
+
+def _log(row: FindingRow, state: str, name: str, split: str) -> None:
+    # A new list: SQLAlchemy sees no change within the old one.
+    row.history = [*row.history, {"state": state, "by": name, "at": now().isoformat(), "split": split}]
 
 
 def decided(session: Session, campaign_id: int) -> list[tuple[FindingRow, User]]:

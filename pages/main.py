@@ -35,7 +35,7 @@ SECTIONS: dict[str, tuple[Screen, ...]] = {
         Screen("annotate", "Annotate", LABELLERS),
         Screen("check", "Check", LABELLERS),
         Screen("adjudicate", "Adjudicate", ("expert",)),
-        Screen("second_look", "Second look", ("expert",)),
+        Screen("second_look", "Label review", ("expert",)),
         Screen("my_work", "My work", LABELLERS),
     ),
     "Campaign": (

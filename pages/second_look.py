@@ -1,4 +1,4 @@
-"""Second look: where may the gold be wrong?"""
+"""Label review: where may the gold be wrong?"""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ Checks go through all gold and list the places they doubt, the most doubtful fir
   frozen from now on lack it, and no training on them uses its text. Between pool and dev, the copy in pool is left
   out; test never changes. Exports keep it. Any expert can include it again under *Left out*.
 - **Reopen** (`3`): neither is right. The sentence goes back to you under Adjudicate, and is not gold until you send it.
+- In test, *Change* and *Reopen* ask once: press the key again to alter what models are measured on.
 - **Later** (`4`): skip it for now; it comes back at the end.
-- **Undo** (`0`): reverts your last *Keep*, *Change* or *Leave out*, and the gold with it.
+- **Undo** (`0`): reverts your last *Keep*, *Change* or *Leave out*, and the gold with it. *Decided* lists every
+  decision, by anybody and of any day, and reverts the one you choose.
 
 Every decision is kept with its author and time. Snapshots do not change: freeze a new one to use your changes. *Likely
-label errors* uses models that were not trained on the sentence; they are often wrong themselves, so read the sentence.
+label errors* uses models that were not trained on the sentence; it lists a proposal
+only if they give it 80 % or more, and clearly more than the gold; they can be wrong all the same, so read the sentence.
 """
 
 actor = shell.signed_in("expert")
-campaign = shell.page(actor, "Second look", "Where may the gold be wrong? Decide one doubt at a time.", help=_HELP)
+campaign = shell.page(actor, "Label review", "Where may the gold be wrong? Decide one doubt at a time.", help=_HELP)
 if campaign:
     with shell.shown_errors():
         label_review.label_review_view(actor, campaign)

@@ -37,7 +37,8 @@ class Finding:
     """A doubt about tokens `[start, end)` of item `item`; `there` are all spans that touch them.
 
     `score` in [0, 1] ranks the findings of one check. `proposed` would replace `there`; the two are equal if nothing is
-    proposed. `other` is the item it is compared with, whose spans there are `other_there`.
+    proposed. `other` is the item it is compared with, whose spans there are `other_there`. The probabilities are what
+    models that did not learn from the item give each side where the two differ; None if no model was asked.
     """
 
     item: int
@@ -50,6 +51,8 @@ class Finding:
     why: str
     other: int | None = None
     other_there: tuple[Span, ...] = ()
+    proposed_probability: float | None = None
+    present_probability: float | None = None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from crossner_core.schema import LabelledSentence, Span
 from crossner_core.tags import spans_from_tags
 
 Floats = NDArray[np.float64]
-_LEAST = 1e-4
+LEAST = 1e-4
 # A token outside the gold's entities is questioned from this entity probability on.
 ENTITY_CHANCE = 0.25
 
@@ -41,8 +41,8 @@ class TagProbabilities:
 
     def type_probabilities(self, start: int, end: int) -> Floats:
         """Return type probabilities (T,), given that these tokens are an entity: the geometric mean over tokens."""
-        given = self.typed[start:end] / np.maximum(self.entity[start:end, None], _LEAST)
-        means = np.exp(np.log(np.maximum(given, _LEAST)).mean(0))
+        given = self.typed[start:end] / np.maximum(self.entity[start:end, None], LEAST)
+        means = np.exp(np.log(np.maximum(given, LEAST)).mean(0))
         return means / means.sum()
 
     def spans(self) -> tuple[Span, ...]:
@@ -53,9 +53,16 @@ class TagProbabilities:
         from crossner_core.models.viterbi import iob2_transitions, viterbi
 
         tags = head_tags(self.types)
-        scores = torch.from_numpy(np.log(np.maximum(self.probabilities, _LEAST))).float().unsqueeze(0)  # (1, L, K)
+        scores = torch.from_numpy(np.log(np.maximum(self.probabilities, LEAST))).float().unsqueeze(0)  # (1, L, K)
         path = viterbi(scores, torch.ones(scores.shape[:2], dtype=torch.bool), *iob2_transitions(tags))
         return spans_from_tags([tags[index] for index in path[0].tolist()])
+
+    def of_tag(self, token: int, tag: str) -> float:
+        """Return a token's probability of a tag such as `B-song`; the domain must have its type."""
+        if tag == "O":
+            return float(self.probabilities[token, 0])
+        side = self.begin if tag.startswith("B-") else self.inside
+        return float(side[token, self.types.index(tag[2:])])
 
     def continues(self, token: int) -> float:
         """Return the probability that the token continues the preceding entity; 0 outside the sentence."""
@@ -64,7 +71,7 @@ class TagProbabilities:
 
 def negative_log(value: float) -> float:
     """Return −log of a probability, kept finite."""
-    return float(-np.log(max(value, _LEAST)))
+    return float(-np.log(max(value, LEAST)))
 
 
 def places_of(number: int, item: LabelledSentence, probabilities: Floats, types: Sequence[str]) -> Iterator[Place]:

@@ -337,7 +337,7 @@ def test_what_is_left_out_is_in_no_snapshot_until_it_is_taken_in_again(
     assert snapshots.freeze(store, people["res"], campaign).counts["pool"] == 6
     assert campaigns.get_campaign(store, people["res"], campaign).left_out == 1
     assert rounds.queue_state(store, people["res"], campaign).gold == 6
-    label_review.take_back(store, people["eva"], one.id)
+    label_review.revert(store, people["eva"], one.id)
     assert snapshots.freeze(store, people["res"], campaign).counts["pool"] == 7
 
 

@@ -61,9 +61,9 @@ def test_page_queues_a_look(
     job = queue.newest_job(store, people["eva"], "second_look", campaign)
     assert job is not None and job.state == "queued"
     assert "No worker is alive" in words(screen)
-    press(screen, "Cancel this look")
+    press(screen, "Cancel this review")
     job = queue.newest_job(store, people["eva"], "second_look", campaign)
-    assert job is not None and job.state == "cancelled" and "Cancel this look" not in [b.label for b in screen.button]
+    assert job is not None and job.state == "cancelled" and "Cancel this review" not in [b.label for b in screen.button]
 
 
 def test_page_offers_no_report_before_it_has_looked(
@@ -171,13 +171,14 @@ def test_page_lists_what_is_left_out_and_takes_it_in_again(
     label_review.decide(store, people["eva"], one.id, "leave_out")
     screen = page(monkeypatch, store, people["eva"], repeated)
     assert any(part.label == "Left out · 1" for part in screen.expander)
-    table = next(one for one in screen.dataframe if "split" in one.value.columns)
+    table = next(one for one in screen.dataframe if "sentence" in one.value.columns)
     assert table.value[["who", "split", "sentence"]].to_numpy().tolist() == [["Eva", "pool", REPEATED]]
     assert next(button for button in screen.button if button.label == "Include again").disabled
     screen.session_state[table.key] = {"selection": {"rows": [0], "columns": [], "cells": []}}
     press(screen.run(), "Include again")
     assert left_out(store, people, repeated) == [] and "its doubt is open in its queue" in words(screen)
-    assert label_review.findings(store, people["eva"], repeated, "near_duplicates") == (one,)
+    (again,) = label_review.findings(store, people["eva"], repeated, "near_duplicates")
+    assert again.id == one.id and [entry["state"] for entry in again.history] == ["left_out", "reverted"]
     assert not any(part.label.startswith("Left out") for part in screen.expander)
 
 
@@ -205,3 +206,35 @@ def test_sentences_say_what_is_left_out(
     query = {"sentence": str(one.sentence_id)}
     test = open_screen(monkeypatch, store, "data", people["res"], campaign=repeated, query=query)
     assert "Left out of training: Eva, 20" in words(test)
+
+
+def test_page_reverts_a_decision_after_a_reload(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
+) -> None:
+    before = gold_of(store, doubted)
+    press(page(monkeypatch, store, people["eva"], doubted), "Change")
+    screen = page(monkeypatch, store, people["eva"], doubted)  # a new session knows of no last decision
+    assert not [button for button in screen.button if button.label == "Undo"]
+    table = next(table for table in screen.dataframe if "decided" in table.value.columns)
+    screen.session_state[table.key] = {"selection": {"rows": [0], "columns": [], "cells": []}}
+    assert "changed by eva on" in words(screen.run()).replace("\\", "")
+    press(screen, "Revert")
+    assert gold_of(store, doubted) == before and label_review.decided(store, people["eva"], doubted) == ()
+
+
+def test_page_asks_once_before_it_alters_test(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: dict[str, Actor], doubted: int
+) -> None:
+    rows = [said("Oda Brandt and Mara Vell .", (3, 5, "band"), id="in-test")]
+    sentences.add_sentences(store, people["res"], doubted, rows, split="test")
+    rows = [said(f"Mara Vell {word} .", (0, 2, "musicalartist"), id=word) for word in ("a", "b", "c")]
+    sentences.add_sentences(store, people["res"], doubted, rows)
+    look(store, doubted)
+    screen = page(monkeypatch, store, people["eva"], doubted)
+    while not any("test · doubt" in str(caption.value) for caption in screen.caption):
+        press(screen, "Later")
+    before = gold_of(store, doubted)
+    press(screen, "Change")
+    assert "This sentence is in test" in words(screen) and gold_of(store, doubted) == before
+    press(screen, "Change")
+    assert gold_of(store, doubted) != before

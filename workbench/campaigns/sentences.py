@@ -34,7 +34,7 @@ _MOST_LISTED, _SHOWN = 200, 80
 class ImportReport:
     """Outcome of an import: sentences added, duplicates left out, and how many of the added came with gold.
 
-    `doubts` counts places where the gold of a duplicate differs from that in the campaign; see Second look.
+    `doubts` counts places where the gold of a duplicate differs from that in the campaign; see Label review.
     `suggestions` and `first` count sentences whose annotation became that, duplicates included. `again` lists the
     first duplicates, a line each.
     """

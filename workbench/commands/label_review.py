@@ -33,7 +33,7 @@ def compute(
     view = common.find_campaign(campaign)
     job_id = label_review.look_again(store, actor, view.id, options, [check] if check else None)
     if not wait:
-        return common.left_to_worker(f"The second look is queued as job {job_id}.")
+        return common.left_to_worker(f"The label review is queued as job {job_id}.")
     common.do_here(job_id)
     job = queue.get_job(store, actor, job_id)
     typer.echo(job.error or job.message)

@@ -123,6 +123,16 @@ class TaskRecord(Record):
 
 
 @dataclass(frozen=True, slots=True)
+class PastDecision(Record):
+    """A decision of label review, or its reversal; `by` is an account's name, which need not exist elsewhere."""
+
+    state: Annotated[Text, among((*FINDING_STATES[1:], "reverted"))]
+    by: Text
+    at: Text
+    split: Annotated[Text, among(SPLITS)]
+
+
+@dataclass(frozen=True, slots=True)
 class FindingRecord(Record):
     """What was decided in label review; `other` is the content hash of the sentence compared with."""
 
@@ -140,6 +150,9 @@ class FindingRecord(Record):
     decided_by: Text
     other: Text | None
     left_out: Annotated[Text, among(("this", "other"))] | None = None  # older archives could leave none out
+    proposed_probability: Annotated[Number, Field(ge=0, le=1)] | None = None
+    present_probability: Annotated[Number, Field(ge=0, le=1)] | None = None
+    history: tuple[PastDecision, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from crossner_core.acquisition.selecting import without_idle_weights
@@ -128,7 +129,8 @@ def _insert(
 def _decided(
     record: FindingRecord, sentence: SentenceRow, rows: Mapping[str, SentenceRow], ids: Mapping[str, int]
 ) -> FindingRow:
-    row: FindingRow = _row(FindingRow, record, decided_by=ids[record.decided_by])
+    past = [asdict(step) for step in record.history]
+    row: FindingRow = _row(FindingRow, record, decided_by=ids[record.decided_by], history=past)
     row.campaign_id, row.sentence_id = sentence.campaign_id, sentence.id
     row.other_id = None if record.other is None else rows[record.other].id
     row.left_out_id = {None: None, "this": row.sentence_id, "other": row.other_id}[record.left_out]

@@ -110,7 +110,7 @@ def import_files(
     problems = tuple(str(problem) for document in parsed for problem in document.problems)
     if report.doubts:
         places = f"{report.doubts} place{'' if report.doubts == 1 else 's'}"
-        note = f"{note} Duplicates had different gold at {places}: see Second look.".strip()
+        note = f"{note} Duplicates had different gold at {places}: see Label review.".strip()
     if losses := sum((Counter(document.losses) for document in parsed), Counter[str]()):
         note = f"{note} Not imported: {in_numbers(losses)}.".strip()
     return ImportOutcome(

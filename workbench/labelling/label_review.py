@@ -44,7 +44,8 @@ class QueueView:
 class FindingView:
     """One finding with its sentence: all its gold, the gold at tokens `[start, end)` (`there`), and the proposal.
 
-    `proposed` equals `there` if there is nothing to change. `other` is the sentence it is compared with.
+    `proposed` equals `there` if there is nothing to change. `other` is the sentence it is compared with. `history` has
+    every decision and its reversal, oldest first.
     """
 
     id: int
@@ -66,11 +67,18 @@ class FindingView:
     state: str = "open"
     decided_by: str = ""
     decided_at: dt.datetime | None = None
+    proposed_probability: float | None = None
+    present_probability: float | None = None
+    history: tuple[Mapping[str, str], ...] = ()
 
     @property
     def can_change(self) -> bool:
         """Whether the proposal differs from the gold."""
         return self.proposed != self.there
+
+    def alters_test(self, decision: str) -> bool:
+        """Whether a decision alters the gold of test, which nobody may do unasked."""
+        return self.split == "test" and decision in ("change", "reopen")
 
     @property
     def leaves(self) -> str:
@@ -158,12 +166,13 @@ def decided(store: Store, actor: Actor, campaign_id: int) -> tuple[FindingView, 
         )  # fmt: skip
 
 
-def decide(store: Store, actor: Actor, finding_id: int, decision: str) -> None:
+def decide(store: Store, actor: Actor, finding_id: int, decision: str, *, changes_test: bool = False) -> None:
     """Keep the gold, change it to what is proposed, reopen it for adjudication, or leave a repeated sentence out.
 
     A change is saved like every adjudication: the previous version is kept, and so are existing snapshots. For a leak,
-    the copy farther from test is left out: it stays gold, but later snapshots lack it. For experts. Raises Conflict if
-    it was decided already, or if the gold has changed since.
+    the copy farther from test is left out: it stays gold, but later snapshots lack it. What would alter the gold of a
+    test sentence needs `changes_test`, or NotAllowed is raised; the history names the split. For experts. Raises
+    Conflict if it was decided already, or if the gold has changed since.
     """
     require(actor, "expert")
     if decision not in DECISIONS:
@@ -180,6 +189,11 @@ def decide(store: Store, actor: Actor, finding_id: int, decision: str) -> None:
         (view,) = views
         if decision == "change" and not view.can_change:
             raise BadInput("There is no proposal to change the gold to; keep it, or reopen the sentence.")
+        if view.alters_test(decision) and not changes_test:
+            raise NotAllowed(
+                f"This sentence is in test, and “{decision}” alters the gold that models are measured on; "
+                "confirm it, or keep the gold."
+            )
         out = None
         if decision == "leave_out":
             if not view.leaves:
@@ -192,41 +206,39 @@ def decide(store: Store, actor: Actor, finding_id: int, decision: str) -> None:
                 change_gold(session, campaign, current, task, [*rest, *view.proposed])
             else:
                 take_up(session, campaign, current, task)
-        label_review_rows.decide(row, state=DECISIONS[decision], user_id=current.id, left_out_id=out)
+        label_review_rows.decide(
+            row, state=DECISIONS[decision], user_id=current.id, name=current.name, split=view.split, left_out_id=out
+        )
 
 
-def take_back(store: Store, actor: Actor, finding_id: int) -> None:
-    """Take back one's own decision: the doubt is open again, and changed gold is restored.
+def revert(store: Store, actor: Actor, finding_id: int) -> None:
+    """Revert anybody's decision: the doubt is open again, and changed gold is restored; the history keeps both.
 
-    Any expert may take in again a sentence that was left out, as nothing else does. Raises Conflict if nothing was
-    decided, the sentence was reopened, or the gold has changed since; NotAllowed if somebody else decided.
+    For experts of the campaign, at any time. Raises Conflict if nothing was decided, the sentence was reopened, or the
+    gold has changed since.
     """
     require(actor, "expert")
     with store.write() as session:
         row, current, campaign = _for_decision(session, actor, finding_id)
         if row.state == "open":
-            raise Conflict("This doubt is open; there is no decision to take back.")
-        if row.state == "left_out":
-            label_review_rows.reopen(row)
-            return
-        if row.decided_by != current.id:
-            raise NotAllowed("Somebody else decided this; only they can take it back.")
+            raise Conflict("This doubt is open; there is no decision to revert.")
         if row.state == "reopened":
             raise Conflict("The sentence already waits under Adjudicate; correct its labels there.")
-        current_spans, proposed = (tuple(sorted(_spans(spans))) for spans in (row.there, row.proposed))
-        mine = _gold(session, [row]).get(row.sentence_id)
-        if mine is None or touching(mine, row.start, row.end) != (
-            proposed if row.state == "changed" else current_spans
-        ):
-            raise Conflict(
-                "The gold has changed here since, so the decision stands; look again to see what is in doubt."
-            )
-        if row.state == "changed":
-            task = task_rows.of_sentence(session, row.sentence_id)["adjudicate"]
-            change_gold(
-                session, campaign, current, task, [*(span for span in mine if span not in proposed), *current_spans]
-            )
-        label_review_rows.reopen(row)
+        if row.state != "left_out":
+            _restore(session, row, current, campaign)
+        split = _sentences(session, [row])[row.sentence_id].split
+        label_review_rows.reopen(row, name=current.name, split=split)
+
+
+def _restore(session: Session, row: FindingRow, actor: Actor, campaign: Campaign) -> None:
+    """Bring back the gold of before a decision; raise Conflict unless it is still what the decision left."""
+    before, proposed = (tuple(sorted(_spans(spans))) for spans in (row.there, row.proposed))
+    mine = _gold(session, [row]).get(row.sentence_id)
+    if mine is None or touching(mine, row.start, row.end) != (proposed if row.state == "changed" else before):
+        raise Conflict("The gold has changed here since, so the decision stands; look again to see what is in doubt.")
+    if row.state == "changed":
+        task = task_rows.of_sentence(session, row.sentence_id)["adjudicate"]
+        change_gold(session, campaign, actor, task, [*(span for span in mine if span not in proposed), *before])
 
 
 def keep_findings(
@@ -266,6 +278,8 @@ def _values(finding: Finding, sentence_ids: Sequence[int]) -> dict[str, Any]:
         "proposed": _json(finding.proposed),
         "score": min(max(finding.score, 0.0), 1.0),
         "why": finding.why,
+        "proposed_probability": finding.proposed_probability,
+        "present_probability": finding.present_probability,
         "other_id": other,
         "other_there": None if other is None else _json(finding.other_there),
     }
@@ -346,4 +360,7 @@ def _view(
         state=row.state,
         decided_by=who,
         decided_at=row.decided_at,
+        proposed_probability=row.proposed_probability,
+        present_probability=row.present_probability,
+        history=tuple(row.history),
     )

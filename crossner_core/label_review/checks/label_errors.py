@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from crossner_core.label_review.base import Desk, Finding, Gold, ranked, register, touching
+from crossner_core.label_review.base import Desk, Finding, Gold, in_words, ranked, register, touching
 from crossner_core.label_review.cross_validation import out_of_sample
 from crossner_core.label_review.doubt import doubts
 from crossner_core.label_review.evidence import Floats, Place, TagProbabilities, places_of
 from crossner_core.label_review.surfaces import Surfaces
+from crossner_core.label_review.weighing import RULE, Rule, Weights, weigh
 from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import LabelledSentence, Span
 
@@ -21,7 +23,8 @@ from crossner_core.schema import LabelledSentence, Span
 def find(gold: Gold, options: LabelReviewOptions, desk: Desk) -> list[Finding] | None:
     """Rank every entity, and every place where models see one that gold lacks; return the most doubtful share.
 
-    Raises BadInput if there are fewer sentences than folds.
+    Proposals that are weaker than the gold they attack are held back. Raises BadInput if there are fewer sentences
+    than folds.
     """
     items = [item for item in gold.items if item.sentence.tokens]
     numbers = [index for index, item in enumerate(gold.items) if item.sentence.tokens]
@@ -30,19 +33,34 @@ def find(gold: Gold, options: LabelReviewOptions, desk: Desk) -> list[Finding] |
     probabilities = out_of_sample(items, gold.types, options, desk)
     if probabilities is None:
         return None
-    queue = rank(items, probabilities, gold.types)
-    most = max(1, round(options.share * len(queue)))
+    return [
+        replace(finding, item=numbers[finding.item])
+        for finding in proposals(items, probabilities, gold.types, options.share, RULE)
+    ]
+
+
+def proposals(
+    items: Sequence[LabelledSentence],
+    probabilities: Sequence[Floats],
+    types: Sequence[str],
+    share: float,
+    rule: Rule = RULE,
+) -> list[Finding]:
+    """Return the findings among the most doubtful share of the places that the rule does not hold back."""
+    queue = rank(items, probabilities, types)
+    most = max(1, round(share * len(queue)))
     findings: dict[tuple[int, int, int], Finding] = {}
     for place, doubt in queue[:most]:
         finding = _finding(
             items[place.item],
             place,
             doubt,
-            TagProbabilities(probabilities[place.item], gold.types),
-            numbers[place.item],
+            TagProbabilities(probabilities[place.item], types),
+            rule,
         )
         # Two doubts may widen to the same place; the stronger one came first.
-        findings.setdefault((finding.item, finding.start, finding.end), finding)
+        if finding is not None:
+            findings.setdefault((finding.item, finding.start, finding.end), finding)
     return ranked(findings.values())
 
 
@@ -58,8 +76,8 @@ def rank(
 
 
 def _finding(
-    item: LabelledSentence, place: Place, doubt: float, tag_probabilities: TagProbabilities, number: int
-) -> Finding:
+    item: LabelledSentence, place: Place, doubt: float, tag_probabilities: TagProbabilities, rule: Rule
+) -> Finding | None:
     seen = tag_probabilities.spans()
     span = place.given or place.proposed
     assert span is not None
@@ -71,8 +89,21 @@ def _finding(
         proposed = (span,)
     if proposed == labelled:
         proposed = _other_type(labelled, place.given, tag_probabilities)
-    kind = _kind(labelled, proposed)
-    return Finding(number, kind, start, end, labelled, proposed, doubt, _why(item, place, tag_probabilities))
+    weights = weigh(tag_probabilities, labelled, proposed)
+    if weights is None or not rule.lets(weights):
+        return None
+    return Finding(
+        place.item,
+        _kind(labelled, proposed),
+        start,
+        end,
+        labelled,
+        proposed,
+        doubt,
+        _why(item, labelled, proposed, weights),
+        proposed_probability=weights.proposed,
+        present_probability=weights.present,
+    )
 
 
 def _widened(start: int, end: int, spans: Sequence[Span]) -> tuple[int, int]:
@@ -103,32 +134,11 @@ def _kind(labelled: tuple[Span, ...], proposed: tuple[Span, ...]) -> str:
     return "boundary" if {s.type for s in labelled} == {s.type for s in proposed} else "boundary+type"
 
 
-def _why(item: LabelledSentence, place: Place, tag_probabilities: TagProbabilities) -> str:
-    """Return the strongest evidence against the gold, in one line with percentages."""
-    span = place.given
-    if span is None:
-        assert place.proposed is not None
-        proposed = place.proposed
-        chance = float(tag_probabilities.entity[proposed.start : proposed.end].max())
-        words = item.sentence.surface(proposed.start, proposed.end)
-        return f"Models see an entity in “{words}” ({_percent(chance)}), most likely {proposed.type}; gold has none."
-    signals = place.signals
-    sides = {name: signals[name] for name in ("left", "right", "beside")}
-    edge, side = max(signals["edge"], signals["outside"]), max(sides.values())
-    if signals["type"] >= max(edge, side):
-        probabilities = tag_probabilities.type_probabilities(span.start, span.end)
-        own = float(probabilities[tag_probabilities.types.index(span.type)])
-        best = tag_probabilities.types[int(probabilities.argmax())]
-        rather = (
-            f"{best} {_percent(float(probabilities.max()))}" if best != span.type else "and nothing else is more likely"
-        )
-        return f"Models give {span.type} {_percent(own)} here, {rather}."
-    if edge >= side:
-        inside = tag_probabilities.entity[span.start : span.end]
-        weakest = span.start + int(inside.argmin())
-        word = item.sentence.surface(weakest, weakest + 1)
-        return f"Models doubt that “{word}” belongs to an entity ({_percent(float(inside.min()))})."
-    return "Models would let it begin or end elsewhere, or see an entity beside it."
+def _why(item: LabelledSentence, labelled: tuple[Span, ...], proposed: tuple[Span, ...], weights: Weights) -> str:
+    """Return what models give both sides, in one line; the rule sees to it that the proposal has more."""
+    sides = [f"{in_words(item.sentence, proposed)} {_percent(weights.proposed)}"]
+    sides.append(f"the gold, {in_words(item.sentence, labelled)}, {_percent(weights.present)}")
+    return f"Models that did not learn from this sentence give {sides[0]}; {sides[1]}."
 
 
 def _percent(share: float) -> str:

@@ -31,7 +31,7 @@ def progress_view(actor: Actor, campaign: CampaignView, found: Overview, report:
     line = report.text(f"{gold} of {found.sentences} sentences are gold ({found.imported_gold} imported)")
     st.progress(gold / total, text=line)
     if campaign.left_out:
-        st.caption(report.text(f"{campaign.left_out} of them left out of snapshots, see Second look", caption=True))
+        st.caption(report.text(f"{campaign.left_out} of them left out of snapshots, see Label review", caption=True))
     stages = pd.DataFrame(
         [
             {

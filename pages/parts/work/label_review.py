@@ -1,4 +1,4 @@
-"""The parts of Second look: the queues, one doubt with its decisions, starting a look, what was decided."""
+"""The parts of Label review: the queues, one doubt with its decisions, starting a look, what was decided."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ from workbench.labelling.label_review import FindingView, QueueView
 
 _LATER = "second-look-later"
 _LAST = "second-look-last"
+_ASKED_TEST = "second-look-asked-test"
 _IN_REPORT = 200  # of each queue
 _ASKED = ("judge", "encoder", "folds", "repeats", "epochs", "learning_rate", "share", "alike")
 _KINDS = {
@@ -56,7 +57,7 @@ def label_review_view(actor: Actor, campaign: CampaignView) -> None:
         _work_off(actor, campaign, views)
     _start(actor, campaign, first=not looked)
     done = label_review.decided(shell.store(), actor, campaign.id)
-    _decided(done)
+    _decided(actor, campaign, done)
     _left_out(actor, campaign, [finding for finding in done if finding.state == "left_out"])
     if looked or done:
         make = partial(_report, shell.store(), actor, campaign, views, done)
@@ -67,7 +68,7 @@ def _report(
     store: Store, actor: Actor, campaign: CampaignView, found: Sequence[QueueView], done: Sequence[FindingView]
 ) -> HtmlReport:
     """Make the report: what each check doubts, its most doubtful places, and what was decided."""
-    report, domain = HtmlReport("Second look", [campaign.name]), campaign.domain
+    report, domain = HtmlReport("Label review", [campaign.name]), campaign.domain
     for each in found:
         report.heading(each.title)
         report.text(f"{each.line} {each.open} open, {each.decided} decided.", caption=True)
@@ -130,11 +131,18 @@ def _finding(finding: FindingView, domain: Domain) -> str:
     marked = marked_sentence(finding.sentence, finding.spans, domain, {}, links=doubted)
     if finding.kind == "leak":
         return marked
-    sides = [("Gold", _side(finding.sentence, finding.there, domain))]
+    given = f"{_side(finding.sentence, finding.there, domain)}{_given(finding.present_probability)}"
+    sides = [("Gold", given)]
     if finding.can_change:
-        sides.append(("Proposed", _side(finding.sentence, finding.proposed, domain)))
+        proposed = f"{_side(finding.sentence, finding.proposed, domain)}{_given(finding.proposed_probability)}"
+        sides.append(("Proposed", proposed))
     rows = "".join(f'<span style="opacity:.75">{name}</span><span dir="auto">{side}</span>' for name, side in sides)
     return f'{marked}<div style="{_SIDE}">{rows}</div>'
+
+
+def _given(probability: float | None) -> str:
+    """Return what the checking models give a side, as HTML; nothing if none was asked."""
+    return "" if probability is None else f' <span style="opacity:.75">{100 * probability:.0f} %</span>'
 
 
 def _side(sentence: Sentence, spans: Sequence[Span], domain: Domain) -> str:
@@ -174,8 +182,16 @@ def _decisions(actor: Actor, campaign: CampaignView, finding: FindingView) -> No
         st.rerun()
     pressed = {"keep": keep, "change": change, "leave_out": leave_out, "reopen": reopen}
     decision = next((name for name, is_pressed in pressed.items() if is_pressed), None)
+    if decision and finding.alters_test(decision) and st.session_state.get(_ASKED_TEST) != (finding.id, decision):
+        st.session_state[_ASKED_TEST] = (finding.id, decision)
+        st.warning(
+            "This sentence is in test: models are measured on its gold, and scores before and after would differ. "
+            f"Press *{decision.capitalize()}* again to alter test all the same; it is recorded."
+        )
+        decision = None
     if decision:
-        label_review.decide(shell.store(), actor, finding.id, decision)
+        asked = st.session_state.pop(_ASKED_TEST, None) == (finding.id, decision)
+        label_review.decide(shell.store(), actor, finding.id, decision, changes_test=asked)
         if decision == "reopen":
             shell.note("The sentence waits for you under Adjudicate.")
         what = finding.leaving.text if decision == "leave_out" else _words(finding.sentence, finding.there)
@@ -195,7 +211,7 @@ def _take_back(actor: Actor, campaign: CampaignView) -> None:
         st.caption(as_text(f"Last {words}"))
     if wanted:
         st.session_state[key] = None
-        label_review.take_back(shell.store(), actor, id)
+        label_review.revert(shell.store(), actor, id)
         st.rerun()
 
 
@@ -210,12 +226,12 @@ def _under_way(actor: Actor, campaign: CampaignView) -> None:
         watched_job(
             actor,
             partial(_newest, actor, campaign),
-            cancel="Cancel this look",
+            cancel="Cancel this review",
             key=f"cancel-look-{job.id}",
             help="The checks that are done keep what they found.",
         )
     elif job is not None and job.state == "failed":
-        st.error(as_text(f"The last second look failed: {job.error}"))
+        st.error(as_text(f"The last label review failed: {job.error}"))
 
 
 def _start(actor: Actor, campaign: CampaignView, *, first: bool) -> None:
@@ -235,16 +251,41 @@ def _start(actor: Actor, campaign: CampaignView, *, first: bool) -> None:
             st.rerun()
 
 
-def _decided(done: Sequence[FindingView]) -> None:
+def _decided(actor: Actor, campaign: CampaignView, done: Sequence[FindingView]) -> None:
+    """List the decisions, anybody's, with a button to revert the chosen one."""
     if not done:
         return
     with st.expander(f"Decided · {len(done)}"):
-        st.dataframe(
+        ids = [finding.id for finding in done]
+        chosen = chosen_row(
             _decided_table(done),
-            hide_index=True,
+            ids,
+            key=f"second-look-decided-{campaign.id}",
             height="content" if len(done) < 10 else 360,
             column_config={"when": st.column_config.DatetimeColumn(format="D MMM, HH:mm")},
         )
+        with st.container(horizontal=True, vertical_alignment="center"):
+            wanted = st.button("Revert", disabled=chosen is None, key=f"second-look-revert-{campaign.id}")
+            st.caption(
+                "Choose a row to revert its decision: the gold is as it was before, and the doubt is open again."
+                if chosen is None
+                else as_text(_past(done[ids.index(chosen)]))
+            )
+    if wanted and chosen is not None:
+        if (st.session_state.get(key := f"{_LAST}-{campaign.id}") or (None,))[0] == chosen:
+            st.session_state[key] = None
+        label_review.revert(shell.store(), actor, chosen)
+        shell.note("The decision is reverted; its doubt is open in its queue.")
+        st.rerun()
+
+
+def _past(finding: FindingView) -> str:
+    """Return a finding's sentence and all that was decided about it, in one line."""
+    steps = [
+        f"{_STATES.get(entry['state'], entry['state'])} by {entry['by']} on {entry['at'][:16].replace('T', ' ')} UTC"
+        for entry in finding.history
+    ]
+    return f"{finding.sentence.text} ({finding.split}) — {', '.join(steps)}"
 
 
 def _decided_table(done: Sequence[FindingView]) -> pd.DataFrame:
@@ -254,6 +295,7 @@ def _decided_table(done: Sequence[FindingView]) -> pd.DataFrame:
                 "when": finding.decided_at,
                 "who": finding.decided_by,
                 "decided": _STATES[finding.state],
+                "split": finding.split,
                 "gold was": _words(finding.sentence, finding.there),
                 "proposed": _words(finding.sentence, finding.proposed),
                 "why": finding.why,
@@ -296,7 +338,7 @@ def _left_out(actor: Actor, campaign: CampaignView, out: Sequence[FindingView]) 
     if again and chosen is not None:
         if (st.session_state.get(key := f"{_LAST}-{campaign.id}") or (None,))[0] == chosen:
             st.session_state[key] = None
-        label_review.take_back(shell.store(), actor, chosen)
+        label_review.revert(shell.store(), actor, chosen)
         shell.note("The sentence is included again; its doubt is open in its queue.")
         st.rerun()
 

@@ -10,10 +10,11 @@ import pytest
 from crossner_core.encoders.base import Encoder
 from crossner_core.errors import BadInput
 from crossner_core.label_review.base import Desk, Gold, check
-from crossner_core.label_review.checks.label_errors import rank
+from crossner_core.label_review.checks.label_errors import proposals, rank
 from crossner_core.label_review.cross_validation import folds_of, out_of_sample
 from crossner_core.label_review.evidence import TagProbabilities, places_of
 from crossner_core.label_review.planting import plant
+from crossner_core.label_review.weighing import RULE, Rule, Weights, weigh
 from crossner_core.options.label_review import LabelReviewOptions
 from crossner_core.schema import LabelledSentence, Span
 from tests.support.training_builders import TYPES, labelled, own_sentences, tiny_encoder
@@ -71,6 +72,13 @@ def test_label_errors_planted_come_first(encoder: Encoder) -> None:
     assert len([one for one in planted if one.item in head]) / len(planted) >= 0.75
 
 
+@pytest.fixture
+def nothing_held_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """List all doubts: the tiny encoder is too unsure for the rule, and the ranking is what is tested."""
+    monkeypatch.setattr("crossner_core.label_review.checks.label_errors.RULE", Rule(floor=0.0, margin=-1.0))
+
+
+@pytest.mark.usefixtures("nothing_held_back")
 def test_label_errors_doubt_a_wrong_type_first(encoder: Encoder) -> None:
     items = list(own_sentences(40))
     wrong = next(at for at, item in enumerate(items) if any(span.type == "location" for span in item.spans))
@@ -85,11 +93,21 @@ def test_label_errors_doubt_a_wrong_type_first(encoder: Encoder) -> None:
 @pytest.mark.parametrize(
     ("gold", "kind", "proposed", "why"),
     [
-        ([(0, 2, "band")], "type", [(0, 2, "person")], "Models give band 5 % here, person 93 %."),
-        ([(0, 1, "person")], "boundary", [(0, 2, "person")], "begin or end elsewhere"),
+        (
+            [(0, 2, "band")],
+            "type",
+            [(0, 2, "person")],
+            "the gold, Ada Brook (band), 5 %.",
+        ),
+        (
+            [(0, 1, "person")],
+            "boundary",
+            [(0, 2, "person")],
+            "the gold, Ada (person), 1 %.",
+        ),
         ([(0, 1, "band")], "boundary+type", [(0, 2, "person")], "Models"),
-        ([], "missing", [(0, 2, "person")], "see an entity in “Ada Brook” (99 %), most likely person; gold has none"),
-        ([(0, 2, "person"), (3, 4, "location")], "extra", [], "doubt that “far” belongs to an entity (3 %)"),
+        ([], "missing", [(0, 2, "person")], "the gold, no entity, 1 %."),
+        ([(0, 2, "person"), (3, 4, "location")], "extra", [], "the gold, far (location), 1 %."),
     ],
 )
 def test_label_errors_say_what_models_see(
@@ -112,6 +130,7 @@ def test_label_errors_say_what_models_see(
     assert one.proposed == tuple(Span(*span) for span in proposed) and why in one.why
 
 
+@pytest.mark.usefixtures("nothing_held_back")
 def test_label_errors_take_no_more_than_their_share(encoder: Encoder) -> None:
     gold = pool(own_sentences(24))
     few = find(gold, encoder, replace(QUICK, share=0.05))
@@ -129,6 +148,7 @@ def test_label_errors_of_gold_without_entities_are_none(encoder: Encoder) -> Non
     assert find(pool(items), encoder) == []
 
 
+@pytest.mark.usefixtures("nothing_held_back")
 def test_label_errors_of_one_type_never_propose_another(encoder: Encoder) -> None:
     items = tuple(
         replace(item, spans=tuple(span for span in item.spans if span.type == "location")) for item in own_sentences(12)
@@ -150,3 +170,44 @@ def test_places_are_the_entities_and_what_models_see_beside_them() -> None:
     assert given.given == Span(0, 1, "person") and given.proposed is None
     assert missing.given is None and missing.proposed == Span(2, 3, "person")
     assert TagProbabilities(probabilities, TYPES).spans() == (Span(0, 1, "person"), Span(2, 3, "person"))
+
+
+def test_rule_holds_back_what_is_weaker_than_the_gold_or_too_weak() -> None:
+    assert RULE.lets(Weights(proposed=0.9, present=0.05))
+    assert not RULE.lets(Weights(proposed=0.01, present=0.41))
+    assert not RULE.lets(Weights(proposed=0.6, present=0.1))  # below the floor
+    assert not Rule(floor=0.4, margin=0.2).lets(Weights(proposed=0.5, present=0.4))  # not far enough above the gold
+
+
+def test_weigh_compares_only_the_tokens_that_differ() -> None:
+    person, organisation, place = TYPES[:3]
+    probabilities = np.full((3, 7), 0.01)
+    probabilities[0, 1 + 2 * 0], probabilities[0, 1 + 2 * 1] = 0.2, 0.6  # B- of the first type, and of the second
+    probabilities[2, 1 + 2 * 2] = 0.9
+    tags = TagProbabilities(probabilities, TYPES)
+    present, proposed = ((Span(0, 1, kind), Span(2, 3, place)) for kind in (person, organisation))
+    weights = weigh(tags, present, proposed)
+    assert weights is not None
+    assert (weights.present, weights.proposed) == (pytest.approx(0.2), pytest.approx(0.6))
+    assert weigh(tags, present, present) is None
+
+
+def test_label_errors_never_propose_less_than_the_gold(encoder: Encoder) -> None:
+    spoilt, _ = plant(own_sentences(60), TYPES, 0.1, np.random.default_rng(5))
+    probabilities = out_of_sample(spoilt, TYPES, QUICK, Desk(encoder))
+    assert probabilities is not None
+    everything = proposals(spoilt, probabilities, TYPES, 1.0, Rule(floor=0.0, margin=-1.0))
+    assert any(
+        finding.proposed_probability is not None
+        and finding.present_probability is not None
+        and finding.proposed_probability < finding.present_probability
+        for finding in everything
+    )
+    rule = Rule(floor=0.3, margin=0.1)
+    listed = proposals(spoilt, probabilities, TYPES, 1.0, rule)
+    assert listed
+    for finding in listed:
+        assert finding.proposed_probability is not None and finding.present_probability is not None
+        assert finding.proposed_probability >= rule.floor
+        assert finding.proposed_probability - finding.present_probability >= rule.margin
+        assert f"{100 * finding.proposed_probability:.0f} %" in finding.why

@@ -151,6 +151,27 @@ def test_finding_is_past_when_gold_changes_under_it(store: Store, people: dict[s
         label_review.decide(store, people["eva"], one.id, "keep")
 
 
+@pytest.mark.parametrize("decision", ["change", "reopen"])
+def test_decision_alters_test_only_when_it_says_so(
+    store: Store, people: dict[str, Actor], golden: int, decision: str
+) -> None:
+    rows = [said("Oda Brandt and Mara Vell .", (3, 5, "band"), id="in-test")]
+    sentences.add_sentences(store, people["res"], golden, rows, split="test")
+    rows = [said(f"Mara Vell {word} .", (0, 2, "musicalartist"), id=word) for word in ("a", "b")]
+    sentences.add_sentences(store, people["res"], golden, rows)
+    look(store, golden)
+    found = label_review.findings(store, people["eva"], golden, "inconsistent_surfaces")
+    finding = next(view for view in found if view.split == "test")
+    before = gold_of(store, golden)
+    with pytest.raises(NotAllowed, match="is in test"):
+        label_review.decide(store, people["eva"], finding.id, decision)
+    assert gold_of(store, golden) == before
+    label_review.decide(store, people["eva"], finding.id, decision, changes_test=True)
+    assert gold_of(store, golden) != before
+    decided = label_review.decided(store, people["eva"], golden)[0]
+    assert [entry["split"] for entry in decided.history] == ["test"]
+
+
 def test_decide_twice_is_refused(store: Store, people: dict[str, Actor], golden: int) -> None:
     look(store, golden)
     one = one_of(store, people["eva"], golden)
@@ -166,32 +187,48 @@ def test_decision_taken_back_is_open_again_with_the_gold_of_before(
     look(store, golden)
     before, one = gold_of(store, golden), one_of(store, people["eva"], golden)
     label_review.decide(store, people["eva"], one.id, decision)
-    label_review.take_back(store, people["eva"], one.id)
+    label_review.revert(store, people["eva"], one.id)
     assert gold_of(store, golden) == before and label_review.decided(store, people["eva"], golden) == ()
     assert one_of(store, people["eva"], golden).id == one.id
-    with pytest.raises(Conflict, match="no decision to take back"):
-        label_review.take_back(store, people["eva"], one.id)
+    with pytest.raises(Conflict, match="no decision to revert"):
+        label_review.revert(store, people["eva"], one.id)
     label_review.decide(store, people["eva"], one.id, "change")
     assert gold_of(store, golden) != before
 
 
-def test_decision_is_taken_back_by_who_made_it_and_only_while_the_gold_is_that(
+def test_decision_is_reverted_by_another_expert_and_history_keeps_both(
     store: Store, people: dict[str, Actor], golden: int
 ) -> None:
     look(store, golden)
-    one = one_of(store, people["eva"], golden)
-    label_review.decide(store, people["eva"], one.id, "change")
+    before, finding = gold_of(store, golden), one_of(store, people["eva"], golden)
+    label_review.decide(store, people["eva"], finding.id, "change")
     other = builders.make_person(store, "ewa", "expert")
+    with pytest.raises(NotFound):
+        label_review.revert(store, other, finding.id)
     campaigns.add_members(store, people["adm"], golden, [other.id])
-    with pytest.raises(NotAllowed, match="Somebody else decided"):
-        label_review.take_back(store, other, one.id)
+    label_review.revert(store, other, finding.id)
+    assert gold_of(store, golden) == before
+    look(store, golden)  # a new review keeps an open finding that has a history
+    again = one_of(store, other, golden)
+    assert [(entry["state"], entry["by"], entry["split"]) for entry in again.history] == [
+        ("changed", "eva", "pool"),
+        ("reverted", "ewa", "pool"),
+    ]
+
+
+def test_decision_is_reverted_only_while_the_gold_is_what_it_left(
+    store: Store, people: dict[str, Actor], golden: int
+) -> None:
+    look(store, golden)
+    finding = one_of(store, people["eva"], golden)
+    label_review.decide(store, people["eva"], finding.id, "change")
     with store.read() as session:
-        task = task_rows.of_sentence(session, one.sentence_id)["adjudicate"].id
+        task = task_rows.of_sentence(session, finding.sentence_id)["adjudicate"].id
     from workbench.labelling.steps import reopen
 
     reopen(store, people["eva"], task)
     with pytest.raises(Conflict, match="has changed here since"):
-        label_review.take_back(store, people["eva"], one.id)
+        label_review.revert(store, people["eva"], finding.id)
     assert [found.state for found in label_review.decided(store, people["eva"], golden)] == ["changed"]
 
 
@@ -200,7 +237,7 @@ def test_reopening_is_not_taken_back(store: Store, people: dict[str, Actor], gol
     one = one_of(store, people["eva"], golden)
     label_review.decide(store, people["eva"], one.id, "reopen")
     with pytest.raises(Conflict, match="already waits under Adjudicate"):
-        label_review.take_back(store, people["eva"], one.id)
+        label_review.revert(store, people["eva"], one.id)
 
 
 @pytest.fixture
@@ -273,7 +310,7 @@ def test_decide_is_for_experts(store: Store, people: dict[str, Actor], golden: i
     with pytest.raises(NotAllowed):
         label_review.decide(store, people[name], one_of(store, people["eva"], golden).id, "keep")
     with pytest.raises(NotAllowed):
-        label_review.take_back(store, people[name], one_of(store, people["eva"], golden).id)
+        label_review.revert(store, people[name], one_of(store, people["eva"], golden).id)
 
 
 def test_strangers_see_no_queue(store: Store, people: dict[str, Actor], golden: int) -> None:
@@ -284,7 +321,7 @@ def test_strangers_see_no_queue(store: Store, people: dict[str, Actor], golden: 
         lambda: label_review.queues(store, stranger, golden),
         lambda: label_review.findings(store, stranger, golden, "near_duplicates"),
         lambda: label_review.decide(store, stranger, finding, "keep"),
-        lambda: label_review.take_back(store, stranger, finding),
+        lambda: label_review.revert(store, stranger, finding),
         lambda: label_review.look_again(store, stranger, golden),
     ):
         with pytest.raises(NotFound):

@@ -98,9 +98,9 @@ def test_sentence_is_taken_in_again_by_any_expert(store: Store, people: dict[str
     label_review.decide(store, people["eva"], one.id, "leave_out")
     other = builders.make_person(store, "ewa", "expert")
     with pytest.raises(NotFound):
-        label_review.take_back(store, other, one.id)
+        label_review.revert(store, other, one.id)
     campaigns.add_members(store, people["adm"], repeated, [other.id])
-    label_review.take_back(store, other, one.id)
+    label_review.revert(store, other, one.id)
     assert frozen(store, people, repeated) == before and label_review.decided(store, other, repeated) == ()
     assert leak(store, people, repeated).id == one.id
 
@@ -114,7 +114,7 @@ def test_leaving_out_and_taking_in_are_for_experts(
         label_review.decide(store, people[name], one.id, "leave_out")
     label_review.decide(store, people["eva"], one.id, "leave_out")
     with pytest.raises(NotAllowed):
-        label_review.take_back(store, people[name], one.id)
+        label_review.revert(store, people[name], one.id)
     assert POOL not in frozen(store, people, repeated)["pool"]
 
 
@@ -156,7 +156,7 @@ def test_leaving_out_settles_the_other_leaks_of_that_sentence_alone(
         label_review.decide(store, people["eva"], open_["poolpooldev"].id, "keep")
     look(store, repeated, "near_duplicates")
     assert left() == ["dev"]
-    label_review.take_back(store, people["eva"], open_["pooltestpool"].id)
+    label_review.revert(store, people["eva"], open_["pooltestpool"].id)
     assert sorted(left()) == ["dev", "pool", "pool"]
 
 
@@ -176,7 +176,7 @@ def test_left_out_stays_so_and_is_taken_in_again_whatever_becomes_of_its_gold(
     )
     assert gold_of(store, repeated)[POOL] == (Span(5, 7, "band"),)
     assert POOL not in frozen(store, people, repeated)["pool"]
-    label_review.take_back(store, people["eva"], one.id)
+    label_review.revert(store, people["eva"], one.id)
     assert POOL in frozen(store, people, repeated)["pool"]
     look(store, repeated, "near_duplicates")  # both sides of what is a conflict now
     assert {found.kind for found in label_review.findings(store, people["eva"], repeated, "near_duplicates")} == {

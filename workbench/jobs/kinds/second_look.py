@@ -72,18 +72,18 @@ def _report(context: JobContext, number: int, checks: int, done: float) -> None:
 
 
 def _meets(_job: Job, _payload: Mapping[str, Any]) -> bool:
-    raise Conflict("A second look is already queued or running; wait until it is done.")
+    raise Conflict("A label review is already queued or running; wait until it is done.")
 
 
 register(
     JobKind(
         name="second_look",
-        title="second look",
+        title="label review",
         priority=10,
         payload=Asked,
         handle=look,
         roles=OVERSEERS,
-        idle="No second look is queued or running in this campaign",
+        idle="No label review is queued or running in this campaign",
         meets=_meets,
     )
 )
