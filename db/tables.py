@@ -107,6 +107,10 @@ class Campaign(Base):
     suggestions_on: Mapped[bool] = mapped_column(default=True)
     hint_below: Mapped[float] = mapped_column(default=0.4, server_default="0.4")
     """Proposals with a lower confidence are hints: shown, but no decision is required."""
+    open_at_submit: Mapped[str] = mapped_column(default="ask", server_default="ask")
+    """What a submit does with suggestions that nobody has decided: ask, accept or refuse."""
+    accept_from: Mapped[float] = mapped_column(default=0.8, server_default="0.8")
+    """Suggestions with a lower confidence are accepted one by one only."""
     source_weights: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
     """The weights of the suggestion sources, learnt from gold; None before there is any."""
     strategy: Mapped[str] = mapped_column(default="", server_default="")
