@@ -111,6 +111,10 @@ class Campaign(Base):
     """The dev F1 from which a new model suggests by itself."""
     model_gain: Mapped[float] = mapped_column(default=0.0, server_default="0")
     """How much higher its dev F1 must be than that of the model that suggests now."""
+    open_at_submit: Mapped[str] = mapped_column(default="ask", server_default="ask")
+    """What a submit does with suggestions that nobody has decided: ask, accept or refuse."""
+    accept_from: Mapped[float] = mapped_column(default=0.8, server_default="0.8")
+    """Suggestions with a lower confidence are accepted one by one only."""
     source_weights: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON(none_as_null=True))
     """The weights of the suggestion sources, learnt from gold; None before there is any."""
     strategy: Mapped[str] = mapped_column(default="", server_default="")

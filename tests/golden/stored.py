@@ -33,6 +33,7 @@ from workbench.runs import adaptation, encoders, rounds, simulations, studies
 from workbench.settings import Settings, open_store
 
 _LATER = {(Sentence, name) for name in ("document", "offset", "layout")}  # fields the golden version had not
+_LATER_SETTINGS = {"open_at_submit": "ask", "accept_from": 0.8}  # settings the golden version had not
 OLD_STORE, OLD_ARCHIVE = kept.FOLDER / "old_store.sql.gz", kept.FOLDER / "old_archive.zip"
 CAMPAIGN = (
     "id", "name", "domain_name", "domain_toml", "blind_share", "control_share", "lease_minutes", "seed", "endpoint",
@@ -188,6 +189,8 @@ def without_times(found: Mapping[str, Any]) -> dict[str, Any]:
     files = dict(found)
     for name in ("manifest.json", "campaign.json"):
         files[name] = {key: value for key, value in files[name].items() if key not in ("exported_at", "created_at")}
+    later = _LATER_SETTINGS.items()  # at their defaults; any other value is a difference
+    files["campaign.json"] = {key: value for key, value in files["campaign.json"].items() if (key, value) not in later}
     files["snapshots.json"] = [{**one, "created_at": ""} for one in files["snapshots.json"]]
     return files
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.editor.browser import (
+    AFTER_ENTER_MS,
     FOCUSED,
     Harness,
     chromium,
@@ -68,9 +69,48 @@ def test_editor_takes_a_held_enter_as_one(harness: Harness, chromium: Browser) -
             page.keyboard.up("Enter")
             assert task_shown(page) == shown
             assert said in page.locator(".say").inner_text()
+            page.wait_for_timeout(AFTER_ENTER_MS)
         wait_for(lambda: harness.state(6) == "done", "the submit to arrive")
         wait_for(lambda: status(page) == "saved", "Saved")
     assert harness.state(7) is None
+
+
+@pytest.mark.browser
+def test_editor_refuses_open_suggestions_only_when_told_and_brings_them_back(
+    harness: Harness, chromium: Browser
+) -> None:
+    with opened(chromium, harness) as page:
+        page.keyboard.press("Enter")
+        page.keyboard.press("Enter")
+        assert task_shown(page) == 6
+        assert "4 suggestions undecided: Enter again refuses them" in page.locator(".say").inner_text()
+        press(page, "Escape", "Enter")
+        assert task_shown(page) == 6
+        page.wait_for_timeout(AFTER_ENTER_MS)
+        press(page, "Enter")
+        wait_for(lambda: harness.state(6) == "done", "the submit")
+        assert harness.spans(6) == []
+        wait_for(lambda: status(page) == "saved", "Saved")
+        visit(page, harness)
+        assert task_shown(page) == 7
+        press(page, "Shift+Enter")
+        assert task_shown(page) == 6
+        assert page.locator(".mark.suggestion").count() == 0
+        press(page, "Control+z")
+        assert page.locator(".mark.suggestion").count() == 4
+        press(page, "Shift+Space", "Enter")
+        wait_for(lambda: len(harness.spans(6)) == 4 and harness.state(6) == "done", "the submit anew")
+
+
+@pytest.mark.browser
+def test_editor_says_what_a_span_would_replace(harness: Harness, chromium: Browser) -> None:
+    with opened(chromium, harness) as page:
+        press(page, "Space", "Home", "ArrowRight", "ArrowRight", "Shift+ArrowRight", "Shift+ArrowRight", "s")
+        question = "Mira Solberg left (song) would replace Mira Solberg (person)"
+        assert question in page.locator(".say").inner_text()
+        wait_for(lambda: harness.spans(6) == [(2, 4, "person")], "the first span")
+        press(page, "Escape", "s", "s")
+        wait_for(lambda: harness.spans(6) == [(2, 5, "song")], "the answer")
 
 
 @pytest.mark.browser
@@ -115,6 +155,9 @@ def test_editor_shows_a_conflict_between_two_tabs_and_resolves_it(harness: Harne
         press(second, "m", "Space")
         wait_for(lambda: status(second) == "conflict", "the conflict")
         assert harness.spans(6) == [(2, 4, "person")]
+        shown = second.locator(".conflict").inner_text()
+        for words in ("saved by you in another tab or browser", "retyped by mine", "only in mine", "(band)"):
+            assert words in shown
         second.get_by_role("button", name="keep mine").click()
         wait_for(lambda: harness.spans(6) == [(2, 4, "musicalartist"), (5, 8, "band")], "mine on top")
         wait_for(lambda: status(second) == "saved", "Saved")

@@ -14,6 +14,7 @@ from crossner_core.folders import is_name
 from crossner_core.options.base import option
 
 _TRUTH = "true or false"
+OPEN_RULES = ("ask", "accept", "refuse")
 
 
 def _is_address(value: str) -> bool:
@@ -27,8 +28,8 @@ def setting(
 
     Settings of the group `rules` are asked in both forms and can be changed; those of the group `new` are given once,
     when the campaign is made; `name` and `archived`, of the group `campaign`, have inputs of their own. A text may have
-    a check, `fits`, what it allows in words, `allowed`, and what a form shows for none, `empty`; a share is shown in
-    percent where `percent` is set.
+    a check, `fits`, what it allows in words, `allowed`, what a form shows for none, `empty`, or `choices`; a share is
+    shown in percent where `percent` is set.
     """
     bounds = {key: more.pop(key) for key in ("min", "max") if key in more}
     shown = {"label": label, "flag": flag, "empty": empty}
@@ -93,6 +94,17 @@ class CampaignSettings:
         max=1,
         percent=True,
     )
+    open_at_submit: str = setting(
+        "ask", "Open suggestions at submit",
+        "What a submit does with suggestions that annotator 1 has not decided: ask, accept or refuse. Accept asks "
+        "about those below the least probability to accept unseen.",
+        choices=OPEN_RULES, fits=OPEN_RULES.__contains__, allowed=", ".join(OPEN_RULES),
+    )  # fmt: skip
+    accept_from: float = setting(
+        0.8, "Accept unseen from",
+        "Least probability of a suggestion that Accept all, or a rule, accepts; those below stay open.",
+        min=0, max=1, percent=True,
+    )  # fmt: skip
     archived: bool = setting(False, "Archived", "An archived campaign accepts no more work.", group="campaign")
 
 

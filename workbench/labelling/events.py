@@ -11,6 +11,7 @@ from crossner_core.errors import BadInput
 from crossner_core.records import read
 from workbench.labelling.json_fields import Text, Whole, among
 
+OPENED = ("", "none", "accept", "refuse")
 EVENT_KINDS = ("draft", "submit", "skip", "reopen")
 _MAX_EVENTS = 1_000
 _MAX_ACTIVE_MS = 60 * 60 * 1000
@@ -45,7 +46,8 @@ class Event:
     """A full snapshot of somebody's work on a task.
 
     `active_ms` and `keystrokes` are what was spent since the last event of this tab about this task, so they add up.
-    `work` is still untrusted: it can only be checked against its sentence.
+    `work` is still untrusted: it can only be checked against its sentence. `opened` is what a submit did with
+    suggestions that were still open; the work holds it. It is empty from an editor that does not know the question.
     """
 
     client: Client
@@ -57,6 +59,7 @@ class Event:
     revision: Whole
     work: Annotated[Any, AfterValidator(_given)] = None
     reason: _Reason = ""
+    opened: Annotated[Text, among(OPENED)] = ""
     active_ms: Annotated[int, clamped(_MAX_ACTIVE_MS)] = 0
     keystrokes: Annotated[int, clamped(_MAX_KEYSTROKES)] = 0
 

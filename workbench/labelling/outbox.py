@@ -18,7 +18,7 @@ from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import stage_roles
 from workbench.campaigns.domains import domain_of
 from workbench.data.values import sentence_of
-from workbench.labelling import steps
+from workbench.labelling import open_suggestions, steps
 from workbench.labelling.events import Event, read_outbox, rejection
 from workbench.labelling.items import build
 from workbench.labelling.saving import save
@@ -196,7 +196,11 @@ def _conflict(scene: _Scene) -> _Refused | None:
     if mine is None or (event.revision > mine.revision and _stands_on(event, mine)):
         return None
     item = build(scene.session, scene.actor, scene.campaign, scene.stage, [scene.task.id])[0]
-    return _Refused("conflict", "This sentence was changed in another tab or browser in the meantime.", item)
+    where = "another tab or browser" if mine.client else "another page of the workbench"
+    saved = {"where": where, "at": mine.updated_at.isoformat()}
+    return _Refused(
+        "conflict", "This sentence was changed in another tab or browser in the meantime.", item | {"saved": saved}
+    )
 
 
 def _stands_on(event: Event, mine: Annotation) -> bool:
@@ -206,6 +210,9 @@ def _stands_on(event: Event, mine: Annotation) -> bool:
 def _write(scene: _Scene) -> None:
     event, session = scene.event, scene.session
     work = scene.work()
+    record: dict[str, Any] = {}
+    if event.kind == "submit" and scene.stage == "annotate":
+        work, record = _decided(scene, work)
     steps.check_work(session, scene.task, work, submitting=event.kind == "submit")
     if event.kind == "reopen":
         steps.take_back(session, scene.campaign, scene.actor, scene.task)
@@ -216,9 +223,17 @@ def _write(scene: _Scene) -> None:
     annotation.active_ms += event.active_ms
     annotation.keystrokes += event.keystrokes
     if event.kind == "submit":
-        steps.submit(session, scene.campaign, scene.actor, scene.task, annotation, work)
+        steps.submit(session, scene.campaign, scene.actor, scene.task, annotation, work, record=record)
     elif event.kind == "skip":
         steps.skip(session, scene.campaign, scene.actor, scene.task, annotation, event.reason)
+
+
+def _decided(scene: _Scene, work: Work) -> tuple[Work, dict[str, Any]]:
+    """Return the work and what became of open suggestions; for an older editor, which does not say, it is looked up."""
+    if scene.event.opened:
+        return work, {} if scene.event.opened == "none" else {"opened": scene.event.opened}
+    settled = open_suggestions.settle(scene.session, scene.campaign, scene.row, work)
+    return settled.work, settled.record
 
 
 def _keep_late(scene: _Scene) -> None:

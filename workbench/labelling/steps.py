@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
 
 from crossner_core.errors import BadInput, Conflict, NotAllowed, NotFound
 from crossner_core.records import to_json
@@ -77,13 +79,25 @@ def _check_flags(session: Session, task: Task, work: Work, first: tuple[Span, ..
             raise BadInput(f"The flag at [{flag.start}, {flag.end}) is on no span of annotator 1. Drop your changes.")
 
 
-def submit(session: Session, campaign: Campaign, actor: Actor, task: Task, annotation: Annotation, work: Work) -> None:
-    """Submit the work, which is the annotation's, and open the next stage; after the adjudication it is gold."""
+def submit(
+    session: Session,
+    campaign: Campaign,
+    actor: Actor,
+    task: Task,
+    annotation: Annotation,
+    work: Work,
+    *,
+    record: Mapping[str, Any] = MappingProxyType({}),
+) -> None:
+    """Submit the work, which is the annotation's, and open the next stage; after the adjudication it is gold.
+
+    `record` is kept with this version beside the work: what became of suggestions that were open.
+    """
     finished_at = now()
     annotation.state, annotation.submitted_at, annotation.skip_reason = "submitted", finished_at, None
     annotation.no_entities = not work.spans
     kept = replace(work, no_entities=annotation.no_entities)
-    annotation_rows.keep_version(session, annotation, to_json(kept), revision=annotation.revision)
+    annotation_rows.keep_version(session, annotation, to_json(kept) | dict(record), revision=annotation.revision)
     task_rows.finish(task, user_id=actor.id, at=finished_at)
     if task.stage == "adjudicate":
         question_rows.close_all(session, task.id)

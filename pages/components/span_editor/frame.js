@@ -45,7 +45,7 @@ export function fillActions(editor) {
     act("Previous", "Shift Enter", commands.reopen, { data: { act: "previous" } }),
     data.mode === "annotate" && act("Accept all", "Shift Space", () => run({ do: "acceptAll" })),
   ];
-  const submit = act("Submit", "Enter", () => run({ do: "enter" }), { class: "primary" });
+  const submit = act("Submit", "Enter", commands.submit, { class: "primary" });
   const writing = data.mode !== "view";
   replace(parts.actions, ...(writing ? edits : []), act("Keys", "?", commands.help), writing && submit);
   drawHelp(parts.help, data.mode);
@@ -62,7 +62,8 @@ export function drawEditor(editor) {
   parts.body.hidden = !state;
   parts.actions.classList.toggle("idle", !state);
   drawBar(editor);
-  drawConflict(parts.conflict, outbox.conflicts()[0], (mine) => editor.leave(() => session.settle(mine)));
+  const titles = Object.fromEntries(data.types.map((type) => [type.name, type.title]));
+  drawConflict(parts.conflict, outbox.conflicts()[0], (mine) => editor.leave(() => session.settle(mine)), titles);
   for (const node of parts.actions.querySelectorAll("[data-act]")) node.disabled = !enabled(node.dataset.act, session);
   if (!state) {
     setText(parts.empty, session.notice || emptyText(editor));

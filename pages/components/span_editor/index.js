@@ -16,6 +16,7 @@ const BEAT_EVERY = 10;
 const NOTHING = { items: [], types: [], progress: null, acks: {}, rejections: [] }; // until the store answers again
 const CLOSED = "crossner-outbox-closed";
 const RELOADED = "crossner-reloaded";
+const PREVIOUS = "crossner-previous";
 const OTHERS =
   "Somebody else left unsaved changes in this browser. They are neither shown nor sent under your name; they are sent when that person signs in here again.";
 
@@ -60,7 +61,7 @@ function createEditor({ data, parentElement, setStateValue }, identity) {
   editor.outbox = createOutbox({ storage, prefix: `crossner:${identity}`, client: newKey(), now: Date.now, newKey });
   editor.effort = createEffort({ now: () => performance.now() });
   editor.sender = createSender({ outbox: editor.outbox, timers: TIMERS, post: wireOf(editor) });
-  editor.session = createSession({ payload: data, outbox: editor.outbox, sender: editor.sender, effort: editor.effort });
+  editor.session = createSession({ payload: data, outbox: editor.outbox, sender: editor.sender, effort: editor.effort, memory: tabMemory(identity) });
   if (othersWork(storage, data.user)) editor.session.notice = OTHERS;
   editor.follow = followed(editor, setStateValue);
   addBehaviour(editor);
@@ -73,6 +74,28 @@ function createEditor({ data, parentElement, setStateValue }, identity) {
   // Only take the focus when nobody is typing elsewhere on the page.
   if (!["INPUT", "TEXTAREA", "SELECT"].includes(document.activeElement?.tagName)) editor.focus();
   return editor;
+}
+
+/** What this tab remembers of the sentence submitted last; without storage, *Previous* lasts until a reload. */
+function tabMemory(identity) {
+  const name = `${PREVIOUS}:${identity}`;
+  return {
+    load: () => {
+      try {
+        return JSON.parse(window.sessionStorage.getItem(name));
+      } catch {
+        return null;
+      }
+    },
+    keep: (last) => {
+      try {
+        if (last) window.sessionStorage.setItem(name, JSON.stringify(last));
+        else window.sessionStorage.removeItem(name);
+      } catch {
+        return; // full or forbidden
+      }
+    },
+  };
 }
 
 /** The post to the server; its answers go to the session. */

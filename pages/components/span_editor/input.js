@@ -8,6 +8,7 @@ import { drawBar } from "./frame.js";
 import { h } from "./dom.js";
 
 const MODIFIERS = ["Shift", "Control", "Alt", "Meta", "CapsLock", "AltGraph", "Dead", "Process"];
+const HASTE = 300; // ms: a second Enter this soon, with no other key between, is a slip of the first
 const READ_ONLY_COMMANDS = ["help", "up", "down", "leave"];
 
 /** Comment, note on a flag, and reason to skip. */
@@ -85,15 +86,23 @@ export function createCommands(editor) {
       parts.help.hidden = !parts.help.hidden;
       if (!parts.help.hidden) parts.help.scrollIntoView({ block: "nearest" });
     },
+    submit: (event) => slips(editor, event.timeStamp) || run({ do: "enter" }),
     reopen: () => editor.leave(session.reopen),
     up: (action) => vertical(-1, action),
     down: (action) => vertical(1, action),
     leave: () => {
-      editor.leaving = !session.state.jump;
+      editor.leaving = !session.state.jump && !session.state.confirm;
       parts.help.hidden = true;
       run({ do: "escape" });
     },
   };
+}
+
+/** Whether an Enter follows the last one too soon to be meant; it never answers a question nobody has read. */
+function slips(editor, time) {
+  const soon = time - (editor.entered ?? -HASTE) < HASTE;
+  editor.entered = time;
+  return soon;
 }
 
 function onKey(editor, event) {
@@ -111,6 +120,8 @@ function onKey(editor, event) {
   if (!action) return;
   event.preventDefault();
   if (event.repeat && !mayRepeat(action)) return;
+  if (action.do !== "enter") editor.entered = undefined;
+  else if (slips(editor, event.timeStamp)) return;
   if (!action.ui) editor.run(action);
   else if (data.mode !== "view" || READ_ONLY_COMMANDS.includes(action.ui)) editor.commands[action.ui](action);
 }

@@ -4,13 +4,14 @@ import { alternatives, candidates, emptyWork, isProposed, marksOf, openCandidate
 import { chooseUnit, initialAdjudication, nextUnit, removeOwnSpan, setOwnSpan, undecided, unitExtent, choiceOf } from "./adjudicate.js";
 
 const UNDO_STEPS = 200;
+const NO_RULES = { open: "ask", floor: 0 };
 
-/** State of one item, from what is stored for it. */
-export function openItem(item, mode, titles = {}, stored = item.work) {
+/** State of one item, from what is stored for it; `rules` are the campaign's: open suggestions at submit, floor of *accept all*. */
+export function openItem(item, mode, titles = {}, stored = item.work, rules = NO_RULES) {
   const split = splitText(item.text, item.tokens);
   const state = {
-    item, mode, titles, split, work: firstWork(item, mode, stored), past: [], future: [], preferred: [],
-    anchor: 0, head: 0, explicit: false, unit: -1, jump: null, confirm: null, noting: null, commenting: false, message: "", said: 0,
+    item, mode, titles, rules, split, work: firstWork(item, mode, stored), past: [], future: [], preferred: [],
+    anchor: 0, head: 0, explicit: false, unit: -1, jump: null, confirm: null, pending: null, opened: "none", noting: null, commenting: false, message: "", said: 0,
   };
   return focusFirst(state);
 }
@@ -47,9 +48,14 @@ export function focusedMark(state) {
   return marks.find((mark) => mark.start <= state.head && state.head < mark.end) ?? null;
 }
 
+/** The suggestions still to be decided. */
+function openMarks(state) {
+  return marksOf(state).filter((mark) => mark.kind === "suggestion");
+}
+
 /** Number of suggestions still to be decided. */
 export function openCount(state) {
-  return marksOf(state).filter((mark) => mark.kind === "suggestion").length;
+  return openMarks(state).length;
 }
 
 export function typeTitle(state, type) {
@@ -105,7 +111,7 @@ const ACTIONS = {
   undo: (state) => travel(state, "past", "future", "Undone."),
   redo: (state) => travel(state, "future", "past", "Redone."),
   enter,
-  escape: (state) => ({ ...state, jump: null, explicit: false, anchor: state.head }),
+  escape: (state) => (state.confirm ? say(state, "Taken back; nothing has changed.") : { ...state, jump: null, explicit: false, anchor: state.head }),
 };
 const READING = new Set(["move", "to", "extend", "extendTo", "select", "end", "tab", "focusMark", "focusUnit", "escape"]);
 
@@ -115,9 +121,10 @@ export function reduce(state, action) {
   const handler = ACTIONS[action.do];
   if (!handler) return state;
   const next = handler({ ...state, submit: false, noting: null }, action);
-  const confirm = action.do === "enter" || action.do === "none" ? next.confirm : null;
+  const pending = next.pending === state.pending ? null : next.pending;
+  const asked = action.do === "enter" || action.do === "none" ? next.confirm : null;
   const message = next.said === state.said ? "" : next.message;
-  return { ...next, confirm, message, commenting: action.do === "comment" };
+  return { ...next, confirm: pending ? "replace" : asked, pending, message, commenting: action.do === "comment" };
 }
 
 function clamp(state, index) {
@@ -170,7 +177,17 @@ function giveType(state, { type }) {
   const mark = focusedMark(state);
   if (state.mode === "adjudicate") return giveOwnType(state, type, mark);
   const range = mark && !state.explicit ? mark : selectionOf(state);
-  return putSpan(state, range, type, isProposed(mark));
+  return unlessReplacing(state, { start: range.start, end: range.end, type }) ?? putSpan(state, range, type, isProposed(mark));
+}
+
+/** The question what a new span would replace, or null where it is answered, or nothing but bounds would change. */
+function unlessReplacing(state, span) {
+  const replaced = state.work.spans.filter((one) => overlaps(one, span) && !sameBounds(one, span));
+  const moves = replaced.length === 1 && replaced[0].type === span.type;
+  if (!replaced.length || moves || (state.pending && sameSpan(state.pending, span))) return null;
+  const old = replaced.map((one) => `${words(state, one)} (${typeTitle(state, one.type)})`).join(" and ");
+  const made = `${words(state, span)} (${typeTitle(state, span.type)})`;
+  return say({ ...state, pending: span }, `${made} would replace ${old}: the same key or Enter replaces, Esc drops it.`);
 }
 
 function giveOwnType(state, type, mark) {
@@ -208,11 +225,27 @@ function acceptFocused(state) {
 }
 
 function acceptAll(state) {
-  const open = marksOf(state).filter((mark) => mark.kind === "suggestion");
+  const open = openMarks(state);
   if (!open.length) return say(state, "No suggestions are open.");
-  const added = open.map(({ start, end, type }) => ({ start, end, type, surface: words(state, { start, end }), origin: "accepted" }));
-  const work = { ...state.work, spans: inOrder([...state.work.spans, ...added]), no_entities: false };
-  return edit(state, work, `${count(open.length, "suggestion")} accepted.`);
+  const { sure, low } = byFloor(state, open);
+  const left = low.length ? ` ${low.length} below ${state.rules.floor.toFixed(2)} left open: Space accepts one.` : "";
+  if (!sure.length) return say(toNextSuggestion(state), `Nothing accepted.${left}`);
+  const done = edit(state, withAccepted(state, sure), `${count(sure.length, "suggestion")} accepted.${left}`);
+  return low.length ? toNextSuggestion(done) : done;
+}
+
+/** Open suggestions that may be accepted unseen, and those below the campaign's floor. */
+function byFloor({ rules }, open) {
+  return { sure: open.filter((one) => one.score >= rules.floor), low: open.filter((one) => one.score < rules.floor) };
+}
+
+function withAccepted(state, marks) {
+  const added = marks.map(({ start, end, type }) => ({ start, end, type, surface: words(state, { start, end }), origin: "accepted" }));
+  return { ...state.work, spans: inOrder([...state.work.spans, ...added]), no_entities: false };
+}
+
+function withRefused(state, marks) {
+  return { ...state.work, rejected: [...state.work.rejected, ...marks.flatMap((one) => rejecting(state, one))] };
 }
 
 function putBack(state, span) {
@@ -336,14 +369,32 @@ function enter(state) {
     const open = undecided(state.item, state.work);
     if (open.length) return say(focusUnit(state, open[0]), `${count(open.length, "unit")} undecided: decide ${open.length === 1 ? "it" : "them"} first.`);
   }
-  const open = openCount(state);
-  const bare = !state.work.spans.length && !state.work.no_entities;
-  if (open && state.confirm !== "drop") {
-    const what = bare ? "drops them and submits without entities" : "drops them";
-    return say({ ...state, confirm: "drop" }, `${count(open, "suggestion")} undecided: Enter again ${what}, Shift+Space accepts all.`);
-  }
-  if (!open && bare && state.mode !== "adjudicate" && state.confirm !== "empty")
-    return say({ ...state, confirm: "empty" }, "No entities? Enter again confirms.");
-  const work = { ...state.work, no_entities: !state.work.spans.length };
-  return { ...state, work, confirm: null, submit: true };
+  if (state.pending) return { ...putSpan(state, state.pending, state.pending.type, false), confirm: null };
+  return openCount(state) ? enterWithOpen(state) : enterWith(state, state.work, "none");
+}
+
+/** Open suggestions were decided by nobody: the campaign's rule decides, else one question. */
+function enterWithOpen(state) {
+  const { sure, low } = byFloor(state, openMarks(state));
+  if (state.rules.open === "refuse") return enterWith(state, withRefused(state, openMarks(state)), "refuse");
+  if (state.rules.open === "accept" && !low.length) return enterWith(state, withAccepted(state, sure), "accept");
+  const taken = state.rules.open === "accept" && sure.length ? edit(state, withAccepted(state, sure), "") : state;
+  const open = openMarks(taken);
+  if (taken.confirm === "refuse") return submitted(taken, withRefused(taken, open), "refuse");
+  const them = open.length === 1 ? "it" : "them";
+  const then = state.work.spans.length || taken !== state ? "" : " and submits without entities";
+  return say({ ...taken, confirm: "refuse" }, `${count(open.length, "suggestion")} undecided: Enter again refuses ${them}${then}, Shift+Space accepts all, Esc goes back.`);
+}
+
+function enterWith(state, work, opened) {
+  const bare = state.mode !== "adjudicate" && !work.spans.length && !work.no_entities;
+  if (bare && state.confirm !== "empty") return say({ ...state, confirm: "empty" }, "No entities? Enter again confirms, Esc goes back.");
+  return submitted(state, work, opened);
+}
+
+/** The item as it is submitted; what Enter itself decided is one step of undo, should the item come back. */
+function submitted(state, given, opened) {
+  const work = { ...given, no_entities: !given.spans.length };
+  const decided = opened !== "none" || work.no_entities !== state.work.no_entities;
+  return { ...(decided ? edit(state, work, "") : state), work, confirm: null, opened, submit: true };
 }

@@ -48,14 +48,14 @@ export function createOutbox({ storage, prefix, client, now, newKey, stale = 900
   }
 
   /** Queue a snapshot; `base` is the server revision that the shown state is based on. Returns the event. */
-  function put({ kind, task, base, work, reason = "", active_ms = 0, keystrokes = 0 }) {
+  function put({ kind, task, base, work, reason = "", opened, active_ms = 0, keystrokes = 0 }) {
     const mine = box(client);
     const waiting = mine.events.find((event) => event.task === task && event.seq === null && event.kind === "draft");
     const before = newestOf(pendingOf(task).filter((event) => event !== waiting));
     const from = before ? before.revision : (waiting?.base ?? base);
     const revision = Math.max(from, waiting?.revision ?? 0) + 1;
     const event = {
-      seq: null, key: newKey(), kind, task, base: from, revision, work, reason,
+      seq: null, key: newKey(), kind, task, base: from, revision, work, reason, ...(opened && { opened }),
       active_ms: active_ms + (waiting?.active_ms ?? 0), keystrokes: keystrokes + (waiting?.keystrokes ?? 0),
     };
     mine.events = [...mine.events.filter((one) => one !== waiting), event];
@@ -131,8 +131,8 @@ export function createOutbox({ storage, prefix, client, now, newKey, stale = 900
       save(id);
     }
     if (!keepMine) return null;
-    const { kind, task, work, reason } = conflict.event;
-    return put({ kind, task, work, reason, base: conflict.item?.revision ?? conflict.event.base });
+    const { kind, task, work, reason, opened } = conflict.event;
+    return put({ kind, task, work, reason, opened, base: conflict.item?.revision ?? conflict.event.base });
   }
 
   /** Work on a task that the server refused, with its base revision and the reason; it waits to be corrected. */

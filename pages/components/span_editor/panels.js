@@ -1,6 +1,6 @@
 // The quiet parts around the sentence: status, focus line, changes, comment, skip, help, conflict.
-import { count, overlaps, sameBounds, sameSpan, surfaceOf } from "./tokens.js";
-import { alternatives, candidates, changesOf, isProposed } from "./marks.js";
+import { count, overlaps, sameBounds, sameSpan, splitText, surfaceOf } from "./tokens.js";
+import { alternatives, candidates, changesOf, emptyWork, isProposed } from "./marks.js";
 import { focusedMark, selectionOf, typeTitle } from "./model.js";
 import { helpRows } from "./keys.js";
 import { scoreText } from "./sentence.js";
@@ -129,13 +129,37 @@ export function drawHelp(root, mode) {
   replace(root, h("dl", {}, ...rows.flat()), h("p", { class: "quiet" }, mode === "adjudicate" ? "Only what you decide here becomes gold." : colours));
 }
 
-/** The two ways out of a conflict. */
-export function drawConflict(root, conflict, settle) {
+/** Both versions in a conflict, their difference, and the two ways out; `titles` are those of the types. */
+export function drawConflict(root, conflict, settle, titles) {
   root.hidden = !conflict;
-  if (!conflict) return;
-  const snippet = Array.from(conflict.item?.text ?? "").slice(0, 60).join("");
-  const where = snippet ? `“${snippet}…” ` : "One sentence ";
-  const keep = conflict.item ? button("keep mine", { class: "small strong", press: () => settle(true) }) : null;
-  replace(root, h("b", {}, "Conflict. "), h("span", { dir: "auto" }, `${where}was changed in another tab or on another device.`), keep,
-    button(conflict.item ? "take theirs" : "discard mine", { class: "small strong", press: () => settle(false) }));
+  if (!conflict) return replace(root);
+  const { item, event } = conflict;
+  const keep = item && button("keep mine", { class: "small strong", press: () => settle(true) });
+  const drop = button(item ? "take theirs" : "discard mine", { class: "small strong", press: () => settle(false) });
+  if (!item) return replace(root, h("b", {}, "Conflict. "), "One sentence was changed in another tab or on another device.", drop);
+  const split = splitText(item.text, item.tokens);
+  const name = (span) => `${surfaceOf(split, span.start, span.end)} (${titles[span.type] ?? span.type})`;
+  const theirs = { ...emptyWork(), ...item.work };
+  const version = (title, work) => [h("dt", {}, title), h("dd", { dir: "auto" }, work.spans.map(name).join(", ") || (work.no_entities ? "no entities" : "nothing marked"))];
+  const snippet = Array.from(item.text).slice(0, 60).join("");
+  replace(root, h("p", {}, h("b", {}, "Conflict. "), h("span", { dir: "auto" }, `“${snippet}…” was saved by ${whose(item.saved)}.`)),
+    h("dl", {}, ...version("Mine", event.work), ...version("Theirs", theirs)),
+    h("ul", { class: "differences", "aria-label": "What mine changes in theirs" }, ...differenceLines(event.work, theirs, name)), keep, drop);
+}
+
+function whose(saved) {
+  const where = saved?.where ?? "another tab or browser";
+  const time = saved ? `, at ${new Date(saved.at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" })}` : "";
+  return `you in ${where}${time}`;
+}
+
+const DIFFERENCES = { added: "only in mine", deleted: "only in theirs", retyped: "retyped by mine", moved: "other bounds in mine" };
+const OTHER_PARTS = { comment: "comment", flags: "flags", decisions: "decisions", no_entities: "“no entities”" };
+
+function differenceLines(mine, theirs, name) {
+  const spans = changesOf({ first: theirs.spans }, mine).map(({ kind, first, second }) =>
+    h("li", { class: kind }, h("b", {}, `${DIFFERENCES[kind]} `), h("span", { dir: "auto" }, [first, second].filter(Boolean).map(name).join(" → "))));
+  const others = Object.keys(OTHER_PARTS).filter((part) => JSON.stringify(mine[part]) !== JSON.stringify(theirs[part]));
+  if (others.length) spans.push(h("li", {}, `Also different: ${others.map((part) => OTHER_PARTS[part]).join(", ")}.`));
+  return spans.length ? spans : [h("li", {}, "Both mark the same.")];
 }

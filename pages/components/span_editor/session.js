@@ -3,7 +3,10 @@
 import { openItem, reduce } from "./model.js";
 import { snapshotOf } from "./marks.js";
 
-export function createSession({ payload, outbox, sender, effort }) {
+const UNDO_KEPT = 20;
+
+/** `memory` keeps the sentence submitted last over a reload: {load, keep}, of this tab alone. */
+export function createSession({ payload, outbox, sender, effort, memory = { load: () => null, keep: () => {} } }) {
   const session = { payload, state: null, base: 0, previous: null, notice: "", refused: "", restored: false };
   const finished = new Map(); // task → revision of my last submit or skip, so that an older list cannot bring it back
   const titles = () => Object.fromEntries((session.payload.types ?? []).map((type) => [type.name, type.title]));
@@ -21,7 +24,7 @@ export function createSession({ payload, outbox, sender, effort }) {
     session.restored = Boolean(work);
     session.base = item.revision;
     session.refused = outbox.refusal(item.task)?.message ?? session.refused;
-    session.state = openItem(item, session.payload.mode, titles(), work ?? item.work);
+    session.state = openItem(item, session.payload.mode, titles(), work ?? item.work, session.payload.rules);
     effort.open(item.task);
   }
 
@@ -43,11 +46,17 @@ export function createSession({ payload, outbox, sender, effort }) {
 
   function advance(kind, extra) {
     const event = put(kind, extra);
-    session.previous = { item: session.state.item, work: session.state.work, mode: session.payload.mode };
+    const { item, work, past, opened } = session.state;
     if (event) finished.set(event.task, event.revision);
+    remember({ item, work, past: past.slice(-UNDO_KEPT), mode: session.payload.mode, revision: event?.revision ?? item.revision, opened });
     session.notice = "";
     open(queue()[0]);
     sender.now();
+  }
+
+  function remember(last) {
+    session.previous = last;
+    memory.keep(last);
   }
 
   /** Apply an action of the model; true when the item was left. */
@@ -56,7 +65,7 @@ export function createSession({ payload, outbox, sender, effort }) {
     const before = session.state.work;
     session.state = reduce(session.state, action);
     if (session.state.submit) {
-      advance("submit");
+      advance("submit", { opened: session.state.opened });
       return true;
     }
     if (session.state.work !== before) {
@@ -72,11 +81,12 @@ export function createSession({ payload, outbox, sender, effort }) {
   session.reopen = () => {
     const last = session.previous;
     if (!last) return false;
-    const base = finished.get(last.item.task) ?? last.item.revision;
+    const base = finished.get(last.item.task) ?? last.revision;
     finished.delete(last.item.task);
-    session.previous = null;
+    remember(null);
     session.base = base;
-    session.state = openItem(last.item, last.mode, titles(), last.work);
+    session.state = { ...openItem(last.item, last.mode, titles(), last.work, session.payload.rules), past: last.past };
+    session.notice = last.opened === "refuse" ? "Open suggestions were refused at submit: Ctrl+Z brings them back." : "";
     effort.open(last.item.task);
     put("reopen");
     sender.now();
@@ -170,6 +180,9 @@ export function createSession({ payload, outbox, sender, effort }) {
   const { acked, rejected } = outbox.answer(payload);
   acked.forEach(noteAck);
   rejected.forEach(noteRejection);
+  const last = memory.load();
+  // What is among the sentences again was reopened elsewhere: its work is newer than what this tab remembers.
+  if (last && last.mode === payload.mode && !queue().some((item) => item.task === last.item.task)) session.previous = last;
   open(queue()[0]);
   return session;
 }

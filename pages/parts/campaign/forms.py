@@ -124,6 +124,8 @@ def _input(spec: Field[Any], value: Any, key: str, offered: Mapping[str, Sequenc
         return st.selectbox(
             label, values, values.index(value or ""), format_func=lambda name: name or meta["empty"], **shared
         )
+    if choices := meta.get("choices"):
+        return st.selectbox(label, choices, choices.index(value), **shared)
     if isinstance(spec.default, bool):
         return st.checkbox(label, value, **shared)
     if meta.get("percent"):

@@ -39,6 +39,7 @@ def labelling_screen(
             "user": actor.id,
             "campaign": campaign.id,
             "mode": stage,
+            "rules": {"open": campaign.open_at_submit, "floor": campaign.accept_from},
             "empty": empty,
             "url": address(campaign.id, stage),
             "token": form_token(shell.session_token()),

@@ -145,14 +145,20 @@ def visit(page: Page, harness: Harness, query: str = "") -> None:
     page.wait_for_function(FOCUSED)
 
 
+AFTER_ENTER_MS = 310
 FOCUSED = """() => { let at = document.activeElement;
   while (at?.shadowRoot?.activeElement) at = at.shadowRoot.activeElement;
   return at && (at.classList.contains('sentence') || at.classList.contains('empty')) }"""
 
 
 def press(page: Page, *keys: str) -> None:
+    """Press keys; a second Enter waits until it no longer counts as a slip of the first."""
+    before = ""
     for key in keys:
+        if key == before == "Enter":
+            page.wait_for_timeout(AFTER_ENTER_MS)
         page.keyboard.press(key)
+        before = key
 
 
 def status(page: Page) -> str | None:
@@ -171,6 +177,7 @@ def submit_times(page: Page, count: int) -> list[float]:
         before = task_shown(page)
         press(page, "Enter")
         if task_shown(page) == before:
+            page.wait_for_timeout(AFTER_ENTER_MS)
             press(page, "Enter")
         page.wait_for_timeout(150)
     times: list[float] = page.evaluate("() => window.took")

@@ -17,11 +17,13 @@ function keyboard(items, mode) {
   const session = createSession({ payload: { mode, types, items, acks: {}, rejections: [] }, outbox, sender, effort });
   const parts = { sentence: new EventTarget(), root: new EventTarget() };
   const done = [];
+  let clock = 0;
   const commands = { reopen: () => done.push("reopen"), skip: () => done.push("skip") };
   const run = (action) => done.push(action.do) && session.dispatch(action);
   listen({ parts, effort, outbox, sender, session, data: { mode }, typeKeys: typeKeysOf(types), commands, run, leaving: false, drag: null });
-  const press = (key, more = {}) => {
+  const press = (key, { after = 1000, ...more } = {}) => {
     const event = Object.assign(new Event("keydown", { cancelable: true }), { key, code: "", repeat: false, ...more });
+    Object.defineProperty(event, "timeStamp", { value: (clock += after) });
     parts.sentence.dispatchEvent(event);
     return event;
   };
@@ -40,6 +42,21 @@ test("Enter held down asks about open suggestions and waits; a second press answ
   hold("Enter");
   assert.equal(session.state.item.task, 2);
   assert.equal(outbox.pending(), 1);
+});
+
+test("a second Enter within 300 ms does nothing, neither to a question nor to the next sentence", () => {
+  const { session, outbox, press } = keyboard(numbered(() => ({ suggestions: [suggestion(2, 4, "person")] })), "annotate");
+  press("Enter");
+  press("Enter", { after: 299 });
+  press("Enter", { after: 299 });
+  assert.deepEqual([session.state.item.task, outbox.pending()], [1, 0]);
+  press("Enter", { after: 300 });
+  assert.deepEqual([session.state.item.task, outbox.pending()], [2, 1]);
+  press("Enter", { after: 100 });
+  assert.equal(session.state.confirm, null);
+  press(" ", { after: 50 });
+  press("Enter", { after: 50 });
+  assert.equal(session.state.item.task, 3, "after another key, Enter is meant");
 });
 
 test("Enter held down sends one checked sentence, and one that is agreed", () => {

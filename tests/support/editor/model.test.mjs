@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { alternatives, marksOf, shownSuggestions, snapshotOf } from "../../../pages/components/span_editor/marks.js";
-import { focusedMark, openCount, selectionOf } from "../../../pages/components/span_editor/model.js";
+import { focusedMark, openCount, openItem, selectionOf } from "../../../pages/components/span_editor/model.js";
 import { WORDS, buildItem, open, plain, run, span, suggestion, type } from "./builders.mjs";
 
 const SUGGESTED = [suggestion(2, 4, "person", 0.9), suggestion(2, 4, "musicalartist", 0.7), suggestion(5, 8, "band", 0.8), suggestion(6, 8, "misc", 0.3)];
@@ -53,14 +53,14 @@ test("a selection that overlaps replaces what it overlaps and counts as moved", 
   const state = run(start(), "accept", { do: "select", from: 5, to: 6 }, type("band"));
   assert.deepEqual(plain(state.work.spans), [[2, 4, "person"], [5, 7, "band"]]);
   assert.equal(state.work.spans[1].origin, "moved");
-  const wider = run(state, { do: "select", from: 1, to: 3 }, type("misc"));
+  const wider = run(state, { do: "select", from: 1, to: 3 }, type("misc"), type("misc"));
   assert.deepEqual(plain(wider.work.spans), [[1, 4, "misc"], [5, 7, "band"]]);
 });
 
 test("the cursor inside a span retypes all of it; shift selects a part", () => {
   const state = run(start(), "accept", { do: "to", index: 3 }, type("writer"));
   assert.deepEqual(plain(state.work.spans), [[2, 4, "writer"]]);
-  const part = run(state, { do: "to", index: 3 }, { do: "extend", by: 0 }, type("song"));
+  const part = run(state, { do: "to", index: 3 }, { do: "extend", by: 0 }, type("song"), "enter");
   assert.deepEqual(plain(part.work.spans), [[3, 4, "song"]]);
 });
 
@@ -99,13 +99,56 @@ test("typing a comment is one step of undo", () => {
   assert.equal(run(state, "undo").work.spans.length, 1);
 });
 
-test("enter asks once about open suggestions, then drops them", () => {
+test("enter asks once about open suggestions; a second one refuses what the question names, and undo brings it back", () => {
   const asked = run(start(), "accept", "enter");
-  assert.equal(asked.submit, false);
-  assert.match(asked.message, /1 suggestion undecided/);
+  assert.deepEqual([asked.submit, asked.confirm], [false, "refuse"]);
+  assert.match(asked.message, /1 suggestion undecided: Enter again refuses it/);
   const done = run(asked, "enter");
-  assert.equal(done.submit, true);
-  assert.deepEqual(done.work.rejected, []);
+  assert.deepEqual([done.submit, done.opened], [true, "refuse"]);
+  assert.deepEqual(plain(done.work.rejected).map(([from, to]) => [from, to]), done.work.rejected.map(() => [5, 8]));
+  assert.ok(done.work.rejected.length);
+  assert.deepEqual(run(done, "undo").work, asked.work);
+  assert.equal(openCount(run(done, "undo")), 1);
+});
+
+test("escape takes the question back, and the next enter asks again", () => {
+  const back = run(start(), "enter", "escape");
+  assert.deepEqual([back.confirm, back.work], [null, start().work]);
+  assert.equal(run(back, "enter").submit, false);
+});
+
+const ruled = (open, floor) => openItem(buildItem({ suggestions: [suggestion(2, 4, "person", 0.9), suggestion(5, 8, "band", 0.6)] }), "annotate", {}, null, { open, floor });
+
+test("a campaign's rule answers for open suggestions, and says which way", () => {
+  const taken = run(ruled("accept", 0), "enter");
+  assert.deepEqual([taken.submit, taken.opened, taken.work.spans.length], [true, "accept", 2]);
+  const refused = run(ruled("refuse", 0), "accept", "enter");
+  assert.deepEqual([refused.submit, refused.opened, refused.work.rejected.length], [true, "refuse", 1]);
+  assert.equal(run(ruled("refuse", 0), "enter").confirm, "empty", "no rule says that a sentence has no entities");
+  const asked = run(ruled("accept", 0.8), "enter");
+  assert.deepEqual([asked.submit, asked.confirm, plain(asked.work.spans)], [false, "refuse", [[2, 4, "person"]]]);
+});
+
+test("accept all leaves open what is below the floor, and says how many", () => {
+  const state = run(ruled("ask", 0.8), "acceptAll");
+  assert.deepEqual([plain(state.work.spans), openCount(state)], [[[2, 4, "person"]], 1]);
+  assert.match(state.message, /1 suggestion accepted. 1 below 0.80 left open/);
+  assert.match(run(state, "acceptAll").message, /Nothing accepted. 1 below 0.80/);
+  assert.equal(run(state, "accept", "enter").submit, true);
+});
+
+test("a span over another type asks what it would replace; the same key or enter answers, escape drops it", () => {
+  const state = run(open(buildItem()), { do: "select", from: 6, to: 7 }, type("band"), { do: "select", from: 5, to: 6 });
+  const asked = run(state, type("song"));
+  assert.match(asked.message, /the Copper \(song\) would replace Copper Lanterns \(band\)/);
+  assert.deepEqual(asked.work, state.work);
+  for (const answer of [type("song"), "enter"]) {
+    const done = run(asked, answer);
+    assert.deepEqual([plain(done.work.spans), done.confirm, done.submit], [[[5, 7, "song"]], null, false]);
+  }
+  assert.deepEqual(run(asked, "escape", "enter").work.spans, state.work.spans);
+  assert.equal(run(asked, type("misc")).confirm, "replace", "another type is another question");
+  assert.deepEqual(plain(run(state, type("band")).work.spans), [[5, 7, "band"]], "other bounds of the same type replace nothing");
 });
 
 test("moving between the two enters takes the question back", () => {
