@@ -175,6 +175,19 @@ def test_welcome_without_a_campaign_says_who_can_help(
     assert "An admin can add you to one" in words(open_screen(monkeypatch, store, "main", people["ann1"]))
 
 
+def test_frame_keeps_the_campaign_across_visits_when_a_new_one_is_made(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
+) -> None:
+    assert open_screen(monkeypatch, store, "main", people["ann1"]).sidebar.selectbox(key="campaign").value == campaign
+    newer = builders.make_campaign(store, people, name="More music")
+    visit = open_screen(monkeypatch, store, "main", people["ann1"])  # another browser: no session, no address
+    assert visit.sidebar.selectbox(key="campaign").value == campaign
+    visit.sidebar.selectbox(key="campaign").select(newer).run()
+    assert open_screen(monkeypatch, store, "main", people["ann1"]).sidebar.selectbox(key="campaign").value == newer
+    campaigns.update_settings(store, people["adm"], newer, archived=True)
+    assert open_screen(monkeypatch, store, "main", people["ann1"]).sidebar.selectbox(key="campaign").value == campaign
+
+
 def test_frame_keeps_the_chosen_campaign_in_session_and_address(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
 ) -> None:
