@@ -17,6 +17,7 @@ from workbench.accounts.sign_in import actor_for_token
 from workbench.http.cookies import session_token
 from workbench.http.downloads import FOLDER, Downloads
 from workbench.http.headers import same_origin, with_security, without_identity
+from workbench.http.index_page import plain_page, with_server_address
 from workbench.settings import Settings, open_store
 
 log = logging.getLogger(__name__)
@@ -102,7 +103,8 @@ class Gate:
         if scope["path"].startswith(FOLDER.rstrip("/")) and not self.downloads.may(session, scope["path"]):
             await PlainTextResponse("This download was made for another browser session.", 404)(scope, receive, send)
             return
-        await self.app({**scope, "state": {**scope.get("state", {}), "actor": actor}}, receive, send)
+        known = {**plain_page(scope), "state": {**scope.get("state", {}), "actor": actor}}
+        await self.app(known, receive, with_server_address(scope["method"], send))
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection = HTTPConnection(scope)
