@@ -76,9 +76,11 @@ def recent(
     return list(session.scalars(query))
 
 
-def under_way(session: Session, campaign_id: int | None, kinds: Sequence[str]) -> list[Job]:
-    """Return the queued and running jobs of these kinds in this campaign (None: without one), oldest first."""
-    query = sa.select(Job).where(Job.campaign_id == campaign_id, Job.kind.in_(kinds))
+def under_way(session: Session, campaign_id: int | None, kinds: Sequence[str] | None = None) -> list[Job]:
+    """Return the queued and running jobs in this campaign (None: without one), oldest first; None: of any kind."""
+    query = sa.select(Job).where(Job.campaign_id == campaign_id)
+    if kinds is not None:
+        query = query.where(Job.kind.in_(kinds))
     return list(session.scalars(query.where(Job.state.in_(_OPEN)).order_by(Job.id)))
 
 

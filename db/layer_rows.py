@@ -127,8 +127,13 @@ def skips_by_person(session: Session, campaign_id: int) -> dict[int, int]:
     return dict(session.execute(query).all())
 
 
-def submitted_by(session: Session, campaign_id: int, user_id: int) -> list[tuple[SentenceRow, str, Annotation]]:
-    """Return what a person has submitted in a campaign: the sentence, the stage and the work with its spans."""
+def submitted_by(
+    session: Session, campaign_id: int, user_id: int, *, newest: int | None = None
+) -> list[tuple[SentenceRow, str, Annotation]]:
+    """Return what a person has submitted in a campaign: the sentence, the stage and the work with its spans.
+
+    With `newest` only that many, the newest first.
+    """
     query = (
         sa.select(SentenceRow, Task.stage, Annotation)
         .join(Task, Task.sentence_id == SentenceRow.id)
@@ -141,4 +146,22 @@ def submitted_by(session: Session, campaign_id: int, user_id: int) -> list[tuple
         )
         .options(selectinload(Annotation.spans), selectinload(Annotation.task))
     )
+    if newest is not None:
+        query = query.order_by(Annotation.submitted_at.desc(), Annotation.id.desc()).limit(newest)
     return [(row, stage, annotation) for row, stage, annotation in session.execute(query)]
+
+
+def effort_since(session: Session, campaign_id: int, since: dt.datetime) -> list[tuple[str, int, int, int]]:
+    """Return (stage, user id, sentences, active milliseconds) of what people have submitted since then."""
+    query = (
+        sa.select(Task.stage, Annotation.user_id, sa.func.count(), sa.func.sum(Annotation.active_ms))
+        .join(Annotation, Annotation.task_id == Task.id)
+        .where(
+            Task.campaign_id == campaign_id,
+            Annotation.state == "submitted",
+            Annotation.origin == "person",
+            Annotation.submitted_at >= since,
+        )
+        .group_by(Task.stage, Annotation.user_id)
+    )
+    return [(stage, user_id, number, int(spent)) for stage, user_id, number, spent in session.execute(query)]

@@ -43,6 +43,12 @@ def by_ids(session: Session, ids: Iterable[int]) -> dict[int, User]:
     return {user.id: user for user in users}
 
 
+def count_by_role(session: Session) -> dict[str, int]:
+    """Return the number of open accounts by role."""
+    query = sa.select(User.role, sa.func.count()).where(User.active.is_(True)).group_by(User.role)
+    return dict(session.execute(query).all())
+
+
 def members(session: Session, campaign_id: int) -> list[User]:
     """Return the members of a campaign, by name."""
     query = sa.select(User).join(Member, Member.user_id == User.id).where(Member.campaign_id == campaign_id)

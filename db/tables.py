@@ -39,6 +39,8 @@ class User(Base):
     password_hash: Mapped[str]
     role: Mapped[str]
     active: Mapped[bool] = mapped_column(default=True)
+    last_campaign_id: Mapped[int | None]
+    """The campaign last chosen, for the next visit; it may be gone meanwhile, so nothing refers to it."""
     created_at: Mapped[dt.datetime] = mapped_column(default=now)
 
 

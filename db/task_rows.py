@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -152,22 +153,37 @@ def _free_queries(adjudicating: bool, lock: bool) -> tuple[sa.Executable, ...]:
     return tuple(queries)
 
 
-def count_free(session: Session, *, campaign_id: int, user_id: int, stage: str, now: dt.datetime) -> int:
-    """Return how many tasks a person could still be given; tasks whose question another expert waits for count too."""
-    total = 0
+def count_free(
+    session: Session, *, campaign_id: int, user_id: int, stages: Sequence[str], now: dt.datetime
+) -> Counter[str]:
+    """Return by stage how many tasks a person could still be given.
+
+    Tasks whose question another expert waits for count too.
+    """
+    total: Counter[str] = Counter()
     for unheld in _unheld(user_id, now):
-        here = (Task.campaign_id == campaign_id, Task.stage == stage, *unheld)
+        here = (Task.campaign_id == campaign_id, Task.stage.in_(stages), *unheld)
         other = _OTHER
         barred = (
-            sa.select(sa.func.count(Task.id.distinct()))
+            sa.select(Task.stage, sa.func.count(Task.id.distinct()))
             .select_from(Annotation)
             .join(other, other.id == Annotation.task_id)
             .join(Task, Task.sentence_id == other.sentence_id)
-            .where(Annotation.user_id == user_id, _bars(other, stage), *here)
+            .where(Annotation.user_id == user_id, _bars(other, Task.stage), *here)
         )
-        total += session.scalar(sa.select(sa.func.count()).select_from(Task).where(*here)) or 0
-        total -= session.scalar(barred) or 0
+        total.update(_by_stage(session, sa.select(Task.stage, sa.func.count()).where(*here)))
+        total.subtract(_by_stage(session, barred))
     return total
+
+
+def count_held(session: Session, *, campaign_id: int, user_id: int, stages: Sequence[str]) -> Mapping[str, int]:
+    """Return by stage how many tasks are leased to a person; `held` says which."""
+    mine = (Task.leased_to == user_id, Task.campaign_id == campaign_id, Task.stage.in_(stages))
+    return _by_stage(session, sa.select(Task.stage, sa.func.count()).where(*mine, Task.lease_expires.is_not(None)))
+
+
+def _by_stage(session: Session, query: sa.Select[str, int]) -> dict[str, int]:
+    return dict(session.execute(query.group_by(Task.stage)).all())
 
 
 def lease(session: Session, task_ids: Sequence[int], *, user_id: int, until: dt.datetime) -> None:
@@ -232,10 +248,10 @@ def remove(session: Session, task: Task) -> None:
     session.flush()
 
 
-def done_by(session: Session, *, campaign_id: int, user_id: int, stage: str) -> int:
-    """Return how many tasks of a stage a person has done."""
-    mine = (Task.done_by == user_id, Task.campaign_id == campaign_id, Task.stage == stage)
-    return session.scalar(sa.select(sa.func.count()).select_from(Task).where(*mine)) or 0
+def count_done(session: Session, *, campaign_id: int, user_id: int, stages: Sequence[str]) -> Mapping[str, int]:
+    """Return by stage how many tasks a person has done."""
+    mine = (Task.done_by == user_id, Task.campaign_id == campaign_id, Task.stage.in_(stages))
+    return _by_stage(session, sa.select(Task.stage, sa.func.count()).where(*mine))
 
 
 def parked(session: Session, campaign_id: int) -> list[tuple[Task, SentenceRow]]:

@@ -19,6 +19,17 @@ _NAME = (
 )
 """The app's name as its logo; an SVG, as `st.logo` takes no text."""
 
+_STYLE = """
+[data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { opacity: 1 }
+[data-testid="stCaptionContainer"] { color: #5a626c }
+[data-testid^="stBaseButton-primary"] kbd { color: #fff; opacity: 1 }
+@media (prefers-color-scheme: dark) {
+  [data-testid="stCaptionContainer"] { color: #a3adb8 }
+  [data-testid^="stBaseButton-primary"] { background-color: #2d6cb5; border-color: #2d6cb5 }
+}
+"""
+"""Captions and the main buttons at a contrast of 4.5:1 or more; Streamlit's are at 4.2 in light and 2.9 in dark."""
+
 
 @dataclass(frozen=True, slots=True)
 class Screen:
@@ -82,6 +93,7 @@ def main() -> None:
     """Draw the frame and run the page that the address names, if this person may see it."""
     st.set_page_config(page_title="CrossNER workbench", page_icon="🏷️", layout="wide", initial_sidebar_state=240)
     st.logo(_NAME, size="medium")
+    st.html(f"<style>{_STYLE}</style>")
     actor = shell.signed_in()
     chosen = st.navigation(page_list(actor.role), expanded=True)
     shell.sidebar(actor)

@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 
 _MOST_PROBLEMS = 50
 _CAMPAIGN = "campaign"
+_LAST = "shell:last-campaign"
 _NOTES = "shell:notes"
 _PERSON = "shell:person"
 
@@ -127,7 +128,7 @@ def sidebar(actor: Actor) -> None:
     """Draw the campaign chooser, who is signed in, and the sign-out button."""
     with st.sidebar:
         with shown_errors():
-            _choose_campaign(_choosable(actor))
+            _choose_campaign(actor, _choosable(actor))
         st.caption(as_text(f"{actor.display_name} · {actor.role}"))
         sign_out_button(form_token=form_token(session_token()))
 
@@ -136,14 +137,20 @@ def _choosable(actor: Actor) -> list[CampaignView]:
     return [campaign for campaign in campaigns.list_campaigns(store(), actor) if not campaign.archived]
 
 
-def _choose_campaign(mine: list[CampaignView]) -> None:
-    """Keep the choice in the session (across pages) and in the address (across reloads and in shared links)."""
+def _choose_campaign(actor: Actor, mine: list[CampaignView]) -> None:
+    """Keep the choice in the session (across pages), the address (shared links) and the store (the next visit)."""
     if not mine:
         return
     names = {campaign.id: campaign.name for campaign in mine}
     asked = st.query_params.get(_CAMPAIGN, "")
+    if _LAST not in st.session_state:
+        st.session_state[_LAST] = campaigns.last_campaign(store(), actor)
     if st.session_state.get(_CAMPAIGN) not in names:
-        st.session_state[_CAMPAIGN] = int(asked) if asked.isdecimal() and int(asked) in names else mine[0].id
+        last = st.session_state[_LAST] if st.session_state[_LAST] in names else mine[0].id
+        st.session_state[_CAMPAIGN] = int(asked) if asked.isdecimal() and int(asked) in names else last
     chosen = st.selectbox("Campaign", list(names), key=_CAMPAIGN, format_func=names.__getitem__)
     if asked != str(chosen):
         st.query_params[_CAMPAIGN] = str(chosen)
+    if st.session_state[_LAST] != chosen:
+        st.session_state[_LAST] = chosen
+        campaigns.choose_campaign(store(), actor, chosen)

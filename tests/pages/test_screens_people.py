@@ -16,7 +16,7 @@ from workbench.accounts import accounts, passwords, sign_in
 from workbench.accounts.actors import Actor
 from workbench.accounts.roles import EVERYONE
 from workbench.campaigns import campaigns
-from workbench.labelling import adjudication
+from workbench.labelling import adjudication, handout
 
 People = dict[str, Actor]
 
@@ -132,13 +132,60 @@ def test_account_changes_the_password_with_the_present_one(
 def test_welcome_shows_the_work_of_the_campaign(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
 ) -> None:
-    assert "**6 waiting**, 0 in progress, 0 done" in words(open_screen(monkeypatch, store, "main", people["ann1"]))
+    screen = open_screen(monkeypatch, store, "main", people["ann1"])
+    assert "**6** left · 0 done" in words(screen) and "Mara Vell" in words(screen)
+    assert [button.label for button in screen.button if button.label == "Go on"] == ["Go on"]
+
+
+def test_welcome_counts_what_waits_for_a_person_as_the_stage_does(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
+) -> None:
+    tab = builders.Tab(store, people["ann1"], campaign, "annotate")
+    tab.do("submit", tab.items(4)[0], [], parts={"no_entities": True})
+    left = {name: handout.progress(store, people[name], campaign, "annotate").left for name in ("ann1", "ann2")}
+    assert left == {"ann1": 5, "ann2": 2}
+    for name, number in left.items():
+        assert f"**{number}** left" in words(open_screen(monkeypatch, store, "main", people[name]))
+
+
+def test_welcome_names_an_open_question(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
+) -> None:
+    for name, stage in (("ann1", "annotate"), ("ann2", "check")):
+        tab = builders.Tab(store, people[name], campaign, stage)
+        tab.do("submit", tab.items(1)[0], [], parts={"no_entities": True})
+    task = builders.Tab(store, people["eva"], campaign, "adjudicate").items(1)[0]["task"]
+    adjudication.ask(store, people["eva"], task, "Sure?")
+    screen = open_screen(monkeypatch, store, "main", people["ann1"])
+    links = [link.proto.label for link in screen.get("page_link")]
+    assert "**1** question to answer, under My work" in links
+
+
+def test_welcome_shows_an_admin_the_house(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
+) -> None:
+    links = [link.proto.label for link in open_screen(monkeypatch, store, "main", people["adm"]).get("page_link")]
+    assert any("open accounts" in link for link in links)
+    assert any(link.startswith("**Doctor:** Nothing was examined yet") for link in links)
 
 
 def test_welcome_without_a_campaign_says_who_can_help(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: People
 ) -> None:
     assert "An admin can add you to one" in words(open_screen(monkeypatch, store, "main", people["ann1"]))
+
+
+def test_frame_keeps_the_campaign_across_visits_when_a_new_one_is_made(
+    monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
+) -> None:
+    assert open_screen(monkeypatch, store, "main", people["ann1"]).sidebar.selectbox(key="campaign").value == campaign
+    newer = builders.make_campaign(store, people, name="More music")
+    visit = open_screen(monkeypatch, store, "main", people["ann1"])  # another browser: no session, no address
+    assert visit.sidebar.selectbox(key="campaign").value == campaign
+    visit.sidebar.selectbox(key="campaign").select(newer).run()
+    assert open_screen(monkeypatch, store, "main", people["ann1"]).sidebar.selectbox(key="campaign").value == newer
+    campaigns.update_settings(store, people["adm"], newer, archived=True)
+    assert open_screen(monkeypatch, store, "main", people["ann1"]).sidebar.selectbox(key="campaign").value == campaign
 
 
 def test_frame_keeps_the_chosen_campaign_in_session_and_address(
@@ -157,7 +204,7 @@ def test_frame_takes_the_campaign_from_the_address_but_no_foreign_one(
     monkeypatch: pytest.MonkeyPatch, store: Store, people: People, campaign: int
 ) -> None:
     builders.make_campaign(store, people, name="More music")
-    for asked, chosen in ((str(campaign), campaign), ("999", campaign + 1), ("x", campaign + 1)):
+    for asked, chosen in (("999", campaign + 1), (str(campaign), campaign), ("999", campaign), ("x", campaign)):
         screen = open_screen(monkeypatch, store, "main", people["ann1"], query={"campaign": asked})
         assert screen.session_state["campaign"] == chosen
 

@@ -103,6 +103,27 @@ def list_campaigns(store: Store, actor: Actor, *, archived: bool = False) -> tup
         return _views(session, rows)
 
 
+def last_campaign(store: Store, actor: Actor) -> int | None:
+    """Return the campaign the actor chose last, on any browser; None where they cannot choose it any more."""
+    require(actor, *EVERYONE)
+    with store.read() as session:
+        current = fresh(session, actor, *EVERYONE)
+        user = people_rows.find(session, current.id)
+        member_id = current.id if current.role in LABELLERS else None
+        mine = {row.id for row in campaign_rows.everything(session, member_id=member_id) if not row.archived}
+        return user.last_campaign_id if user is not None and user.last_campaign_id in mine else None
+
+
+def choose_campaign(store: Store, actor: Actor, campaign_id: int) -> None:
+    """Remember the campaign for the actor's next visit; raise NotFound when there is none for them."""
+    require(actor, *EVERYONE)
+    with store.write() as session:
+        current, campaign = enter(session, actor, campaign_id, *EVERYONE)
+        user = people_rows.find(session, current.id)
+        if user is not None:
+            user.last_campaign_id = campaign.id
+
+
 def get_campaign(store: Store, actor: Actor, campaign_id: int) -> CampaignView:
     """Return one campaign; raise NotFound when there is none for the actor."""
     require(actor, *EVERYONE)

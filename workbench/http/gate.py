@@ -17,6 +17,7 @@ from workbench.accounts.sign_in import actor_for_token
 from workbench.http.cookies import session_token
 from workbench.http.downloads import FOLDER, Downloads
 from workbench.http.headers import same_origin, with_security, without_identity
+from workbench.http.index_page import plain_page, with_server_address
 from workbench.http.uploads import Held, Uploads
 from workbench.settings import Settings, open_store
 
@@ -110,7 +111,8 @@ class Gate:
             if refusal is not None:
                 await PlainTextResponse(refusal.reason, refusal.status)(scope, receive, send)
                 return
-            await self.app({**scope, "state": {**scope.get("state", {}), "actor": actor}}, receive, send)
+            known = {**plain_page(scope), "state": {**scope.get("state", {}), "actor": actor}}
+            await self.app(known, receive, with_server_address(scope["method"], send))
 
     async def _websocket(self, scope: Scope, receive: Receive, send: Send) -> None:
         connection = HTTPConnection(scope)

@@ -94,11 +94,22 @@ def progress(store: Store, actor: Actor, campaign_id: int, stage: str) -> Progre
     require(actor, *stage_roles(stage))
     with store.read() as session:
         current, campaign = enter(session, actor, campaign_id, *stage_roles(stage))
-        where, who = campaign.id, current.id
-        free = task_rows.count_free(session, campaign_id=where, user_id=who, stage=stage, now=now())
-        held = task_rows.held(session, campaign_id=where, user_id=who, stage=stage)
-        done = task_rows.done_by(session, campaign_id=where, user_id=who, stage=stage)
-        return Progress(done=done, left=free + len(held))
+        return progress_in(session, current, campaign, (stage,))[stage]
+
+
+def progress_in(session: Session, actor: Actor, campaign: Campaign, stages: Sequence[str]) -> dict[str, Progress]:
+    """Like `progress`, for several stages and within a transaction; whatever shows these numbers asks here."""
+    where: dict[str, Any] = {"campaign_id": campaign.id, "user_id": actor.id, "stages": stages}
+    free = task_rows.count_free(session, **where, now=now())
+    held, done = task_rows.count_held(session, **where), task_rows.count_done(session, **where)
+    return {stage: Progress(done.get(stage, 0), free[stage] + held.get(stage, 0)) for stage in stages}
+
+
+def next_in(session: Session, actor: Actor, campaign: Campaign, stage: str) -> int | None:
+    """Return the task that the actor would open next at a stage, without leasing it."""
+    hand = _hand(session, campaign, actor, stage)
+    ready = hand.ready or _free(session, campaign, actor, stage, count=1) or hand.waiting
+    return ready[0] if ready else None
 
 
 def release(store: Store, actor: Actor, campaign_id: int, stage: str) -> int:

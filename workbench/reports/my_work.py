@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from crossner_core.schema import Sentence, Span
-from db import annotation_rows, layer_rows
-from db.engine import Store
-from db.tables import Annotation, SentenceRow
+from db import annotation_rows, layer_rows, people_rows
+from db.engine import Session, Store
+from db.tables import Annotation, Campaign, SentenceRow
 from workbench.accounts.access import enter
 from workbench.accounts.actors import Actor, require
 from workbench.accounts.roles import LABELLERS
@@ -38,6 +38,8 @@ class WorkRow:
     kept: int
     changed: int
     changes: tuple[Unit, ...]
+    by: str = ""
+    """Who adjudicated or, before that, checked it; empty as long as nobody has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +61,9 @@ def my_work(store: Store, actor: Actor, campaign_id: int) -> MyWork:
     with store.read() as session:
         current, campaign = enter(session, actor, campaign_id, *LABELLERS)
         submitted = layer_rows.submitted_by(session, campaign.id, current.id)
-        ids = [row.id for row, _, _ in submitted]
-        gold = annotation_rows.submitted(session, ids, "adjudicate")
-        checked = annotation_rows.submitted(session, ids, "check")
-        open_again = reopenable(session, campaign, current, (work for _, _, work in submitted))
-        rows = [
-            _row(
-                row,
-                stage,
-                work,
-                gold.get(row.id),
-                checked=row.id in checked,
-                can_reopen=(stage == "adjudicate" or row.id not in gold) and work.task_id in open_again,
-            )
-            for row, stage, work in submitted
-        ]
+        rows = rows_in(session, current, campaign, submitted)
         return MyWork(
-            rows=tuple(sorted(rows, key=lambda row: row.submitted_at, reverse=True)),
+            rows=rows,
             sentences=len(rows),
             waiting=sum(row.gold is None for row in rows),
             kept=sum(row.kept for row in rows),
@@ -83,6 +71,30 @@ def my_work(store: Store, actor: Actor, campaign_id: int) -> MyWork:
             skipped=layer_rows.skips_by_person(session, campaign.id).get(current.id, 0),
             active_seconds=sum(work.active_ms for _, _, work in submitted) / 1000,
         )
+
+
+def rows_in(
+    session: Session, actor: Actor, campaign: Campaign, submitted: Sequence[tuple[SentenceRow, str, Annotation]]
+) -> tuple[WorkRow, ...]:
+    """Return the outcome of what the actor submitted, the newest first, within a transaction."""
+    ids = [row.id for row, _, _ in submitted]
+    gold = annotation_rows.submitted(session, ids, "adjudicate")
+    checked = annotation_rows.submitted(session, ids, "check")
+    open_again = reopenable(session, campaign, actor, (work for _, _, work in submitted))
+    names = people_rows.by_ids(session, {work.user_id for work in (*gold.values(), *checked.values())})
+    rows = []
+    for row, stage, work in submitted:
+        last = gold.get(row.id) or (checked.get(row.id) if stage == "annotate" else None)
+        made = _row(
+            row,
+            stage,
+            work,
+            gold.get(row.id),
+            checked=row.id in checked,
+            can_reopen=(stage == "adjudicate" or row.id not in gold) and work.task_id in open_again,
+        )
+        rows.append(replace(made, by=names[last.user_id].display_name if last is not None else ""))
+    return tuple(sorted(rows, key=lambda row: row.submitted_at, reverse=True))
 
 
 def _row(

@@ -101,18 +101,22 @@ def queue_state(store: Store, actor: Actor, campaign_id: int) -> QueueState:
     """Return the state of the queue; the next run needs `missing` more gold sentences, None if none is to come."""
     require(actor, *OVERSEERS)
     with store.read() as session:
-        _, campaign = enter(session, actor, campaign_id, *OVERSEERS)
-        gold, busy = round_rows.gold_in_pool(session, campaign_id), round_rows.under_way(session, campaign_id)
-        missing = max(0, campaign.retrain_every - (gold - _learnt(session, campaign_id)))
-        waiting = round_rows.count_movable(session, campaign_id)
-        state = QueueState(gold, waiting, missing if campaign.retrain_every else None, None)
-        if busy is None:
-            return state
-        job = _job_at_work(session, busy)
-        asked = job is not None and job.cancel_requested
-        awaited = job_rows.awaited_by(session, [busy.run_id] if busy.run_id is not None else [])
-        under_way = _how_far(busy, job, awaited.get(busy.run_id or 0))
-        return replace(state, under_way=under_way, round_id=busy.id, cancelling=asked)
+        return queue_state_in(session, enter(session, actor, campaign_id, *OVERSEERS)[1])
+
+
+def queue_state_in(session: Session, campaign: Campaign) -> QueueState:
+    """Like `queue_state`, within a transaction."""
+    gold, busy = round_rows.gold_in_pool(session, campaign.id), round_rows.under_way(session, campaign.id)
+    missing = max(0, campaign.retrain_every - (gold - _learnt(session, campaign.id)))
+    waiting = round_rows.count_movable(session, campaign.id)
+    state = QueueState(gold, waiting, missing if campaign.retrain_every else None, None)
+    if busy is None:
+        return state
+    job = _job_at_work(session, busy)
+    asked = job is not None and job.cancel_requested
+    awaited = job_rows.awaited_by(session, [busy.run_id] if busy.run_id is not None else [])
+    under_way = _how_far(busy, job, awaited.get(busy.run_id or 0))
+    return replace(state, under_way=under_way, round_id=busy.id, cancelling=asked)
 
 
 def upcoming(store: Store, actor: Actor, campaign_id: int, *, limit: int = 20) -> tuple[Upcoming, ...]:
@@ -194,9 +198,14 @@ def list_rounds(store: Store, actor: Actor, campaign_id: int, *, limit: int = 10
     require(actor, *OVERSEERS)
     with store.read() as session:
         enter(session, actor, campaign_id, *OVERSEERS)
-        turns = round_rows.listed(session, campaign_id, limit=limit)
-        runs = {run.id: run for run in run_rows.some(session, [row.run_id for row in turns if row.run_id])}
-        return tuple(_view(row, runs.get(row.run_id or 0)) for row in turns)
+        return rounds_in(session, campaign_id, limit=limit)
+
+
+def rounds_in(session: Session, campaign_id: int, *, limit: int) -> tuple[RoundView, ...]:
+    """Like `list_rounds`, within a transaction."""
+    turns = round_rows.listed(session, campaign_id, limit=limit)
+    runs = {run.id: run for run in run_rows.some(session, [row.run_id for row in turns if row.run_id])}
+    return tuple(_view(row, runs.get(row.run_id or 0)) for row in turns)
 
 
 def job_of_round(store: Store, actor: Actor, campaign_id: int, round_id: int) -> int:

@@ -174,6 +174,8 @@ def test_task_knows_its_campaign_without_being_told(store: Store, people: People
 
 MODULES = (campaigns, sentences, handout, outbox, adjudication, my_work, overview, preannotating, layers, steps)
 ALLOWED = {
+    "last_campaign": {"annotator", "expert", "researcher", "admin"},
+    "choose_campaign": {"annotator", "expert", "researcher", "admin"},
     "create_campaign": {"admin"}, "list_campaigns": {"annotator", "expert", "researcher", "admin"},
     "get_campaign": {"annotator", "expert", "researcher", "admin"}, "update_settings": {"admin"},
     "get_domain": {"annotator", "expert", "researcher", "admin"},
