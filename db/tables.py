@@ -39,7 +39,7 @@ class User(Base):
     password_hash: Mapped[str]
     role: Mapped[str]
     active: Mapped[bool] = mapped_column(default=True)
-    last_campaign_id: Mapped[int | None]
+    last_campaign_id: Mapped[int | None] = mapped_column(deferred=True)  # so that older stores can be read, too
     """The campaign last chosen, for the next visit; it may be gone meanwhile, so nothing refers to it."""
     created_at: Mapped[dt.datetime] = mapped_column(default=now)
 

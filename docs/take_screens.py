@@ -173,10 +173,10 @@ def _look_again(store: Store, campaign: int, seconds: float) -> None:
     end = time.monotonic() + seconds
     while (job := queue.newest_job(store, admin, "second_look", campaign)) and job.state in ("queued", "running"):
         if time.monotonic() > end:
-            raise AssertionError(f"The second look is {job.state} after {seconds:.0f} s.")
+            raise AssertionError(f"The label review is {job.state} after {seconds:.0f} s.")
         time.sleep(1)
     if job is None or job.state != "done":
-        raise AssertionError(f"The second look {job and job.state}: {job and job.error}")
+        raise AssertionError(f"The label review {job and job.state}: {job and job.error}")
 
 
 def _play(store: Store, campaign: int, seconds: float) -> None:

@@ -1,1 +1,1 @@
-"""A second look at gold: checks that find spans that may be wrong; one file per check, torch only for training."""
+"""Label review: checks that find spans that may be wrong; one file per check, torch only for training."""

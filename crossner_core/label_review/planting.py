@@ -1,4 +1,4 @@
-"""Plant known errors into gold, to measure whether a second look finds them."""
+"""Plant known errors into gold, to measure whether a label review finds them."""
 
 from __future__ import annotations
 

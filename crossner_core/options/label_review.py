@@ -1,4 +1,4 @@
-"""Options of a second look at gold."""
+"""Options of a label review."""
 
 from __future__ import annotations
 

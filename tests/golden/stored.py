@@ -33,7 +33,13 @@ from workbench.runs import adaptation, encoders, rounds, simulations, studies
 from workbench.settings import Settings, open_store
 
 _LATER = {(Sentence, name) for name in ("document", "offset", "layout")}  # fields the golden version had not
-_LATER_SETTINGS = {"open_at_submit": "ask", "accept_from": 0.8}  # settings the golden version had not
+_LATER_SETTINGS = {
+    "open_at_submit": "ask",
+    "accept_from": 0.8,
+    "model_floor": 0.3,
+    "model_gain": 0.0,
+}  # settings the golden version had not
+_LATER_OF_FINDINGS = {"proposed_probability": None, "present_probability": None, "history": []}
 OLD_STORE, OLD_ARCHIVE = kept.FOLDER / "old_store.sql.gz", kept.FOLDER / "old_archive.zip"
 CAMPAIGN = (
     "id", "name", "domain_name", "domain_toml", "blind_share", "control_share", "lease_minutes", "seed", "endpoint",
@@ -191,6 +197,11 @@ def without_times(found: Mapping[str, Any]) -> dict[str, Any]:
         files[name] = {key: value for key, value in files[name].items() if key not in ("exported_at", "created_at")}
     later = _LATER_SETTINGS.items()  # at their defaults; any other value is a difference
     files["campaign.json"] = {key: value for key, value in files["campaign.json"].items() if (key, value) not in later}
+    for line in files["sentences.jsonl"]:
+        line["second_look"] = [
+            {key: value for key, value in finding.items() if _LATER_OF_FINDINGS.get(key, ...) != value}
+            for finding in line["second_look"]
+        ]
     files["snapshots.json"] = [{**one, "created_at": ""} for one in files["snapshots.json"]]
     return files
 

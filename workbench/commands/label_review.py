@@ -12,7 +12,7 @@ from crossner_core.options.label_review import LabelReviewOptions
 from workbench.commands import common
 from workbench.commands.common import CampaignName
 
-app = typer.Typer(help="Second look at gold: find annotations that may be wrong.", no_args_is_help=True)
+app = typer.Typer(help="Label review: find annotations that may be wrong.", no_args_is_help=True)
 Check = Annotated[str | None, typer.Option("--check", help="Only this check (see workbench second-look list).")]
 
 
@@ -42,7 +42,7 @@ def compute(
 
 @app.command()
 def cancel(campaign: CampaignName) -> None:
-    """Cancel the queued or running second look; the findings of finished checks are kept."""
+    """Cancel the queued or running label review; the findings of finished checks are kept."""
     common.cancel_in_campaign(campaign, "second_look")
 
 

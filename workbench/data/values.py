@@ -60,15 +60,15 @@ def best_suggestions(
     return tuple(Suggestion(made.start, made.end, made.type, made.sources[0], made.score, made.entity) for made in best)
 
 
-def suggestion_values(sentence_id: int, one: Suggestion, *, run_id: int | None = None) -> dict[str, Any]:
+def suggestion_values(sentence_id: int, suggestion: Suggestion, *, run_id: int | None = None) -> dict[str, Any]:
     """Return the columns of a suggestion."""
     return {
         "sentence_id": sentence_id,
-        "start": one.start,
-        "end": one.end,
-        "type": one.type,
-        "source": one.source,
-        "score": one.score,
-        "entity": one.entity,
+        "start": suggestion.start,
+        "end": suggestion.end,
+        "type": suggestion.type,
+        "source": suggestion.source,
+        "score": suggestion.score,
+        "entity": suggestion.entity,
         "run_id": run_id,
     }

@@ -49,7 +49,7 @@ def _open(session: Session, campaign: Campaign, row: SentenceRow, work: Work) ->
     return tuple(
         best_of(
             made
-            for made in propose([suggestion_of(one) for one in shown], weights_of(campaign))
+            for made in propose([suggestion_of(row) for row in shown], weights_of(campaign))
             if made.score >= campaign.hint_below
             and (made.start, made.end, made.type) not in rejected
             and not any(made.start < span.end and span.start < made.end for span in work.spans)

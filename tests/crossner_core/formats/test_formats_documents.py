@@ -300,7 +300,7 @@ def test_documents_of_any_name_are_files_of_their_own(store: Store, admin: Actor
     files = [(f"{stem}{ending}", text) for number, stem in enumerate(stems) for ending, text in
              ((".txt", f"Ada sang {number}.".encode()), (".spans", b"T1\t0 3 person\n"))]  # fmt: skip
     campaign_id = music(store, admin)
-    assert exchange.import_files(store, admin, campaign_id, files).added == len(stems)
+    assert exchange.import_files(store, admin, campaign_id, files, annotation="gold").added == len(stems)
     written = unzipped(exchange.export_layer(store, admin, campaign_id, "gold", format="pairs"))
     names = sorted(name.removesuffix(".txt") for name in written if name.endswith(".txt"))
     assert names == sorted(

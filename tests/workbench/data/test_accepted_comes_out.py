@@ -140,7 +140,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
 
 
 _NUMBERS = itertools.count()
-OPTIONS = st.fixed_dictionaries({"with_gold": st.booleans(), "skip_bad": st.booleans()})
+OPTIONS = st.fixed_dictionaries({"annotation": st.sampled_from(exchange.ANNOTATIONS), "skip_bad": st.booleans()})
 FEW = settings(
     deadline=None,
     max_examples=30,
@@ -167,7 +167,7 @@ def test_files_of_a_campaign_come_out(scene: Scene, files: Any, options: Any, pa
     if paragraphs and len(files) == 1 and files[0][0].endswith(".txt"):
         options = {**options, "options": {"split": "paragraphs"}, "format": "plain"}
     try:
-        exchange.import_files(store, admin, campaign, files, annotation="gold", preannotate=seed == 0, **options)
+        exchange.import_files(store, admin, campaign, files, preannotate=seed == 0, **options)
     except WorkbenchError:
         return
     work_on(scene, campaign, seed)

@@ -63,7 +63,12 @@ def test_a_draft_and_a_submit_take_few_statements(either_store: Store) -> None:
     known = [item["task"] for item in items]
 
     def save(kind: str, base: int) -> list[str]:
-        message = {"client": tab.client, "known": known, "events": [tab.event(kind, items[0], SPANS, base=base)]}
+        opened = "none" if kind == "submit" else ""
+        message = {
+            "client": tab.client,
+            "known": known,
+            "events": [tab.event(kind, items[0], SPANS, base=base, opened=opened)],
+        }
         with counted(either_store) as sent:
             answer = screen.answer(either_store, tab.actor, tab.campaign_id, "annotate", message)
         assert answer.acks and not answer.rejections
