@@ -160,6 +160,7 @@ def _annotate(base: str, job: _Campaign) -> None:
                 page.keyboard.press("Backspace")
             for span in job.gold[text]:
                 _mark(page, span)
+            page.wait_for_timeout(350)
             page.keyboard.press("Enter")
             _wait(lambda text=text: text in job.submitted("annotate"), f"sentence {done + 1} in the database")
             assert job.submitted("annotate")[text] == (job.gold[text], "ann")
@@ -174,6 +175,7 @@ def _check(base: str, job: _Campaign) -> str:
         page.keyboard.press(KEYS["misc"] if job.gold[changed][0].type != "misc" else KEYS["event"])
         for done in range(SENTENCES):
             text = _shown_text(page)
+            page.wait_for_timeout(350)  # a second Enter within 300 ms does nothing
             page.keyboard.press("Enter")
             _wait(lambda text=text: text in job.submitted("check"), f"check {done + 1} in the database")
     spans, who = job.submitted("check")[changed]
@@ -188,6 +190,7 @@ def _adjudicate(base: str, job: _Campaign, changed: str) -> None:
         _open(page, "eva", "/adjudicate")
         for done in range(SENTENCES):
             text = _shown_text(page)
+            page.wait_for_timeout(350)
             if text == changed:
                 page.keyboard.press("Enter")
                 time.sleep(1)
