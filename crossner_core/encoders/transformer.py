@@ -232,6 +232,8 @@ def _check_tokenizer(tokenizer: Any, rows: int, name: str) -> None:
             f"Encoder {name!r}: its tokenizer numbers subwords up to {max(known.values()):,}, but the weights have "
             f"embeddings for {rows:,}; they do not match."
         )
+    if not isinstance(longest := getattr(tokenizer, "model_max_length", 0), int | float):
+        raise EncoderUnavailable(f"Encoder {name!r}: its tokenizer's model_max_length is {longest!r}, not a number.")
     for role in ("cls_token_id", "sep_token_id", "pad_token_id", "unk_token_id"):
         if getattr(tokenizer, role, None) is None:
             raise EncoderUnavailable(f"Encoder {name!r}: its tokenizer has no {role}; choose a BERT-like encoder.")

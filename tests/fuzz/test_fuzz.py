@@ -109,6 +109,7 @@ def test_a_category_table_with_a_column_name_that_is_not_utf8_is_refused(tmp_pat
         ("encoder/config.json", '"num_hidden_layers": ', '"num_hidden_layers": 1000000', "states .* layers"),
         ("encoder/config.json", '"max_position_embeddings": 64', '"max_position_embeddings": [64]', "TypeError"),
         ("encoder/tokenizer.json", '"ada": ', '"ada": 1000', "do not match"),
+        ("encoder/tokenizer_config.json", '"model_max_length": 64', '"model_max_length": []', "not a number"),
     ],
 )
 def test_a_damaged_tagger_is_refused_in_words(tmp_path: Path, name: str, old: str, new: str, says: str) -> None:
