@@ -13,10 +13,11 @@ from db.engine import Store
 from db.training_tables import Job
 from tests.support.builders import make_sentences
 from tests.support.campaigns import campaign_with_gold
-from tests.support.training_store import person, recipe_here
+from tests.support.training_store import person, recipe_here, work
 from workbench.accounts.actors import SYSTEM, Actor
 from workbench.campaigns import campaigns, sentences
 from workbench.data import snapshots
+from workbench.jobs import queue
 from workbench.runs import adaptation, rounds
 from workbench.suggestions.feeding import held_back
 from workbench.suggestions.preannotating import add_model_suggestions
@@ -84,3 +85,18 @@ def test_what_is_held_back_is_not_queued_and_said(store: Store, admin: Actor, tm
         assert not session.query(Job).filter(Job.kind == "score_pool").count()
         assert rounds.have_suggested(session, campaign, fair) == ""
         assert session.query(Job).filter(Job.kind == "score_pool").count() == 1
+
+
+def test_a_run_that_is_held_back_says_so_in_its_log(store: Store, admin: Actor, tmp_path: Path) -> None:
+    campaign = campaign_with_gold(store, admin)
+    sentences.add_sentences(store, admin, campaign, make_sentences())
+    campaigns.update_settings(store, admin, campaign, suggestions_on=True, model_floor=1.0)
+    snapshot = snapshots.freeze(store, admin, campaign)
+    run_id = adaptation.start_run(store, admin, snapshot_id=snapshot.id, recipe=recipe_here(tmp_path, max_epochs=1))
+    assert work(store, tmp_path / "home") == 1
+    log = adaptation.get_run(store, admin, run_id).events
+    assert "models of this campaign suggest by themselves from 100.0" in log[-1].message
+    assert [job.kind for job in queue.list_jobs(store, admin, campaign)] == ["run"]
+    queue.start_job(store, admin, "score_pool", campaign, run_id=run_id)
+    assert work(store, tmp_path / "home") == 1
+    assert queue.list_jobs(store, admin, campaign)[0].state == "done"  # a person asked for it
