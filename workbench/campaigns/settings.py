@@ -88,7 +88,7 @@ class CampaignSettings:
     )
     model_gain: float = setting(
         0.0,
-        "Better by",
+        "New model better by",
         "How much higher a new model's dev F1 must be than that of the model that suggests now.",
         min=0,
         max=1,
