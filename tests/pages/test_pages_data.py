@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+import io
+import zipfile
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -363,10 +365,12 @@ def test_campaigns_change_rules_members_and_archive(
 def test_campaigns_delete_only_by_name(screen: Open, store: Store, people: dict[str, Actor], campaign: int) -> None:
     campaigns.update_settings(store, people["adm"], campaign, archived=True)
     test = switch(screen("campaigns", "adm"), "campaigns:part", "Domain and archive")
-    press(test, "Delete the campaign")
-    assert "nothing was deleted" in words(test)
-    field(test, "Type the campaign's name to delete it").set_value("Music")  # type: ignore[attr-defined]
-    press(test, "Delete the campaign")
+    assert zipfile.is_zipfile(io.BytesIO(archive.export_campaign(store, people["adm"], campaign)))
+    assert "Download the whole campaign (zip)" in str(test.main)
+    (button,) = [button for button in test.button if button.label == "Delete the campaign"]
+    assert button.disabled
+    test.text_input(key=f"campaigns:delete:{campaign}").set_value("Music")
+    press(healthy(test.run()), "Delete the campaign")
     assert campaigns.list_campaigns(store, people["adm"], archived=True) == ()
 
 

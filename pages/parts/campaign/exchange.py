@@ -287,6 +287,17 @@ def export_view(actor: Actor, campaign: CampaignView) -> None:
     elif format == "plain":
         st.caption("Plain text holds the sentences alone, without annotation.")
     st.divider()
+    download_campaign(actor, campaign)
+    st.caption("Every layer, with who did what and when, the domain, settings, snapshots and scores; no passwords.")
+    download_problem()
+
+
+def _format_name(id_: str) -> str:
+    return get_format(id_).title
+
+
+def download_campaign(actor: Actor, campaign: CampaignView) -> None:
+    """Draw the button that downloads all of a campaign, an archived one too, as a zip."""
     lazy_download(
         "Download the whole campaign (zip)",
         partial(archive.export_campaign, shell.store(), actor, campaign.id),
@@ -294,9 +305,3 @@ def export_view(actor: Actor, campaign: CampaignView) -> None:
         key="data:zip",
         mime="application/zip",
     )
-    st.caption("Every layer, with who did what and when, the domain, settings, snapshots and scores; no passwords.")
-    download_problem()
-
-
-def _format_name(id_: str) -> str:
-    return get_format(id_).title

@@ -10,8 +10,10 @@ import streamlit as st
 
 from crossner_core.errors import NotFound
 from pages import shell
+from pages.components.lazy_download import download_problem
 from pages.components.marked_text import as_text
 from pages.components.under_way import cancel_button, worker_line
+from pages.parts.campaign.exchange import download_campaign
 from workbench import out_of_process
 from workbench.accounts import accounts
 from workbench.accounts.actors import Actor
@@ -248,16 +250,15 @@ def _end(actor: Actor, campaign: CampaignView) -> None:
             shell.note(f"{as_text(campaign.name)} is {'open again' if campaign.archived else 'archived'}.")
             st.rerun()
         if campaign.archived:
-            with st.form(f"campaigns:delete:{campaign.id}"):
-                st.text(
-                    "Deleting removes every sentence, annotation and run, and the runs' weights, for good. To export "
-                    "the campaign first, bring it back from the archive and use Sentences, Export."
-                )
-                typed = st.text_input("Type the campaign's name to delete it")
-                pressed = st.form_submit_button("Delete the campaign")
-            if pressed and typed.strip() != campaign.name:
-                st.info("The name differs; nothing was deleted.")
-            elif pressed:
+            st.text("Deleting removes every sentence, annotation and run, and the runs' weights, for good.")
+            download_campaign(actor, campaign)
+            download_problem()
+            typed = st.text_input(
+                "Type the campaign's name to delete it",
+                key=f"campaigns:delete:{campaign.id}",
+                placeholder=campaign.name,
+            )
+            if st.button("Delete the campaign", disabled=typed.strip() != campaign.name):
                 campaigns.delete_campaign(shell.store(), actor, campaign.id, home=settings_of(shell.store()).home)
                 shell.note(f"The campaign {as_text(campaign.name)} is deleted.")
                 st.rerun()
