@@ -100,9 +100,9 @@ export function createCommands(editor) {
 
 /** Whether an Enter follows the last one too soon to be meant; it never answers a question nobody has read. */
 function slips(editor, time) {
-  const soon = time - (editor.entered ?? -HASTE) < HASTE;
+  if (time - (editor.entered ?? -HASTE) < HASTE) return true; // counted from the last one that did something
   editor.entered = time;
-  return soon;
+  return false;
 }
 
 function onKey(editor, event) {
