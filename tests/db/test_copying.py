@@ -17,7 +17,7 @@ from db.migrate import migrate
 from db.tables import Campaign, SparqlCache, User
 from db.training_tables import Job
 from db.types import now
-from tests.support.postgres import fresh_database, needs_postgres
+from tests.support.postgres import fresh_database, fresh_store, needs_postgres
 
 ODD_TEXTS = ("", " ", "é", "e\u0301", "🦊", "\u2028", "a\tb\nc", "'; --", "NULL", "\\u0000", "zz", "Zz", "_", "ß")
 
@@ -31,11 +31,8 @@ def target(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         yield opened
         opened.close()
         return
-    with fresh_database() as url:
-        opened = Store(url)
-        migrate(opened)
+    with fresh_store() as opened:
         yield opened
-        opened.close()
 
 
 def add_user(store: Store, *, name: str = "adm", shown: str = "Adm") -> int:

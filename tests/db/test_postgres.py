@@ -25,13 +25,12 @@ from db import (
     task_rows,
 )
 from db.engine import Store
-from db.migrate import migrate
 from db.tables import Annotation, AppliedEvent, Task
 from db.types import now
 from tests.support.builders import SENTENCES, Tab, make_campaign, make_gold, make_people, make_person
 from tests.support.label_review import MARA, look, said
 from tests.support.label_review import POOL as REPEATED
-from tests.support.postgres import fresh_database, needs_postgres
+from tests.support.postgres import fresh_store, needs_postgres
 from workbench.accounts.actors import Actor
 from workbench.campaigns import campaigns
 from workbench.campaigns import sentences as campaign_sentences
@@ -49,13 +48,8 @@ BESIDE_S = 0.5
 @pytest.fixture
 def store() -> Iterator[Store]:
     """A fresh store in a database of its own."""
-    with fresh_database() as url:
-        fresh = Store(url)
-        try:
-            migrate(fresh)
-            yield fresh
-        finally:
-            fresh.close()
+    with fresh_store() as fresh:
+        yield fresh
 
 
 @pytest.fixture

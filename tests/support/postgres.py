@@ -10,6 +10,9 @@ from contextlib import contextmanager
 import pytest
 import sqlalchemy as sa
 
+from db.engine import Store
+from db.migrate import migrate
+
 URL = os.environ.get("CROSSNER_POSTGRES", "")
 needs_postgres = [
     pytest.mark.postgres,
@@ -30,3 +33,15 @@ def fresh_database(server_url: str = URL) -> Iterator[str]:
         with server.connect() as connection:
             connection.exec_driver_sql(f'DROP DATABASE "{name}" WITH (FORCE)')
         server.dispose()
+
+
+@contextmanager
+def fresh_store() -> Iterator[Store]:
+    """Yield a migrated store in a database of its own."""
+    with fresh_database() as url:
+        store = Store(url)
+        try:
+            migrate(store)
+            yield store
+        finally:
+            store.close()

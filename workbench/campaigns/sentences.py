@@ -114,7 +114,7 @@ def _sentence(row: LabelledSentence | Sentence) -> Sentence:
 
 
 def _check_import(row: LabelledSentence | Sentence, types: Sequence[str]) -> None:
-    sentence = row.sentence if isinstance(row, LabelledSentence) else row
+    sentence = _sentence(row)
     check_content(sentence)
     if not isinstance(row, LabelledSentence):
         return

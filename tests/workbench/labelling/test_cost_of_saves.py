@@ -11,9 +11,8 @@ import pytest
 import sqlalchemy as sa
 
 from db.engine import Store
-from db.migrate import migrate
 from tests.support.builders import Tab, make_campaign, make_people
-from tests.support.postgres import fresh_database, needs_postgres
+from tests.support.postgres import fresh_store, needs_postgres
 from workbench.accounts.sign_in import actor_for_token
 from workbench.labelling import screen
 
@@ -31,13 +30,8 @@ def either_store(request: pytest.FixtureRequest) -> Iterator[Store]:
     if request.param == "sqlite":
         yield request.getfixturevalue("store")
         return
-    with fresh_database() as url:
-        fresh = Store(url)
-        try:
-            migrate(fresh)
-            yield fresh
-        finally:
-            fresh.close()
+    with fresh_store() as fresh:
+        yield fresh
 
 
 @contextmanager
