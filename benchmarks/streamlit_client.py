@@ -167,7 +167,7 @@ class Line:
 
     def close(self) -> None:
         if self._streams is not None:
-            self._streams[1].close()
+            self._streams[1].transport.abort()
 
 
 class Annotator:
@@ -274,10 +274,14 @@ async def enter(
         additional_headers={"Cookie": cookie},
         max_size=_LARGEST_MESSAGE,
     )
-    annotator = Annotator(person["id"], connection, Line(address, cookie), rng, period=period)
-    await annotator.mount()
-    if annotator.editor.payload["campaign"] != campaign:
-        raise RuntimeError(f"The page opened campaign {annotator.editor.payload['campaign']}, not {campaign}.")
+    try:
+        annotator = Annotator(person["id"], connection, Line(address, cookie), rng, period=period)
+        await annotator.mount()
+        if annotator.editor.payload["campaign"] != campaign:
+            raise RuntimeError(f"The page opened campaign {annotator.editor.payload['campaign']}, not {campaign}.")
+    except BaseException:
+        connection.transport.abort()
+        raise
     return annotator
 
 
